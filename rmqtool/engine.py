@@ -1,0 +1,54 @@
+"""Run one function over many parts of a store, in order, with bounded memory.
+
+This is the engine of one machine: threads, as the kernels release the interpreter lock. The
+same functions run on Spark executors from `spark/`; results come back in the order of the
+parts on either, so that both give the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+def default_jobs() -> int:
+    """Give the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def run(
+    function: Callable[[Part], Result], parts: Iterable[Part], *, jobs: int | None = None
+) -> Iterator[Result]:
+    """Yield `function(part)` for each part, in the order of the parts.
+
+    At most `jobs + 1` results exist at a time, however many parts there are. When the caller
+    stops early, parts that have not begun are dropped.
+
+    Args:
+        function: a per-part function; it opens and closes its own files.
+        parts: small and picklable, as they may travel to another machine.
+        jobs: threads; None is one for each processor.
+    """
+    workers = jobs or default_jobs()
+    if workers == 1:
+        yield from map(function, parts)
+        return
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="rmqtool")
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for part in parts:
+            waiting.append(pool.submit(function, part))
+            if len(waiting) > workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)

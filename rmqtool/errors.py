@@ -1,0 +1,133 @@
+"""What rmqtool raises on purpose.
+
+An error says that something could not be done; damage found in a store is rows (`findings.py`).
+A leaf keeps its facts as attributes, words them in `__str__` and owns its exit code;
+only `cli/main.py` turns it into words on stderr and an exit code.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class RmqtoolError(Exception):
+    """The root of everything that rmqtool raises on purpose."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by attributes.
+
+        The default replays `args`: a keyword-only constructor then breaks a whole process pool.
+        """
+        return _revive, (type(self), vars(self))
+
+
+def _revive(kind: type[RmqtoolError], facts: dict[str, Any]) -> RmqtoolError:
+    """Give back an error as it was, without running its constructor."""
+    error = kind.__new__(kind)
+    vars(error).update(facts)
+    return error
+
+
+class UsageError(RmqtoolError):
+    """The command line or an option cannot be meant."""
+
+    def __init__(self, *, option: str, reason: str) -> None:
+        super().__init__()
+        self.option, self.reason = option, reason
+
+    def __str__(self) -> str:
+        return f"{self.option}: {self.reason}"
+
+
+class StoreError(RmqtoolError):
+    """A store, or a file of it, cannot be used."""
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        super().__init__()
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class NotAStore(StoreError):
+    """Nothing of a RocketMQ store was recognised here."""
+
+
+class UnreadablePath(StoreError, OSError):
+    """The operating system refused to list or read a path."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class UnsupportedStore(StoreError):
+    """Recognised, but its content cannot be read (a RocksDB queue, for example)."""
+
+
+class StoreLocked(StoreError):
+    """A running broker holds the store's lock."""
+
+
+class DecodeError(RmqtoolError, ValueError):
+    """One record that was asked for cannot be read. A scan never raises this."""
+
+    def __init__(self, *, path: str, position: int, field: str, reason: str) -> None:
+        super().__init__()
+        self.path, self.position, self.field, self.reason = path, position, field, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: at {self.position:#x} ({self.position}): {self.field}: {self.reason}"
+
+
+class Truncated(DecodeError):
+    """Fewer bytes are there than the record needs."""
+
+
+class BadLength(DecodeError):
+    """A length field does not agree with what surrounds it."""
+
+
+class BadMagic(DecodeError):
+    """The magic code is none that RocketMQ writes here."""
+
+
+class RepairError(RmqtoolError):
+    """Something could not be written, or must not be."""
+
+    def __init__(self, *, path: str, reason: str) -> None:
+        super().__init__()
+        self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class OutputExists(RepairError):
+    """The target is there already; nothing is ever overwritten without being told."""
+
+
+class PlanMismatch(RepairError):
+    """The store is no longer the one that the plan was made for."""
+
+
+class EngineMissing(RmqtoolError):
+    """What was asked for needs a package or a Java that is not here."""
+
+    def __init__(self, *, needs: str, install: str) -> None:
+        super().__init__()
+        self.needs, self.install = needs, install
+
+    def __str__(self) -> str:
+        return f"{self.needs} is missing; install it with: {self.install}"
+
+
+class OutputClosed(RmqtoolError):
+    """The reader of our output went away; there is nobody left to tell."""
+
+    exit_code = 141
+
+    def __str__(self) -> str:
+        return "output closed"

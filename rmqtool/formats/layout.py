@@ -1,0 +1,162 @@
+"""A `Layout`: one fixed-size structure, declared once in construct, and all that follows from it.
+
+The numpy dtype, the Arrow schema, the field table of the hex view, the kernels' field positions
+and the formats manual page are derived here and nowhere else. Only signed big-endian integers,
+`Bytes(n)` and `"name" / Type * "doc"` may stand in a Layout: formats describe, checks judge.
+numpy and pyarrow are imported when first asked for, so that a single lookup does not pay for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from construct import Bytes, Construct, ConstructError, FormatField, Renamed, Struct
+
+from rmqtool.errors import DecodeError, Truncated
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+
+SIGNED_BIG_ENDIAN: Final = frozenset({">b", ">h", ">l", ">q"})
+
+
+class NotDescriptive(TypeError):
+    """A Layout holds a construct that asserts, skips, maps or points."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a Layout.
+
+    Attributes:
+        name: RocketMQ's own name in snake case.
+        position: first byte, counted from the start of the structure.
+        size: bytes.
+        is_integer: signed big-endian integer; otherwise a run of bytes.
+        doc: what it means, one phrase, with its unit.
+    """
+
+    name: str
+    position: int
+    size: int
+    is_integer: bool
+    doc: str
+
+    @property
+    def numpy_type(self) -> str:
+        """Give the dtype code: by length, as np.dtype(">l") has 8 bytes where Int32sb has 4."""
+        return f">i{self.size}" if self.is_integer else f"V{self.size}"  # "S" drops trailing zeros
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A named, fixed-size structure.
+
+    Attributes:
+        name: snake case, unique over the registry.
+        struct: the construct declaration.
+        doc: what it is and where it lies, one phrase.
+    """
+
+    name: str
+    struct: Struct
+    doc: str = ""
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """All fields, in order, without holes."""
+        fields, position = [], 0
+        for subcon in self.struct.subcons:
+            fields.append(_field(subcon, position))
+            position += fields[-1].size
+        return tuple(fields)
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes of one record."""
+        return sum(field.size for field in self.fields)
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """First byte of each field, by name."""
+        return {field.name: field.position for field in self.fields}
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """A big-endian structured dtype of exactly `size` bytes."""
+        import numpy as np
+
+        return np.dtype([(field.name, field.numpy_type) for field in self.fields])
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """Native columns: signed integers and plain binary, all nullable."""
+        import pyarrow as pa
+
+        return pa.schema(
+            [
+                pa.field(
+                    field.name,
+                    getattr(pa, f"int{field.size * 8}")() if field.is_integer else pa.binary(),
+                    metadata={"doc": field.doc},
+                )
+                for field in self.fields
+            ]
+        )
+
+    def parse(self, raw: bytes, *, path: str = "<bytes>", position: int = 0) -> dict[str, Any]:
+        """Read one record from the first `size` bytes of `raw`.
+
+        Args:
+            raw: at least `size` bytes.
+            path: where they came from, for the error.
+            position: where they lay in that file, for the error.
+
+        Raises:
+            Truncated: fewer than `size` bytes are there.
+            DecodeError: construct refused the bytes.
+        """
+        if len(raw) < self.size:
+            reason = f"{len(raw)} bytes are there, {self.size} are needed"
+            raise Truncated(path=path, position=position, field=self.name, reason=reason)
+        try:
+            parsed = self.struct.parse(raw[: self.size])
+        except ConstructError as error:
+            raise DecodeError(
+                path=path, position=position, field=self.name, reason=str(error)
+            ) from error
+        return {field.name: parsed[field.name] for field in self.fields}
+
+    def build(self, values: dict[str, Any]) -> bytes:
+        """Give the bytes of one record.
+
+        Raises:
+            DecodeError: a value is missing or does not fit its field.
+        """
+        try:
+            return self.struct.build(values)
+        except (ConstructError, KeyError) as error:
+            reason = f"cannot be written: {error}"
+            raise DecodeError(
+                path="<values>", position=0, field=self.name, reason=reason
+            ) from error
+
+
+def _field(subcon: Construct[Any, Any], position: int) -> Field:
+    """Read name, size, type and text off one construct."""
+    name, doc = subcon.name, ""
+    while isinstance(subcon, Renamed):  # `"n" / X * "doc"` is two Renamed deep
+        doc = doc or str(subcon.docs)
+        subcon = subcon.subcon
+    if not name:
+        message = f"a field at {position} has no name"
+        raise NotDescriptive(message)
+    if isinstance(subcon, Bytes) and isinstance(subcon.length, int):
+        return Field(name, position, subcon.length, is_integer=False, doc=doc)
+    if isinstance(subcon, FormatField) and subcon.fmtstr in SIGNED_BIG_ENDIAN:
+        return Field(name, position, subcon.length, is_integer=True, doc=doc)
+    message = f"{name}: {subcon!r} is neither a signed big-endian integer nor a run of bytes"
+    raise NotDescriptive(message)
