@@ -1,0 +1,42 @@
+"""Consume queue: one 20-byte unit for each dispatched record of a (topic, queue id).
+
+Reading is in scan/consume_queue.py, judging in check/consume_queue.py.
+Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from construct import Int32sb, Int64sb, Struct
+
+from rmqtool.formats.layout import Layout
+
+CQ_UNIT: Final = Layout(
+    "consume_queue_unit",
+    Struct(
+        "physical_offset" / Int64sb * "commitlog offset of the record, bytes",  #  0
+        "size" / Int32sb * "total size of the record, bytes",  #  8
+        "tags_code" / Int64sb * "hash of TAGS, deliver time in ms, or ext address",  # 12
+    ),  # 20
+    "consumequeue/<topic>/<queue id>/*: one unit a record; unit n is that of queue offset n",
+)
+CQ_UNIT_SIZE: Final = CQ_UNIT.size
+DEFAULT_FILE_LENGTH: Final = 6_000_000  # mappedFileSizeConsumeQueue
+
+# Fills the first file of a queue that does not begin at 0; Java counts it as a valid unit.
+PRE_BLANK_SIZE: Final = 0x7FFFFFFF
+PRE_BLANK: Final = CQ_UNIT.build({"physical_offset": 0, "size": PRE_BLANK_SIZE, "tags_code": 0})
+
+
+def is_pre_blank(physical_offset: int, size: int) -> bool:
+    """Tell whether a unit stands for no record but fills the space before the first one."""
+    return size == PRE_BLANK_SIZE and physical_offset == 0
+
+
+def file_length(configured_bytes: int) -> int:
+    """Round `mappedFileSizeConsumeQueue` up to whole units.
+
+    Source: MessageStoreConfig#getMappedFileSizeConsumeQueue, 4.9.3 to 5.5.0.
+    """
+    return -(-configured_bytes // CQ_UNIT_SIZE) * CQ_UNIT_SIZE
