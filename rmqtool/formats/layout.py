@@ -8,9 +8,9 @@ numpy and pyarrow are imported when first asked for, so that a single lookup doe
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from functools import cached_property
+from struct import Struct as Packer
 from typing import TYPE_CHECKING, Any, Final
 
 from construct import Bytes, Construct, ConstructError, FormatField, Renamed, Struct
@@ -91,13 +91,13 @@ class Layout:
         return {field.name: field.position for field in self.fields}
 
     @cached_property
-    def packer(self) -> struct.Struct:
+    def packer(self) -> Packer:
         """The same fields for `struct`: `packer.unpack_from(raw, position)` gives their values.
 
         For single records on the query path, where construct's interpretation would be the cost;
         the parity test proves that both see the same.
         """
-        return struct.Struct(">" + "".join(field.struct_code for field in self.fields))
+        return Packer(">" + "".join(field.struct_code for field in self.fields))
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
