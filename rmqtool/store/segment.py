@@ -1,0 +1,306 @@
+"""Mapped file queues: files named by their start offset that form one byte space.
+
+`load` lists a queue as the broker's loader does, but reports what the broker would refuse, so
+that a store that no longer starts can still be read. Nothing is opened here.
+Source: MappedFileQueue#doLoad, UtilAll#offset2FileName, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import enum
+from bisect import bisect_right
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rmqtool.store.place import EntryKind, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.store.place import Entry, OpenFile, Place
+
+NAME_DIGITS = 20
+LARGEST_LONG = 2**63 - 1
+
+
+class OddityKind(enum.StrEnum):
+    """What about a directory is not as a broker leaves it; whether that is bad, checks say."""
+
+    FOREIGN_NAME = "foreign-name"  # the loader would throw: not a number
+    SHORT_NAME = "short-name"  # a number, but not of 20 digits; the loader reads it
+    DIRECTORY = "directory"
+    LINK = "link"
+    NOT_A_FILE = "not-a-file"
+    ODD_LENGTH = "odd-length"
+    EMPTY_FILE = "empty-file"
+    HOLE = "hole"
+    OVERLAP = "overlap"
+    DUPLICATE = "duplicate"  # two commitlog paths hold the same name
+    MISSING = "missing"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Oddity:
+    """One oddity of a directory.
+
+    Attributes:
+        kind: what it is.
+        path: file or directory, relative to the store root.
+        expected: what a broker would have left there, as text; empty when there is no rule.
+        actual: what is there, as text.
+        start: first byte of the byte space concerned; None when it is about a name only.
+        length: bytes concerned from `start` on.
+    """
+
+    kind: OddityKind
+    path: str
+    expected: str = ""
+    actual: str = ""
+    start: int | None = None
+    length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One file of a mapped file queue.
+
+    Attributes:
+        place: where it lies.
+        path: the same relative to the store root, `/` separated, printable.
+        start: first byte in the byte space, from the name.
+        size: bytes on disk.
+        mtime_ms: last change of the file, ms since 1970 UTC.
+        allocated: bytes that the disk really holds.
+    """
+
+    place: Place
+    path: str
+    start: int
+    size: int
+    mtime_ms: int = 0
+    allocated: int = 0
+
+    @property
+    def end(self) -> int:
+        """First byte of the byte space behind this file."""
+        return self.start + self.size
+
+    def open(self) -> OpenFile:
+        """Open for reading.
+
+        Raises:
+            UnreadablePath: see `Place.open`.
+        """
+        return self.place.open()
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentPart:
+    """A stretch of one segment that one task reads.
+
+    Attributes:
+        segment: the whole file.
+        begin: position of its first byte in the file.
+        end: position behind its last byte.
+    """
+
+    segment: Segment
+    begin: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """Bytes of this part."""
+        return self.end - self.begin
+
+    @property
+    def is_first(self) -> bool:
+        """Whether it begins where the file does."""
+        return self.begin == 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it ends where the file does."""
+        return self.end >= self.segment.size
+
+
+@dataclass(frozen=True)
+class MappedFiles:
+    """A mapped file queue.
+
+    Attributes:
+        path: its directory relative to the store root.
+        segments: files in the order of their start; sizes as on disk.
+        file_length: bytes that each file ought to have; 0 when there is no file to tell.
+        oddities: what a broker would not have left like this.
+        places: the directories; several for a commitlog with several paths.
+    """
+
+    path: str
+    segments: tuple[Segment, ...] = ()
+    file_length: int = 0
+    oddities: tuple[Oddity, ...] = ()
+    places: tuple[Place, ...] = field(default=(), repr=False)
+
+    def __bool__(self) -> bool:
+        return bool(self.segments)
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.segments)
+
+    @property
+    def start(self) -> int:
+        """First byte of the byte space that is there; 0 when nothing is."""
+        return self.segments[0].start if self.segments else 0
+
+    @property
+    def end(self) -> int:
+        """Byte behind the last file; 0 when nothing is there."""
+        return self.segments[-1].end if self.segments else 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def allocated(self) -> int:
+        """Bytes that the disk really holds for all files together."""
+        return sum(segment.allocated for segment in self.segments)
+
+    def at(self, start: int) -> Segment | None:
+        """Give the file that holds one byte of the byte space; None when no file does."""
+        number = bisect_right(self.segments, start, key=lambda segment: segment.start) - 1
+        if number < 0 or start >= self.segments[number].end:
+            return None
+        return self.segments[number]
+
+    def read_at(self, start: int, length: int) -> bytes:
+        """Read from one file of the byte space; fewer bytes at its end, none where no file is."""
+        segment = self.at(start)
+        if segment is None:
+            return b""
+        with segment.open() as file:
+            return file.read_at(start - segment.start, length)
+
+
+def load(directories: Sequence[tuple[Place, str]], file_length: int | None = None) -> MappedFiles:
+    """List the files of one queue.
+
+    Args:
+        directories: each with its path relative to the store root.
+        file_length: bytes of each file where known; None takes it from the files.
+    """
+    segments: list[Segment] = []
+    oddities: list[Oddity] = []
+    for place, path in directories:
+        for entry in place.entries():
+            _sort_in(entry, place, f"{path}/{printable(entry.name)}", segments, oddities)
+    return assemble(segments, oddities, directories, file_length)
+
+
+def assemble(
+    segments: Iterable[Segment],
+    oddities: Iterable[Oddity],
+    directories: Sequence[tuple[Place, str]],
+    file_length: int | None = None,
+) -> MappedFiles:
+    """Order files into one byte space and note where they do not fit each other."""
+    ordered = sorted(segments, key=lambda segment: (segment.start, segment.path))
+    length = file_length or length_of(ordered)
+    return MappedFiles(
+        path=directories[0][1] if directories else "",
+        segments=tuple(ordered),
+        file_length=length,
+        oddities=(*oddities, *_lengths(ordered, length), *_joints(ordered, length)),
+        places=tuple(place for place, _ in directories),
+    )
+
+
+def length_of(segments: Sequence[Segment]) -> int:
+    """Say how long the files of a queue ought to be, from the files alone; 0 for no file.
+
+    The most frequent length wins: a copy that was cut off shortens one file, not most of them.
+    Among equally frequent ones that which also lies between two names, then the longest.
+    """
+    counts = Counter(segment.size for segment in segments if segment.size)
+    steps = Counter(after.start - before.start for before, after in pairwise(segments))
+    return max(counts, key=lambda size: (counts[size], steps[size], size), default=0)
+
+
+def parts(segments: Iterable[Segment], size: int) -> list[SegmentPart]:
+    """Split files into stretches of about `size` bytes, in order; an empty file gives none."""
+    cut: list[SegmentPart] = []
+    for segment in segments:
+        count = max(1, round(segment.size / size))
+        edges = [segment.size * number // count for number in range(count + 1)]
+        cut.extend(
+            SegmentPart(segment, begin, end) for begin, end in pairwise(edges) if end > begin
+        )
+    return cut
+
+
+def start_of(name: str) -> int | None:
+    """Read a file name as the broker does; None when it is no start offset.
+
+    Any decimal digits count: a JVM under an Arabic locale writes its own.
+    Source: UtilAll#offset2FileName, MappedFile#init (Long.parseLong).
+    """
+    if not name.isdecimal():
+        return None
+    start = int(name)
+    return start if start <= LARGEST_LONG else None
+
+
+def _sort_in(
+    entry: Entry, place: Place, path: str, segments: list[Segment], oddities: list[Oddity]
+) -> None:
+    """Put one directory entry among the segments or among the oddities."""
+    kinds = {EntryKind.DIRECTORY: OddityKind.DIRECTORY, EntryKind.LINK: OddityKind.LINK}
+    start = start_of(entry.name)
+    if entry.kind is not EntryKind.FILE:
+        oddities.append(Oddity(kinds.get(entry.kind, OddityKind.NOT_A_FILE), path, "a file"))
+    elif start is None:
+        oddities.append(Oddity(OddityKind.FOREIGN_NAME, path, f"{NAME_DIGITS} digits"))
+    else:
+        if len(entry.name) != NAME_DIGITS:
+            oddities.append(Oddity(OddityKind.SHORT_NAME, path, f"{start:0{NAME_DIGITS}}"))
+        child = place.child(entry.name)
+        segments.append(Segment(child, path, start, entry.size, entry.mtime_ms, entry.allocated))
+
+
+def _lengths(segments: Sequence[Segment], length: int) -> Iterator[Oddity]:
+    for segment in segments:
+        if segment.size != length or not segment.size:
+            kind = OddityKind.ODD_LENGTH if segment.size else OddityKind.EMPTY_FILE
+            yield Oddity(
+                kind, segment.path, str(length), str(segment.size), segment.start, segment.size
+            )
+
+
+def _joints(segments: Sequence[Segment], length: int) -> Iterator[Oddity]:
+    """Compare each name with the one before: the next file starts one file length later."""
+    for before, after in pairwise(segments):
+        expected = before.start + length
+        if after.start == before.start:
+            kind, start, end = OddityKind.DUPLICATE, after.start, after.end
+        elif after.start > expected:
+            kind, start, end = OddityKind.HOLE, expected, after.start
+        elif after.start < expected:
+            kind, start, end = OddityKind.OVERLAP, after.start, expected
+        else:
+            continue
+        yield Oddity(
+            kind,
+            after.path,
+            f"{expected:0{NAME_DIGITS}}",
+            f"{after.start:0{NAME_DIGITS}}",
+            start,
+            end - start,
+        )
