@@ -1,0 +1,88 @@
+"""Every finding code, and the one way to make a finding.
+
+Source: the table of defects in the description of the store's formats, section 12. Codes are
+permanent: a code may be added, none may change its meaning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.registry_commitlog import COMMITLOG_CODES
+from rmqtool.check.registry_consume_queue import CONSUME_QUEUE_CODES
+from rmqtool.check.registry_index import INDEX_CODES
+from rmqtool.check.registry_layout import LAYOUT_CODES
+from rmqtool.check.registry_state import STATE_CODES
+from rmqtool.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from rmqtool.check.catalogue import Code
+
+CODES: Final[dict[str, Code]] = {
+    code.name: code
+    for code in (
+        *LAYOUT_CODES,
+        *COMMITLOG_CODES,
+        *CONSUME_QUEUE_CODES,
+        *INDEX_CODES,
+        *STATE_CODES,
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where a defect is.
+
+    Attributes:
+        path: file or directory, relative to the store root, `/` separated.
+        position: first byte in that file; None when it is about the whole file.
+        length: bytes from `position` on; None as above.
+        physical_offset: commitlog offset that is concerned; None when there is none.
+    """
+
+    path: str
+    position: int | None = None
+    length: int | None = None
+    physical_offset: int | None = None
+
+
+def finding(
+    code: str,
+    at: At,
+    message: str = "",
+    *,
+    expected: object = "",
+    actual: object = "",
+    severity: Severity | None = None,
+) -> Finding:
+    """Make a finding of a registered code.
+
+    Args:
+        code: name in `CODES`.
+        at: where it is.
+        message: what happened here, one sentence; the code's meaning when empty.
+        expected: what should be there.
+        actual: what is there.
+        severity: one of those that the code allows; None is its ordinary one.
+    """
+    entry = CODES[code]
+    if severity is None:
+        severity = entry.severity
+    elif severity not in (entry.severity, *entry.also):
+        reason = f"{code} has no severity {severity}"
+        raise ValueError(reason)
+    command = entry.command.format(path=at.path) if entry.command else ""
+    return Finding(
+        code=code,
+        severity=severity,
+        path=at.path,
+        position=at.position,
+        length=at.length,
+        physical_offset=at.physical_offset,
+        expected=str(expected),
+        actual=str(actual),
+        message=message or entry.meaning,
+        repair="; ".join(part for part in (entry.remedy, command) if part),
+    )
