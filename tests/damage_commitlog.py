@@ -1,0 +1,134 @@
+"""Named damage to the commitlog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests import inflict
+from tests.inflict import Damage
+
+if TYPE_CHECKING:
+    from tests.plain_store import Record
+
+EARLY, MIDDLE, LATE = 0.1, 0.5, 0.97
+WHERE: Final = {"early": EARLY, "middle": MIDDLE, "late": LATE}
+
+
+def _spread(name: str, make: object, codes: tuple[str, ...]) -> list[Damage]:
+    """Do one thing early, in the middle and late in the log: recovery looks at the newest only."""
+    assert callable(make)
+    return [Damage(f"{name}-{word}", make(where), codes) for word, where in WHERE.items()]
+
+
+def _is_half(record: Record) -> bool:
+    return record.topic == "RMQ_SYS_TRANS_HALF_TOPIC"
+
+
+def _is_commit(record: Record) -> bool:
+    return record.transaction == 0x8
+
+
+def _is_compressed(record: Record) -> bool:
+    return bool(record.integer("sys_flag") & 1)
+
+
+def _has_property_crc(record: Record) -> bool:
+    return b"__CRC32#\x01" in record.bytes_of("properties")
+
+
+COMMITLOG: Final[list[Damage]] = [
+    *_spread("flip-body", lambda at: inflict.flip_field("body", where=at), ("CL-CRC",)),
+    *_spread("flip-body-crc", lambda at: inflict.flip_field("body_crc", where=at), ("CL-CRC",)),
+    *_spread("flip-magic", lambda at: inflict.flip_field("magic_code", bit=4, where=at), ("CL-MAGIC",)),
+    *_spread("flip-size", lambda at: inflict.flip_field("total_size", bit=1, where=at), ("CL-SIZE",)),
+    *_spread("zero-sector", lambda at: inflict.zero_sector(where=at), ("CL-MAGIC",)),
+    *_spread("zero-8-sectors", lambda at: inflict.zero_sector(where=at, sectors=8), ("CL-MAGIC",)),
+    *_spread("garbage", lambda at: inflict.garbage(where=at), ("CL-MAGIC",)),
+    *_spread(
+        "wrong-physical-offset",
+        lambda at: inflict.set_field("physical_offset", lambda old: old + 512, where=at),
+        ("CL-PHYOFF",),
+    ),
+    *_spread(
+        "zero-store-time",
+        lambda at: inflict.set_field("store_timestamp", lambda _: 0, where=at),
+        ("CL-TIME",),
+    ),
+    Damage("negative-size", inflict.set_field("total_size", lambda _: -1), ("CL-SIZE",)),
+    Damage("huge-size", inflict.set_field("total_size", lambda _: 0x7FFFFFFF), ("CL-SIZE",)),
+    Damage("size-of-one", inflict.set_field("total_size", lambda _: 1), ("CL-SIZE",)),
+    Damage("negative-body-length", inflict.set_field("body_length", lambda _: -5), ("CL-SIZE",)),
+    Damage("huge-body-length", inflict.set_field("body_length", lambda _: 1 << 30), ("CL-SIZE",)),
+    Damage("negative-topic-length", inflict.set_field("topic_length", lambda _: -1), ("CL-SIZE",)),
+    Damage("flip-topic-length", inflict.flip_field("topic_length"), ("CL-SIZE",)),
+    Damage("flip-properties-length", inflict.flip_field("properties_length"), ("CL-SIZE",)),
+    Damage("flip-ipv6-bit", inflict.flip_field("sys_flag", bit=4), ("CL-SIZE",)),
+    Damage("unknown-sys-flag", inflict.flip_field("sys_flag", byte=0, bit=3), ("CL-SYSFLAG",)),
+    Damage(
+        "compression-without-flag", inflict.flip_field("sys_flag", byte=2, bit=0), ("CL-SYSFLAG",)
+    ),
+    Damage(
+        "batch-bit-alone", inflict.flip_field("sys_flag", bit=6), ("CL-BATCH",)
+    ),
+    Damage(
+        "false-compression", inflict.flip_field("sys_flag", bit=0), ("CL-DECOMP",), level="deep"
+    ),
+    Damage(
+        "prepared-type", inflict.flip_field("sys_flag", bit=2), ("CL-TRANTYPE", "CQ-EXTRA")
+    ),
+    Damage(
+        "commit-without-half",
+        inflict.set_field("prepared_transaction_offset", lambda old: old + 1, wanted=_is_commit),
+        ("CL-TRANREF",),
+        fixture="ordinary",
+    ),
+    Damage("repeat-queue-offset", inflict.copy_field("queue_offset"), ("CL-QOFF-DUP",)),
+    Damage(
+        "queue-offset-ahead",
+        inflict.set_field("queue_offset", lambda old: old + (1 << 20)),
+        ("CL-QOFF-GAP",),
+    ),
+    Damage(
+        "queue-offset-back",
+        inflict.set_field("queue_offset", lambda old: old - 3, where=LATE),
+        ("CL-QOFF-BACK",),
+    ),
+    Damage(
+        "illegal-topic",
+        inflict.replace_bytes("topic", lambda old: b"/" + old[1:]),
+        ("CL-TOPIC",),
+    ),
+    Damage(
+        "property-without-separator",
+        inflict.replace_bytes("properties", lambda old: old.replace(b"\x01", b"?", 1)),
+        ("CL-PROPS",),
+        level="deep",
+    ),
+    Damage(
+        "property-not-utf8",
+        inflict.replace_bytes("properties", lambda old: old.replace(b"\x02", b"\x02\xff", 1)[: len(old)]),
+        ("CL-PROPS",),
+        level="deep",
+    ),
+    Damage(
+        "flip-with-property-crc",
+        inflict.flip_field("born_timestamp", wanted=_has_property_crc),
+        ("CL-PROPCRC",),
+        fixture="property-crc",
+    ),
+    Damage("swap-records", inflict.swap_records, ("CL-PHYOFF",)),
+    Damage("torn-tail", inflict.tear_tail, ("CL-TAIL",)),
+    Damage("drop-last-record", inflict.drop_last_record, ("CQ-RANGE",)),
+    Damage("stale-tail", inflict.stale_tail, ("CL-STALE",)),
+    Damage("blank-too-long", inflict.edit_blank(lambda old: old + 1), ("CL-BLANKLEN",)),
+    Damage("blank-too-short", inflict.edit_blank(lambda old: old - 1), ("CL-BLANKLEN",)),
+    Damage("no-blank", inflict.erase_blank, ("CL-CHAIN",)),
+    Damage("old-bytes-in-blank", inflict.fill_blank, ("CL-BLANKDATA",)),
+    Damage("cut-last-segment", inflict.cut_segment(-1, lambda size: size // 2), ("FS-LEN",)),
+    Damage("cut-first-segment", inflict.cut_segment(0, lambda size: size - 4096), ("FS-LEN",)),
+    Damage("long-last-segment", inflict.cut_segment(-1, lambda size: size + 4096), ("FS-LEN",)),
+    Damage("empty-last-segment", inflict.cut_segment(-1, lambda _: 0), ("FS-LEN",)),
+    Damage("remove-middle-segment", inflict.remove_segment(1), ("FS-GAP",)),
+    Damage("remove-last-segment", inflict.remove_segment(-1), ("CQ-RANGE",)),
+    Damage("remove-first-segment", inflict.remove_segment(0), ()),
+]  # fmt: skip
