@@ -39,8 +39,12 @@ def _has_property_crc(record: Record) -> bool:
 COMMITLOG: Final[list[Damage]] = [
     *_spread("flip-body", lambda at: inflict.flip_field("body", where=at), ("CL-CRC",)),
     *_spread("flip-body-crc", lambda at: inflict.flip_field("body_crc", where=at), ("CL-CRC",)),
-    *_spread("flip-magic", lambda at: inflict.flip_field("magic_code", bit=4, where=at), ("CL-MAGIC",)),
-    *_spread("flip-size", lambda at: inflict.flip_field("total_size", bit=1, where=at), ("CL-SIZE",)),
+    *_spread(
+        "flip-magic", lambda at: inflict.flip_field("magic_code", bit=4, where=at), ("CL-MAGIC",)
+    ),
+    *_spread(
+        "flip-size", lambda at: inflict.flip_field("total_size", bit=1, where=at), ("CL-SIZE",)
+    ),
     *_spread("zero-sector", lambda at: inflict.zero_sector(where=at), ("CL-MAGIC",)),
     *_spread("zero-8-sectors", lambda at: inflict.zero_sector(where=at, sectors=8), ("CL-MAGIC",)),
     *_spread("garbage", lambda at: inflict.garbage(where=at), ("CL-MAGIC",)),
@@ -67,15 +71,11 @@ COMMITLOG: Final[list[Damage]] = [
     Damage(
         "compression-without-flag", inflict.flip_field("sys_flag", byte=2, bit=0), ("CL-SYSFLAG",)
     ),
-    Damage(
-        "batch-bit-alone", inflict.flip_field("sys_flag", bit=6), ("CL-BATCH",)
-    ),
+    Damage("batch-bit-alone", inflict.flip_field("sys_flag", bit=6), ("CL-BATCH",)),
     Damage(
         "false-compression", inflict.flip_field("sys_flag", bit=0), ("CL-DECOMP",), level="deep"
     ),
-    Damage(
-        "prepared-type", inflict.flip_field("sys_flag", bit=2), ("CL-TRANTYPE", "CQ-EXTRA")
-    ),
+    Damage("prepared-type", inflict.flip_field("sys_flag", bit=2), ("CL-TRANTYPE", "CQ-EXTRA")),
     Damage(
         "commit-without-half",
         inflict.set_field("prepared_transaction_offset", lambda old: old + 1, wanted=_is_commit),
@@ -106,7 +106,7 @@ COMMITLOG: Final[list[Damage]] = [
     ),
     Damage(
         "property-not-utf8",
-        inflict.replace_bytes("properties", lambda old: old.replace(b"\x02", b"\x02\xff", 1)[: len(old)]),
+        inflict.replace_bytes("properties", lambda old: old[:-3] + b"\xff" + old[-2:]),
         ("CL-PROPS",),
         level="deep",
     ),
@@ -131,4 +131,4 @@ COMMITLOG: Final[list[Damage]] = [
     Damage("remove-middle-segment", inflict.remove_segment(1), ("FS-GAP",)),
     Damage("remove-last-segment", inflict.remove_segment(-1), ("CQ-RANGE",)),
     Damage("remove-first-segment", inflict.remove_segment(0), ()),
-]  # fmt: skip
+]
