@@ -1,7 +1,9 @@
-"""How Java computes: string hashes, integers that wrap, the CRC with its top bit cleared."""
+"""How Java computes: string hashes, integers that wrap, text from bytes, the CRC of 31 bits."""
 
 from __future__ import annotations
 
+import codecs
+import re
 from typing import Final
 from zlib import crc32
 
@@ -9,6 +11,8 @@ _INT_SIGN: Final = 1 << 31
 _LONG_SIGN: Final = 1 << 63
 _INT_MASK: Final = 0xFFFFFFFF
 _LONG_MASK: Final = 0xFFFFFFFFFFFFFFFF
+_ENCODED_SURROGATE: Final = re.compile(rb"\xED[\xA0-\xBF][\x80-\xBF]?")
+_LONG_TEXT: Final = re.compile(r"[+-]?0*(\d{1,19})")
 
 
 def to_int32(number: int) -> int:
@@ -19,6 +23,17 @@ def to_int32(number: int) -> int:
 def to_int64(number: int) -> int:
     """Wrap a number as Java's `long` does."""
     return ((number + _LONG_SIGN) & _LONG_MASK) - _LONG_SIGN
+
+
+def parse_long(text: str) -> int | None:
+    """Read a number as `Long#parseLong` does; None where that throws.
+
+    Digits of any script, as a JVM's locale may have put them into file names; no spaces.
+    """
+    if _LONG_TEXT.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if number == to_int64(number) else None
 
 
 def string_hash(text: str) -> int:
@@ -45,3 +60,29 @@ def crc31(data: bytes | bytearray | memoryview) -> int:
     Source: UtilAll#crc32, 4.9.3 to 5.5.0.
     """
     return crc32(data) & 0x7FFFFFFF
+
+
+def text(raw: bytes) -> str:
+    """Decode UTF-8 as `new String(raw, UTF_8)` does, with U+FFFD where it is malformed.
+
+    Python and Java agree but for encoded surrogates: three marks there, one here. It matters, as
+    hashes of keys are over the decoded text.
+    Source: observed, Java 17.
+    """
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("utf-8", _MALFORMED)
+
+
+def _replace_malformed(error: UnicodeError) -> tuple[str, int]:
+    """Give one U+FFFD and where to go on, an encoded surrogate as one."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    if found := _ENCODED_SURROGATE.match(error.object, error.start):
+        return "\ufffd", found.end()
+    return "\ufffd", error.end
+
+
+_MALFORMED: Final = "rmqtool-java"
+codecs.register_error(_MALFORMED, _replace_malformed)

@@ -7,14 +7,24 @@ from typing import Final
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue_ext import EXT_UNIT
+from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, DLEDGER_INDEX_UNIT
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
+from rmqtool.formats.inner_batch import CLIENT_MESSAGE_PREFIX
 from rmqtool.formats.message import BLANK, MESSAGE_MIDDLES, MESSAGE_PREFIX
+from rmqtool.formats.message_id import (
+    CLIENT_MESSAGE_ID,
+    OFFSET_MESSAGE_ID,
+    OFFSET_MESSAGE_ID_V6,
+    UNIQUE_KEY_TAIL,
+)
 from rmqtool.formats.tiered_index import (
     TIERED_INDEX_COMPACTED_ITEM,
     TIERED_INDEX_HEADER,
     TIERED_INDEX_ITEM,
     TIERED_INDEX_SLOT,
 )
+from rmqtool.formats.timer import TIMER_BLANK, TIMER_CHECK, TIMER_LOG_RECORD, TIMER_SLOT
 
 LAYOUTS: Final = {
     layout.name: layout
@@ -22,7 +32,12 @@ LAYOUTS: Final = {
         MESSAGE_PREFIX,
         *MESSAGE_MIDDLES.values(),
         BLANK,
+        CLIENT_MESSAGE_PREFIX,
+        DLEDGER_ENTRY,
+        DLEDGER_BLANK,
+        DLEDGER_INDEX_UNIT,
         CQ_UNIT,
+        EXT_UNIT,
         BATCH_CQ_UNIT,
         INDEX_HEADER,
         INDEX_SLOT,
@@ -32,5 +47,13 @@ LAYOUTS: Final = {
         TIERED_INDEX_SLOT,
         TIERED_INDEX_ITEM,
         TIERED_INDEX_COMPACTED_ITEM,
+        TIMER_SLOT,
+        TIMER_LOG_RECORD,
+        TIMER_BLANK,
+        TIMER_CHECK,
+        OFFSET_MESSAGE_ID,
+        OFFSET_MESSAGE_ID_V6,
+        UNIQUE_KEY_TAIL,
+        CLIENT_MESSAGE_ID,
     )
 }

@@ -1,0 +1,102 @@
+"""The broker's JSON dialect: fastjson, which writes integer keys of maps without quotes.
+
+What the files hold is in config_shapes.py. Strict JSON, as RocksDB values and metrics are, is
+accepted alike.
+Source: ConfigManager, RemotingSerializable, 4.9.3 to 5.5.0; observed, 5.3.3 and 5.5.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final, NoReturn
+
+from rmqtool.errors import DecodeError
+
+# A string is taken whole, so that what looks like a key inside of it is left alone; one that never
+# ends runs to the end of the text, or a hostile file would be searched once for each of its quotes.
+_STRING_OR_BARE_KEY: Final = re.compile(
+    r'"(?:[^"\\]++|\\.)*+"?|(?<=[{,\s])-?\d++(?=\s*+:)', re.DOTALL
+)
+_SURROGATE: Final = re.compile(r"[\ud800-\udfff]")
+_QUOTE: Final = '"'
+
+
+def parse(raw: bytes, *, path: str = "<bytes>") -> Json:
+    """Read a configuration file; map keys become text, as in any JSON.
+
+    Args:
+        raw: the file's bytes, UTF-8.
+        path: where they came from, for the error.
+
+    Raises:
+        DecodeError: it cannot be read; the broker then takes the `.bak`.
+    """
+    text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+    try:
+        document = _load(text)
+        return _without_surrogates(document) if "\\u" in text else document
+    except json.JSONDecodeError as error:
+        position = len(text[: _position(text, error)].encode())
+        raise DecodeError(path=path, position=position, field="json", reason=error.msg) from error
+    except (ValueError, RecursionError) as error:  # too many digits; too deep
+        raise DecodeError(path=path, position=0, field="json", reason=str(error)) from error
+
+
+def parse_object(raw: bytes, *, path: str = "<bytes>") -> dict[str, Any]:
+    """Read a configuration file that must hold one object, as all of the broker's do.
+
+    Raises:
+        DecodeError: it cannot be read, or is something else.
+    """
+    document = parse(raw, path=path)
+    if not isinstance(document, dict):
+        reason = f"an object is needed, this is {type(document).__name__}"
+        raise DecodeError(path=path, position=0, field="json", reason=reason)
+    return document
+
+
+def _load(text: str) -> Json:
+    """Try strict JSON first: the regular expression costs more than the whole parse."""
+    try:
+        return cast("Json", json.loads(text, parse_constant=_refuse_constant))
+    except json.JSONDecodeError:
+        quoted = _STRING_OR_BARE_KEY.sub(_quote_bare_key, text)
+        return cast("Json", json.loads(quoted, parse_constant=_refuse_constant))
+
+
+def _position(text: str, error: json.JSONDecodeError) -> int:
+    """Give where in the text an error is, without the quotes that we had put before it."""
+    position = error.pos
+    if error.doc != text:
+        for match in _STRING_OR_BARE_KEY.finditer(text):
+            if match.end() >= position:
+                break
+            position -= 0 if match.group().startswith(_QUOTE) else 2
+    return position
+
+
+def _quote_bare_key(match: re.Match[str]) -> str:
+    found = match.group()
+    return found if found.startswith(_QUOTE) else f"{_QUOTE}{found}{_QUOTE}"
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    message = f"{name} is no JSON number"
+    raise ValueError(message)
+
+
+def _without_surrogates(value: Json) -> Json:
+    """Replace lone surrogates, which JSON can escape but no encoding can carry."""
+    match value:
+        case str():
+            return _SURROGATE.sub("\ufffd", value)
+        case list():
+            return [_without_surrogates(item) for item in value]
+        case dict():
+            return {
+                _SURROGATE.sub("\ufffd", name): _without_surrogates(item)
+                for name, item in value.items()
+            }
+        case _:
+            return value

@@ -1,0 +1,249 @@
+"""What the broker's JSON files say, as rows.
+
+A value of the wrong type becomes None, and an entry that is no object is left out: one bad entry
+must not hide the others. Whether that is damage is for a check to say.
+Source: TopicConfig, SubscriptionGroupConfig, ConsumerOffsetManager, ConsumerFilterData, 4.9.3 to
+5.5.0; observed, 5.3.3 and 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.formats.java import parse_long
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rmqtool.formats.config import Json
+
+    Document = Mapping[str, Any]
+
+TOPIC_GROUP_SEPARATOR: Final = "@"
+PERM_READ: Final = 4
+PERM_WRITE: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DataVersion:
+    """How often a file's content has changed.
+
+    Attributes:
+        counter: changes.
+        timestamp: of the last one, ms since 1970.
+        state_version: 5.x; the controller's epoch.
+    """
+
+    counter: int | None = None
+    timestamp: int | None = None
+    state_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """One topic of `topics.json`.
+
+    Attributes:
+        topic: its name.
+        read_queue_nums: queues that consumers see.
+        write_queue_nums: queues that producers see.
+        perm: bits 4 read, 2 write, 1 inherit.
+        order: whether producers should keep order.
+        topic_filter_type: SINGLE_TAG or MULTI_TAG; dispatch ignores it.
+        topic_sys_flag: bits.
+        attributes: 5.x: `queue.type`, `cleanup.policy`, `message.type` and others.
+    """
+
+    topic: str
+    read_queue_nums: int | None = None
+    write_queue_nums: int | None = None
+    perm: int | None = None
+    order: bool | None = None
+    topic_filter_type: str | None = None
+    topic_sys_flag: int | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_batch_queue(self) -> bool:
+        """Whether its units are those of batch_queue.py."""
+        return self.attributes.get("queue.type") == "BatchCQ"
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether its messages are kept by key."""
+        return self.attributes.get("cleanup.policy") == "COMPACTION"
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOffset:
+    """How far a group has consumed a queue.
+
+    Attributes:
+        topic: what is consumed.
+        group: who consumes it.
+        queue_id: of the topic.
+        queue_offset: next unit to be consumed.
+    """
+
+    topic: str
+    group: str
+    queue_id: int
+    queue_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionGroup:
+    """One group of `subscriptionGroup.json`.
+
+    Attributes:
+        group: its name.
+        consume_enable: whether it may consume.
+        retry_queue_nums: queues of its retry topic.
+        retry_max_times: how often a message is tried again before it is a dead letter.
+        entry: the whole object as it is stored.
+    """
+
+    group: str
+    consume_enable: bool | None
+    retry_queue_nums: int | None
+    retry_max_times: int | None
+    entry: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFilter:
+    """One SQL92 subscription of `consumerFilter.json`.
+
+    Attributes:
+        topic: what is subscribed.
+        group: who subscribed it.
+        expression: SQL92.
+        born_time: ms since 1970.
+        dead_time: when it was given up, ms since 1970; 0 while it lives.
+        bit_count: bits of the Bloom filter.
+        bit_positions: bits that stand for it.
+    """
+
+    topic: str
+    group: str
+    expression: str | None
+    born_time: int | None
+    dead_time: int | None
+    bit_count: int | None
+    bit_positions: tuple[int, ...]
+
+
+def data_version(document: Document) -> DataVersion:
+    """Read `dataVersion` of any of the files."""
+    entry = _object(document.get("dataVersion"))
+    names = ("counter", "timestamp", "stateVersion")
+    return DataVersion(*(_int(entry.get(name)) for name in names))
+
+
+def topics(document: Document) -> Iterator[TopicConfig]:
+    """Read `topics.json`."""
+    for topic, entry in _objects(document.get("topicConfigTable")):
+        yield topic_config(topic, entry)
+
+
+def topic_config(topic: str, entry: Document) -> TopicConfig:
+    """Read one topic, as `topics.json` and RocksDB metadata hold it."""
+    return TopicConfig(
+        topic=topic,
+        read_queue_nums=_int(entry.get("readQueueNums")),
+        write_queue_nums=_int(entry.get("writeQueueNums")),
+        perm=_int(entry.get("perm")),
+        order=_bool(entry.get("order")),
+        topic_filter_type=_str(entry.get("topicFilterType")),
+        topic_sys_flag=_int(entry.get("topicSysFlag")),
+        attributes={
+            name: value
+            for name, value in _object(entry.get("attributes")).items()
+            if isinstance(value, str)
+        },
+    )
+
+
+def consumer_offsets(document: Document) -> Iterator[ConsumerOffset]:
+    """Read `consumerOffset.json`; keys that are not topic, `@`, group are left out."""
+    for name, queues in _objects(document.get("offsetTable")):
+        parts = name.split(TOPIC_GROUP_SEPARATOR)
+        if len(parts) == 2:  # noqa: PLR2004 - topic and group
+            for number, offset in queues.items():
+                if (queue_id := parse_long(number)) is not None:
+                    yield ConsumerOffset(*parts, queue_id, _int(offset))
+
+
+def lmq_consumer_offsets(document: Document) -> Iterator[ConsumerOffset]:
+    """Read the light queues of `lmqConsumerOffset.json`, which have no queue but 0."""
+    for name, offset in _object(document.get("lmqOffsetTable")).items():
+        topic, separator, group = name.partition(TOPIC_GROUP_SEPARATOR)
+        if separator:
+            yield ConsumerOffset(topic, group, 0, _int(offset))
+
+
+def delay_offsets(document: Document) -> dict[int, int | None]:
+    """Read `delayOffset.json`: delay level to the next unit of its queue (level - 1)."""
+    table = _object(document.get("offsetTable"))
+    return {
+        level: _int(offset)
+        for name, offset in table.items()
+        if (level := parse_long(name)) is not None
+    }
+
+
+def subscription_groups(document: Document) -> Iterator[SubscriptionGroup]:
+    """Read `subscriptionGroup.json`."""
+    for group, entry in _objects(document.get("subscriptionGroupTable")):
+        yield SubscriptionGroup(
+            group,
+            _bool(entry.get("consumeEnable")),
+            _int(entry.get("retryQueueNums")),
+            _int(entry.get("retryMaxTimes")),
+            entry,
+        )
+
+
+def consumer_filters(document: Document) -> Iterator[ConsumerFilter]:
+    """Read `consumerFilter.json`."""
+    for topic, by_group in _objects(document.get("filterDataByTopic")):
+        for group, entry in _objects(by_group.get("groupFilterData")):
+            bloom = _object(entry.get("bloomFilterData"))
+            positions = bloom.get("bitPos")
+            yield ConsumerFilter(
+                topic,
+                group,
+                _str(entry.get("expression")),
+                _int(entry.get("bornTime")),
+                _int(entry.get("deadTime")),
+                _int(bloom.get("bitNum")),
+                tuple(
+                    bit
+                    for bit in (positions if isinstance(positions, list) else ())
+                    if isinstance(bit, int)
+                ),
+            )
+
+
+def _object(value: Json) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Json) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((name, entry) for name, entry in _object(value).items() if isinstance(entry, dict))
+
+
+def _int(value: Json) -> int | None:
+    """Give a number; fastjson reads one in quotes alike."""
+    if isinstance(value, str):
+        return parse_long(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _bool(value: Json) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _str(value: Json) -> str | None:
+    return value if isinstance(value, str) else None

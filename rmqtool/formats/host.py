@@ -1,0 +1,25 @@
+"""Host addresses as text; brackets around IPv6, as in a URL."""
+
+from __future__ import annotations
+
+from typing import Final
+
+IPV4_BYTES: Final = 4
+IPV6_BYTES: Final = 16
+
+
+def address_text(address: bytes) -> str:
+    """Give `10.0.0.1` or `::1`; hex digits for bytes that are neither IPv4 nor IPv6."""
+    if len(address) == IPV4_BYTES:
+        return ".".join(map(str, address))
+    if len(address) == IPV6_BYTES:
+        import socket  # most records have IPv4 hosts and need not pay for it
+
+        return socket.inet_ntop(socket.AF_INET6, address)
+    return address.hex()
+
+
+def host_text(address: bytes, port: int) -> str:
+    """Give `10.0.0.1:54321` or `[::1]:54321`."""
+    text = address_text(address)
+    return f"[{text}]:{port}" if len(address) == IPV6_BYTES else f"{text}:{port}"

@@ -1,0 +1,126 @@
+"""Message properties: items of name, 0x01, value, 0x02; and the CRC that may be the last of them.
+
+Items are cut in bytes and decoded afterwards: malformed UTF-8 never swallows a separator.
+Source: MessageDecoder#string2messageProperties, #messageProperties2String, #createCrc32.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.formats.java import crc31, text, to_int32
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+NAME_VALUE_SEPARATOR: Final = b"\x01"
+PROPERTY_SEPARATOR: Final = b"\x02"
+
+KEYS: Final = "KEYS"  # separated by single spaces
+TAGS: Final = "TAGS"
+UNIQ_KEY: Final = "UNIQ_KEY"
+DELAY: Final = "DELAY"
+REAL_TOPIC: Final = "REAL_TOPIC"
+REAL_QID: Final = "REAL_QID"
+INNER_NUM: Final = "INNER_NUM"
+INNER_BASE: Final = "INNER_BASE"
+INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
+INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+CRC32: Final = "__CRC32#"
+
+_CRC_DIGITS: Final = 10
+CRC32_RESERVED_LENGTH: Final = len(CRC32) + 1 + _CRC_DIGITS + 1
+
+
+class Item(NamedTuple):
+    """One stretch between separators.
+
+    Attributes:
+        position: first byte in the properties.
+        length: bytes, with the separator that ends it.
+        name: bytes before the first 0x01.
+        value: bytes behind it, which may hold another 0x01.
+        is_kept: whether the broker's reader takes it; empty names and values vanish.
+    """
+
+    position: int
+    length: int
+    name: bytes
+    value: bytes
+    is_kept: bool
+
+
+def items(raw: bytes) -> Iterator[Item]:
+    """Tile properties with items, in order, the dropped ones included."""
+    position = 0
+    while position < len(raw):
+        end = raw.find(PROPERTY_SEPARATOR, position)
+        end = len(raw) if end < 0 else end
+        name, _, value = raw[position:end].partition(NAME_VALUE_SEPARATOR)
+        length = min(end + 1, len(raw)) - position
+        yield Item(position, length, name, value, is_kept=bool(name and value))
+        position += length
+
+
+def decode(raw: bytes) -> dict[str, str]:
+    """Read properties as brokers and clients since 4.9.1 do; the last of equal names wins."""
+    return {text(item.name): text(item.value) for item in items(raw) if item.is_kept}
+
+
+def decode_before_4_9_1(raw: bytes) -> dict[str, str]:
+    """Read properties as releases before 4.9.1 did: a value with a 0x01 in it is dropped.
+
+    `String#split` forgets empty strings at the end but not at the beginning, so an empty name is
+    kept and an empty value is not.
+    """
+    found = {}
+    for stretch in raw.split(PROPERTY_SEPARATOR):
+        parts = stretch.rstrip(NAME_VALUE_SEPARATOR).split(NAME_VALUE_SEPARATOR)
+        if len(parts) == 2:  # noqa: PLR2004 - name and value
+            found[text(parts[0])] = text(parts[1])
+    return found
+
+
+def encode(properties: Mapping[str, str], *, ends_with_separator: bool = True) -> bytes:
+    """Write properties in the mapping's order.
+
+    Args:
+        properties: names and values, without separators in them.
+        ends_with_separator: as 4.9.0 and older and 5.2.0 and newer do; those between do not.
+    """
+    written = PROPERTY_SEPARATOR.join(
+        name.encode() + NAME_VALUE_SEPARATOR + value.encode() for name, value in properties.items()
+    )
+    return written + PROPERTY_SEPARATOR if ends_with_separator and written else written
+
+
+def keys(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Give the user's keys: KEYS cut at single spaces, empty ones ignored."""
+    return tuple(key for key in properties.get(KEYS, "").split(" ") if key)
+
+
+def crc_item(record_head: bytes) -> bytes:
+    """Give the CRC item for a record whose bytes up to the item's place are given.
+
+    The ten digits are in reverse, the lowest first. Source: MessageDecoder#createCrc32, 5.2.0+.
+    """
+    digits = f"{crc31(record_head):0{_CRC_DIGITS}}"[::-1].encode()
+    return CRC32.encode() + NAME_VALUE_SEPARATOR + digits + PROPERTY_SEPARATOR
+
+
+def stored_crc(properties: Mapping[str, str]) -> int | None:
+    """Read the property CRC; None where the broker would say that there is none.
+
+    Source: CommitLog#checkMessageAndReturnSize, 5.2.0 to 5.5.0.
+    """
+    crc = 0
+    for digit in reversed(properties.get(CRC32, "")):
+        crc = to_int32(crc * 10 + ord(digit) - ord("0"))
+    return crc if crc > 0 else None
+
+
+def crc_matches(record: bytes, properties: Mapping[str, str]) -> bool | None:
+    """Tell whether a whole record has the CRC of its properties; None if they have none."""
+    if (crc := stored_crc(properties)) is None:
+        return None
+    return crc == crc31(memoryview(record)[:-CRC32_RESERVED_LENGTH])
