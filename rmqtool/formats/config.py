@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 from rmqtool.errors import DecodeError
+
+Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 # A string is taken whole, so that what looks like a key inside of it is left alone; one that never
 # ends runs to the end of the text, or a hostile file would be searched once for each of its quotes.

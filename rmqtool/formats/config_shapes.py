@@ -172,7 +172,7 @@ def consumer_offsets(document: Document) -> Iterator[ConsumerOffset]:
         if len(parts) == 2:  # noqa: PLR2004 - topic and group
             for number, offset in queues.items():
                 if (queue_id := parse_long(number)) is not None:
-                    yield ConsumerOffset(*parts, queue_id, _int(offset))
+                    yield ConsumerOffset(parts[0], parts[1], queue_id, _int(offset))
 
 
 def lmq_consumer_offsets(document: Document) -> Iterator[ConsumerOffset]:
