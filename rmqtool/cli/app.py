@@ -1,0 +1,117 @@
+"""The table of contents: which commands there are, and what each is for.
+
+A command `x-y` is the function `x_y` in `cmd_x_y.py`. Its module is imported when it is called
+for, so that `--help` and a single lookup pay for nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+if TYPE_CHECKING:
+    from typer._click.core import Command, Context
+    from typer._click.formatting import HelpFormatter
+
+PROGRAM: Final = "rmqtool"
+HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One command in the table of contents.
+
+    Attributes:
+        task: what a person wants to do, the heading of the command in the help.
+        name: as typed.
+        summary: the first line of the command's own help.
+    """
+
+    task: str
+    name: str
+    summary: str
+
+
+CONTENTS: Final = (
+    Entry("Look", "dump", "Show what is in a store, a directory or a file of it, row by row."),
+)
+
+
+class Contents(TyperGroup):
+    """Finds commands in `CONTENTS` and lists them by task."""
+
+    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002  (an override)
+        """Give the names, in the order of the table."""
+        return [entry.name for entry in CONTENTS]
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002
+        """Import and build one command; None when there is none of that name."""
+        if cmd_name not in (entry.name for entry in CONTENTS):
+            return None
+        return command(cmd_name)
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
+        """Write the table of contents, without importing a command."""
+        for task, entries in groupby(CONTENTS, lambda entry: entry.task):
+            with formatter.section(task):
+                formatter.write_dl([(entry.name, entry.summary) for entry in entries])
+
+
+def command(name: str) -> TyperCommand:
+    """Build one command from its function."""
+    function = getattr(import_module(f"rmqtool.cli.cmd_{_python(name)}"), _python(name))
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    alone.command(name, context_settings=HELP_NAMES)(function)
+    built = typer.main.get_command(alone)
+    assert isinstance(built, TyperCommand)  # noqa: S101  (a Typer with one command is that command)
+    return built
+
+
+def _python(name: str) -> str:
+    return name.replace("-", "_")
+
+
+def _show_versions(asked: bool) -> None:
+    if asked:
+        from rmqtool.cli.versions import versions
+
+        typer.echo("\n".join(versions()))
+        raise typer.Exit
+
+
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_versions,
+            is_eager=True,
+            help="Show the versions of rmqtool and of every library that touches bytes, and exit.",
+        ),
+    ] = False,
+) -> None:
+    """Inspect, prove, repair and rebuild the store of an Apache RocketMQ broker.
+
+    STORE is a store root, a directory of it or a single file, of a broker that is down or a copy.
+    Nothing is written unless a command says so. 'rmqtool COMMAND --help' shows the options.
+    """
+
+
+def application() -> TyperGroup:
+    """Build the whole command line."""
+    app = typer.Typer(
+        cls=Contents,
+        name=PROGRAM,
+        add_completion=False,
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,  # they print local variables: evidence
+        context_settings=HELP_NAMES,
+    )
+    app.callback()(root)
+    return typer.main.get_group(app)

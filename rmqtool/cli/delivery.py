@@ -1,0 +1,88 @@
+"""From a command's output options to rows on standard output or in a new file."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.cli.main import say
+from rmqtool.errors import UsageError
+from rmqtool.render.emit import Format, Look, emit, emit_all
+from rmqtool.render.sink import Sink, standard_output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.render.rows import Rows
+
+COLORS: Final = ("auto", "always", "never")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """Where rows go, and how they are to look, as asked for on the command line.
+
+    Attributes:
+        format: None is a table on a terminal, JSON lines elsewhere, or what the file's name says.
+        output: a file to create; None is standard output.
+        columns: comma separated.
+        color: auto, always or never.
+        quiet: no remarks on stderr.
+    """
+
+    format: Format | None = None
+    output: str | None = None
+    columns: str | None = None
+    color: str = "auto"
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant, before any file is opened."""
+        if self.color not in COLORS:
+            raise UsageError(option="--color", reason=f"{self.color!r} is none of {COLORS}")
+
+    def emit(self, rows: Rows) -> int:
+        """Write rows of one kind; return how many there were."""
+        with self._sink() as sink:
+            return emit(rows, self._look(sink), sink)
+
+    def emit_all(self, kinds: Iterable[Rows]) -> int:
+        """Write rows of several kinds; return how many there were."""
+        with self._sink() as sink:
+            return emit_all(kinds, self._look(sink), sink)
+
+    def note(self, sentence: str) -> None:
+        """Tell the person something that is no error."""
+        if not self.quiet:
+            say(sentence)
+
+    @contextmanager
+    def _sink(self) -> Iterator[Sink]:
+        if self.output is None:
+            yield standard_output()
+            return
+        from rmqtool.store.output import new_file
+
+        with new_file(self.output) as stream:
+            yield Sink(stream, self.output)
+
+    def _look(self, sink: Sink) -> Look:
+        columns = None if self.columns is None else tuple(filter(None, self.columns.split(",")))
+        return Look(self._format(sink), columns, color=self._has_color(sink), note=self.note)
+
+    def _format(self, sink: Sink) -> Format:
+        if self.format is not None:
+            return self.format
+        suffix = PurePath(self.output or "").suffix.lstrip(".")
+        if suffix in (Format.CSV, Format.JSON):
+            return Format(suffix)
+        return Format.TABLE if sink.is_terminal else Format.JSONL
+
+    def _has_color(self, sink: Sink) -> bool:
+        if self.color != "auto":
+            return self.color == "always"
+        is_dumb = os.environ.get("TERM") == "dumb" or bool(os.environ.get("NO_COLOR"))
+        return sink.is_terminal and not is_dumb

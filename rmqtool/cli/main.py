@@ -1,0 +1,157 @@
+"""The entry point. It alone decides the exit code, and no traceback ever reaches a user.
+
+| exit | meaning |
+|---|---|
+| 0 | done; found, sound, same |
+| 1 | done; the answer is no: nothing found, damage found, stores differ |
+| 2 | not done: usage, unreadable, unsupported, locked |
+| 3 | done in part: some input could not be read |
+| 70 | a bug in rmqtool |
+| 130 141 143 | interrupted, output closed, terminated |
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+from rmqtool import __version__
+from rmqtool.errors import OutputClosed, RepairError, RmqtoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from typer import TyperException
+
+DONE: Final = 0
+NO: Final = 1
+NOT_DONE: Final = 2
+IN_PART: Final = 3
+BUG: Final = 70
+INTERRUPTED: Final = 128 + signal.SIGINT
+TERMINATED: Final = 128 + signal.SIGTERM
+
+
+class Terminated(BaseException):
+    """Somebody asked the process to end; staged files are cleaned up on the way out."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code.
+
+    Args:
+        arguments: without the program's name; None is those of the process.
+    """
+    before = signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = _run(sys.argv[1:] if arguments is None else arguments)
+        _flush()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Terminated:
+        code = TERMINATED
+    except OutputClosed as error:
+        code = error.exit_code
+    except RmqtoolError as error:
+        say(str(error))
+        code = error.exit_code
+    except Exception as error:  # noqa: BLE001  (the one place: a bug becomes a sentence)
+        _report_bug(error)
+        code = BUG
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    if code == INTERRUPTED:
+        say("interrupted")
+    elif code == TERMINATED:
+        say("terminated")
+    return code
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Let Typer parse and call; give what the command returned."""
+    import typer  # in here: when it cannot be imported that is a bug report, no traceback
+
+    from rmqtool.cli.app import PROGRAM, application
+
+    try:
+        code = application().main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+    except typer.Abort:
+        return INTERRUPTED
+    except typer.TyperException as error:
+        _refuse(error)
+        return NOT_DONE
+    except SystemExit as error:  # Typer's own answer to a closed pipe, and to completion
+        if isinstance(error.__context__, BrokenPipeError):
+            raise OutputClosed from error
+        return error.code if isinstance(error.code, int) else DONE
+    return code if isinstance(code, int) else DONE
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    raise Terminated
+
+
+def _flush() -> None:
+    """Write out what Typer printed; what fails here must not fail at exit, behind our back."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise OutputClosed from error
+        raise RepairError(path="standard output", reason=str(error.strerror)) from error
+
+
+def say(sentence: str) -> None:
+    """Tell the person something on stderr, harmless whatever a file name or a topic holds."""
+    from rmqtool.render.values import escape
+
+    if sys.stderr is None:
+        return
+    lines = [f"rmqtool: {escape(line)}" for line in sentence.splitlines()]
+    try:
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
+        sys.stderr.flush()
+    except OSError:
+        return  # nobody is listening, and the exit code still speaks
+
+
+def _refuse(error: TyperException) -> None:
+    """Word a usage error: what, and where the help is."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":  # `rmqtool` alone: the table of contents
+        if sys.stderr is not None:
+            sys.stderr.write(f"{error.format_message()}\n")
+        return
+    where = context.command_path if context is not None else "rmqtool"
+    say(f"{error.format_message()}\ntry: {where} --help")
+
+
+def _report_bug(error: Exception) -> None:
+    """Say that this is our fault and put the traceback where it can be sent from."""
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    say(f"this is a bug in rmqtool {__version__}: {type(error).__name__}: {error}")
+    if os.environ.get("RMQTOOL_DEBUG"):
+        say(text)
+        return
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w",
+            prefix="rmqtool-bug-",
+            suffix=".txt",
+            delete=False,
+            encoding="utf-8",
+            errors="backslashreplace",
+        ) as file:
+            file.write(f"rmqtool {__version__}, python {sys.version}\n{text}")
+        say(f"please report it with the command line and with {file.name}")
+    except OSError:
+        say("please report it with what RMQTOOL_DEBUG=1 prints")

@@ -1,0 +1,1 @@
+"""How rows reach a person or a program: tables, JSON, CSV, hex, progress. Imported by cli only."""

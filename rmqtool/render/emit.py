@@ -1,0 +1,221 @@
+"""The one way out for rows: as a table, one JSON document, JSON lines or CSV.
+
+Rows are written while they are produced, so memory does not grow with their number and a reader
+of a pipe sees them as they are found. The field order is fixed; nothing depends on locale or
+clock. Nothing else writes to standard output.
+"""
+
+from __future__ import annotations
+
+import csv
+import enum
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from rmqtool.errors import UsageError
+from rmqtool.render.rows import Rows, rows_of
+from rmqtool.render.table import TableWriter
+from rmqtool.render.values import as_csv, dump_json, json_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rmqtool.render.rows import Chunk, Row
+    from rmqtool.render.sink import Sink
+
+
+class Format(enum.StrEnum):
+    """How rows are written."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How rows are to look.
+
+    Attributes:
+        format: see `Format`.
+        columns: the fields that were asked for, in that order; None is the usual ones.
+        color: whether to colour a table.
+        note: takes a remark for the person who looks, such as columns that had no room.
+    """
+
+    format: Format
+    columns: tuple[str, ...] | None = None
+    color: bool = False
+    note: Callable[[str], None] = lambda _: None
+
+
+class _Writer(Protocol):
+    """Writes rows of one kind in one format."""
+
+    def write(self, chunk: Chunk) -> int:
+        """Write more rows and say how many they were."""
+
+    def close(self) -> None:
+        """Write the end."""
+
+
+def emit(rows: Rows, look: Look, sink: Sink) -> int:
+    """Write rows of one kind; return how many there were.
+
+    Raises:
+        UsageError: a column that was asked for does not exist.
+        OutputClosed: the reader went away.
+    """
+    return _emit_kind(rows, look, sink, kind=None)
+
+
+def emit_all(kinds: Iterable[Rows], look: Look, sink: Sink) -> int:
+    """Write rows of several kinds, each under its name; return how many there were.
+
+    A table has a title, a JSON line begins with `kind`, the JSON document has one list for each.
+
+    Raises:
+        UsageError: CSV, which has one header only.
+        OutputClosed: the reader went away.
+    """
+    if look.format is Format.CSV:
+        reason = "csv holds rows of one kind, and here are several; choose one, or jsonl"
+        raise UsageError(option="--format", reason=reason)
+    count = 0
+    for number, rows in enumerate(kinds):
+        if look.format is Format.TABLE:
+            sink.write_lines(([""] if number else []) + [f"{rows.name}:"])
+        elif look.format is Format.JSON:
+            sink.write((b",\n" if number else b"{") + dump_json(rows.name) + b": ")
+        count += _emit_kind(rows, look, sink, kind=rows.name)
+    if look.format is Format.JSON:
+        sink.write(b"}\n" if count else b"{}\n")
+        sink.flush()
+    return count
+
+
+def _emit_kind(rows: Rows, look: Look, sink: Sink, *, kind: str | None) -> int:
+    """Write one kind's rows in the format that was asked for."""
+    writer = _writer(rows, look, sink, kind)
+    count = 0
+    for chunk in rows:
+        count += writer.write(chunk)
+        sink.flush()
+    writer.close()
+    sink.flush()
+    return count
+
+
+def _writer(rows: Rows, look: Look, sink: Sink, kind: str | None) -> _Writer:
+    """Choose the writer."""
+    columns = chosen_columns(rows, look)
+    if look.format is Format.TABLE:
+        return _Table(sink, columns if look.columns else rows.shown or columns, look)
+    if look.format is Format.CSV:
+        return _Csv(sink, columns)
+    if look.format is Format.JSON:
+        return _JsonArray(sink, columns, is_whole=kind is None)
+    return _JsonLines(sink, columns, kind)
+
+
+def chosen_columns(rows: Rows, look: Look) -> Sequence[str]:
+    """Give the columns to write.
+
+    Raises:
+        UsageError: one of them is none of these rows'.
+    """
+    if look.columns is None:
+        return rows.columns
+    for name in look.columns:
+        if name not in rows.columns:
+            known = " ".join(rows.columns)
+            raise UsageError(option="--columns", reason=f"no column {name}; there are: {known}")
+    return look.columns
+
+
+class _Table:
+    """Aligned text."""
+
+    def __init__(self, sink: Sink, columns: Sequence[str], look: Look) -> None:
+        self._table, self._note = TableWriter(sink, columns, color=look.color), look.note
+
+    def write(self, chunk: Chunk) -> int:
+        rows = rows_of(chunk)
+        self._table.write(rows)
+        return len(rows)
+
+    def close(self) -> None:
+        self._table.close()
+        if self._table.left_out:
+            names = " ".join(self._table.left_out)
+            self._note(f"no room for: {names} (a wider terminal, --columns or --format jsonl)")
+
+
+class _JsonLines:
+    """One JSON object a line; nothing at all when there is nothing."""
+
+    def __init__(self, sink: Sink, columns: Sequence[str], kind: str | None) -> None:
+        self._sink, self._columns, self._kind = sink, columns, kind
+
+    def write(self, chunk: Chunk) -> int:
+        rows = rows_of(chunk)
+        self._sink.write(b"".join([self._line(row) for row in rows]))
+        return len(rows)
+
+    def _line(self, row: Row) -> bytes:
+        plain = json_row({name: row.get(name) for name in self._columns})
+        if self._kind is not None:
+            plain = {"kind": self._kind, **plain}
+        return dump_json(plain) + b"\n"
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class _JsonArray:
+    """One JSON document: a list of objects, a row a line."""
+
+    def __init__(self, sink: Sink, columns: Sequence[str], *, is_whole: bool) -> None:
+        self._sink, self._columns, self._is_whole = sink, columns, is_whole
+        self._before = b"["
+
+    def write(self, chunk: Chunk) -> int:
+        rows = rows_of(chunk)
+        for row in rows:
+            plain = json_row({name: row.get(name) for name in self._columns})
+            self._sink.write(self._before + b"\n" + dump_json(plain))
+            self._before = b","
+        return len(rows)
+
+    def close(self) -> None:
+        """End the list."""
+        self._sink.write(b"[]" if self._before == b"[" else b"\n]")
+        if self._is_whole:
+            self._sink.write(b"\n")
+
+
+class _Csv:
+    """RFC 4180 with line feeds as ends: a header, then a line a row, harmless for a spreadsheet."""
+
+    def __init__(self, sink: Sink, columns: Sequence[str]) -> None:
+        self._sink, self._columns = sink, columns
+        self._text = io.StringIO()
+        self._csv = csv.writer(self._text, lineterminator="\n")
+        self._csv.writerow(columns)
+
+    def write(self, chunk: Chunk) -> int:
+        rows = rows_of(chunk)
+        self._csv.writerows([as_csv(row.get(name)) for name in self._columns] for row in rows)
+        self._hand_on()
+        return len(rows)
+
+    def close(self) -> None:
+        """Write the header when there were no rows."""
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        self._sink.write(self._text.getvalue().encode("utf-8", "backslashreplace"))
+        self._text.seek(0)
+        self._text.truncate()

@@ -1,0 +1,49 @@
+"""What can be rendered: rows of one kind, or several kinds under names of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+Row: TypeAlias = Mapping[str, object]
+
+
+@runtime_checkable
+class Columns(Protocol):
+    """A batch of columns, which is how bulk rows come: a `pyarrow.RecordBatch`."""
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Give the same as dictionaries."""
+
+
+Chunk: TypeAlias = Sequence[Row] | Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of one kind, in chunks, produced while they are read.
+
+    Attributes:
+        columns: names of all fields, in the order that is promised.
+        chunks: rows as dictionaries or as Arrow batches; a missing field is null.
+        shown: fields of a table when nobody asked for others, the most important first; a narrow
+            terminal shows as many of them as fit. Empty: all.
+        name: what the rows are, where several kinds come together.
+    """
+
+    columns: Sequence[str]
+    chunks: Iterable[Chunk] = field(repr=False)
+    shown: Sequence[str] = ()
+    name: str = ""
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Yield the chunks, once."""
+        return iter(self.chunks)
+
+
+def rows_of(chunk: Chunk) -> Sequence[Row]:
+    """Give a chunk as dictionaries."""
+    if isinstance(chunk, Columns):
+        return chunk.to_pylist()
+    return chunk

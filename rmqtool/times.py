@@ -1,0 +1,56 @@
+"""Points in time as RocketMQ stores them, milliseconds since 1970 UTC, and as people write them.
+
+Out: ISO 8601 in UTC with milliseconds, never anything that depends on a locale or a clock.
+In: the same, with less precision or another offset from UTC if wished, or the milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import MAXYEAR, UTC, datetime
+from typing import Final
+
+DAY_MS: Final = 86_400_000
+_EPOCH_MS: Final = re.compile(r"-?\d{1,19}")
+# A damaged timestamp may be any 64-bit integer, datetime ends with the year 9999.
+_DAYS_IN_400_YEARS: Final = 146_097
+
+
+def iso_time(ms: int) -> str:
+    """Give `2026-11-21T02:03:04.005Z` for milliseconds since 1970.
+
+    Years beyond four digits have the sign that ISO 8601 asks for (`+292278994-08-17T…`), so that
+    even a damaged timestamp has exactly one text.
+    """
+    days, rest = divmod(ms, DAY_MS)
+    eras, days = divmod(days, _DAYS_IN_400_YEARS)
+    day = datetime.fromtimestamp(days * 86_400, UTC)
+    year = day.year + 400 * eras
+    shown = f"{year:04d}" if 0 <= year <= MAXYEAR else f"{year:+07d}"
+    seconds, millis = divmod(rest, 1000)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    return (
+        f"{shown}-{day.month:02d}-{day.day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{millis:03d}Z"
+    )
+
+
+def parse_time(text: str) -> int:
+    """Give the milliseconds since 1970 of an ISO 8601 time or of the milliseconds themselves.
+
+    A time without an offset is UTC; a date is its first millisecond.
+
+    Raises:
+        ValueError: the text is neither.
+    """
+    if _EPOCH_MS.fullmatch(text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        reason = f"{text!r} is neither ISO 8601 (2026-11-21T02:03:04.005Z) nor milliseconds"
+        raise ValueError(reason) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (passed.days * 86_400 + passed.seconds) * 1000 + passed.microseconds // 1000
