@@ -1,0 +1,190 @@
+"""Key index files: which there are, and how many slots and entries each was made for.
+
+A file holds neither number. They are configured, or follow from RocketMQ's default, or are found
+by trying: with the right number of slots, the first and the last entry agree with the header.
+Source: IndexService#load, IndexFile#putKey, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.index import (
+    DEFAULT_HASH_SLOT_NUM,
+    DEFAULT_INDEX_NUM,
+    FIRST_ENTRY,
+    INDEX_ENTRY,
+    INDEX_HEADER,
+    entry_position,
+    file_length,
+    slot_position,
+)
+from rmqtool.store.geometry import LengthSource
+from rmqtool.store.place import EntryKind, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store.place import Entry, OpenFile, Place
+
+NAME_DIGITS = 17  # yyyyMMddHHmmssSSS in the broker's own time zone
+USUAL_RATIO = DEFAULT_INDEX_NUM // DEFAULT_HASH_SLOT_NUM
+SEARCHED_BYTES = 8 << 20  # how far to look for the first entry of an unusual geometry
+SMALLEST = file_length(1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile:
+    """One key index file.
+
+    Attributes:
+        place: where it lies.
+        path: the same relative to the store root.
+        name: creation time in the broker's own time zone, `yyyyMMddHHmmssSSS`.
+        size: bytes on disk.
+        slots: hash slots it was made for; 0 when nothing tells.
+        entries: entries it was made for, the unused entry 0 included; 0 when nothing tells.
+        geometry_source: who says so.
+        mtime_ms: last change, ms since 1970 UTC.
+        allocated: bytes that the disk really holds.
+    """
+
+    place: Place
+    path: str
+    name: str
+    size: int
+    slots: int
+    entries: int
+    geometry_source: LengthSource
+    mtime_ms: int = 0
+    allocated: int = 0
+
+    @property
+    def entries_position(self) -> int:
+        """Position of entry 0."""
+        return entry_position(self.slots, 0)
+
+    def open(self) -> OpenFile:
+        """Open for reading.
+
+        Raises:
+            UnreadablePath: see `Place.open`.
+        """
+        return self.place.open()
+
+
+def list_index_files(
+    place: Place, path: str, slots: int | None, entries: int | None
+) -> list[IndexFile]:
+    """List the index files of a directory in the order the broker loads them.
+
+    The loader passes names that are no numbers, and so do we.
+
+    Raises:
+        UnreadablePath: the directory may not be listed.
+    """
+    return [
+        _index_file(entry, place.child(entry.name), f"{path}/{entry.name}", slots, entries)
+        for entry in place.entries()
+        if entry.kind is EntryKind.FILE and entry.name.isdecimal()
+    ]
+
+
+def index_file(place: Place, path: str, slots: int | None, entries: int | None) -> IndexFile:
+    """Give one index file.
+
+    Raises:
+        UnreadablePath: it is not there.
+    """
+    entry = place.stat()
+    if entry is None:
+        raise UnreadablePath(path=str(place), reason="no such file")
+    return _index_file(entry, place, path, slots, entries)
+
+
+def _index_file(
+    entry: Entry, place: Place, path: str, slots: int | None, entries: int | None
+) -> IndexFile:
+    found = _geometry(entry, place, slots, entries)
+    name, size = printable(entry.name), entry.size
+    return IndexFile(place, path, name, size, *found, entry.mtime_ms, entry.allocated)
+
+
+def _geometry(
+    entry: Entry, place: Place, slots: int | None, entries: int | None
+) -> tuple[int, int, LengthSource]:
+    """Say how many slots and entries a file has."""
+    if slots and entries:
+        return slots, entries, LengthSource.CONFIGURED
+    if slots:
+        return slots, _entries(entry.size, slots), LengthSource.CONFIGURED
+    if entry.size == file_length(DEFAULT_HASH_SLOT_NUM, DEFAULT_INDEX_NUM):
+        return DEFAULT_HASH_SLOT_NUM, DEFAULT_INDEX_NUM, LengthSource.DEFAULT
+    if entries and (rest := entry.size - file_length(0, entries)) > 0:
+        return rest // 4, entries, LengthSource.CONFIGURED
+    try:
+        with place.open() as file:
+            slots = next(_agreeing(file), 0)
+    except UnreadablePath:
+        slots = 0
+    return slots, _entries(entry.size, slots) if slots else 0, LengthSource.FILES
+
+
+def _entries(size: int, slots: int) -> int:
+    return max(size - file_length(slots, 0), 0) // INDEX_ENTRY.size
+
+
+def _agreeing(file: OpenFile) -> Iterator[int]:
+    """Yield numbers of slots with which the entries agree with the header, likely ones first."""
+    if file.size < SMALLEST or (file.size - INDEX_HEADER.size) % 4:
+        return
+    header = INDEX_HEADER.parse(file.read_at(0, INDEX_HEADER.size))
+    usual = (file.size - INDEX_HEADER.size) // (4 + USUAL_RATIO * INDEX_ENTRY.size)
+    if file_length(usual, usual * USUAL_RATIO) == file.size and _agrees(file, header, usual):
+        yield usual
+    if header["index_count"] <= FIRST_ENTRY:
+        return  # no entry that could tell
+    for slots in _candidates(file, header["begin_physical_offset"]):
+        if _agrees(file, header, slots):
+            yield slots
+
+
+def _candidates(file: OpenFile, begin_physical_offset: int) -> Iterator[int]:
+    """Yield numbers of slots with which entry 1 would hold the header's first offset."""
+    wanted = begin_physical_offset.to_bytes(8, "big", signed=True)
+    first = file_length(0, 1) + INDEX_ENTRY.positions["physical_offset"]
+    raw = file.read_at(0, SEARCHED_BYTES)
+    position = raw.find(wanted, first)
+    while position >= 0:
+        slots, rest = divmod(position - first, 4)
+        if not rest and (file.size - file_length(slots, 0)) % INDEX_ENTRY.size == 0 and slots:
+            yield slots
+        position = raw.find(wanted, position + 1)
+
+
+def _agrees(file: OpenFile, header: dict[str, int], slots: int) -> bool:
+    """Tell whether entries 0, 1 and the newest are where this number of slots puts them."""
+    count = header["index_count"]
+    if not FIRST_ENTRY <= count <= _entries(file.size, slots):
+        return False
+    if any(file.read_at(entry_position(slots, 0), INDEX_ENTRY.size)):
+        return False
+    if count == FIRST_ENTRY:
+        return True
+    first = _entry(file, slots, FIRST_ENTRY)
+    last = _entry(file, slots, count - 1)
+    if first is None or last is None or first["previous"] or first["time_difference"]:
+        return False
+    ends = first["physical_offset"], last["physical_offset"]
+    if ends != (header["begin_physical_offset"], header["end_physical_offset"]):
+        return False
+    # The newest entry is the head of its own chain: a wrong number of slots sends us elsewhere.
+    head = file.read_at(slot_position(abs(last["key_hash"]) % slots), 4)
+    return int.from_bytes(head, "big", signed=True) == count - 1
+
+
+def _entry(file: OpenFile, slots: int, number: int) -> dict[str, int] | None:
+    raw = file.read_at(entry_position(slots, number), INDEX_ENTRY.size)
+    return INDEX_ENTRY.parse(raw) if len(raw) == INDEX_ENTRY.size else None

@@ -1,0 +1,163 @@
+"""Families of queues: `consumequeue`, `consumequeue_ext`, `batchconsumequeue` and their like.
+
+A family is `<topic>/<queue id>/<files>`. Everything is listed when it is asked for: a broker may
+hold 50,000 queues, and one lookup concerns one of them.
+Source: ConsumeQueueStore#load, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store.place import Place
+
+LARGEST_INTEGER = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class QueueFiles:
+    """The files of one queue; listed when `files` is first read.
+
+    Attributes:
+        topic: name of the topic's directory, printable; empty for a lone file out of its place.
+        queue_id: name of the queue's directory; 0 for a lone file out of its place.
+        place: the queue's directory.
+        path: the same relative to the store root.
+        file_length: bytes of each file; 0 takes it from the files.
+        lone: the one file that was asked for; None is all of them.
+    """
+
+    topic: str
+    queue_id: int
+    place: Place
+    path: str
+    file_length: int = 0
+    lone: Segment | None = field(default=None, repr=False)
+
+    @cached_property
+    def files(self) -> MappedFiles:
+        """The byte space of this queue.
+
+        Raises:
+            UnreadablePath: the directory may not be listed.
+        """
+        directory = [(self.place, self.path)]
+        if self.lone is not None:
+            return assemble([self.lone], [], directory, self.file_length)
+        return load(directory, self.file_length)
+
+
+@dataclass(frozen=True)
+class QueueFamily:
+    """All queues of one kind.
+
+    Attributes:
+        place: the family's directory.
+        path: the same relative to the store root.
+        file_length: bytes of each file; 0 takes it from the files, queue by queue.
+        topic: the one topic that was asked for, as a directory name; None is all of them.
+        single: the one queue that was asked for; None is all of them.
+        ignored: directory names at the topic level that are no topics.
+    """
+
+    place: Place
+    path: str
+    file_length: int = 0
+    topic: str | None = None
+    single: QueueFiles | None = None
+    ignored: frozenset[str] = frozenset()
+
+    def topics(self) -> list[str]:
+        """List the topic directories, as the operating system spells them, sorted.
+
+        Raises:
+            UnreadablePath: the family's directory may not be listed.
+        """
+        if self.topic is not None:
+            return [self.topic]
+        return [
+            name
+            for name, kind in self.place.names()
+            if kind is EntryKind.DIRECTORY and name not in self.ignored
+        ]
+
+    def queues(self) -> Iterator[QueueFiles]:
+        """Give all queues, by topic, then by number; a directory that is no number is passed.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        if self.single is not None:
+            yield self.single
+            return
+        for topic in self.topics():
+            yield from self.queues_of(topic)
+
+    def queues_of(self, topic: str) -> Iterator[QueueFiles]:
+        """Give the queues of one topic, by number.
+
+        Raises:
+            UnreadablePath: the topic's directory may not be listed.
+        """
+        numbers = [
+            (queue_id, name)
+            for name, kind in self.place.child(topic).names()
+            if kind is EntryKind.DIRECTORY and (queue_id := queue_id_of(name)) is not None
+        ]
+        for _, name in sorted(numbers):
+            yield self._files(topic, name)
+
+    def queue(self, topic: str, queue_id: int) -> QueueFiles | None:
+        """Give one queue; None when it has no directory."""
+        if not topic or "/" in topic or "\0" in topic or topic in {".", ".."}:
+            return None  # a topic from the evidence must not lead out of the store
+        if self.single is not None:
+            is_it = (topic, queue_id) == (self.single.topic, self.single.queue_id)
+            return self.single if is_it else None
+        if self.topic not in {None, topic}:
+            return None
+        found = self._files(topic, str(queue_id))
+        entry = found.place.stat()
+        return found if entry and entry.kind is EntryKind.DIRECTORY else None
+
+    def oddities(self) -> Iterator[Oddity]:
+        """Give what lies in the directories of family and topics but is neither topic nor queue.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        if self.single is not None:
+            return
+        for name, kind in self.place.names() if self.topic is None else []:
+            if kind is EntryKind.LINK:
+                yield Oddity(OddityKind.LINK, f"{self.path}/{printable(name)}", "a directory")
+        for topic in self.topics():
+            path = f"{self.path}/{printable(topic)}"
+            for name, kind in self.place.child(topic).names():
+                if kind is EntryKind.LINK:
+                    yield Oddity(OddityKind.LINK, f"{path}/{printable(name)}", "a directory")
+                elif kind is not EntryKind.DIRECTORY or queue_id_of(name) is None:
+                    stray = f"{path}/{printable(name)}"
+                    yield Oddity(OddityKind.FOREIGN_NAME, stray, "the number of a queue")
+
+    def _files(self, topic: str, name: str) -> QueueFiles:
+        place = self.place.child(topic).child(name)
+        path = f"{self.path}/{printable(topic)}/{name}"
+        queue_id = queue_id_of(name) or 0
+        return QueueFiles(printable(topic), queue_id, place, path, self.file_length)
+
+
+def queue_id_of(name: str) -> int | None:
+    """Read a directory name as a queue's number; None when it is none (Integer#parseInt)."""
+    if not name.isdecimal():
+        return None
+    number = int(name)
+    return number if number <= LARGEST_INTEGER else None

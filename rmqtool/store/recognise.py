@@ -1,0 +1,193 @@
+"""Say what a path is: by its place in a store, else by its content.
+
+A place that is spelt as RocketMQ spells it wins over content: a segment whose first half is
+overwritten is still a segment.
+Source: StorePathConfigHelper, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.store.branch import Branch, BranchKind, Level, Why
+from rmqtool.store.content import kind_of_directory, kind_of_file
+from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.queues import queue_id_of
+from rmqtool.store.rocksdb import is_rocksdb, unsupported
+from rmqtool.store.root import (
+    COMPACTION_FAMILIES,
+    DLEDGER,
+    DLEDGER_CHILDREN,
+    FILES,
+    FLAT_FAMILIES,
+    QUEUE_FAMILIES,
+    TIMER_WHEEL_SNAPSHOT,
+    branches_of_root,
+    telling_names,
+)
+from rmqtool.store.segment import Oddity, start_of
+
+if TYPE_CHECKING:
+    from rmqtool.store.broker_conf import BrokerConf
+    from rmqtool.store.place import Place
+
+TOPIC_FAMILIES = QUEUE_FAMILIES | COMPACTION_FAMILIES
+ENOUGH = 2  # weight of names that tells a store root
+PER_QUEUE = {*TOPIC_FAMILIES.values()}
+
+
+class Recognised(NamedTuple):
+    """What a path turned out to be.
+
+    Attributes:
+        root: the store's directory, or the directory that paths are relative to.
+        asked: the path itself.
+        branches: all that lies there.
+        oddities: what is in the way of something that ought to lie there.
+    """
+
+    root: Place
+    asked: Branch
+    branches: tuple[Branch, ...]
+    oddities: tuple[Oddity, ...] = ()
+
+
+def recognise(place: Place, conf: BrokerConf | None = None) -> Recognised:
+    """Say what a path is and what lies there.
+
+    Raises:
+        UnreadablePath: it does not exist or may not be read.
+        NotAStore: nothing of a RocketMQ store was recognised.
+        UnsupportedStore: it is a RocksDB database.
+    """
+    entry = place.stat()
+    if entry is None:
+        raise UnreadablePath(path=str(place), reason="no such file or directory")
+    if entry.kind is EntryKind.DIRECTORY:
+        return _directory(place, conf)
+    if entry.kind is EntryKind.FILE:
+        return _file(place)
+    raise UnreadablePath(path=str(place), reason="neither a directory nor a regular file")
+
+
+def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
+    by_place = directory_by_place(place)
+    names = place.names()
+    # A topic may be called `commitlog`, so a queue family needs more to be taken for a root.
+    enough = ENOUGH if by_place is None else 2 * ENOUGH
+    if telling_names(names) >= enough:
+        branches, oddities = branches_of_root(place, conf)
+        return Recognised(place, Branch(BranchKind.STORE, place, ""), branches, oddities)
+    if is_rocksdb(place) and not any(kind is EntryKind.DIRECTORY for _, kind in names):
+        raise UnsupportedStore(path=str(place), reason=unsupported(_database_path(place)))
+    if by_place is not None:
+        return _part(*by_place)
+    if DLEDGER.fullmatch(place.name) and {name for name, _ in names} & {*DLEDGER_CHILDREN}:
+        return _below(place, (place.name,), conf)
+    if place.name == "compaction" and {name for name, _ in names} & {*COMPACTION_FAMILIES}:
+        return _below(place, (place.name,), conf)
+    if not names:
+        raise NotAStore(path=str(place), reason="the directory is empty")
+    kind = kind_of_directory(place)
+    if kind is None:
+        reason = "nothing of a RocketMQ store was recognised: no commitlog, queues or index"
+        raise NotAStore(path=str(place), reason=reason)
+    level = Level.QUEUE if kind in PER_QUEUE else Level.FAMILY
+    branch = Branch(kind, place, printable(place.name), level, Why.CONTENT)
+    return _part(place.parent, branch)
+
+
+def _file(place: Place) -> Recognised:
+    by_place = file_by_place(place)
+    if by_place is not None:
+        return _part(*by_place)
+    kind = kind_of_file(place)
+    if kind is None:
+        reason = "no file of a RocketMQ store was recognised, neither by place nor by content"
+        raise NotAStore(path=str(place), reason=reason)
+    if kind is BranchKind.ROCKSDB:
+        raise UnsupportedStore(path=str(place), reason=f"a file of {unsupported('')}")
+    branch = Branch(kind, place, printable(place.name), Level.FILE, Why.CONTENT)
+    return _part(place.parent, branch)
+
+
+def directory_by_place(place: Place) -> tuple[Place, Branch] | None:
+    """Say what a directory is by its name and those above it; None when they do not tell."""
+    own, above, family = _last_names(place, 3)
+    if (kind := TOPIC_FAMILIES.get(family)) and (queue_id := queue_id_of(own)) is not None:
+        return _branch(place, kind, 3, Level.QUEUE, (printable(above), queue_id))
+    if kind := TOPIC_FAMILIES.get(above):
+        return _branch(place, kind, 2, Level.TOPIC)
+    if DLEDGER.fullmatch(above) and own in {"data", "index"}:
+        return _branch(place, DLEDGER_CHILDREN[own], 2, Level.FAMILY)
+    if kind := TOPIC_FAMILIES.get(own) or FLAT_FAMILIES.get(own):
+        return _branch(place, kind, 1, Level.FAMILY)
+    return None
+
+
+def file_by_place(place: Place) -> tuple[Place, Branch] | None:
+    """Say what a file is by its name and those above it; None when they do not tell."""
+    own, above, topic, family = _last_names(place, 4)
+    is_mapped = start_of(own) is not None
+    kind = TOPIC_FAMILIES.get(family)
+    if kind and is_mapped and (queue_id := queue_id_of(above)) is not None:
+        return _branch(place, kind, 4, Level.FILE, (printable(topic), queue_id))
+    if DLEDGER.fullmatch(topic) and above in {"data", "index"} and is_mapped:
+        return _branch(place, DLEDGER_CHILDREN[above], 3, Level.FILE)
+    if DLEDGER.fullmatch(above) and own in {"checkpoint", "currterm"}:
+        return _branch(place, BranchKind.DLEDGER_STATE, 2, Level.FILE)
+    if above == "config":
+        kind = BranchKind.TIMER_CHECK if own == "timercheck" else BranchKind.CONFIG
+        return _branch(place, kind, 2, Level.FILE)
+    if is_mapped and (kind := FLAT_FAMILIES.get(above)):
+        return _branch(place, kind, 2, Level.FILE)
+    kind = FILES.get(own)
+    if TIMER_WHEEL_SNAPSHOT.fullmatch(own):
+        kind = BranchKind.TIMER_WHEEL
+    return _branch(place, kind, 1, Level.FILE) if kind else None
+
+
+def _last_names(place: Place, count: int) -> list[str]:
+    """Give the last names of a path, its own first; empty ones where there are not so many."""
+    names = place.location.split("/")[::-1]
+    return (names + [""] * count)[:count]
+
+
+def _branch(
+    place: Place,
+    kind: BranchKind,
+    depth: int,
+    level: Level,
+    queue: tuple[str, int] | None = None,
+) -> tuple[Place, Branch]:
+    """Give the store root and the branch of a place that lies `depth` names below it."""
+    if kind in COMPACTION_FAMILIES.values():
+        depth += 1  # these families lie one deeper, in `compaction`
+    root = place
+    for _ in range(depth):
+        root = root.parent
+    path = printable("/".join(place.location.split("/")[-depth:]))
+    return root, Branch(kind, place, path, level, Why.PLACE, queue)
+
+
+def _part(root: Place, branch: Branch) -> Recognised:
+    return Recognised(root, branch, (branch,))
+
+
+def _below(place: Place, names: tuple[str, ...], conf: BrokerConf | None) -> Recognised:
+    """Give what lies in one directory of a store root, as the root would give it."""
+    root = place.parent
+    branches, oddities = branches_of_root(root, conf)
+    wanted = tuple(f"{printable(name)}/" for name in names)
+    return Recognised(
+        root,
+        Branch(BranchKind.STORE, place, printable(place.name)),
+        tuple(branch for branch in branches if branch.path.startswith(wanted)),
+        tuple(oddity for oddity in oddities if oddity.path.startswith(wanted)),
+    )
+
+
+def _database_path(place: Place) -> str:
+    own, above = _last_names(place, 2)
+    return f"config/{own}" if above == "config" else own

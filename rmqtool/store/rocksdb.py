@@ -1,0 +1,119 @@
+"""RocksDB databases of a store: recognised and named; their tables are not read.
+
+A broker opens some of them at every start, so their being there says little: `rocksdbstore` and
+`kvStore` are normally empty.
+Source: ConsumeQueueRocksDBStorage, ConfigStorage, MessageRocksDBStorage, 5.1.4 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.store.place import EntryKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store.place import Place
+
+CURRENT = "CURRENT"  # every RocksDB database has this file, and it names the manifest
+# Directory below the store root, what it holds, the release that brought it.
+PURPOSES = {
+    "consumequeue": ("the consume queues", "5.2.0"),
+    "consumequeue_rocksdb": ("the consume queues", "5.5.0"),
+    "rocksdbstore": ("index, timer and transactions", "5.4.0"),
+    "kvStore": ("the state of pop consumers", "5.3.2"),
+    "config/topics": ("topics", "5.1.4"),
+    "config/subscriptionGroups": ("subscription groups", "5.1.4"),
+    "config/consumerOffsets": ("consumer offsets", "5.1.4"),
+    "config/metadata": ("topics, subscription groups and consumer offsets", "5.3.4"),
+    "config/rdb": ("topics, subscription groups and consumer offsets", "5.3.2"),
+    "config/users": ("users", "5.3.0"),
+    "config/acls": ("access rules", "5.3.0"),
+}
+FILE_NAME = re.compile(
+    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|MANIFEST-\d+|OPTIONS-\d+|\d+\.(sst|log|blob)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDb:
+    """One RocksDB database.
+
+    Attributes:
+        place: its directory.
+        path: the same relative to the store root.
+        holds: what RocketMQ keeps in it, a phrase.
+        since: the first release that writes it.
+        table_files: number of `.sst` files.
+        log_bytes: bytes in its write-ahead logs.
+        size: bytes of all its files.
+        allocated: bytes that the disk really holds.
+    """
+
+    place: Place
+    path: str
+    holds: str
+    since: str
+    table_files: int
+    log_bytes: int
+    size: int
+    allocated: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was ever flushed or logged: what an unused feature leaves."""
+        return not self.table_files and not self.log_bytes
+
+
+def rocksdb_stores(root: Place) -> Iterator[RocksDb]:
+    """Give the databases below a store root.
+
+    Raises:
+        UnreadablePath: one of the directories may not be listed.
+    """
+    for path in PURPOSES:
+        place = root.child(path)
+        if is_rocksdb(place):
+            yield rocksdb(place, path)
+
+
+def is_rocksdb(place: Place) -> bool:
+    """Tell whether a directory holds a RocksDB database."""
+    entry = place.child(CURRENT).stat()
+    return entry is not None and entry.kind is EntryKind.FILE
+
+
+def rocksdb(place: Place, path: str) -> RocksDb:
+    """Describe one database from its file names.
+
+    Raises:
+        UnreadablePath: the directory may not be listed.
+    """
+    holds, since = PURPOSES.get(path, ("an unknown part of a store", "?"))
+    files = [
+        entry
+        for entry in place.entries()
+        if entry.kind is EntryKind.FILE and FILE_NAME.fullmatch(entry.name)
+    ]
+    return RocksDb(
+        place=place,
+        path=path,
+        holds=holds,
+        since=since,
+        table_files=sum(entry.name.endswith(".sst") for entry in files),
+        log_bytes=sum(entry.size for entry in files if entry.name.endswith(".log")),
+        size=sum(entry.size for entry in files),
+        allocated=sum(entry.allocated for entry in files),
+    )
+
+
+def unsupported(path: str) -> str:
+    """Say, for an UnsupportedStore, what a directory holds and that it cannot be read."""
+    holds, since = PURPOSES.get(path, ("a part of a store", ""))
+    release = f" (RocketMQ {since} or newer)" if since else ""
+    return (
+        f"a RocksDB database with {holds}{release}: recognised, but reading it is not supported yet"
+    )

@@ -1,0 +1,198 @@
+"""What lies in a store root: which of its names stand for which artefact.
+
+Links are followed here and nowhere else: operators move a whole `commitlog` to another disk.
+Source: StorePathConfigHelper, MultiPathMappedFileQueue, DLedgerCommitLog, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.store.branch import Branch, BranchKind
+from rmqtool.store.place import EntryKind, Place, printable
+from rmqtool.store.segment import Oddity, OddityKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqtool.store.broker_conf import BrokerConf
+
+QUEUE_FAMILIES = {
+    "consumequeue": BranchKind.CONSUME_QUEUE,
+    "consumequeue_ext": BranchKind.CONSUME_QUEUE_EXT,
+    "batchconsumequeue": BranchKind.BATCH_QUEUE,
+}
+COMPACTION_FAMILIES = {
+    "compactionLog": BranchKind.COMPACTION_LOG,
+    "compactionCq": BranchKind.COMPACTION_QUEUE,
+}
+FLAT_FAMILIES = {
+    "commitlog": BranchKind.COMMITLOG,
+    "index": BranchKind.INDEX,
+    "timerlog": BranchKind.TIMER_LOG,
+    "tiered_index_file": BranchKind.TIERED_INDEX,
+    "config": BranchKind.CONFIG,
+}
+FILES = {
+    "checkpoint": BranchKind.CHECKPOINT,
+    "abort": BranchKind.ABORT,
+    "lock": BranchKind.LOCK,
+    "timerwheel": BranchKind.TIMER_WHEEL,
+    "epochFileCheckpoint": BranchKind.EPOCH,
+    "epochFileCheckpoint.bak": BranchKind.EPOCH,
+    "brokerIdentity": BranchKind.BROKER_IDENTITY,
+    "brokerIdentity-temp": BranchKind.BROKER_IDENTITY,
+}
+TIMER_WHEEL_SNAPSHOT = re.compile(r"timerwheel\.\d+")
+DLEDGER = re.compile(r"dledger-(.+)")
+DLEDGER_CHILDREN = {
+    "data": BranchKind.DLEDGER,
+    "index": BranchKind.DLEDGER_INDEX,
+    "checkpoint": BranchKind.DLEDGER_STATE,
+    "currterm": BranchKind.DLEDGER_STATE,
+}
+# One of these directories tells a store root.
+TELLING = {*QUEUE_FAMILIES, "commitlog", "timerlog", "tiered_index_file"}
+# These may be anybody's: two of them tell a store root.
+HINTING = {*FLAT_FAMILIES, *FILES, "compaction"}
+
+DIRECTORY_KINDS = {
+    *QUEUE_FAMILIES.values(),
+    *COMPACTION_FAMILIES.values(),
+    *FLAT_FAMILIES.values(),
+    BranchKind.DLEDGER,
+    BranchKind.DLEDGER_INDEX,
+}
+
+
+def telling_names(names: Iterable[tuple[str, EntryKind]]) -> int:
+    """Weigh the names in a directory: 2 and more tells that it is a store root."""
+    weight = 0
+    for name, kind in names:
+        is_directory = kind in {EntryKind.DIRECTORY, EntryKind.LINK}
+        if is_directory and (name in TELLING or DLEDGER.fullmatch(name)):
+            weight += 2
+        elif name in HINTING:
+            weight += 1
+    return weight
+
+
+def branches_of_root(
+    root: Place, conf: BrokerConf | None
+) -> tuple[tuple[Branch, ...], tuple[Oddity, ...]]:
+    """Give all branches of a store root, sorted by path, and what is in the way of one.
+
+    Raises:
+        UnreadablePath: the root may not be listed.
+    """
+    found: list[Branch] = []
+    oddities: list[Oddity] = []
+    for name, _ in root.names():
+        for kind, path in _candidates(name):
+            _look(root, kind, path, found, oddities)
+    logs = [branch for branch in found if branch.kind is BranchKind.DLEDGER]
+    first = _chosen_dledger(logs, conf)
+    for branch in [branch for branch in found if _is_other_dledger(branch, first)]:
+        found.remove(branch)
+        if branch.kind is BranchKind.DLEDGER:
+            reason = f"only {first} is read" if first else ""
+            oddities.append(Oddity(OddityKind.DUPLICATE, branch.path, "one DLedger log", reason))
+    if conf is not None:
+        _configured_commitlog(root, conf, found, oddities)
+    return tuple(sorted(found, key=lambda branch: branch.path)), tuple(oddities)
+
+
+def _candidates(name: str) -> list[tuple[BranchKind, str]]:
+    """Say what a name in the root may stand for, with the path of each artefact."""
+    if TIMER_WHEEL_SNAPSHOT.fullmatch(name):
+        return [(BranchKind.TIMER_WHEEL, name)]
+    if name == "compaction":
+        return [(kind, f"{name}/{child}") for child, kind in COMPACTION_FAMILIES.items()]
+    if DLEDGER.fullmatch(name):
+        return [(kind, f"{name}/{child}") for child, kind in DLEDGER_CHILDREN.items()]
+    if name == "config":
+        check = [(BranchKind.TIMER_CHECK, "config/timercheck")]
+        return [(BranchKind.CONFIG, name), *check]
+    kind = QUEUE_FAMILIES.get(name) or FLAT_FAMILIES.get(name) or FILES.get(name)
+    return [(kind, name)] if kind else []
+
+
+def _look(
+    root: Place, kind: BranchKind, path: str, found: list[Branch], oddities: list[Oddity]
+) -> None:
+    """Look at one artefact; behind a link, at where the link leads."""
+    wanted = EntryKind.DIRECTORY if kind in DIRECTORY_KINDS else EntryKind.FILE
+    shown = printable(path)
+    try:
+        place = root.child(path)
+        entry = place.stat()
+        if entry is None:
+            return
+        if entry.kind is EntryKind.LINK:
+            place = place.resolved()
+            entry = place.stat()
+    except UnreadablePath as error:
+        oddities.append(Oddity(OddityKind.UNREADABLE, shown, str(wanted), error.reason))
+        return
+    if entry is None:
+        oddities.append(Oddity(OddityKind.MISSING, shown, str(wanted), f"a link to {place}"))
+    elif entry.kind is not wanted:
+        unexpected = {EntryKind.DIRECTORY: OddityKind.DIRECTORY, EntryKind.LINK: OddityKind.LINK}
+        oddity = unexpected.get(entry.kind, OddityKind.NOT_A_FILE)
+        oddities.append(Oddity(oddity, shown, str(wanted), str(entry.kind)))
+    else:
+        found.append(Branch(kind, place, shown))
+
+
+def _chosen_dledger(logs: list[Branch], conf: BrokerConf | None) -> str:
+    """Choose one DLedger directory: the configured one, else the first; empty for none."""
+    names = [branch.path.partition("/")[0] for branch in logs]
+    configured = f"dledger-{conf.text('dLegerSelfId')}" if conf else ""
+    return configured if configured in names else min(names, default="")
+
+
+def _is_other_dledger(branch: Branch, chosen: str) -> bool:
+    name = branch.path.partition("/")[0]
+    return bool(DLEDGER.fullmatch(name)) and name != chosen
+
+
+def _configured_commitlog(
+    root: Place, conf: BrokerConf, found: list[Branch], oddities: list[Oddity]
+) -> None:
+    """Take the commitlog's directories from the configuration where at least one is there."""
+    for kind, keys in (
+        (BranchKind.COMMITLOG, ("storePathCommitLog", "readOnlyCommitLogStorePaths")),
+        (BranchKind.DLEDGER, ("storePathDLedgerCommitLog",)),
+    ):
+        paths = [path for key in keys for path in conf.paths(key)]
+        branches: list[Branch] = []
+        missing: list[Oddity] = []
+        for path in dict.fromkeys(paths):
+            place, shown = _rerooted(root, path, conf)
+            entry = place.stat()
+            if entry is None or entry.kind is not EntryKind.DIRECTORY:
+                missing.append(Oddity(OddityKind.MISSING, shown, "a directory of the commitlog"))
+            else:
+                branches.append(Branch(kind, place, shown))
+        if branches:
+            found[:] = [branch for branch in found if branch.kind is not kind] + branches
+            oddities += missing
+
+
+def _rerooted(root: Place, path: str, conf: BrokerConf) -> tuple[Place, str]:
+    """Give the place of a configured path, and how to show it.
+
+    A store is mostly looked at as a copy: what the broker had below its own root is looked for
+    below ours, never in the live store that the configuration names.
+    """
+    their_root = conf.text("storePathRootDir")
+    if their_root and path.startswith(their_root.rstrip("/") + "/"):
+        below = path[len(their_root.rstrip("/")) + 1 :].strip("/")
+        return root.child(below).resolved(), below
+    place = Place.of(path)
+    prefix = root.location.rstrip("/") + "/"
+    if place.location.startswith(prefix):
+        return place, printable(place.location[len(prefix) :])
+    return place, str(place)

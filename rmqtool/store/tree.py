@@ -1,0 +1,251 @@
+"""A store as a tree of artefacts: what there is and where, listed when it is asked for.
+
+`open_store` takes a store root, a directory of it or one file; what is not part of what was
+asked for is empty. Meaning is in `formats`, judgement in `check`.
+Source: StorePathConfigHelper, DefaultMessageStore, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.store.branch import Branch, BranchKind, Level
+from rmqtool.store.broker_conf import BrokerConf, read_broker_conf
+from rmqtool.store.content import HEAD_BYTES, first_record
+from rmqtool.store.geometry import configured_lengths, geometry_of, usual_length
+from rmqtool.store.index_files import IndexFile, index_file, list_index_files
+from rmqtool.store.place import EntryKind, Place
+from rmqtool.store.queues import QueueFamily, QueueFiles
+from rmqtool.store.recognise import recognise
+from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from rmqtool.store.geometry import Geometry
+    from rmqtool.store.segment import Oddity
+
+SAMPLED_QUEUES = 32  # enough to outvote a few files that were cut off
+
+
+@dataclass(frozen=True)
+class Store:
+    """A broker's store, or the part of one that was asked for.
+
+    Attributes:
+        root: the store's directory; of a lone file, the directory that paths are relative to.
+        asked: what was asked for.
+        branches: what lies there.
+        broker_conf: what the broker was told; None when nobody gave it to us.
+        oddities: what is in the way of an artefact in the root.
+    """
+
+    root: Place
+    asked: Branch
+    branches: tuple[Branch, ...]
+    broker_conf: BrokerConf | None = field(default=None, repr=False)
+    oddities: tuple[Oddity, ...] = ()
+
+    def branches_of(self, *kinds: BranchKind) -> list[Branch]:
+        """Give the branches of some kinds, in order of their paths."""
+        return [branch for branch in self.branches if branch.kind in kinds]
+
+    @property
+    def is_dledger(self) -> bool:
+        """Whether the commitlog is a DLedger log: each record in an entry of 48 bytes more."""
+        return bool(self.branches_of(BranchKind.DLEDGER))
+
+    @cached_property
+    def commitlog(self) -> MappedFiles:
+        """The log that is written today: DLedger's where there is one, else the plain one.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        kind = BranchKind.DLEDGER if self.is_dledger else BranchKind.COMMITLOG
+        return self._mapped(kind, self._configured.get("commitlog"))
+
+    @cached_property
+    def old_commitlog(self) -> MappedFiles:
+        """The plain log from before a conversion to DLedger; else empty.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        if not self.is_dledger:
+            return MappedFiles("commitlog")
+        return self._mapped(BranchKind.COMMITLOG, self._configured.get("commitlog"))
+
+    @cached_property
+    def dledger_index(self) -> MappedFiles:
+        """DLedger's own index of its entries."""
+        return self._mapped(BranchKind.DLEDGER_INDEX, None)
+
+    @cached_property
+    def timer_log(self) -> MappedFiles:
+        """The log of the timer wheel."""
+        return self._mapped(BranchKind.TIMER_LOG, self._configured.get("timer_log"))
+
+    @cached_property
+    def geometry(self) -> Geometry:
+        """How long each kind of file is, and who says so."""
+        found = {
+            "commitlog": self.commitlog.file_length,
+            "consume_queue": self._sampled(BranchKind.CONSUME_QUEUE),
+            "consume_queue_ext": self._sampled(BranchKind.CONSUME_QUEUE_EXT),
+            "batch_queue": self._sampled(BranchKind.BATCH_QUEUE),
+            "timer_log": self.timer_log.file_length,
+            "compaction_log": self._sampled(BranchKind.COMPACTION_LOG),
+            "compaction_queue": self._sampled(BranchKind.COMPACTION_QUEUE),
+        }
+        for file in self.index_files()[:1]:
+            found |= {"index_slots": file.slots, "index_entries": file.entries}
+        return geometry_of(self._configured, found)
+
+    def family(self, kind: BranchKind, file_length: int = 0) -> QueueFamily | None:
+        """Give a family of queues; None when there is none."""
+        for branch in self.branches_of(kind):
+            return _family(branch, file_length)
+        return None
+
+    def queues(self) -> Iterator[QueueFiles]:
+        """Give the consume queues by topic and number, listed as they are asked for."""
+        yield from self._queues(BranchKind.CONSUME_QUEUE, self.geometry.consume_queue.value)
+
+    def queue(self, topic: str, queue_id: int) -> QueueFiles | None:
+        """Give one consume queue; None when there is none."""
+        family = self.family(BranchKind.CONSUME_QUEUE, self.geometry.consume_queue.value)
+        return family.queue(topic, queue_id) if family else None
+
+    def batch_queues(self) -> Iterator[QueueFiles]:
+        """Give the batch queues by topic and number."""
+        yield from self._queues(BranchKind.BATCH_QUEUE, self.geometry.batch_queue.value)
+
+    def batch_queue(self, topic: str, queue_id: int) -> QueueFiles | None:
+        """Give one batch queue; None when there is none."""
+        family = self.family(BranchKind.BATCH_QUEUE, self.geometry.batch_queue.value)
+        return family.queue(topic, queue_id) if family else None
+
+    def ext_queues(self) -> Iterator[QueueFiles]:
+        """Give the consume queue extensions by topic and number."""
+        length = self.geometry.consume_queue_ext.value
+        yield from self._queues(BranchKind.CONSUME_QUEUE_EXT, length)
+
+    def ext_queue(self, topic: str, queue_id: int) -> QueueFiles | None:
+        """Give one consume queue extension; None when there is none."""
+        family = self.family(BranchKind.CONSUME_QUEUE_EXT, self.geometry.consume_queue_ext.value)
+        return family.queue(topic, queue_id) if family else None
+
+    def index_files(self) -> list[IndexFile]:
+        """Give the key index files in the order the broker loads them.
+
+        Raises:
+            UnreadablePath: the directory may not be listed.
+        """
+        return list(self._index_files)
+
+    @cached_property
+    def _index_files(self) -> tuple[IndexFile, ...]:
+        slots, entries = (self._configured.get(f"index_{name}") for name in ("slots", "entries"))
+        found: list[IndexFile] = []
+        for branch in self.branches_of(BranchKind.INDEX):
+            if branch.level is Level.FILE:
+                found.append(index_file(branch.place, branch.path, slots, entries))
+            else:
+                found += list_index_files(branch.place, branch.path, slots, entries)
+        return tuple(found)
+
+    @cached_property
+    def _configured(self) -> dict[str, int]:
+        return configured_lengths(self.broker_conf)
+
+    def _mapped(self, kind: BranchKind, file_length: int | None) -> MappedFiles:
+        branches = self.branches_of(kind)
+        if branches and branches[0].level is Level.FILE:
+            return _lone(branches[0], file_length)
+        if not branches:
+            return MappedFiles("", file_length=file_length or 0)
+        return load([(branch.place, branch.path) for branch in branches], file_length)
+
+    def _queues(self, kind: BranchKind, file_length: int) -> Iterator[QueueFiles]:
+        family = self.family(kind, file_length)
+        if family is not None:
+            yield from family.queues()
+
+    def _sampled(self, kind: BranchKind) -> int:
+        """Look at some queues for the length of their files; 0 when there is none to look at."""
+        family = self.family(kind)
+        if family is None:
+            return 0
+        lengths: list[int] = []
+        try:
+            for queue in islice(family.queues(), SAMPLED_QUEUES):
+                lengths += [segment.size for segment in queue.files]
+        except UnreadablePath:
+            pass  # whoever reads that queue will be told
+        return usual_length(lengths)
+
+
+def open_store(
+    path: str | os.PathLike[str] | Place,
+    broker_conf: str | os.PathLike[str] | BrokerConf | None = None,
+) -> Store:
+    """Open a store root, a directory of it, or one file; nothing is read yet but names.
+
+    Args:
+        path: what to open; a link is followed.
+        broker_conf: the broker's configuration file, for file lengths and several paths.
+
+    Raises:
+        UnreadablePath: it does not exist or may not be read.
+        NotAStore: nothing of a RocketMQ store was recognised.
+    """
+    if broker_conf is not None and not isinstance(broker_conf, BrokerConf):
+        broker_conf = read_broker_conf(broker_conf)
+    place = path if isinstance(path, Place) else Place.of(path)
+    root, asked, branches, oddities = recognise(place, broker_conf)
+    return Store(root, asked, branches, broker_conf, oddities)
+
+
+def _family(branch: Branch, file_length: int) -> QueueFamily:
+    """Give the family of queues that a directory, or a part of it, makes."""
+    place, path = branch.place, branch.path
+    if branch.level is Level.FAMILY:
+        return QueueFamily(place, path, file_length)
+    if branch.level is Level.TOPIC:
+        parent = path.rpartition("/")[0]
+        return QueueFamily(place.parent, parent, file_length, topic=place.name)
+    lone = None
+    if branch.level is Level.FILE:
+        lone = _segment(branch)
+        place, path = place.parent, path.rpartition("/")[0]
+    topic, queue_id = branch.queue or ("", 0)
+    single = QueueFiles(topic, queue_id, place, path, file_length, lone)
+    return QueueFamily(place.parent.parent, path, file_length, single=single)
+
+
+def _lone(branch: Branch, file_length: int | None) -> MappedFiles:
+    directory = [(branch.place.parent, branch.path.rpartition("/")[0])]
+    return assemble([_segment(branch)], [], directory, file_length)
+
+
+def _segment(branch: Branch) -> Segment:
+    """Give the segment of a lone file.
+
+    Where the name is no number, a commitlog's first record says where the file begins.
+    """
+    entry = branch.place.stat()
+    if entry is None or entry.kind is not EntryKind.FILE:
+        raise UnreadablePath(path=str(branch.place), reason="no such file")
+    start = start_of(entry.name)
+    if start is None and branch.kind is BranchKind.COMMITLOG:
+        position, physical_offset = first_record(branch.place.read(HEAD_BYTES)) or (0, 0)
+        start = physical_offset - position
+    return Segment(
+        branch.place, branch.path, start or 0, entry.size, entry.mtime_ms, entry.allocated
+    )
