@@ -1,0 +1,44 @@
+"""What every test stands on: evidence stays untouched, hypothesis is repeatable in CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.evidence import Evidence
+
+_SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+settings.register_profile(
+    "quick", max_examples=50, deadline=None, suppress_health_check=_SLOW_IS_FINE
+)
+settings.register_profile("ci", parent=settings.get_profile("quick"), derandomize=True)
+settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=2000)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "quick")
+)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that rewrites golden files."""
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="rewrite transcripts and other golden files; their diff is the review",
+    )
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Say whether golden files are to be rewritten."""
+    return bool(request.config.getoption("--update-golden"))
+
+
+@pytest.fixture(autouse=True)
+def evidence() -> Iterator[Evidence]:
+    """Fail a test that changes a store under guard: `evidence.keep(path)`."""
+    guard = Evidence()
+    yield guard
+    assert guard.changes() == []

@@ -1,0 +1,56 @@
+"""The imports of rmqtool, read from the source: who knows whom."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+PACKAGE = Path(__file__).parent.parent / "rmqtool"
+
+
+class Import(NamedTuple):
+    """One import.
+
+    Attributes:
+        importer: dotted name of the module that imports.
+        imported: dotted name of what it imports.
+        is_lazy: it stands in a function, or serves only the type checker.
+    """
+
+    importer: str
+    imported: str
+    is_lazy: bool
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    """Yield dotted name and syntax tree of each module."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        yield name.removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imports() -> Iterator[Import]:
+    """Yield each import of each module."""
+    for name, tree in modules():
+        yield from _imports(name, tree, is_lazy=False)
+
+
+def _imports(module: str, node: ast.AST, *, is_lazy: bool) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield Import(module, alias.name, is_lazy)
+    elif isinstance(node, ast.ImportFrom) and node.module:
+        for alias in node.names:
+            target = f"{node.module}.{alias.name}"
+            yield Import(module, target if _is_module(target) else node.module, is_lazy)
+    is_lazy = is_lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    is_lazy = is_lazy or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(module, child, is_lazy=is_lazy)
+
+
+def _is_module(dotted: str) -> bool:
+    path = PACKAGE.parent.joinpath(*dotted.split("."))
+    return path.with_suffix(".py").exists() or path.is_dir()

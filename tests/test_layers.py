@@ -1,0 +1,101 @@
+"""Imports go one way, packages have one owner, and only one module writes files."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from tests.imports import Import, imports, modules
+
+RANK = {
+    "errors": 0, "findings": 0, "engine": 0, "times": 0,
+    "formats": 1, "store": 2, "scan": 3, "derive": 4, "tables": 4, "check": 5,
+    "startup": 6, "repair": 6, "rebuild": 6, "query": 6, "spark": 7, "cli": 8,
+}  # fmt: skip
+RENDER_KNOWS = {"render", "errors", "findings", "times"}
+OWNERS = {"typer": "cli", "rich": "render", "pyspark": "spark", "pandas": "spark"}
+HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark"}
+WRITERS = {
+    "rmqtool.store.output": "new files, in a place of their own",
+    "rmqtool.store.system_calls": "what output.py needs of the system",
+    "rmqtool.store.staging": "new places, before they are swapped in",
+    "rmqtool.store.lock": "the broker's own lock file",
+    "rmqtool.cli.main": "the traceback of a bug, in the directory for temporary files",
+    "rmqtool.scan.compiled": "the cache of compiled kernels",
+}
+WRITING = {
+    "write_text", "write_bytes", "mkdir", "unlink", "rename", "rmdir", "touch",
+    "NamedTemporaryFile", "mkstemp", "mkdtemp",
+}  # fmt: skip
+
+
+def layer(module: str) -> str:
+    """Give the second word of a module's name: `rmqtool.store.tree` is in `store`."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def is_allowed(one: Import) -> bool:
+    """Say whether an import within rmqtool goes the right way."""
+    importer, imported = layer(one.importer), layer(one.imported)
+    if not importer or importer == "__main__" or not imported or importer == imported:
+        return True
+    if importer == "render":
+        return imported in RENDER_KNOWS
+    if imported == "render":
+        return importer == "cli"
+    return RANK[imported] < RANK[importer]
+
+
+def test_direction() -> None:
+    """No module imports from its own level or above: cli -> ... -> formats -> errors."""
+    within = [one for one in imports() if one.imported.startswith("rmqtool")]
+    assert [] == [one for one in within if not is_allowed(one)]
+
+
+def test_owners() -> None:
+    """typer, rich and pyspark are each imported by one layer only."""
+    assert [] == [
+        one
+        for one in imports()
+        if (owner := OWNERS.get(one.imported.split(".")[0])) and layer(one.importer) != owner
+    ]
+
+
+def test_one_writer() -> None:
+    """Nothing but store/output.py creates, changes or removes a file of the user."""
+    assert set() == {
+        f"{name}:{node.lineno} {ast.unparse(node.func)}"
+        for name, tree in modules()
+        if name not in WRITERS
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and is_writing(node)
+    }
+
+
+def is_writing(call: ast.Call) -> bool:
+    """Say whether a call writes to the file system, as far as its name and mode tell."""
+    function = call.func
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    if name in WRITING:
+        return True
+    modes = [*call.args, *(keyword.value for keyword in call.keywords)]
+    texts = [arg.value for arg in modes if isinstance(arg, ast.Constant)]
+    is_opening = name in {"open", "fdopen"}
+    return is_opening and any(isinstance(text, str) and set(text) & set("wxa+") for text in texts)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["dump", "--help"]], ids=" ".join)
+def test_light(arguments: list[str]) -> None:
+    """What a person types first does not pay for the libraries of the bulk work."""
+    program = (
+        "import sys; from rmqtool.cli.main import main; code = main(sys.argv[1:]);"
+        "print(code, *sys.modules, file=sys.stderr)"
+    )
+    run = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+    )
+    code, *loaded = run.stderr.split()
+    assert ("0", set()) == (code, HEAVY & set(loaded))
