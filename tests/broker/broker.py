@@ -1,0 +1,202 @@
+"""A real name server and a real broker on the loopback address.
+
+`running_broker` is what most tests want: a broker of a version on a home directory, stopped
+cleanly at the end unless it was crashed before.
+
+    with running_broker("5.3.3", tmp_path, {"mappedFileSizeCommitLog": 262144}) as broker:
+        producer = broker.producer()
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from tests.broker.jvm import Jvm, java_text
+
+LOOPBACK: Final = "127.0.0.1"
+
+SMALL_GEOMETRY: Final[Mapping[str, object]] = {
+    "mappedFileSizeCommitLog": 131072,
+    "mappedFileSizeConsumeQueue": 2000,
+    "maxHashSlotNum": 500,
+    "maxIndexNum": 2000,
+    "maxMessageSize": 65536,
+}
+"""Files so short that a few hundred messages fill several of each kind."""
+
+_ALWAYS: Final[Mapping[str, object]] = {
+    "brokerClusterName": "DefaultCluster",
+    "brokerName": "broker-a",
+    "brokerId": 0,
+    "brokerIP1": LOOPBACK,
+    "brokerIP2": LOOPBACK,
+    "storePathRootDir": "store",
+    # 4.9.3 would otherwise take the one below user.home.
+    "storePathCommitLog": "store/commitlog",
+    "autoCreateTopicEnable": True,
+    "diskMaxUsedSpaceRatio": 99,
+    "warmMapedFileEnable": False,
+    "osPageCacheBusyTimeOutMills": 60000,
+    "waitTimeMillsInSendQueue": 60000,
+    "messageDelayLevel": "1s 1s 1s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 1h 2h",
+}
+_FIVE: Final[Mapping[str, object]] = {"timerWheelEnable": False}  # else 38.7 MB for each store
+_ROUTE_SECONDS: Final = 30
+
+
+class NameServer:
+    """A name server in a Java process."""
+
+    def __init__(self, jvm: Jvm) -> None:
+        remoting = "remoting.netty.NettyServerConfig"
+        config = jvm.rocketmq(remoting)()
+        config.setListenPort(_free_ports()[0])
+        names = jvm.rocketmq("common.namesrv.NamesrvConfig")()
+        names.setRocketmqHome(str(jvm.home))
+        self._controller = jvm.rocketmq("namesrv.NamesrvController")(names, config)
+        self._controller.initialize()
+        self._controller.start()
+        self.address = f"{LOOPBACK}:{config.getListenPort()}"
+
+    def stop(self) -> None:
+        """Stop it in order."""
+        self._controller.shutdown()
+
+
+class Broker:
+    """A broker in a Java process.
+
+    Args:
+        jvm: where it runs; its home holds `broker.conf` and, unless a setting says otherwise,
+            `store`.
+        names: the name server that it registers with.
+        settings: what `broker.conf` says beyond what every test broker needs.
+    """
+
+    def __init__(self, jvm: Jvm, names: NameServer, settings: Mapping[str, object]) -> None:
+        self.jvm = jvm
+        self.names = names
+        port = _free_ports()[2]
+        self.address = f"{LOOPBACK}:{port}"
+        self.settings: dict[str, object] = {
+            **_ALWAYS,
+            **(_FIVE if jvm.is_five else {}),
+            **settings,
+        }
+        self.conf = jvm.home / "broker.conf"
+        place = {"namesrvAddr": names.address, "listenPort": port, "haListenPort": port + 1}
+        self.conf.write_text(conf_text({**self.settings, **place}), encoding="utf-8")
+        startup = jvm.rocketmq("broker.BrokerStartup")
+        self.controller: Any = startup.createBrokerController(jvm.strings(["-c", str(self.conf)]))
+        startup.start(self.controller)
+        self._register()
+
+    @property
+    def store(self) -> Any:
+        """The broker's `MessageStore`."""
+        return self.controller.getMessageStore()
+
+    def create_topic(
+        self, topic: str, queues: int, attributes: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a topic with as many queues to read as to write, and tell the name server.
+
+        Args:
+            topic: its name.
+            queues: how many queues.
+            attributes: of 5.x, as in `{"queue.type": "BatchCQ"}`.
+        """
+        config = self.jvm.rocketmq("common.TopicConfig")(topic, queues, queues, 6)
+        if attributes:
+            config.setAttributes({f"+{name}": value for name, value in attributes.items()})
+        self.controller.getTopicConfigManager().updateTopicConfig(config)
+        self._register()
+
+    def wait_dispatched(self) -> None:
+        """Wait until queues and index hold every message of the log."""
+        deadline = time.monotonic() + _ROUTE_SECONDS
+        while self.store.dispatchBehindBytes() > 0:
+            _not_after(deadline, "dispatch")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """Stop it in order: everything is flushed and `abort` goes."""
+        self.jvm.rocketmq("broker.BrokerStartup").shutdown(self.controller)
+
+    def crash(self) -> None:
+        """Kill it: `abort` and files that were made in advance stay."""
+        self.jvm.halt()
+
+    def _register(self) -> None:
+        """Make the name server know the topics: the first send would find no route."""
+        self.controller.registerBrokerAll(True, False, True)
+
+
+@contextmanager
+def running_broker(
+    version: str,
+    home: Path,
+    settings: Mapping[str, object] | None = None,
+    *,
+    ipv6: bool = False,
+) -> Iterator[Broker]:
+    """Run a name server and a broker in one Java process; stop both in order at the end.
+
+    Args:
+        version: RocketMQ's version.
+        home: a directory of this broker's own; the store is `home/store`.
+        settings: what `broker.conf` says beyond what every test broker needs.
+        ipv6: whether the process may use IPv6 addresses.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with Jvm(version, home, ipv6=ipv6) as jvm, ExitStack() as stops:
+        names = NameServer(jvm)
+        broker = Broker(jvm, names, settings or {})
+        yield broker
+        if jvm.is_running:
+            stops.callback(names.stop)
+            stops.callback(broker.stop)
+
+
+def conf_text(settings: Mapping[str, object]) -> str:
+    """Return settings as the lines of a `broker.conf`."""
+    return "".join(f"{name}={java_text(value)}\n" for name, value in settings.items())
+
+
+def _free_ports() -> list[int]:
+    """Return four adjacent free ports.
+
+    A broker takes three that belong together: the one configured (here the third), that minus
+    two for the fast lane, and in 4.9.x always plus one for replication.
+    """
+    while True:
+        with ExitStack() as held:
+            first = held.enter_context(_bound(0))
+            base = int(first.getsockname()[1])
+            try:
+                for port in range(base + 1, base + 4):
+                    held.enter_context(_bound(port))
+            except (OSError, OverflowError):
+                continue
+            return list(range(base, base + 4))
+
+
+def _bound(port: int) -> socket.socket:
+    bound = socket.socket()
+    try:
+        bound.bind((LOOPBACK, port))
+    except (OSError, OverflowError):
+        bound.close()
+        raise
+    return bound
+
+
+def _not_after(deadline: float, what: str) -> None:
+    if time.monotonic() > deadline:
+        reason = f"the broker did not finish: {what}"
+        raise TimeoutError(reason)

@@ -1,0 +1,95 @@
+"""RocketMQ's own jars, fetched once by Maven into a cache outside the tree.
+
+The tests drive real brokers, so no Java source is kept in this repository: Maven resolves a
+generated project that names the broker's modules and copies all jars into
+`${RMQTOOL_CACHE:-~/.cache/rmqtool}/jars/<version>`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+VERSIONS: Final = ("4.9.3", "5.3.3", "5.5.0")
+"""The broker lines that fixtures exist of: 4.x, the commonest 5.x, the newest."""
+
+_MODULES: Final = ("broker", "namesrv", "client", "tools", "store")
+_POM: Final = """\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>oracle</groupId>
+  <artifactId>oracle</artifactId>
+  <version>1</version>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</project>
+"""
+_DEPENDENCY: Final = """\
+    <dependency>
+      <groupId>org.apache.rocketmq</groupId>
+      <artifactId>rocketmq-{module}</artifactId>
+      <version>{version}</version>
+    </dependency>"""
+
+
+class OracleMissing(RuntimeError):
+    """Java or Maven is not there, or Maven could not get the jars."""
+
+
+def missing_tools() -> str:
+    """Return which of Java and Maven cannot be found, as a reason to skip; empty if both are."""
+    absent = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
+    return f"not on the path: {', '.join(absent)}" if absent else ""
+
+
+def jar_directory(version: str) -> Path:
+    """Return the directory with all jars of one RocketMQ version; fetch them if need be.
+
+    Two processes may ask at once: each fetches into a directory of its own and renames it, and
+    who comes second takes what the first one left.
+
+    Raises:
+        OracleMissing: the jars are not cached and cannot be fetched.
+    """
+    jars = _cache() / "jars" / version
+    if jars.is_dir():
+        return jars
+    if reason := missing_tools():
+        raise OracleMissing(reason)
+    jars.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{version}-", dir=jars.parent) as work:
+        fetched = _fetch(version, Path(work))
+        try:
+            fetched.rename(jars)
+        except OSError:
+            if not jars.is_dir():  # else another process was quicker, and its jars are the same
+                raise
+    return jars
+
+
+def _cache() -> Path:
+    configured = os.environ.get("RMQTOOL_CACHE")
+    return Path(configured) if configured else Path.home() / ".cache" / "rmqtool"
+
+
+def _fetch(version: str, work: Path) -> Path:
+    dependencies = "\n".join(_DEPENDENCY.format(module=name, version=version) for name in _MODULES)
+    (work / "pom.xml").write_text(_POM.format(dependencies=dependencies), encoding="utf-8")
+    fetched = work / "jars"
+    goal = ["dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
+    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
+        ["mvn", "-q", "-B", *goal],  # noqa: S607 - Maven of the path is the one that is meant
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        reason = f"Maven could not fetch RocketMQ {version}: {done.stdout[-2000:]}"
+        raise OracleMissing(reason)
+    return fetched

@@ -1,0 +1,193 @@
+"""What goes into a broker and what comes out of it, as plain Python values."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+UNIQUE_KEY: Final = "UNIQ_KEY"
+_NOT_STORED: Final = {"WAIT"}  # between client and broker only
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A message as an application gives it to a producer.
+
+    `reserved` are properties that `putUserProperty` refuses, as `INNER_MULTI_DISPATCH`.
+    """
+
+    topic: str
+    body: bytes
+    tags: str | None = None
+    keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    flag: int = 0
+    delay_level: int = 0
+    reserved: Mapping[str, str] = field(default_factory=dict)
+
+    def java(self, jvm: Any) -> Any:
+        """Return it as RocketMQ's `Message`."""
+        message = jvm.rocketmq("common.message.Message")(self.topic, self.body)
+        if self.tags is not None:
+            message.setTags(self.tags)
+        if self.keys:
+            message.setKeys(" ".join(self.keys))
+        message.setFlag(self.flag)
+        if self.delay_level:
+            message.setDelayTimeLevel(self.delay_level)
+        for name, value in self.properties.items():
+            message.putUserProperty(name, value)
+        accessor = jvm.rocketmq("common.message.MessageAccessor")
+        for name, value in self.reserved.items():
+            accessor.putProperty(message, name, value)
+        return message
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message that a producer sent, and what the broker answered.
+
+    Attributes:
+        topic: as the application named it; half, delay and timer messages are stored elsewhere.
+        queue_id: of the record that the answer names.
+        queue_offset: of the same record, in its own queue.
+        tags: as given, null without.
+        keys: as given, one by one.
+        properties: all that the client set (its own, too), save what is never stored.
+        user_properties: those that the application set.
+        body: as the application gave it, not compressed.
+        flag: the application's number.
+        unique_key: the client's ID.
+        offset_message_id: the broker's ID.
+        physical_offset: where the record that the answer names begins.
+        status: `SEND_OK` and the like.
+        kind: `normal`, `compressed`, `batch`, `inner-batch`, `delay`, `timer`, `half`, `lmq`,
+            `direct` (put into the store without a client).
+        outcome: of transactions, what happened in the end, else null.
+    """
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    tags: str | None
+    keys: tuple[str, ...]
+    properties: dict[str, str]
+    user_properties: dict[str, str]
+    body: bytes
+    flag: int
+    unique_key: str | None
+    offset_message_id: str
+    physical_offset: int
+    status: str
+    kind: str
+    outcome: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a line of `sent.jsonl`: the body in base64."""
+        row = asdict(self)
+        row["keys"] = list(self.keys)
+        row["body_b64"] = base64.b64encode(row.pop("body")).decode("ascii")
+        return row
+
+
+def sent_message(
+    outgoing: Outgoing, message: Any, result: Any, kind: str, outcome: str | None = None
+) -> Sent:
+    """Return what was sent from Java's message and the broker's answer.
+
+    Args:
+        outgoing: as the application gave it.
+        message: Java's `Message` after sending, with what the client added.
+        result: Java's `SendResult`.
+        kind: see `Sent`.
+        outcome: of a transaction.
+    """
+    offset_message_id = str(result.getOffsetMsgId())
+    return answered(
+        outgoing,
+        client_properties(message),
+        (
+            result.getMessageQueue().getQueueId(),
+            result.getQueueOffset(),
+            offset_message_id,
+            str(result.getSendStatus()),
+        ),
+        kind,
+        outcome,
+    )
+
+
+def answered(
+    outgoing: Outgoing,
+    properties: dict[str, str],
+    answer: tuple[int, int, str, str],
+    kind: str,
+    outcome: str | None = None,
+) -> Sent:
+    """Return what was sent; `answer` is queue, queue offset, offset message ID and status."""
+    queue_id, queue_offset, offset_message_id, status = answer
+    return Sent(
+        topic=outgoing.topic,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        tags=outgoing.tags,
+        keys=outgoing.keys,
+        properties=properties,
+        user_properties=dict(outgoing.properties),
+        body=outgoing.body,
+        flag=outgoing.flag,
+        unique_key=properties.get(UNIQUE_KEY),
+        offset_message_id=offset_message_id,
+        physical_offset=int(offset_message_id[-16:], 16),
+        status=status,
+        kind=kind,
+        outcome=outcome,
+    )
+
+
+def client_properties(message: Any) -> dict[str, str]:
+    """Return the properties of Java's message that travel into the store, in sorted order."""
+    items = {str(name): str(value) for name, value in message.getProperties().items()}
+    return {name: items[name] for name in sorted(items.keys() - _NOT_STORED)}
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message as a broker hands it out, its body decompressed."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    size: int
+    tags: str | None
+    keys: tuple[str, ...]
+    properties: dict[str, str]
+    body: bytes
+    flag: int
+    reconsume_times: int
+    store_timestamp: int
+    message_id: str
+
+
+def received(message: Any) -> Received:
+    """Return Java's `MessageExt` as a plain value."""
+    properties = {str(name): str(value) for name, value in message.getProperties().items()}
+    body = message.getBody()
+    return Received(
+        topic=message.getTopic(),
+        queue_id=message.getQueueId(),
+        queue_offset=message.getQueueOffset(),
+        physical_offset=message.getCommitLogOffset(),
+        size=message.getStoreSize(),
+        tags=properties.get("TAGS"),
+        keys=tuple(key for key in properties.get("KEYS", "").split(" ") if key),
+        properties=properties,
+        body=bytes(body) if body is not None else b"",
+        flag=message.getFlag(),
+        reconsume_times=message.getReconsumeTimes(),
+        store_timestamp=message.getStoreTimestamp(),
+        message_id=message.getMsgId(),
+    )

@@ -1,0 +1,92 @@
+"""Let real brokers write the fixtures anew: `python -m tests.broker.write_fixtures`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from tests.broker import scenarios
+from tests.broker.broker import running_broker
+from tests.broker.fixture_files import Origin, write_fixture
+from tests.broker.jars import VERSIONS
+from tests.broker.scenarios.stage import Scenario, Stage
+
+FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
+
+
+def all_scenarios() -> dict[str, Scenario]:
+    """Return each scenario by name: every module of `tests.broker.scenarios` that has one."""
+    modules = (
+        importlib.import_module(f"{scenarios.__name__}.{module.name}")
+        for module in pkgutil.iter_modules(scenarios.__path__)
+    )
+    found = (getattr(module, "SCENARIO", None) for module in modules)
+    return {scenario.name: scenario for scenario in found if scenario is not None}
+
+
+def write(version: str, scenario: Scenario) -> Path:
+    """Run one scenario on a broker of one version; return the fixture that was written."""
+    with _home() as home:
+        with running_broker(version, home, scenario.settings, ipv6=scenario.ipv6) as broker:
+            stage = Stage(broker)
+            scenario.play(stage)
+            if scenario.crash:
+                broker.crash()
+        origin = Origin(
+            version=version,
+            scenario=scenario.name,
+            summary=scenario.summary,
+            stopped="crash" if scenario.crash else "clean",
+            settings=broker.settings,
+        )
+        directory = FIXTURES / f"rocketmq-{version}-{scenario.name}"
+        write_fixture(directory, home, origin, stage.sent)
+    return directory
+
+
+@contextmanager
+def _home() -> Iterator[Path]:
+    """Make the same home each time, for RocksDB writes its name into the store."""
+    home = Path(tempfile.gettempdir()) / "rmqtool-fixture"
+    home.mkdir()  # fails while another run goes on, or after one that was killed
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home)
+
+
+def main() -> int:
+    """Write all fixtures, or those of one version or one scenario."""
+    known = all_scenarios()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--version", choices=VERSIONS)
+    parser.add_argument("--scenario", choices=sorted(known))
+    asked = parser.parse_args()
+    for version, scenario in _chosen(known, asked.version, asked.scenario):
+        begun = time.monotonic()
+        directory = write(version, scenario)
+        sys.stderr.write(f"{directory.name}: {time.monotonic() - begun:.0f} s\n")
+    return 0
+
+
+def _chosen(
+    known: dict[str, Scenario], version: str | None, name: str | None
+) -> Iterator[tuple[str, Scenario]]:
+    for scenario in known.values():
+        if name in {None, scenario.name}:
+            for one in scenario.versions:
+                if version in {None, one}:
+                    yield one, scenario
+
+
+if __name__ == "__main__":
+    sys.exit(main())

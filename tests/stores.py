@@ -1,0 +1,102 @@
+"""The fixtures: stores that real brokers wrote, and what was sent to them.
+
+`fixtures/README.md` says what is in them; `tests.broker.write_fixtures` writes them anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+FIXTURES: Final = Path(__file__).parents[1] / "fixtures"
+_PREFIX: Final = "rocketmq-"
+_CHUNK: Final = 64 * 1024
+
+
+def fixture_names(version: str | None = None, scenario: str | None = None) -> list[str]:
+    """Return the names of all fixtures, or of those of one version or scenario, sorted."""
+    return [
+        path.name
+        for path in sorted(FIXTURES.glob(f"{_PREFIX}*"))
+        if _matches(path.name, version, scenario)
+    ]
+
+
+def fixture_directory(name: str) -> Path:
+    """Return where a fixture's own files are: `broker.conf`, `sent.jsonl`, `MANIFEST.toml`."""
+    return FIXTURES / name
+
+
+def broker_conf(name: str) -> Path:
+    """Return a fixture's `broker.conf`."""
+    return fixture_directory(name) / "broker.conf"
+
+
+def fixture_store(name: str, into: Path) -> Path:
+    """Copy or unpack a fixture's store; return the new store root, `into/store`.
+
+    Holes stay holes, and each file gets the modification time that it had: git keeps none, and
+    expiry and the time search of 4.9.x depend on it.
+
+    Args:
+        name: of the fixture.
+        into: an existing directory without a `store` in it.
+    """
+    source = fixture_directory(name)
+    root = into / "store"
+    if (source / "store").is_dir():
+        shutil.copytree(source / "store", root, copy_function=_copy_sparse)
+    else:
+        with tarfile.open(source / "store.tar.xz") as archive:
+            archive.extractall(into, filter="data")
+    facts = manifest(name)
+    for directory in facts["empty_directories"]:
+        (root / directory).mkdir(parents=True, exist_ok=True)
+    for file in facts["files"]:
+        instant = file["mtime_ms"] * 1_000_000
+        os.utime(root / file["path"], ns=(instant, instant))
+    return root
+
+
+def sent(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the lines of `sent.jsonl`, in the order of sending; `body` has the bytes themselves."""
+    with (fixture_directory(name) / "sent.jsonl").open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            row["body"] = base64.b64decode(row["body_b64"])
+            yield row
+
+
+@cache
+def manifest(name: str) -> dict[str, Any]:
+    """Return a fixture's manifest; do not change it, it is shared."""
+    return tomllib.loads((fixture_directory(name) / "MANIFEST.toml").read_text(encoding="utf-8"))
+
+
+def _matches(name: str, version: str | None, scenario: str | None) -> bool:
+    found_version, _, found_scenario = name.removeprefix(_PREFIX).partition("-")
+    return version in {None, found_version} and scenario in {None, found_scenario}
+
+
+def _copy_sparse(source: str, target: str) -> str:
+    """Copy a file so that stretches of zeros take no space."""
+    with Path(source).open("rb") as old, Path(target).open("wb") as new:
+        _copy_chunks(old, new)
+    return target
+
+
+def _copy_chunks(old: BinaryIO, new: BinaryIO) -> None:
+    while chunk := old.read(_CHUNK):
+        if any(chunk):
+            new.write(chunk)
+        else:
+            new.seek(len(chunk), os.SEEK_CUR)
+    new.truncate(new.tell())
