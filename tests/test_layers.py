@@ -11,15 +11,17 @@ import pytest
 from tests.imports import Import, imports, modules
 
 RANK = {
-    "errors": 0, "findings": 0, "engine": 0, "times": 0,
+    "errors": 0, "findings": 0, "engine": 0, "times": 0, "rows": 0,
     "formats": 1, "store": 2, "scan": 3, "derive": 4, "tables": 4, "check": 5,
     "startup": 6, "repair": 6, "rebuild": 6, "query": 6, "spark": 7, "cli": 8,
 }  # fmt: skip
-RENDER_KNOWS = {"render", "errors", "findings", "times"}
+RENDER_KNOWS = {"render", "errors", "findings", "times", "rows"}
 OWNERS = {"typer": "cli", "rich": "render", "pyspark": "spark", "pandas": "spark"}
 HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark"}
 WRITERS = {
-    "rmqtool.store.output": "new files, in a place of their own",
+    "rmqtool.store.output": "new files and trees, in a place of their own",
+    "rmqtool.store.edits": "edits of a store in place",
+    "rmqtool.store.journal": "how to undo them",
     "rmqtool.store.system_calls": "what output.py needs of the system",
     "rmqtool.store.staging": "new places, before they are swapped in",
     "rmqtool.store.lock": "the broker's own lock file",

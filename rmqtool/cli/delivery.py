@@ -16,7 +16,7 @@ from rmqtool.render.sink import Sink, standard_output
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.render.rows import Rows
+    from rmqtool.rows import Rows
 
 COLORS: Final = ("auto", "always", "never")
 
@@ -64,10 +64,10 @@ class Delivery:
         if self.output is None:
             yield standard_output()
             return
-        from rmqtool.store.output import new_file
+        from rmqtool.store.output import OutputFile
 
-        with new_file(self.output) as stream:
-            yield Sink(stream, self.output)
+        with OutputFile(self.output) as file:
+            yield Sink(file.binary, self.output)
 
     def _look(self, sink: Sink) -> Look:
         columns = None if self.columns is None else tuple(filter(None, self.columns.split(",")))

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.errors import UsageError
-from rmqtool.render.rows import Rows, rows_of
 from rmqtool.render.table import TableWriter
-from rmqtool.render.values import as_csv, dump_json, json_row
+from rmqtool.render.values import as_csv, dump_json, json_line
+from rmqtool.rows import JsonLines, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rmqtool.render.rows import Chunk, Row
     from rmqtool.render.sink import Sink
+    from rmqtool.rows import Chunk, Row, Rows
 
 
 class Format(enum.StrEnum):
@@ -160,15 +160,17 @@ class _JsonLines:
         self._sink, self._columns, self._kind = sink, columns, kind
 
     def write(self, chunk: Chunk) -> int:
+        if isinstance(chunk, JsonLines) and self._kind is None:
+            self._sink.write(chunk.text)
+            return chunk.count
         rows = rows_of(chunk)
         self._sink.write(b"".join([self._line(row) for row in rows]))
         return len(rows)
 
     def _line(self, row: Row) -> bytes:
-        plain = json_row({name: row.get(name) for name in self._columns})
-        if self._kind is not None:
-            plain = {"kind": self._kind, **plain}
-        return dump_json(plain) + b"\n"
+        if self._kind is None:
+            return json_line(row, self._columns)
+        return json_line({"kind": self._kind, **row}, ("kind", *self._columns))
 
     def close(self) -> None:
         """Nothing is open."""
@@ -182,12 +184,18 @@ class _JsonArray:
         self._before = b"["
 
     def write(self, chunk: Chunk) -> int:
-        rows = rows_of(chunk)
-        for row in rows:
-            plain = json_row({name: row.get(name) for name in self._columns})
-            self._sink.write(self._before + b"\n" + dump_json(plain))
+        count, lines = self._lines(chunk)
+        if count:
+            self._sink.write(self._before + b"\n" + lines[:-1].replace(b"\n", b",\n"))
             self._before = b","
-        return len(rows)
+        return count
+
+    def _lines(self, chunk: Chunk) -> tuple[int, bytes]:
+        """Give a chunk's rows, each with a line feed behind it; there is none inside a row."""
+        if isinstance(chunk, JsonLines):
+            return chunk.count, chunk.text
+        rows = rows_of(chunk)
+        return len(rows), b"".join([json_line(row, self._columns) for row in rows])
 
     def close(self) -> None:
         """End the list."""

@@ -14,8 +14,8 @@ from rmqtool.render.values import as_text, escape
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.render.rows import Row
     from rmqtool.render.sink import Sink
+    from rmqtool.rows import Row
 
 ROWS_MEASURED: Final = 200
 _WIDEST: Final = 48  # of one column on a terminal, so that one long key does not hide the rest

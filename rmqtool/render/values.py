@@ -91,6 +91,11 @@ def json_row(row: Mapping[str, object]) -> dict[str, object]:
     return plain
 
 
+def json_line(row: Mapping[str, object], columns: Sequence[str]) -> bytes:
+    """Give some fields of a row as one line of JSON; what is missing is null."""
+    return dump_json(json_row({name: row.get(name) for name in columns})) + b"\n"
+
+
 def _raw_if_not_text(value: object) -> bytes | None:
     """Give the bytes of a value that has no UTF-8 text; None for all others."""
     if isinstance(value, bytes):
