@@ -127,6 +127,8 @@ STATE_CODES: Final = (
     Code(
         "CF-JSON",
         DAMAGE,
+        also=(WARNING,),
+        when="a warning for a .bak whose file is sound",
         meaning="a configuration file is no JSON as brokers write it",
         consequence="the broker loads the .bak; without one it starts with defaults, and topics, "
         "groups or offsets are gone",
@@ -144,6 +146,9 @@ STATE_CODES: Final = (
     Code(
         "CO-RANGE",
         WARNING,
+        also=(NOTE,),
+        when="warning ahead of the queue; a note behind its minimum, where expiry overtook a slow "
+        "consumer",
         meaning="a committed consumer offset lies outside its queue",
         consequence="the broker corrects the consumer to the queue's minimum or maximum: messages "
         "are consumed again or skipped",

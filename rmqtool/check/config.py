@@ -1,0 +1,86 @@
+"""Judge the broker's JSON files: CF-*.
+
+Source: ConfigManager#load, #persist, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.check.configuration import BACKUP, ConfigFile, config_files
+from rmqtool.check.registry import At, finding
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings import Severity
+from rmqtool.formats import config_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings import Finding
+
+
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Parse every configuration file, and compare each with its `.bak`."""
+    try:
+        files = [file for file in config_files(inspection.store) if file.is_json]
+    except UnreadablePath as error:
+        yield inspection.unread("config", error)
+        return
+    documents: dict[str, dict[str, Any]] = {}
+    broken: list[tuple[ConfigFile, DecodeError]] = []
+    for file in files:
+        try:
+            documents[file.name] = file.parse()
+        except UnreadablePath as error:
+            yield inspection.unread(file.path, error)
+        except DecodeError as error:
+            broken.append((file, error))
+        inspection.account.files += 1
+        inspection.account.bytes += file.size
+    for file, problem in broken:
+        yield _of_broken(file, problem, has_other=_other(file.name) in documents)
+    for file in files:
+        backup = documents.get(file.name + BACKUP)
+        if backup is not None and file.name in documents:
+            yield from _compare(file, documents[file.name], backup)
+
+
+def _other(name: str) -> str:
+    return name.removesuffix(BACKUP) if name.endswith(BACKUP) else name + BACKUP
+
+
+def _of_broken(file: ConfigFile, error: DecodeError, *, has_other: bool) -> Finding:
+    """Say that a file cannot be parsed; a broken `.bak` only matters when it is needed."""
+    if file.name.endswith(BACKUP):
+        message = "the backup cannot be parsed" + ("" if has_other else ", and it is needed")
+    elif has_other:
+        message = "it cannot be parsed; the broker takes the .bak"
+    else:
+        message = "it cannot be parsed, and there is no .bak that can: defaults will be used"
+    needless = file.name.endswith(BACKUP) and has_other
+    actual = "an empty file" if not file.size else error.reason
+    return finding(
+        "CF-JSON",
+        At(file.path, error.position),
+        message,
+        expected="one JSON object",
+        actual=actual,
+        severity=Severity.WARNING if needless else None,
+    )
+
+
+def _compare(
+    file: ConfigFile, document: dict[str, Any], backup: dict[str, Any]
+) -> Iterator[Finding]:
+    """Find out whether the `.bak` is the newer one."""
+    ours, theirs = config_shapes.data_version(document), config_shapes.data_version(backup)
+    own = (ours.state_version or 0, ours.timestamp or 0, ours.counter or 0)
+    other = (theirs.state_version or 0, theirs.timestamp or 0, theirs.counter or 0)
+    if own < other:
+        yield finding(
+            "CF-VERSION",
+            At(file.path),
+            expected=f"counter {theirs.counter} of {theirs.timestamp}",
+            actual=f"counter {ours.counter} of {ours.timestamp}",
+        )

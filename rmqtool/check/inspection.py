@@ -1,0 +1,180 @@
+"""One validation while it runs: what was asked, what has been found out, and what was read.
+
+Checks hand on facts (where the log ends, how long a queue is) through here, so that a later check
+does not read again what an earlier one knows, and does not judge what could not be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.check.configuration import document
+from rmqtool.check.queue_extent import QueueExtent, batch_extent, extent
+from rmqtool.check.registry import At, finding
+from rmqtool.errors import UnreadablePath
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.findings import Finding
+    from rmqtool.store.place import Place
+    from rmqtool.store.queues import QueueFiles
+    from rmqtool.store.segment import MappedFiles
+    from rmqtool.store.tree import Store
+
+QueueName = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Account:
+    """What was read, and what was not.
+
+    Attributes:
+        bytes: of all artefacts, as far as they were read or proven to be unused.
+        records: commitlog records.
+        units: consume queue and batch queue units.
+        entries: key index entries.
+        files: files looked into.
+        unread: path and reason of everything that could not be read: the result is incomplete.
+        left_out: what was not looked at, and why; a choice or a limit that the user must know.
+    """
+
+    bytes: int = 0
+    records: int = 0
+    units: int = 0
+    entries: int = 0
+    files: int = 0
+    unread: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class LogFacts:
+    """What is known of the commitlog; offsets are physical offsets.
+
+    Attributes:
+        start: first byte of the first segment.
+        end: behind the last record: where the next one goes.
+        last_record: start of the last record; -1 without records.
+        newest_time: largest store timestamp of a record, ms; 0 without records.
+        is_scanned: every record was read; else only the tail was looked at.
+    """
+
+    start: int = 0
+    end: int = 0
+    last_record: int = -1
+    newest_time: int = 0
+    is_scanned: bool = False
+
+
+@dataclass(slots=True)
+class Inspection:
+    """The state of one validation.
+
+    Attributes:
+        store: what is validated.
+        options: what was asked.
+        account: what was read.
+        log: what is known of the commitlog; None before it was looked at, or without one.
+        has_crashed: whether `abort` is there.
+        newest_unit: largest physical offset of a queue unit; None when the queues were not read.
+        has_rocksdb_queues: whether queues lie in RocksDB, where they are not read.
+    """
+
+    store: Store
+    options: ValidateOptions
+    account: Account = field(default_factory=Account)
+    log: LogFacts | None = None
+    has_crashed: bool = False
+
+    newest_unit: int | None = None
+    has_rocksdb_queues: bool = False
+    _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
+    _extents: dict[QueueName, QueueExtent | None] = field(default_factory=dict)
+    _families: dict[str, dict[QueueName, QueueFiles]] = field(default_factory=dict)
+    _pending: list[Finding] = field(default_factory=list)
+
+    def unread(self, path: str, error: UnreadablePath) -> Finding:
+        """Take note of something that cannot be read; the result is incomplete from now on."""
+        self.account.unread.append((path, error.reason))
+        return finding("FS-READ", At(path), actual=error.reason)
+
+    def leave_out(self, what: str, why: str) -> None:
+        """Take note of something that is not looked at."""
+        self.account.left_out.append((what, why))
+
+    def family(self, name: str) -> dict[QueueName, QueueFiles]:
+        """Give the queues of one family, listed once.
+
+        Args:
+            name: `queues`, `batch_queues` or `ext_queues`, as `Store` calls them.
+        """
+        if name not in self._families:
+            found: dict[QueueName, QueueFiles] = {}
+            list_queues: Callable[[], Iterator[QueueFiles]] = getattr(self.store, name)
+            try:
+                for queue in list_queues():
+                    if self.options.topic in {None, queue.topic}:
+                        found[queue.topic, queue.queue_id] = queue
+            except UnreadablePath as error:
+                self._pending.append(self.unread(self.path_of(error.path), error))
+            self._families[name] = found
+        return self._families[name]
+
+    def files_of(self, queue: QueueFiles) -> MappedFiles | None:
+        """Give the files of one queue; None, and a finding later on, when they cannot be listed."""
+        try:
+            return queue.files
+        except UnreadablePath as error:
+            if all(path != queue.path for path, _ in self.account.unread):
+                self._pending.append(self.unread(queue.path, error))
+            return None
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """Give what the broker would load as one of its JSON files; None for nothing."""
+        found = self.document_with_path(name)
+        return found[0] if found else None
+
+    def document_with_path(self, name: str) -> tuple[dict[str, Any], str] | None:
+        """Give the same with the path it came from, which may be the `.bak`."""
+        if name not in self._documents:
+            self._documents[name] = document(self.store, name)
+        return self._documents[name]
+
+    def extent(self, topic: str, queue_id: int) -> QueueExtent | None:
+        """Give the extent of a queue; None when it lies in RocksDB.
+
+        Raises:
+            UnreadablePath: a file cannot be read.
+        """
+        name = (topic, queue_id)
+        if name not in self._extents:
+            self._extents[name] = self._find_extent(name)
+        return self._extents[name]
+
+    def _find_extent(self, name: QueueName) -> QueueExtent | None:
+        start = self.log.start if self.log else 0
+        if queue := self.family("queues").get(name):
+            return extent(queue.files, start)
+        if queue := self.family("batch_queues").get(name):
+            return batch_extent(queue.files, start)
+        return None if self.has_rocksdb_queues else QueueExtent(0, 0, -1, -1)
+
+    def pending(self) -> Iterator[Finding]:
+        """Give the findings that came up while something was listed, once."""
+        while self._pending:
+            yield self._pending.pop(0)
+
+    def path_of(self, location: str) -> str:
+        """Give a path of the operating system relative to the store root."""
+        root = f"{self.store.root}/"
+        return location.removeprefix(root)
+
+    def child(self, name: str) -> Place:
+        """Give the place of a file below the store root."""
+        place = self.store.root
+        for part in name.split("/"):
+            place = place.child(part)
+        return place

@@ -1,0 +1,158 @@
+"""Judge directories, file names and file lengths: FS-*.
+
+What the loader of a broker would do with each oddity is the measure.
+Source: MappedFileQueue#doLoad, MultiPathMappedFileQueue#load, ConsumeQueueStore#load, 4.9.3 to
+5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.registry import At, finding
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats import config_shapes
+from rmqtool.store.segment import OddityKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings import Finding
+    from rmqtool.store.segment import MappedFiles, Oddity
+
+# Topics that a broker makes for itself; not all of them are in topics.json.
+SYSTEM_TOPIC_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_", "%LMQ%", "%RETRY%", "%DLQ%")
+SYSTEM_TOPICS: Final = frozenset(
+    {
+        "SCHEDULE_TOPIC_XXXX",
+        "TBW102",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "BenchmarkTest",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "CHECKPOINT_TOPIC",
+    }
+)
+_IGNORED: Final = frozenset({OddityKind.MISSING})
+
+
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Judge all mapped-file directories, the lock, and queues that nobody configured."""
+    store = inspection.store
+    for name in ("commitlog", "old_commitlog", "timer_log", "dledger_index"):
+        try:
+            yield from mapped_files(inspection, getattr(store, name))
+        except UnreadablePath as error:
+            yield inspection.unread(inspection.path_of(error.path), error)
+    for name in ("queues", "batch_queues", "ext_queues"):
+        for queue in inspection.family(name).values():
+            files = inspection.files_of(queue)
+            if files is not None and (files.oddities or _is_misnamed(files)):
+                yield from mapped_files(inspection, files)
+        yield from inspection.pending()
+    yield from _lock(inspection)
+    yield from _orphans(inspection)
+
+
+def mapped_files(inspection: Inspection, files: MappedFiles) -> Iterator[Finding]:
+    """Judge one directory of segments."""
+    misnamed = set()
+    for segment in files.segments:
+        if files.file_length and segment.start % files.file_length:
+            misnamed.add(segment.path)
+            yield finding(
+                "FS-NAME",
+                At(segment.path),
+                "the name is no multiple of the file length",
+                expected=f"a multiple of {files.file_length}",
+                actual=segment.start,
+            )
+    last = files.segments[-1].path if files.segments else ""
+    for oddity in files.oddities:
+        if oddity.path not in misnamed or oddity.kind in {
+            OddityKind.ODD_LENGTH,
+            OddityKind.EMPTY_FILE,
+        }:
+            yield from _of_oddity(inspection, oddity, is_last=oddity.path == last)
+
+
+def _is_misnamed(files: MappedFiles) -> bool:
+    length = files.file_length
+    return bool(length) and any(segment.start % length for segment in files.segments)
+
+
+def _of_oddity(inspection: Inspection, oddity: Oddity, *, is_last: bool) -> Iterator[Finding]:
+    """Translate an oddity of a directory into a finding."""
+    at, expected, actual = At(oddity.path), oddity.expected, oddity.actual
+    match oddity.kind:
+        case OddityKind.FOREIGN_NAME | OddityKind.SHORT_NAME:
+            yield finding("FS-NAME", at, expected=expected, actual=actual)
+        case OddityKind.DIRECTORY:
+            yield finding("FS-DIR", at)
+        case OddityKind.ODD_LENGTH:
+            yield finding("FS-LEN", at, _length_message(oddity), expected=expected, actual=actual)
+        case OddityKind.EMPTY_FILE:
+            message = "the last file is empty" if is_last else "the file is empty"
+            yield finding("FS-LEN", at, message, expected=expected, actual=actual)
+        case OddityKind.HOLE:
+            yield finding("FS-GAP", at, _gap_message(oddity), expected=expected, actual=actual)
+        case OddityKind.OVERLAP:
+            message = "the file begins inside the one before it"
+            yield finding("FS-NAME", at, message, expected=expected, actual=actual)
+        case OddityKind.DUPLICATE:
+            yield finding("FS-DUP", at, actual=actual)
+        case _ if oddity.kind not in _IGNORED:
+            reason = actual or f"{oddity.kind}: not followed"
+            yield inspection.unread(oddity.path, UnreadablePath(path=oddity.path, reason=reason))
+        case _:
+            pass
+
+
+def _length_message(oddity: Oddity) -> str:
+    missing = int(oddity.expected) - int(oddity.actual)
+    words = "shorter" if missing > 0 else "longer"
+    return f"the file is {abs(missing)} bytes {words} than a broker made it"
+
+
+def _gap_message(oddity: Oddity) -> str:
+    start, length = oddity.start or 0, oddity.length or 0
+    return f"the {length} bytes from {start} to {start + length} are missing before this file"
+
+
+def _lock(inspection: Inspection) -> Iterator[Finding]:
+    if inspection.store.lock_held():
+        yield finding("FS-LOCK", At("lock"))
+
+
+def is_system_topic(topic: str) -> bool:
+    """Tell whether a broker makes this topic for itself, without asking topics.json."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIXES)
+
+
+def _orphans(inspection: Inspection) -> Iterator[Finding]:
+    """Find queues that no configured topic has."""
+    document = inspection.document("topics.json")
+    if document is None:
+        if inspection.family("queues"):
+            inspection.leave_out("queues without a topic", "config/topics.json is not there")
+        return
+    topics = {topic.topic: topic for topic in config_shapes.topics(document)}
+    foreign: dict[str, list[int]] = {}
+    for name in ("queues", "batch_queues"):
+        for topic, queue_id in inspection.family(name):
+            known = topics.get(topic)
+            if is_system_topic(topic):
+                continue
+            count = max(known.read_queue_nums or 0, known.write_queue_nums or 0) if known else 0
+            if queue_id >= count:
+                foreign.setdefault(topic, []).append(queue_id)
+    for topic, numbers in foreign.items():
+        queues = ", ".join(map(str, sorted(numbers)))
+        known = topics.get(topic)
+        message = (
+            f"queue {queues} of topic {topic} is beyond its configured queues"
+            if known
+            else f"topic {topic} is not in topics.json"
+        )
+        yield finding("FS-ORPHAN", At(f"consumequeue/{topic}"), message, actual=f"queues {queues}")

@@ -1,0 +1,137 @@
+"""What a validation is asked: the store, the areas, how deep, and what counts as failure."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.registry import CODES
+from rmqtool.errors import UsageError
+from rmqtool.findings import Severity
+
+if TYPE_CHECKING:
+    import os
+
+    from rmqtool.findings import Finding
+
+AREA_OF_PREFIX: Final = {
+    "FS": "layout",
+    "CL": "commitlog",
+    "DL": "dledger",
+    "CQ": "consumequeue",
+    "CX": "consumequeue_ext",
+    "BQ": "batchconsumequeue",
+    "CC": "compaction",
+    "IX": "index",
+    "CP": "checkpoint",
+    "AB": "checkpoint",
+    "TW": "timer",
+    "TL": "timer",
+    "TC": "timer",
+    "EP": "epoch",
+    "CF": "config",
+    "CO": "offsets",
+    "DO": "offsets",
+    "BF": "filters",
+}
+AREAS: Final = tuple(dict.fromkeys(AREA_OF_PREFIX.values()))
+# Areas that are not cut by topic: with --topic they would judge what nobody asked about.
+TOPIC_AREAS: Final = frozenset(
+    {"commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "offsets"}
+)
+
+
+class Level(enum.StrEnum):
+    """How deep a validation goes; each level has all of the one before.
+
+    quick: names, lengths, headers and tails. full: every record, unit and entry, with the body's
+    and the properties' CRC. deep: bodies are decompressed and properties parsed, too.
+    """
+
+    QUICK = "quick"
+    FULL = "full"
+    DEEP = "deep"
+
+    @property
+    def reads_log(self) -> bool:
+        """Whether every record is read."""
+        return self is not Level.QUICK
+
+
+def area_of(code: str) -> str:
+    """Give the area that a finding code belongs to."""
+    return AREA_OF_PREFIX[code.partition("-")[0]]
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateOptions:
+    """What `validate` was asked.
+
+    Attributes:
+        store: store root, a directory of it, or one file.
+        only: areas or finding codes to report; empty is all.
+        level: how deep.
+        topic: the one topic whose queues are compared; None is all.
+        ignore: finding codes that are not reported and do not count.
+        fail_on: the least severity that makes the exit code 1.
+        broker_version: the broker that is to run on the store; None is whoever wrote it.
+        broker_conf: its configuration file.
+        jobs: threads; None is one for each processor.
+        part_bytes: how much of a segment one task reads.
+    """
+
+    store: str | os.PathLike[str]
+    only: frozenset[str] = frozenset()
+    level: Level = Level.FULL
+    topic: str | None = None
+    ignore: frozenset[str] = frozenset()
+    fail_on: Severity = Severity.DAMAGE
+    broker_version: str | None = None
+    broker_conf: str | os.PathLike[str] | None = None
+    jobs: int | None = None
+    part_bytes: int = field(default=128 << 20, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if unknown := self.only - CODES.keys() - frozenset(AREAS):
+            known = " ".join(AREAS)
+            reason = f"{min(unknown)} is neither a finding code nor one of: {known}"
+            raise UsageError(option="--only", reason=reason)
+        if unknown := self.ignore - CODES.keys():
+            raise UsageError(option="--ignore", reason=f"no finding code {min(unknown)}")
+        if self.jobs is not None and self.jobs < 1:
+            raise UsageError(option="--jobs", reason=f"{self.jobs} threads can do nothing")
+        if self.broker_version is not None:
+            version_numbers(self.broker_version)
+
+    def wants(self, *areas: str) -> bool:
+        """Tell whether one of these areas is to be checked."""
+        if not self.only:
+            return self.topic is None or not TOPIC_AREAS.isdisjoint(areas)
+        asked = {area_of(word) if word in CODES else word for word in self.only}
+        return not asked.isdisjoint(areas)
+
+    def keeps(self, finding: Finding) -> bool:
+        """Tell whether a finding is to be reported."""
+        if finding.code in self.ignore:
+            return False
+        return not self.only or finding.code in self.only or area_of(finding.code) in self.only
+
+    @property
+    def version(self) -> tuple[int, ...] | None:
+        """The broker's version as numbers; None when nobody named one."""
+        return version_numbers(self.broker_version) if self.broker_version else None
+
+
+def version_numbers(text: str) -> tuple[int, ...]:
+    """Read `5.3.3` as (5, 3, 3).
+
+    Raises:
+        UsageError: it is no version.
+    """
+    try:
+        numbers = tuple(int(part) for part in text.split("."))
+    except ValueError as error:
+        reason = f"{text!r} is no version such as 4.9.3 or 5.5.0"
+        raise UsageError(option="--broker-version", reason=reason) from error
+    return numbers + (0,) * (3 - len(numbers))
