@@ -7,7 +7,7 @@ only `cli/main.py` turns it into words on stderr and an exit code.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class RmqtoolError(Exception):
@@ -100,6 +100,18 @@ class RepairError(RmqtoolError):
     def __init__(self, *, path: str, reason: str) -> None:
         super().__init__()
         self.path, self.reason = path, reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class WriteFailed(RepairError, OSError):
+    """The operating system refused to write: a full disk, a missing permission, a bad sector."""
+
+    @classmethod
+    def of(cls, path: object, error: OSError) -> Self:
+        """Give the error for a path from what the operating system said."""
+        return cls(path=str(path), reason=error.strerror or str(error))
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"

@@ -1,0 +1,198 @@
+"""The broker's own lock, so that nothing is written while a broker uses the store.
+
+A broker opens `lock` when its store is constructed, loads (and thereby repairs, cuts, deletes), and
+only in `start` takes an exclusive lock on the first byte, which it then overwrites with `lock`. So
+two things tell of a broker: the byte is locked, or a process has the file open for writing.
+Source: DefaultMessageStore#DefaultMessageStore, #start (FileChannel.tryLock(0, 1, false)), 4.9.3
+to 5.5.0.
+
+The lock taken here belongs to the open file (`F_OFD_SETLK`) where Linux has that: it excludes
+Java's lock just as well, and is not lost when something in this process opens and closes `lock`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import struct
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from rmqtool.errors import StoreLocked, UnreadablePath, WriteFailed
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_FLOCK: Final = "hhqqi4x"  # struct flock: type, whence, start, length, process
+_HELD: Final = (errno.EAGAIN, errno.EACCES)
+_NO_OFD: Final = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_PID_DIGITS: Final = 20  # a longer `abort` is not a process id
+
+
+class StoreLock:
+    """Holds the lock of a store; a context manager.
+
+    A `lock` file that had to be created is removed again, so that a store keeps its files.
+
+    Attributes:
+        root: the store root, without links.
+        found: size and mtime (ns) of `lock` as it was before; None when there was none. A broker
+            that starts writes `lock`, so a change of these tells that one ran.
+        root_mtime_ns: mtime of the root before anything was done to it.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root).resolve()
+        self.found: tuple[int, int] | None = None
+        self.root_mtime_ns = 0
+        self._path = self.root / "lock"
+        self._handle = -1
+
+    def __enter__(self) -> Self:
+        """Take the lock without waiting.
+
+        Raises:
+            StoreLocked: a broker, or another rmqtool, uses the store.
+            UnreadablePath: there is no such directory.
+            WriteFailed: the lock file cannot be opened for writing, or cannot be locked.
+        """
+        if not self.root.is_dir():
+            raise UnreadablePath(path=str(self.root), reason="no such directory")
+        try:
+            self._take()
+        except OSError as error:
+            if error.errno in _HELD:
+                self._close()
+                raise self._locked() from error
+            self._release()
+            raise WriteFailed.of(self._path, error) from error
+        except BaseException:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._release()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this object holds the lock now."""
+        return self._handle >= 0
+
+    def _take(self) -> None:
+        """Open and lock the file; start over when it was replaced in between."""
+        while True:
+            facts = self.root.stat()
+            self.root_mtime_ns = facts.st_mtime_ns
+            try:
+                before = self._path.stat()
+                self.found = before.st_size, before.st_mtime_ns
+            except FileNotFoundError:
+                self.found = None
+            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            if self.found is None:
+                _inherit_owner(self._handle, facts)
+                _set_mtime(self.root, facts.st_mtime_ns)
+            _lock_first_byte(self._handle)
+            with contextlib.suppress(FileNotFoundError):
+                if self._path.stat().st_ino == os.fstat(self._handle).st_ino:
+                    break
+            self._close()
+        if self._others():
+            raise self._locked()
+
+    def _release(self) -> None:
+        """Let go, and remove a `lock` that was not there before and that nobody else has open."""
+        with contextlib.suppress(OSError):  # an empty `lock` that stays behind does no harm
+            if self.found is None and self.is_held:
+                here, ours = self._path.stat(), os.fstat(self._handle)
+                if here.st_ino == ours.st_ino and not ours.st_size and not self._others():
+                    mtime_ns = self.root.stat().st_mtime_ns
+                    self._path.unlink()
+                    _set_mtime(self.root, mtime_ns)
+        self._close()
+
+    def _close(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = -1
+
+    def _locked(self) -> StoreLocked:
+        """Say who uses the store, as well as can be known."""
+        others = self._others()
+        told = _abort_pid(self.root / "abort")
+        if told is not None and (not others or told in others):
+            return StoreLocked(
+                path=str(self.root), reason=f"a running broker holds the lock (process {told})"
+            )
+        who = f" (process {others[0]})" if others else ""
+        return StoreLocked(path=str(self.root), reason=f"another process uses this store{who}")
+
+    def _others(self) -> list[int]:
+        """Find processes that have `lock` open for writing; empty where that cannot be asked."""
+        found: list[int] = []
+        own = str(os.getpid())
+        with contextlib.suppress(OSError):
+            target = self._path.stat()
+            for process in Path("/proc").iterdir():
+                if process.name.isdecimal() and process.name != own:
+                    with contextlib.suppress(OSError):
+                        if _writes(process, target):
+                            found.append(int(process.name))
+        return sorted(found)
+
+
+def _writes(process: Path, target: os.stat_result) -> bool:
+    """Whether a process has a file open for writing; reading `lock` is harmless."""
+    for name in os.listdir(f"{process}/fd"):  # noqa: PTH208 - names only, for each process here
+        link = Path(f"{process}/fd/{name}")
+        if not os.readlink(link).endswith("/lock"):  # noqa: PTH115 - asks no other file system
+            continue
+        facts = link.stat()
+        if (facts.st_ino, facts.st_dev) == (target.st_ino, target.st_dev):
+            flags = Path(f"{process}/fdinfo/{name}").read_text().split("flags:")[1].split()[0]
+            if int(flags, 8) & os.O_ACCMODE:
+                return True
+    return False
+
+
+def _lock_first_byte(handle: int) -> None:
+    """Lock bytes [0, 1) exclusively, or raise the OSError of the system."""
+    if sys.platform == "linux":
+        wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        try:
+            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, wanted)
+        except OSError as error:
+            if error.errno not in _NO_OFD:
+                raise
+        else:
+            return
+    fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+
+
+def _abort_pid(path: Path) -> int | None:
+    """Read the process id that 5.x brokers write to `abort`; 4.x leave it empty."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_PID_DIGITS).strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _inherit_owner(handle: int, facts: os.stat_result) -> None:
+    """Give a file to the owner of the store: a broker that is not root must be able to open it."""
+    if os.geteuid() == 0:
+        os.fchown(handle, facts.st_uid, facts.st_gid)
+
+
+def _set_mtime(path: Path, mtime_ns: int) -> None:
+    os.utime(path, ns=(path.stat().st_atime_ns, mtime_ns))

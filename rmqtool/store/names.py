@@ -1,0 +1,63 @@
+"""Which names may become file names: they come from data, and data may be hostile.
+
+A topic is a directory of a store. One that is a path, or that a file system cannot hold, must
+never lead out of the output: it is reported and left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import RepairError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LONGEST_NAME: Final = 255  # bytes; NAME_MAX of every common file system
+
+
+def name_problem(name: str) -> str | None:
+    """Say why a text cannot be the name of a file or a directory; None when it can."""
+    if name in {"", ".", ".."}:
+        return "is not a file name" if name else "is empty"
+    if "/" in name:
+        return "contains a slash"
+    if "\0" in name:
+        return "contains a NUL"
+    try:
+        length = len(os.fsencode(name))
+    except UnicodeEncodeError:
+        return "cannot be encoded as a file name"
+    if length > LONGEST_NAME:
+        return f"has {length} bytes, and a file name at most {LONGEST_NAME}"
+    return None
+
+
+def case_collisions(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Find names that differ in case only: one file on a file system that ignores case.
+
+    Returns:
+        Groups of two or more, each in order of its names, in order of their first.
+    """
+    groups: defaultdict[str, set[str]] = defaultdict(set)
+    for name in names:
+        groups[name.casefold()].add(name)
+    return sorted(tuple(sorted(group)) for group in groups.values() if len(group) > 1)
+
+
+def relative_path(parts: tuple[str, ...]) -> str:
+    """Join the parts of a path below some directory.
+
+    Raises:
+        RepairError: a part could lead elsewhere, or cannot be a file name.
+    """
+    for part in parts:
+        problem = name_problem(part)
+        if problem is not None:
+            shown = ascii("/".join(parts))
+            raise RepairError(path=shown, reason=f"{part!a} {problem}")
+    if not parts:
+        raise RepairError(path="''", reason="no file name was given")
+    return "/".join(parts)

@@ -1,0 +1,91 @@
+"""System calls that Python has no name for; each with what is done where it does not exist.
+
+They serve the modules of this package that write; nothing else may use them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_AT_FDCWD: Final = -100
+_RENAME_NOREPLACE: Final = 1
+_RENAME_EXCHANGE: Final = 2
+_FICLONE: Final = 0x40049409
+_MISSING: Final = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # by kernel or file system
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Let two names change places in one step; False, with nothing done, where that is unknown.
+
+    Raises:
+        OSError: it is known, but failed.
+    """
+    return _rename(first, second, _RENAME_EXCHANGE)
+
+
+def rename_new(source: Path, target: Path) -> None:
+    """Rename without ever replacing what is there.
+
+    Raises:
+        OSError: `FileExistsError` when the target is there; what the system said otherwise.
+    """
+    if _rename(source, target, _RENAME_NOREPLACE):
+        return
+    if os.path.lexists(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    source.rename(target)
+
+
+def sync_file_system(handle: int) -> bool:
+    """Bring everything of a file's file system to disk; False where that is unknown.
+
+    One call costs less than many fsync, as the journal of the file system is written once.
+    """
+    function = getattr(_library(), "syncfs", None)
+    if function is None:
+        return False
+    if function(handle):
+        _raise()
+    return True
+
+
+def clone(source: int, target: int) -> bool:
+    """Let a file share all blocks of another until one of them is written (reflink).
+
+    False where the file system cannot.
+    """
+    try:
+        fcntl.ioctl(target, _FICLONE, source)
+    except OSError:  # EOPNOTSUPP, EXDEV, ENOTTY …: whoever asks copies the bytes instead
+        return False
+    return True
+
+
+def _rename(source: Path, target: Path, flags: int) -> bool:
+    function = getattr(_library(), "renameat2", None)
+    if function is None:
+        return False
+    names = os.fsencode(source), os.fsencode(target)
+    if function(_AT_FDCWD, names[0], _AT_FDCWD, names[1], ctypes.c_uint(flags)):
+        if ctypes.get_errno() in _MISSING:
+            return False
+        _raise(source, target)
+    return True
+
+
+def _raise(source: Path | None = None, target: Path | None = None) -> None:
+    code = ctypes.get_errno()
+    raise OSError(code, os.strerror(code), source and str(source), None, target and str(target))
