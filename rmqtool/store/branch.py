@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from rmqtool.store.place import Place
@@ -31,6 +31,7 @@ class BranchKind(enum.StrEnum):
     TIMER_CHECK = "timer-check"
     COMPACTION_LOG = "compaction-log"
     COMPACTION_QUEUE = "compaction-queue"
+    COMPACTION_POSITION = "compaction-position"  # JSON
     TIERED_INDEX = "tiered-index"
     EPOCH = "epoch"
     BROKER_IDENTITY = "broker-identity"
@@ -73,3 +74,6 @@ class Branch:
     level: Level = Level.FAMILY
     why: Why = Why.PLACE
     queue: tuple[str, int] | None = None
+
+
+Artefact: TypeAlias = Branch  # one file: `level` is FILE

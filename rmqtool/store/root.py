@@ -109,12 +109,10 @@ def _candidates(name: str) -> list[tuple[BranchKind, str]]:
     if TIMER_WHEEL_SNAPSHOT.fullmatch(name):
         return [(BranchKind.TIMER_WHEEL, name)]
     if name == "compaction":
-        return [(kind, f"{name}/{child}") for child, kind in COMPACTION_FAMILIES.items()]
+        kinds = COMPACTION_FAMILIES | {"position-checkpoint": BranchKind.COMPACTION_POSITION}
+        return [(kind, f"{name}/{child}") for child, kind in kinds.items()]
     if DLEDGER.fullmatch(name):
         return [(kind, f"{name}/{child}") for child, kind in DLEDGER_CHILDREN.items()]
-    if name == "config":
-        check = [(BranchKind.TIMER_CHECK, "config/timercheck")]
-        return [(BranchKind.CONFIG, name), *check]
     kind = QUEUE_FAMILIES.get(name) or FLAT_FAMILIES.get(name) or FILES.get(name)
     return [(kind, name)] if kind else []
 

@@ -7,20 +7,26 @@ Source: StorePathConfigHelper, DefaultMessageStore, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.branch import Branch, BranchKind, Level
+from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.timer import TIMER_CHECK
+from rmqtool.store.artefacts import artefacts
+from rmqtool.store.branch import Artefact, Branch, BranchKind, Level
 from rmqtool.store.broker_conf import BrokerConf, read_broker_conf
+from rmqtool.store.config_files import ConfigDocument, read_config
 from rmqtool.store.content import HEAD_BYTES, first_record
 from rmqtool.store.geometry import configured_lengths, geometry_of, usual_length
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files
+from rmqtool.store.lock_state import lock_holder
 from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
+from rmqtool.store.rocksdb import RocksDb, rocksdb_stores
 from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
@@ -163,6 +169,101 @@ class Store:
     @cached_property
     def _configured(self) -> dict[str, int]:
         return configured_lengths(self.broker_conf)
+
+    def mapped(self, branch: Branch) -> MappedFiles:
+        """Give the byte space of one directory; several commitlog paths one at a time."""
+        return load([(branch.place, branch.path)])
+
+    def checkpoint(self) -> dict[str, int] | None:
+        """Read the fields of `checkpoint`; None when there is none.
+
+        Raises:
+            UnreadablePath: it may not be read.
+            Truncated: it is too short; a broker would extend it with zeros.
+        """
+        for branch in self.branches_of(BranchKind.CHECKPOINT):
+            return CHECKPOINT.parse(branch.place.read(CHECKPOINT.size), path=branch.path)
+        return None
+
+    def timer_check(self) -> dict[str, int] | None:
+        """Read the fields of `config/timercheck`; None when there is none.
+
+        Raises:
+            UnreadablePath: it may not be read.
+            Truncated: it is too short.
+        """
+        for file in self._files(BranchKind.CONFIG):
+            if file.kind is BranchKind.TIMER_CHECK:
+                return TIMER_CHECK.parse(file.place.read(TIMER_CHECK.size), path=file.path)
+        return None
+
+    @property
+    def abort(self) -> Branch | None:
+        """The marker that a broker did not stop cleanly, or runs; only its existence counts."""
+        return next(iter(self.branches_of(BranchKind.ABORT)), None)
+
+    def lock_held(self) -> bool | None:
+        """Tell whether a running process holds the store's lock; None when it cannot be asked.
+
+        A broker on another machine, or one that is still starting, is not seen.
+        """
+        for branch in self.branches_of(BranchKind.LOCK):
+            holder = lock_holder(branch.place)
+            return None if holder is None else holder != 0
+        return False
+
+    def timer_wheels(self) -> list[Branch]:
+        """Give `timerwheel` and its snapshots `timerwheel.<position>`."""
+        return self.branches_of(BranchKind.TIMER_WHEEL)
+
+    def config_files(self) -> list[Branch]:
+        """Give the files in `config` that hold JSON or ought to, `.bak` and `.tmp` included.
+
+        Raises:
+            UnreadablePath: the directory may not be listed.
+        """
+        return [file for file in self._files(BranchKind.CONFIG) if file.kind is BranchKind.CONFIG]
+
+    def config(self, name: str) -> ConfigDocument:
+        """Read one JSON file of `config` as a broker would: the `.bak` where the file is no use.
+
+        Args:
+            name: such as `topics.json`.
+        """
+        for branch in self.branches_of(BranchKind.CONFIG):
+            if branch.level is Level.FILE:
+                continue
+            return read_config(branch.place.child(name), f"{branch.path}/{name}")
+        return ConfigDocument(name, "", {}, is_backup=False, problems=())
+
+    def rocksdb(self) -> list[RocksDb]:
+        """Give the RocksDB databases below the root: recognised, not read.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        return [] if self.asked.kind is not BranchKind.STORE else list(rocksdb_stores(self.root))
+
+    def compaction_logs(self) -> Iterator[QueueFiles]:
+        """Give the logs of the compaction store by topic and number."""
+        yield from self._queues(BranchKind.COMPACTION_LOG, self.geometry.compaction_log.value)
+
+    def compaction_queues(self) -> Iterator[QueueFiles]:
+        """Give the queues of the compaction store; a file is named like its log file."""
+        length = self.geometry.compaction_queue.value
+        yield from self._queues(BranchKind.COMPACTION_QUEUE, length)
+
+    def artefacts(self) -> Iterator[Artefact]:
+        """Give each file of what was asked for, by path, with what it is.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        return artefacts(self)
+
+    def _files(self, kind: BranchKind) -> Iterator[Artefact]:
+        for branch in self.branches_of(kind):
+            yield from artefacts(replace(self, branches=(branch,)))
 
     def _mapped(self, kind: BranchKind, file_length: int | None) -> MappedFiles:
         branches = self.branches_of(kind)
