@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 DEFAULT_CEILING_BYTES: Final = 64 << 20  # brokers refuse bodies of more than 4 MiB by default
 _STEP_BYTES: Final = 256 << 10
 # zstd gives all that a piece of input holds at once, at worst 128 KiB for 4 bytes.
-_ZSTD_INPUT_BYTES: Final = 512
+_ZSTD_INPUT_BYTES: Final = 128
 # What zstd itself allows by default; a frame names its window, so this is the bound on memory.
 _ZSTD_WINDOW_BYTES: Final = 1 << 27
 

@@ -153,7 +153,7 @@ class Layout:
         """
         try:
             return self.struct.build(values)
-        except (ConstructError, KeyError) as error:
+        except (ConstructError, KeyError, ValueError, TypeError) as error:
             reason = f"cannot be written: {error}"
             raise DecodeError(
                 path="<values>", position=0, field=self.name, reason=reason

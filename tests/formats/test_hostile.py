@@ -1,0 +1,132 @@
+"""Hostile bytes: only DecodeError and its leaves come out, and no length in them is believed."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool.errors import DecodeError
+from rmqtool.formats import (
+    compression,
+    config,
+    consume_queue_ext,
+    epoch,
+    inner_batch,
+    message,
+    properties,
+    spans,
+)
+from rmqtool.formats.registry import LAYOUTS
+from tests.formats.vectors import RECORD_V1, RECORD_V1_WITH_CRC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+V6 = message.encode(
+    message.sealed(
+        message.Message(
+            magic_code=message.MESSAGE_MAGIC_CODE_V2,
+            born_address=bytes(range(16)),
+            store_address=bytes(16),
+            body=b"body",
+            topic_bytes=b"topic",
+            properties_bytes=b"TAGS\x01a\x02",
+        )
+    )
+)
+BATCH = b"".join(
+    inner_batch.encode(inner_batch.ClientMessage(0, 0, 0, b"body", b"TAGS\x01a\x02"))
+    for _ in range(3)
+)
+
+
+def read_record(raw: bytes) -> object:
+    """Decode a record and all that is derived from it."""
+    found = message.decode(raw)
+    derived = (found.properties, found.keys, found.born_host, found.message_id, found.topic)
+    return derived, compression.decompress(found.body, found.sys_flag, 1 << 16)
+
+
+def read_spans(raw: bytes) -> object:
+    """Annotate a record."""
+    return spans.body_spans(message.decode(raw), raw)
+
+
+READERS: dict[str, tuple[Callable[[bytes], object], tuple[bytes, ...]]] = {
+    "record": (read_record, (RECORD_V1, RECORD_V1_WITH_CRC, V6)),
+    "spans": (read_spans, (RECORD_V1, V6)),
+    "inner batch": (lambda raw: list(inner_batch.messages(raw)), (BATCH,)),
+    "properties": (properties.decode, (b"KEYS\x01a b\x02TAGS\x01c\x02",)),
+    "old properties": (properties.decode_before_4_9_1, (b"KEYS\x01a b\x02TAGS\x01c\x02",)),
+    "ext": (
+        consume_queue_ext.decode,
+        (consume_queue_ext.encode(consume_queue_ext.ExtUnit(34, 1, 2, bytes(14))),),
+    ),
+    "epoch": (epoch.decode, (b"1\n0\n1-0\n",)),
+    "identity": (epoch.decode_identity, (b"c#b#1",)),
+    "config": (config.parse, (b'{"offsetTable":{"T@G":{0:1,1:2\n}}}',)),
+} | {name: (layout.parse, (bytes(layout.size),)) for name, layout in LAYOUTS.items()}
+each_reader = pytest.mark.parametrize("name", READERS)
+
+
+def survives(read: Callable[[bytes], object], raw: bytes) -> bool:
+    """Read; an error that is not ours goes through and fails the test."""
+    try:
+        read(raw)
+    except DecodeError as error:
+        return len(str(error)) < 1000
+    return True
+
+
+@each_reader
+@given(data=st.data())
+def test_flips(name: str, data: st.DataObject) -> None:
+    """Flipped bits give a value or one clear error."""
+    read, samples = READERS[name]
+    raw = bytearray(data.draw(st.sampled_from(samples)))
+    places = st.tuples(st.integers(0, len(raw) - 1), st.integers(1, 255))
+    for position, mask in data.draw(st.lists(places, max_size=6)):
+        raw[position] ^= mask
+    assert survives(read, bytes(raw))
+
+
+@each_reader
+@given(raw=st.binary(max_size=300))
+def test_random_bytes(name: str, raw: bytes) -> None:
+    """Random bytes give a value or one clear error."""
+    assert survives(READERS[name][0], raw)
+
+
+@given(st.binary(min_size=140, max_size=140), st.integers(91, 148))
+def test_random_bytes_behind_a_good_head(tail: bytes, size: int) -> None:
+    """A record that begins well may go on in any way."""
+    assert survives(read_record, size.to_bytes(4, "big") + RECORD_V1[4:8] + tail)
+
+
+@each_reader
+def test_cut_off(name: str) -> None:
+    """Each prefix of sound bytes gives a value or one clear error."""
+    read, samples = READERS[name]
+    for raw in samples:
+        assert all(survives(read, raw[:length]) for length in range(len(raw) + 1))
+
+
+HUGE = (b"\x7f\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff\xff\xff", b"\x40\x00\x00\x00")
+
+
+@each_reader
+def test_huge_lengths(name: str) -> None:
+    """Huge numbers in any place allocate nothing of their size."""
+    read, samples = READERS[name]
+    tracemalloc.start()
+    for raw in samples:
+        for position in range(len(raw)):
+            for number in HUGE:
+                assert survives(read, raw[:position] + number + raw[position + 4 :])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 << 20

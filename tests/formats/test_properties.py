@@ -1,0 +1,84 @@
+"""Properties: what the readers of the releases keep, what they drop, and the CRC at the end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool.formats import properties
+from tests.formats.strategies import PROPERTIES
+
+# raw: (reader since 4.9.1, reader before)
+READERS = {
+    b"": ({}, {}),
+    b"a\x01b\x02": ({"a": "b"}, {"a": "b"}),
+    b"a\x01b": ({"a": "b"}, {"a": "b"}),
+    b"a\x01b\x02c\x01d": ({"a": "b", "c": "d"}, {"a": "b", "c": "d"}),
+    b"a\x01\x02": ({}, {}),
+    b"\x01b\x02": ({}, {"": "b"}),
+    b"a\x01b\x01c\x02": ({"a": "b\x01c"}, {}),
+    b"a\x01b\x01\x02": ({"a": "b\x01"}, {"a": "b"}),
+    b"no separator\x02a\x01b": ({"a": "b"}, {"a": "b"}),
+    b"\x02\x02a\x01b\x02\x02": ({"a": "b"}, {"a": "b"}),
+    b"a\x01first\x02a\x01second\x02": ({"a": "second"}, {"a": "second"}),
+    b"a\x01\xff\x02": ({"a": "\ufffd"}, {"a": "\ufffd"}),
+    "键\x01值\x02".encode(): ({"键": "值"}, {"键": "值"}),
+}
+
+
+@pytest.mark.parametrize(("raw", "expected"), READERS.items())
+def test_readers(raw: bytes, expected: tuple[dict[str, str], dict[str, str]]) -> None:
+    """Both generations of readers, on the same bytes."""
+    assert expected == (properties.decode(raw), properties.decode_before_4_9_1(raw))
+
+
+@given(PROPERTIES, st.booleans())
+def test_round_trip(values: dict[str, str], ends: bool) -> None:
+    """Both writers' forms are read back, by both generations of readers."""
+    raw = properties.encode(values, ends_with_separator=ends)
+    assert values == properties.decode(raw)
+    assert values == properties.decode_before_4_9_1(raw)
+
+
+@given(st.binary())
+def test_items_tile(raw: bytes) -> None:
+    """Items cover all bytes in order; the kept ones are those that are decoded."""
+    position, kept = 0, {}
+    for item in properties.items(raw):
+        assert position == item.position
+        position += item.length
+        if item.is_kept:
+            kept[item.name] = item.value
+    assert position == len(raw)
+    assert len(properties.decode(raw)) <= len(kept)
+
+
+def test_keys() -> None:
+    """Keys are cut at single spaces; runs of spaces make no empty keys."""
+    assert properties.keys({"KEYS": " a  b c "}) == ("a", "b", "c")
+    assert properties.keys({}) == ()
+
+
+@given(st.binary(max_size=200))
+def test_crc(head: bytes) -> None:
+    """The CRC that is written is the one that is found and matches; a flip breaks it."""
+    item = properties.crc_item(head)
+    assert len(item) == properties.CRC32_RESERVED_LENGTH
+    values = properties.decode(item)
+    record = head + item
+    if properties.stored_crc(values) is not None:  # a CRC of 0 counts as none
+        assert properties.crc_matches(record, values) is True
+        assert properties.crc_matches(b"\x01" + record, values) is not None
+
+
+@pytest.mark.parametrize("value", ["", "0000000000", "/////////0", "z" * 300])
+def test_crc_that_is_none(value: str) -> None:
+    """A CRC of 0, a negative one, and digits that are none never raise."""
+    found = properties.stored_crc({"__CRC32#": value})
+    assert found is None or found > 0
+
+
+def test_crc_missing() -> None:
+    """No CRC is no failure."""
+    assert properties.crc_matches(b"", {}) is None
