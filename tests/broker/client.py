@@ -301,6 +301,8 @@ class PullConsumer(_Client):
 
     def __init__(self, broker: Broker, group: str) -> None:
         super().__init__(broker, broker.jvm.rocketmq("client.consumer.DefaultMQPullConsumer")(group))
+        # Made known at once: 5.x refuses offsets of a group that has not sent a heartbeat yet.
+        broker.controller.getSubscriptionGroupManager().findSubscriptionGroupConfig(group)
 
     def read(self, topic: str, queue_id: int, start: int = 0) -> Iterator[Received]:
         """Yield the messages of a queue from an offset to its end."""
