@@ -241,6 +241,25 @@ class OpenFile:
             done += count
         return done
 
+    def next_data(self, position: int) -> int | None:
+        """Give the first byte at or behind a position that is not in a hole of a sparse file.
+
+        Returns:
+            A position; the given one where the file system cannot tell; None where all that
+            follows are holes, which read as zeros.
+        """
+        try:
+            return os.lseek(self._descriptor, position, os.SEEK_DATA)
+        except OSError as error:
+            return None if error.errno == errno.ENXIO else position
+
+    def next_hole(self, position: int) -> int:
+        """Give where the next hole of a sparse file begins; its size where there is none."""
+        try:
+            return min(os.lseek(self._descriptor, position, os.SEEK_HOLE), self.size)
+        except OSError:
+            return self.size
+
     def _pread(self, length: int, position: int) -> bytes:
         try:
             return os.pread(self._descriptor, length, position)

@@ -1,0 +1,247 @@
+"""How far a queue reaches: its first and last unit, found with a few reads.
+
+Files of a queue are made ahead of need like those of the commitlog: the first unit of zeros ends
+it. A file that was cut or copied without its holes is bisected.
+Source: ConsumeQueue#correctMinOffset, #fillPreBlank, BatchConsumeQueue#recover, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT, is_pre_blank
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.formats.layout import Layout
+    from rmqtool.store.place import OpenFile
+    from rmqtool.store.queues import QueueFiles
+    from rmqtool.store.segment import MappedFiles
+
+BLOCK = 4096  # 204 units; also the page in which a sparse file keeps its data
+EXTENTS = 64  # of a sparse file that are followed; a queue file has one
+LAYOUTS = {BranchKind.CONSUME_QUEUE: CQ_UNIT, BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT}
+
+
+class Unit(NamedTuple):
+    """One unit of a queue, of either kind.
+
+    Attributes:
+        start: its first byte in the queue's byte space.
+        queue_offset: of its first message.
+        count: messages it stands for.
+        physical_offset: of its record.
+        size: bytes of the record.
+    """
+
+    start: int
+    queue_offset: int
+    count: int
+    physical_offset: int
+    size: int
+
+    @property
+    def end(self) -> int:
+        """Physical offset behind the record."""
+        return self.physical_offset + self.size
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """How far a queue reaches.
+
+    Attributes:
+        topic: of the queue.
+        queue_id: of the queue.
+        kind: plain or batch.
+        first: first unit whose record the commitlog still has; None when there is none.
+        last: last unit; None when there is none.
+        expired: units in front of `first`, without fillers.
+        files: number of files.
+        size: bytes of the files.
+        allocated: bytes that the disk really holds.
+        mean_size: bytes of a message of this queue, from the last units; 0 when there is none.
+        is_exact: `mean_size` is over all units.
+    """
+
+    topic: str
+    queue_id: int
+    kind: BranchKind
+    first: Unit | None
+    last: Unit | None
+    expired: int
+    files: int
+    size: int
+    allocated: int
+    mean_size: float
+    is_exact: bool
+
+    @property
+    def min_offset(self) -> int:
+        """Queue offset of the first message; the end of the queue when it has none."""
+        return self.first.queue_offset if self.first else self.max_offset
+
+    @property
+    def max_offset(self) -> int:
+        """Queue offset of the next message."""
+        return self.last.queue_offset + self.last.count if self.last else 0
+
+    @property
+    def messages(self) -> int:
+        """Number of messages that the commitlog still has."""
+        return self.max_offset - self.min_offset
+
+
+def read_range(
+    queue: QueueFiles, kind: BranchKind = BranchKind.CONSUME_QUEUE, log_start: int = 0
+) -> QueueRange:
+    """Find out how far a queue reaches.
+
+    Args:
+        queue: its files.
+        kind: of its units.
+        log_start: first byte of the commitlog that is there; units in front of it are expired.
+
+    Raises:
+        UnreadablePath: a file or the directory may not be read.
+    """
+    files, layout = queue.files, LAYOUTS[kind]
+    first: Unit | None = None
+    tail: list[Unit] = []
+    for segment in reversed(files.segments):
+        with segment.open() as file:
+            end = used_bytes(file, layout.size)
+            begin = max(end - BLOCK // layout.size * layout.size, 0)
+            tail = _units(layout, file.read_at(begin, end - begin), segment.start + begin)
+            if tail and segment is files.segments[0]:
+                first = _first_of(layout, file, files.start)
+        if tail:
+            break
+    first, skipped = _first_alive(files, layout, log_start, first, tail)
+    alive = [unit for unit in tail if first and unit.start >= first.start]
+    messages = sum(unit.count for unit in alive)
+    return QueueRange(
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        kind=kind,
+        first=first,
+        last=tail[-1] if tail else None,
+        expired=skipped,
+        files=len(files),
+        size=files.size,
+        allocated=files.allocated,
+        mean_size=sum(unit.size for unit in alive) / messages if messages else 0.0,
+        is_exact=not alive or alive[0] == first,
+    )
+
+
+def used_bytes(file: OpenFile, unit_size: int) -> int:
+    """Give where the zeros at the end of a file begin, rounded up to whole units.
+
+    A run of zeros in front of data is bisected wrongly where it is longer than what lies behind
+    it; a sparse file tells where its data ends, so this concerns copies that lost their holes.
+    """
+    bound = _end_of_data(file)
+    raw = file.read_at(max(bound - BLOCK, 0), BLOCK).rstrip(b"\0")
+    block = max(bound - BLOCK, 0)
+    if not raw and block:
+        block = _last_used_block(file, block)
+        raw = file.read_at(block, BLOCK).rstrip(b"\0")
+    used = -(-(block + len(raw)) // unit_size) * unit_size if raw else 0
+    return min(used, file.size // unit_size * unit_size)
+
+
+def _end_of_data(file: OpenFile) -> int:
+    """Give where the last hole of a sparse file begins; its size where it has none."""
+    hole = file.next_hole(0)
+    for _ in range(EXTENTS):
+        data = file.next_data(hole) if hole < file.size else None
+        if data is None:
+            return hole
+        hole = file.next_hole(data)
+    return file.size
+
+
+def _last_used_block(file: OpenFile, end: int) -> int:
+    """Bisect for the last block that is not zeros; 0 where none is."""
+    low, high = 0, -(-end // BLOCK)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if any(file.read_at(middle * BLOCK, BLOCK)):
+            low = middle
+        else:
+            high = middle
+    return low * BLOCK
+
+
+def _first_of(layout: Layout, file: OpenFile, start: int) -> Unit | None:
+    units = _units(layout, file.read_at(0, layout.size), start)
+    return units[0] if units else None
+
+
+def _first_alive(
+    files: MappedFiles, layout: Layout, log_start: int, first: Unit | None, tail: list[Unit]
+) -> tuple[Unit | None, int]:
+    """Give the first unit whose record is there, and the number of units that expired before it."""
+    if not tail:
+        return None, 0
+    if first is None:
+        first = _unit_at(files, layout, files.start)
+    if first is not None and first.physical_offset >= log_start:
+        return first, 0
+    last = tail[-1]
+    real = _bisect(files, layout, 0, files.start, last)
+    alive = _bisect(files, layout, log_start, real.start, last)
+    skipped = (alive.start - real.start) // layout.size
+    if alive.physical_offset < log_start:  # all of them
+        return None, skipped + 1
+    return alive, skipped
+
+
+def _bisect(
+    files: MappedFiles, layout: Layout, physical_offset: int, start: int, last: Unit
+) -> Unit:
+    """Give the first unit that is no filler and lies at or behind a physical offset.
+
+    The last unit where none does. Offsets grow along a queue, fillers stand in front.
+    """
+    low, high, found = start // layout.size, last.start // layout.size, last
+    while low < high:
+        middle = (low + high) // 2
+        unit = _unit_at(files, layout, middle * layout.size)
+        if unit is not None and unit.physical_offset >= physical_offset:
+            high, found = middle, unit
+        else:
+            low = middle + 1
+    return found
+
+
+def _unit_at(files: MappedFiles, layout: Layout, start: int) -> Unit | None:
+    """Read one unit; None for a filler, and where no unit is."""
+    units = _units(layout, files.read_at(start, layout.size), start)
+    return units[0] if units else None
+
+
+def _units(layout: Layout, raw: bytes, start: int) -> list[Unit]:
+    """Read whole units; leave out fillers, and what can be none."""
+    length = len(raw) // layout.size * layout.size
+    rows = layout.packer.iter_unpack(raw[:length])
+    units = _batch_units(rows, start) if layout is BATCH_CQ_UNIT else _plain_units(rows, start)
+    return [unit for unit in units if unit.physical_offset >= 0 and unit.size > 0]
+
+
+def _plain_units(rows: Iterator[tuple[int, ...]], start: int) -> Iterator[Unit]:
+    for number, (physical_offset, size, _) in enumerate(rows, start // CQ_UNIT.size):
+        if not is_pre_blank(physical_offset, size):
+            yield Unit(number * CQ_UNIT.size, number, 1, physical_offset, size)
+
+
+def _batch_units(rows: Iterator[tuple[int, ...]], start: int) -> Iterator[Unit]:
+    for number, (physical_offset, size, _, _, base, count, _, _) in enumerate(rows):
+        if base >= 0 and count > 0:
+            unit_start = start + number * BATCH_CQ_UNIT.size
+            yield Unit(unit_start, base, count, physical_offset, size)

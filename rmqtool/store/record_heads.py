@@ -1,0 +1,193 @@
+"""Single commitlog records, found at their offset or nearby, without a scan.
+
+A record names its own physical offset, so one that is found by its magic code alone can be told
+from the bytes of a body, and from the remains of an older file. Whole segments are walked in
+scan/message.py.
+Source: CommitLog#checkMessageAndReturnSize, DLedgerEntryCoder, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from rmqtool.formats.message import (
+    MESSAGE_MAGIC_CODE,
+    MESSAGE_MAGIC_CODE_V2,
+    MESSAGE_MIDDLES,
+    MESSAGE_PREFIX,
+    SMALLEST_RECORD,
+    middle_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.store.place import OpenFile
+    from rmqtool.store.segment import MappedFiles, Segment
+
+HEAD_BYTES = MESSAGE_PREFIX.size + max(middle.size for middle in MESSAGE_MIDDLES.values())
+MESSAGE_MAGIC_CODES = (MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2)
+MAGIC_POSITION = MESSAGE_PREFIX.positions["magic_code"]
+MAGIC = re.compile(
+    b"|".join(re.escape(code.to_bytes(4, "big", signed=True)) for code in MESSAGE_MAGIC_CODES)
+)
+OPEN_FILES = 32
+FIRST_WINDOW = 64 << 10
+# The largest record is 4 MiB unless configured otherwise, and so is the largest blank.
+LARGEST_WINDOW = 8 << 20
+
+unpack_prefix = MESSAGE_PREFIX.packer.unpack_from
+TIMESTAMPS = {
+    flags: MESSAGE_PREFIX.size + middle_of(flags).positions["store_timestamp"]
+    for flags in (0x00, 0x10, 0x20, 0x30)
+}
+
+
+class RecordHead(NamedTuple):
+    """What a record says up to its store time.
+
+    Attributes:
+        physical_offset: where it is; equal to its own field of this name.
+        size: bytes of the whole record.
+        magic_code: V1 or V2.
+        queue_id: queue of the topic.
+        queue_offset: number of its unit there.
+        sys_flag: bits.
+        born_timestamp: sent, ms since 1970.
+        store_timestamp: stored, ms since 1970.
+    """
+
+    physical_offset: int
+    size: int
+    magic_code: int
+    queue_id: int
+    queue_offset: int
+    sys_flag: int
+    born_timestamp: int
+    store_timestamp: int
+
+    @property
+    def end(self) -> int:
+        """Physical offset behind the record."""
+        return self.physical_offset + self.size
+
+
+def head_of(raw: bytes, position: int, physical_offset: int) -> RecordHead | None:
+    """Read the head of a record; None where none is that says so itself.
+
+    Args:
+        raw: some bytes of a commitlog.
+        position: of the record in these.
+        physical_offset: where the record must say it is.
+    """
+    if position < 0 or position + HEAD_BYTES > len(raw):
+        # The smallest record is shorter than the longest head: pad what the file's end cuts off.
+        if position < 0 or position + SMALLEST_RECORD > len(raw):
+            return None
+        raw, position = raw[position:].ljust(HEAD_BYTES, b"\0"), 0
+    size, magic, _, queue_id, _, queue_offset, own, sys_flag, born = unpack_prefix(raw, position)
+    if own != physical_offset or size < SMALLEST_RECORD or magic not in MESSAGE_MAGIC_CODES:
+        return None
+    at = position + TIMESTAMPS[sys_flag & 0x30]
+    stored = int.from_bytes(raw[at : at + 8], "big", signed=True)
+    return RecordHead(own, size, magic, queue_id, queue_offset, sys_flag, born, stored)
+
+
+class LogReader:
+    """Reads single records of a commitlog; keeps some files open. A context manager.
+
+    Args:
+        logs: the plain log, DLedger's, or both after a conversion; offsets do not overlap.
+    """
+
+    def __init__(self, *logs: MappedFiles) -> None:
+        self.logs: Sequence[MappedFiles] = [log for log in logs if log]
+        self._open: OrderedDict[str, OpenFile] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def segment_at(self, physical_offset: int) -> Segment | None:
+        """Give the file that holds a byte of the log; None when none does."""
+        for log in self.logs:
+            if segment := log.at(physical_offset):
+                return segment
+        return None
+
+    def file_of(self, segment: Segment) -> OpenFile:
+        """Open a file of the log, or give it when it is open.
+
+        Raises:
+            UnreadablePath: see `Place.open`.
+        """
+        location = segment.place.location
+        if location in self._open:
+            self._open.move_to_end(location)
+        else:
+            if len(self._open) >= OPEN_FILES:
+                self._open.popitem(last=False)[1].close()
+            self._open[location] = segment.open()
+        return self._open[location]
+
+    def read_at(self, physical_offset: int, length: int) -> bytes:
+        """Read from one file; fewer bytes at its end, none where no file is."""
+        segment = self.segment_at(physical_offset)
+        if segment is None:
+            return b""
+        return self.file_of(segment).read_at(physical_offset - segment.start, length)
+
+    def head_at(self, physical_offset: int) -> RecordHead | None:
+        """Read the record at an offset; None where none is that says so itself."""
+        if physical_offset < 0:
+            return None
+        raw = self.read_at(physical_offset, HEAD_BYTES)
+        return head_of(raw, 0, physical_offset)
+
+    def first_from(self, segment: Segment, position: int = 0) -> RecordHead | None:
+        """Find the first record at or behind a position, some MiB far at most."""
+        file = self.file_of(segment)
+        for begin, end in _growing(position, min(segment.size, position + LARGEST_WINDOW)):
+            raw = file.read_at(begin, end - begin + HEAD_BYTES)
+            for head in _heads(raw, segment.start + begin):
+                return head
+        return None
+
+    def last_before(self, segment: Segment, position: int) -> RecordHead | None:
+        """Find the last record that begins in front of a position, some MiB far at most."""
+        file = self.file_of(segment)
+        lowest = max(0, position - LARGEST_WINDOW)
+        for near, far in _growing(0, position - lowest):
+            begin, length = position - far, far - near
+            # A head may reach over the border of two windows, so the nearer one's is read, too.
+            raw = file.read_at(begin, length + HEAD_BYTES)
+            found = [
+                head
+                for head in _heads(raw, segment.start + begin)
+                if head.physical_offset < segment.start + position
+            ]
+            if found:
+                return found[-1]
+        return None
+
+
+def _heads(raw: bytes, physical_offset: int) -> Iterator[RecordHead]:
+    """Yield the records that begin in some bytes, the first of which is at an offset."""
+    for match in MAGIC.finditer(raw):
+        position = match.start() - MAGIC_POSITION
+        if head := head_of(raw, position, physical_offset + position):
+            yield head
+
+
+def _growing(begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Cut a stretch into windows, each as long as all before it: the first is mostly enough."""
+    length = FIRST_WINDOW
+    while begin < end:
+        yield begin, min(begin + length, end)
+        begin += length
+        length *= 2

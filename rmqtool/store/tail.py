@@ -1,0 +1,239 @@
+"""The real end of a commitlog, found without walking all of it.
+
+Files are made ahead of need and filled with zeros, so their length says nothing. The consume
+queues name the last record that was dispatched: from there a few steps lead to the end. Without
+queues, or where they lag or lie, the last block that is not zero is found by bisection, then the
+last record in front of it, and the steps go from there.
+Source: AllocateMappedFileService, CommitLog#recoverNormally, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.formats.dledger import BLANK_MAGIC as DLEDGER_BLANK_MAGIC
+from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, ENTRY_MAGIC
+from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
+from rmqtool.store.record_heads import HEAD_BYTES, LogReader, RecordHead, head_of
+
+if TYPE_CHECKING:
+    from rmqtool.store.place import OpenFile
+    from rmqtool.store.segment import MappedFiles, Segment
+
+WINDOW = 256 << 10
+BLOCK = 64 << 10  # longer runs of zeros hardly occur inside of data
+PROBES = 64  # of a file that begins with zeros, for data behind a lost first page
+PROBE_BYTES = 4096  # a page: what a crash loses or keeps as a whole
+WALKED_RECORDS = 100_000  # a tenth of a second; more than a broker dispatches late by
+
+
+class FoundBy(enum.StrEnum):
+    """How the end was found."""
+
+    QUEUES = "queues"  # steps from the last record that a queue names
+    BISECTION = "bisection"  # steps from the last record in front of the zeros
+    NOTHING = "nothing"  # no record was found at all
+
+
+class Stop(enum.StrEnum):
+    """What lies at the end."""
+
+    ZEROS = "zeros"  # unused space: a sound end
+    END_OF_FILES = "end of files"  # a blank or a full last file, and no file behind it
+    NOT_A_RECORD = "not a record"  # remains of a truncation, or damage
+
+
+class Step(NamedTuple):
+    """Where a walk stopped.
+
+    Attributes:
+        physical_offset: first byte that belongs to no record and no blank.
+        last: last record; None when there was none.
+        records: number of records that were passed.
+        stop: what lies there; None when the walk was broken off.
+    """
+
+    physical_offset: int
+    last: RecordHead | None
+    records: int
+    stop: Stop | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a commitlog.
+
+    Attributes:
+        physical_offset: first byte behind the last record and a blank that closes its file.
+        last: last record; None when there is none.
+        found_by: how it was found.
+        stop: what lies there.
+        records: records from the last dispatched one to the end; None when no queue told.
+        data_beyond: offset of something behind the end that is not zero, by samples; None where
+            the samples are zero.
+    """
+
+    physical_offset: int
+    last: RecordHead | None
+    found_by: FoundBy
+    stop: Stop
+    records: int | None = None
+    data_beyond: int | None = None
+
+
+def find_tail(
+    log: MappedFiles, reader: LogReader, *, is_dledger: bool, dispatched: int | None = None
+) -> Tail:
+    """Find the end of a commitlog.
+
+    Args:
+        log: its files.
+        reader: of these files.
+        is_dledger: each record lies in an entry of DLedger.
+        dispatched: physical offset of the last record that a queue names, where there are queues.
+
+    Raises:
+        UnreadablePath: a file may not be read.
+    """
+    walker = Walker(log, reader, is_dledger=is_dledger)
+    head = None if dispatched is None else reader.head_at(dispatched)
+    if head is not None and log.at(head.physical_offset):
+        step = walker.walk(head, WALKED_RECORDS)
+        if step.stop is not None:
+            return _tail(walker, step, FoundBy.QUEUES, step.records - 1)
+    segment = _last_used(log, reader)
+    start = _last_record(log, reader, segment)
+    if segment is None or start is None:
+        return Tail(log.start, None, FoundBy.NOTHING, Stop.ZEROS)
+    return _tail(walker, walker.walk(start), FoundBy.BISECTION, None)
+
+
+class Walker:
+    """Steps from record to record.
+
+    Args:
+        log: the files to walk over.
+        reader: of these files.
+        is_dledger: each record lies in an entry of DLedger.
+    """
+
+    def __init__(self, log: MappedFiles, reader: LogReader, *, is_dledger: bool) -> None:
+        self.log, self.reader = log, reader
+        self.header = DLEDGER_ENTRY.size if is_dledger else 0
+        self._window, self._window_start = b"", 0
+
+    def walk(self, head: RecordHead, limit: int | None = None) -> Step:
+        """Walk from a record to the end of data.
+
+        Args:
+            head: a record of the log.
+            limit: records after which the walk is broken off.
+        """
+        last, at, records = head, head.end, 1
+        while limit is None or records < limit:
+            segment = self.log.at(at)
+            if segment is None:
+                return Step(at, last, records, Stop.END_OF_FILES)
+            if segment.end - at < BLANK.size or self._is_blank(at):
+                at = segment.end
+                continue
+            found = self._record(at, segment)
+            if isinstance(found, Stop):
+                return Step(at, last, records, found)
+            last, at, records = found, found.end, records + 1
+        return Step(at, last, records, None)
+
+    def _record(self, at: int, segment: Segment) -> RecordHead | Stop:
+        """Give the record at an offset, or say what is there instead."""
+        raw, position = self._bytes(at, self.header + HEAD_BYTES)
+        is_entry = not self.header or _is_entry(raw, position, at)
+        head = head_of(raw, position + self.header, at + self.header) if is_entry else None
+        if head is not None and head.end <= segment.end:
+            return head
+        return Stop.NOT_A_RECORD if any(raw[position : position + HEAD_BYTES]) else Stop.ZEROS
+
+    def _is_blank(self, at: int) -> bool:
+        raw, position = self._bytes(at, BLANK.size)
+        if self.header:
+            magic, _ = DLEDGER_BLANK.packer.unpack_from(raw, position)
+            return bool(magic == DLEDGER_BLANK_MAGIC)
+        size, magic = BLANK.packer.unpack_from(raw, position)
+        return bool(magic == BLANK_MAGIC_CODE and size > 0)
+
+    def _bytes(self, at: int, length: int) -> tuple[bytes, int]:
+        """Give bytes that begin at an offset, and where in them it is; zeros where a file ends."""
+        position = at - self._window_start
+        if position < 0 or position + length > len(self._window):
+            self._window = self.reader.read_at(at, WINDOW).ljust(length, b"\0")
+            self._window_start, position = at, 0
+        return self._window, position
+
+
+def _tail(walker: Walker, step: Step, found_by: FoundBy, records: int | None) -> Tail:
+    """Word a walk, and look for what lies behind its end."""
+    beyond = _data_beyond(walker.log, walker.reader, step.physical_offset)
+    stop = step.stop or Stop.NOT_A_RECORD
+    return Tail(step.physical_offset, step.last, found_by, stop, records, beyond)
+
+
+def _is_entry(raw: bytes, position: int, at: int) -> bool:
+    """Tell whether an entry of DLedger is at an offset, and says so itself."""
+    magic, size, _, _, own, _, _, _, body_length = DLEDGER_ENTRY.packer.unpack_from(raw, position)
+    return (magic, own, size) == (ENTRY_MAGIC, at, DLEDGER_ENTRY.size + body_length)
+
+
+def _last_used(log: MappedFiles, reader: LogReader) -> Segment | None:
+    """Give the last file that holds anything but zeros."""
+    for segment in reversed(log.segments):
+        if _first_data(reader.file_of(segment), 0) is not None:
+            return segment
+    return None
+
+
+def _last_record(log: MappedFiles, reader: LogReader, used: Segment | None) -> RecordHead | None:
+    """Find the last record in front of the zeros of the last used file, or in a file before."""
+    if used is None:
+        return None
+    border = _zeros_from(reader.file_of(used))
+    for segment in reversed([segment for segment in log if segment.start <= used.start]):
+        position = border if segment is used else segment.size
+        if head := reader.last_before(segment, position):
+            return head
+    return None
+
+
+def _zeros_from(file: OpenFile) -> int:
+    """Bisect for the position from which a file is zeros; its size where it never is."""
+    low, high = 0, -(-file.size // BLOCK)  # block `low` is taken to hold data, `high` not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if any(file.read_at(middle * BLOCK, BLOCK)):
+            low = middle
+        else:
+            high = middle
+    return min((low + 1) * BLOCK, file.size)
+
+
+def _data_beyond(log: MappedFiles, reader: LogReader, end: int) -> int | None:
+    """Look behind the end for something that is not zero; give its place by the first sample."""
+    for segment in log:
+        if segment.end > end:
+            position = _first_data(reader.file_of(segment), max(end - segment.start, 0))
+            if position is not None:
+                return segment.start + position
+    return None
+
+
+def _first_data(file: OpenFile, begin: int) -> int | None:
+    """Give the first of some samples of a file that is not zeros; None when all are."""
+    start = file.next_data(begin)  # a file that was made ahead and never touched is one hole
+    if start is None:
+        return None
+    step = max((file.size - start) // PROBES, PROBE_BYTES)
+    for position in range(start, file.size, step):
+        raw = file.read_at(position, PROBE_BYTES)
+        if any(raw):
+            return position + len(raw) - len(raw.lstrip(b"\0"))
+    return None
