@@ -1,0 +1,114 @@
+"""What a scan of a commitlog yields, and what it was asked to read."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.scan import kernels_text
+from rmqtool.scan.window import DEFAULT_WINDOW_BYTES
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from rmqtool.scan.topics import TopicTable
+    from rmqtool.store.segment import Segment
+
+BATCH_ROWS: Final = 4096 + 8  # not a power of two: rows would fall on the same cache lines
+
+
+class Extent(enum.StrEnum):
+    """What a stretch of a segment is."""
+
+    RECORD = "record"
+    FILLER = "filler"  # blank record up to the end of the file
+    GAP = "gap"  # nothing that can be read
+    UNUSED = "unused"  # zeros up to the end of the file
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOptions:
+    """What a scan reads beside the headers of the records.
+
+    Attributes:
+        body_crc: compute the checksum of each body.
+        texts: read topics and properties.
+        keys: collect the entries of the key index; needs `texts`.
+        tag_keys: 5.4.0+: the index has an entry for the tags, too.
+        property_crc: compute the checksum of records that hold one of all they are.
+        well_formed: mark records whose texts are no UTF-8.
+        is_dledger: each record lies behind an entry header.
+        window_bytes: bytes read at a time.
+        batch_rows: records in a batch at most.
+        crc_by_tables: do not use isal.
+    """
+
+    body_crc: bool = True
+    texts: bool = True
+    keys: bool = False
+    tag_keys: bool = False
+    property_crc: bool = False
+    well_formed: bool = False
+    is_dledger: bool = False
+    window_bytes: int = DEFAULT_WINDOW_BYTES
+    batch_rows: int = BATCH_ROWS
+    crc_by_tables: bool = False
+
+    @property
+    def wanted(self) -> int:
+        """The WANT_ bits of the text kernel."""
+        return (
+            self.keys * kernels_text.WANT_KEYS
+            | (self.keys and self.tag_keys) * kernels_text.WANT_TAG_KEYS
+            | self.property_crc * kernels_text.WANT_PROPERTY_CRC
+            | self.well_formed * kernels_text.WANT_WELL_FORMED
+        )
+
+
+@dataclass(slots=True)
+class Batch:
+    """One stretch of a segment. Its arrays are used again for the next one: copy what lasts.
+
+    Attributes:
+        kind: what the stretch is.
+        segment: the file.
+        position: first byte of the stretch in the file.
+        length: bytes.
+        code: finding code of a gap, or of what is odd about a filler; empty when all is well.
+        count: records; 0 unless `kind` is RECORD.
+        matrix: int64, shape (ROWS, m), C order, m >= count; for kernels.
+        window: uint8; what the `*_START` rows index.
+        key_pairs: int64, shape (2, k): record and hash of each index entry, in dispatch order.
+        topics: the topics of this scan so far.
+        has_texts: whether the rows from TOPIC_NUMBER on are filled.
+        stored_size: total size that the blank record of a filler states.
+    """
+
+    kind: Extent
+    segment: Segment
+    position: int
+    length: int
+    code: str
+    count: int
+    matrix: npt.NDArray[np.int64]
+    window: npt.NDArray[np.uint8]
+    key_pairs: npt.NDArray[np.int64]
+    topics: TopicTable
+    has_texts: bool = False
+    stored_size: int | None = None
+
+    @property
+    def end(self) -> int:
+        """Position behind the last byte of the stretch."""
+        return self.position + self.length
+
+    @property
+    def columns(self) -> npt.NDArray[np.int64]:
+        """The records: int64, shape (ROWS, count)."""
+        return self.matrix[:, : self.count]
+
+    def text(self, start: int, length: int) -> bytes:
+        """Give bytes of the window, as `*_START` and `*_LENGTH` say."""
+        return self.window[start : start + length].tobytes()

@@ -1,0 +1,431 @@
+"""Kernels that read topic and properties: intern topics, hash tags, collect index keys.
+
+Source: MessageDecoder#string2messageProperties (4.9.1+), IndexService#buildIndex,
+MessageExtBrokerInner#tagsString2tagsCode, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.formats.message import SysFlag
+from rmqtool.scan import columns as row
+from rmqtool.scan.compiled import inlined, kernel
+from rmqtool.scan.crc import crc31
+from rmqtool.scan.intrinsics import MASK_BYTES, load_i8, load_u1, mask_of, trailing_zeros
+from rmqtool.scan.kernels_hash import (
+    WORD,
+    decoded_hash,
+    first_bytes,
+    index_hash,
+    java_hash,
+    signed,
+)
+from rmqtool.scan.topics import (
+    HASH,
+    KEY_SEED,
+    TEXT_LENGTH,
+    TEXT_START,
+    TOPICS,
+    TOPICS_TEXT,
+    WORD_SLACK,
+)
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from rmqtool.scan.arrays import Checksum, Int64s, Topics, UInt8s
+
+    Keys: TypeAlias = tuple[Int64s, Int64s]  # (record, hash) pairs, and the scratch
+
+# What is wanted of each record, bits.
+WANT_KEYS: Final = 1  # entries of the key index
+WANT_TAG_KEYS: Final = 2  # 5.4.0+: one more entry for the tags
+WANT_PROPERTY_CRC: Final = 4
+WANT_WELL_FORMED: Final = 8  # mark text that is no UTF-8
+
+# Why a kernel stopped.
+DONE: Final = 0
+KEYS_FULL: Final = 1
+TOPICS_FULL: Final = 2
+
+NAME_VALUE_SEPARATOR: Final = 1
+PROPERTY_SEPARATOR: Final = 2
+KEY_SEPARATOR: Final = 0x20
+SHORTEST_KEY: Final = 2  # bytes of properties that one more key takes at least, its space counted
+ZERO_DIGIT: Final = 0x30
+MINUS: Final = 0x2D
+PLUS: Final = 0x2B
+RESERVED_FOR_CRC: Final = 20  # CommitLog.CRC32_RESERVED_LEN: the tail that the sum leaves out
+ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
+
+# Rows of `found`: the properties that matter, each as start and length of its value.
+TAGS, KEYS, UNIQUE_KEY, DELAY, INNER_NUM, INNER_BASE, CRC, DISPATCH, DISPATCH_OFFSET = range(9)
+WANTED: Final = 9
+STATE: Final = 9  # found[STATE]: marks of the record, keys collected so far
+SCRATCH: Final = (WANTED + 1, 2)  # shape of `found`
+
+
+def _word(name: bytes) -> int:
+    """Give the first 8 bytes of a name as `load_i8` and `first_bytes` do."""
+    return int.from_bytes(name[:WORD], "big", signed=len(name) >= WORD)
+
+
+TAGS_WORD: Final = _word(b"TAGS")
+KEYS_WORD: Final = _word(b"KEYS")
+DELAY_WORD: Final = _word(b"DELAY")
+UNIQ_KEY_WORD: Final = _word(b"UNIQ_KEY")
+CRC_WORD: Final = _word(b"__CRC32#")
+INNER_NUM_WORDS: Final = _word(b"INNER_NUM"), _word(b"NNER_NUM")
+INNER_BASE_WORDS: Final = _word(b"INNER_BASE"), _word(b"NER_BASE")
+DISPATCH_WORDS: Final = tuple(_word(b"INNER_MULTI_DISPATCH"[n:]) for n in (0, 8, 12))
+DISPATCH_OFFSET_WORDS: Final = tuple(_word(b"INNER_MULTI_QUEUE_OFFSET"[n:]) for n in (0, 8, 16))
+MIXER: Final = 0x1E3779B97F4A7C15  # odd; its products wrap
+TAG_KEY: Final = int.from_bytes(b"T#", "big")  # IndexService: topic#T#tags
+MOST_OTHER_KEYS: Final = 3  # the unique key, the tags, and one that rounding hides
+LARGEST_SHORT, LARGEST_INT, LARGEST_LONG = 2**15 - 1, 2**31 - 1, 2**63 - 1
+
+
+@inlined
+def which_short(word: int, length: int) -> int:
+    """Say which wanted property has this name of up to 8 bytes; WANTED for none."""
+    if length == 4:  # noqa: PLR2004 - the lengths of the names above
+        if word == TAGS_WORD:
+            return TAGS
+        if word == KEYS_WORD:
+            return KEYS
+    elif length == 8:  # noqa: PLR2004
+        if word == UNIQ_KEY_WORD:
+            return UNIQUE_KEY
+        if word == CRC_WORD:
+            return CRC
+    elif length == 5 and word == DELAY_WORD:  # noqa: PLR2004
+        return DELAY
+    return WANTED
+
+
+@inlined
+def which_long(window: UInt8s, start: int, length: int) -> int:
+    """Say which wanted property has this name of more than 8 bytes; WANTED for none."""
+    word, last = load_i8(window, start), load_i8(window, start + length - WORD)
+    if length == 9 and word == INNER_NUM_WORDS[0] and last == INNER_NUM_WORDS[1]:  # noqa: PLR2004
+        return INNER_NUM
+    if length == 10 and word == INNER_BASE_WORDS[0] and last == INNER_BASE_WORDS[1]:  # noqa: PLR2004
+        return INNER_BASE
+    if length < 20:  # noqa: PLR2004
+        return WANTED
+    middle = load_i8(window, start + WORD)
+    if length == 20 and (word, middle, last) == DISPATCH_WORDS:  # noqa: PLR2004
+        return DISPATCH
+    if length == 24 and (word, middle, last) == DISPATCH_OFFSET_WORDS:  # noqa: PLR2004
+        return DISPATCH_OFFSET
+    return WANTED
+
+
+@inlined
+def take_item(window: UInt8s, start: int, name_end: int, end: int, found: Int64s) -> None:
+    """Note one property item if it is a wanted one.
+
+    Args:
+        window: uint8, shape (n,).
+        start: first byte of the item.
+        name_end: its first 0x01; negative when it has none.
+        end: its 0x02, or the end of the properties.
+        found: int64, shape (WANTED + 1, 2).
+    """
+    if name_end <= start or name_end + 1 >= end:  # the reader drops empty names and values
+        if end > start:
+            found[STATE, 0] |= row.MARK_DROPPED_ITEM
+        return
+    length = name_end - start
+    if length > WORD:
+        which = which_long(window, start, length)
+    else:
+        which = which_short(first_bytes(load_i8(window, start), length), length)
+    if which != WANTED:
+        if found[which, 1]:
+            found[STATE, 0] |= row.MARK_DUPLICATE
+        found[which, 0] = name_end + 1
+        found[which, 1] = end - name_end - 1
+
+
+@inlined
+def read_properties(window: UInt8s, start: int, end: int, found: Int64s) -> None:
+    """Cut properties at 0x02 and note the wanted ones; a later duplicate wins."""
+    found[:WANTED] = 0
+    found[STATE, 0] = 0
+    item, name_end = start, -1
+    for block in range(start, end, MASK_BYTES):
+        separators = mask_of(window, block, NAME_VALUE_SEPARATOR) | mask_of(
+            window, block, PROPERTY_SEPARATOR
+        )
+        if end - block < MASK_BYTES:
+            separators &= (1 << (end - block)) - 1
+        while separators:
+            position = block + trailing_zeros(separators)
+            separators &= separators - 1
+            if window[position] == PROPERTY_SEPARATOR:
+                take_item(window, item, name_end, position, found)
+                item, name_end = position + 1, -1
+            elif name_end < 0:
+                name_end = position
+    if item < end:
+        take_item(window, item, name_end, end, found)
+
+
+@inlined
+def parse_number(window: UInt8s, value: tuple[int, int], largest: int) -> int:
+    """Read a decimal number as Java's parse methods do; ABSENT for no text.
+
+    The smallest number of each type is taken for unparsable; no broker writes it.
+    """
+    position, end = value[0], value[0] + value[1]
+    if position == end:
+        return row.ABSENT
+    negative = window[position] == MINUS
+    if negative or window[position] == PLUS:
+        position += 1
+    if position == end:
+        return row.UNPARSABLE
+    number = 0
+    while position < end:
+        digit = load_u1(window, position) - ZERO_DIGIT
+        if not 0 <= digit <= 9 or number > (largest - digit) // 10:  # noqa: PLR2004
+            return row.UNPARSABLE
+        number = number * 10 + digit
+        position += 1
+    return -number if negative else number
+
+
+@inlined
+def parse_crc(window: UInt8s, start: int, length: int) -> int:
+    """Read a property CRC: decimal digits, least significant first, wrapping as Java's int.
+
+    Source: CommitLog#checkMessageAndReturnSize, 5.2.0 to 5.5.0, which takes a negative result
+    for "not found".
+    """
+    if length == 0:
+        return row.ABSENT
+    value = 0
+    for position in range(start + length - 1, start - 1, -1):
+        value = (value * 10 + load_u1(window, position) - ZERO_DIGIT) & 0xFFFFFFFF
+    value = signed(value)
+    return value if value >= 0 else row.UNPARSABLE
+
+
+@inlined
+def mix(window: UInt8s, start: int, length: int) -> int:
+    """Give a 64-bit hash of a stretch of bytes; only this process ever sees it."""
+    value = length * MIXER
+    end = start + length
+    for position in range(start, end, WORD):
+        word = load_i8(window, position)
+        if end - position < WORD:
+            word = first_bytes(word, end - position)
+        value = (value ^ word) * MIXER
+        value ^= value >> 32
+    return value
+
+
+@inlined
+def first_slot(value: int, last: int) -> int:
+    """Say where in a table of `last + 1` slots a hash is looked for first."""
+    return (value ^ (value >> 29)) & last
+
+
+@inlined
+def same_bytes(window: UInt8s, start: int, text: UInt8s, text_start: int, length: int) -> bool:
+    """Compare a stretch of the window with one of the arena."""
+    for position in range(0, length, WORD):
+        one, other = load_i8(window, start + position), load_i8(text, text_start + position)
+        if length - position < WORD:
+            one = first_bytes(one, length - position)
+            other = first_bytes(other, length - position)
+        if one != other:
+            return False
+    return True
+
+
+@inlined
+def intern(window: UInt8s, start: int, length: int, topics: Topics) -> int:
+    """Give the number of a topic, a new one if need be; -1 when there is no room.
+
+    Args:
+        window: uint8, shape (n,).
+        start: first byte of the topic.
+        length: bytes.
+        topics: slots, facts, text and counts of a `TopicTable`.
+    """
+    slots, facts, text, counts = topics
+    value = mix(window, start, length)
+    last = slots.size - 1
+    slot = first_slot(value, last)
+    while slots[slot] >= 0:
+        number = slots[slot]
+        if (
+            facts[HASH, number] == value
+            and facts[TEXT_LENGTH, number] == length
+            and same_bytes(window, start, text, facts[TEXT_START, number], length)
+        ):
+            return int(number)
+        slot = (slot + 1) & last
+    number, used = counts[TOPICS], counts[TOPICS_TEXT]
+    if 2 * (number + 1) > slots.size or used + length + WORD_SLACK > text.size:
+        return -1
+    for position in range(length):
+        text[used + position] = window[start + position]
+    facts[HASH, number], facts[TEXT_START, number] = value, used
+    facts[TEXT_LENGTH, number] = length
+    facts[KEY_SEED, number] = (31 * java_hash(window, start, length, 0) + 0x23) & 0xFFFFFFFF
+    slots[slot] = number
+    counts[TOPICS], counts[TOPICS_TEXT] = number + 1, used + length
+    return int(number)
+
+
+@inlined
+def add_key(window: UInt8s, value: tuple[int, int], seed: int, number: int, keys: Keys) -> None:
+    """Add an entry of the key index.
+
+    Args:
+        window: uint8, shape (n,).
+        value: start and length of the key.
+        seed: hash of what stands before it.
+        number: the record's column.
+        keys: int64 matrix of (record, hash), and the scratch that counts them.
+    """
+    pairs, found = keys
+    count = found[STATE, 1]
+    pairs[0, count] = number
+    pairs[1, count] = index_hash(java_hash(window, value[0], value[1], seed))
+    found[STATE, 1] = count + 1
+
+
+@inlined
+def collect_keys(window: UInt8s, number: int, seed: int, keys: Keys, want: int) -> None:
+    """Add the index entries of one record: unique key, keys, and from 5.4.0 on tags."""
+    found = keys[1]
+    if found[UNIQUE_KEY, 1]:
+        add_key(window, (found[UNIQUE_KEY, 0], found[UNIQUE_KEY, 1]), seed, number, keys)
+    start = found[KEYS, 0]
+    end = start + found[KEYS, 1]
+    for position in range(start, end + 1):
+        if position == end or window[position] == KEY_SEPARATOR:
+            if position > start:
+                add_key(window, (start, position - start), seed, number, keys)
+            start = position + 1
+    if want & WANT_TAG_KEYS and found[TAGS, 1]:
+        tag_seed = (31 * (31 * seed + (TAG_KEY >> 8)) + (TAG_KEY & 0xFF)) & 0xFFFFFFFF
+        add_key(window, (found[TAGS, 0], found[TAGS, 1]), tag_seed, number, keys)
+
+
+@inlined
+def is_malformed(window: UInt8s, start: int, length: int) -> bool:
+    """Tell whether a stretch is no UTF-8, so that Java replaces part of it."""
+    return decoded_hash(window, start, length, 0)[1]
+
+
+@inlined
+def note(window: UInt8s, columns: Int64s, number: int, found: Int64s) -> None:
+    """Write what was found in the properties into the record's column."""
+    columns[row.TAGS_START, number] = found[TAGS, 0]
+    columns[row.TAGS_LENGTH, number] = found[TAGS, 1]
+    columns[row.TAGS_CODE, number] = signed(java_hash(window, found[TAGS, 0], found[TAGS, 1], 0))
+    columns[row.UNIQUE_KEY_START, number] = found[UNIQUE_KEY, 0]
+    columns[row.UNIQUE_KEY_LENGTH, number] = found[UNIQUE_KEY, 1]
+    columns[row.KEYS_START, number] = found[KEYS, 0]
+    columns[row.KEYS_LENGTH, number] = found[KEYS, 1]
+    columns[row.DELAY_LEVEL, number] = parse_number(window, found[DELAY], LARGEST_INT)
+    columns[row.INNER_NUM, number] = parse_number(window, found[INNER_NUM], LARGEST_SHORT)
+    columns[row.INNER_BASE, number] = parse_number(window, found[INNER_BASE], LARGEST_LONG)
+    columns[row.PROPERTY_CRC, number] = parse_crc(window, found[CRC, 0], found[CRC, 1])
+    columns[row.PROPERTY_CRC_FOUND, number] = -1
+    if found[DISPATCH, 1] and found[DISPATCH_OFFSET, 1]:
+        found[STATE, 0] |= row.MARK_MULTI_DISPATCH
+    columns[row.MARKS, number] = found[STATE, 0]
+
+
+@inlined
+def check_more(window: UInt8s, columns: Int64s, number: int, want: int, checksum: Checksum) -> None:
+    """Do what only a deep reading wants: the property CRC, and whether texts are UTF-8."""
+    if want & WANT_PROPERTY_CRC and columns[row.PROPERTY_CRC, number] >= 0:
+        columns[row.PROPERTY_CRC_FOUND, number] = crc31(
+            window,
+            columns[row.RECORD_START, number],
+            columns[row.SIZE, number] - RESERVED_FOR_CRC,
+            checksum,
+        )
+    if want & WANT_WELL_FORMED and (
+        is_malformed(window, columns[row.TOPIC_START, number], columns[row.TOPIC_LENGTH, number])
+        or is_malformed(
+            window,
+            columns[row.PROPERTIES_START, number],
+            columns[row.PROPERTIES_LENGTH, number],
+        )
+    ):
+        columns[row.MARKS, number] |= row.MARK_MALFORMED
+
+
+@kernel(
+    "UniTuple(int64, 3)(uint8[::1], int64[:, ::1], UniTuple(int64, 4),"
+    " Tuple((int64[::1], int64[:, ::1], uint8[::1], int64[::1])),"
+    " Tuple((int64[:, ::1], int64[:, ::1])), Tuple((int64, uint32[:, ::1])))"
+)
+def texts(
+    window: UInt8s,
+    columns: Int64s,
+    which: tuple[int, int, int, int],
+    topics: Topics,
+    keys: Keys,
+    checksum: Checksum,
+) -> tuple[int, int, int]:
+    """Read topic and properties of records; return where it stopped, why, and the keys so far.
+
+    Args:
+        window: uint8, shape (n,), with SLACK bytes behind the last record.
+        columns: int64, shape (ROWS, m); the rows from TOPIC_NUMBER on are filled.
+        which: first record, record behind the last, keys collected so far, WANT_ bits.
+        topics: slots, facts, text and counts of a `TopicTable`.
+        keys: int64, shape (2, k), filled with (record, hash) in dispatch order; and scratch,
+            int64, shape SCRATCH.
+        checksum: `crc.checksum()`.
+    """
+    first, last, collected, want = which
+    pairs, found = keys
+    found[STATE, 1] = collected
+    for number in range(first, last):
+        start = columns[row.PROPERTIES_START, number]
+        length = columns[row.PROPERTIES_LENGTH, number]
+        before = found[STATE, 1]
+        if before + length // SHORTEST_KEY + MOST_OTHER_KEYS > pairs.shape[1]:
+            return number, KEYS_FULL, before
+        topic = intern(
+            window, columns[row.TOPIC_START, number], columns[row.TOPIC_LENGTH, number], topics
+        )
+        if topic < 0:
+            return number, TOPICS_FULL, before
+        columns[row.TOPIC_NUMBER, number] = topic
+        read_properties(window, start, start + length, found)
+        note(window, columns, number, found)
+        if want & WANT_KEYS and columns[row.SYS_FLAG, number] & ROLLBACK != ROLLBACK:
+            collect_keys(window, number, topics[1][KEY_SEED, topic], keys, want)
+        columns[row.KEY_COUNT, number] = found[STATE, 1] - before
+        if want & (WANT_PROPERTY_CRC | WANT_WELL_FORMED):
+            check_more(window, columns, number, want, checksum)
+    return last, DONE, found[STATE, 1]
+
+
+@kernel("void(int64[::1], int64[:, ::1], int64)")
+def place_topics(slots: Int64s, facts: Int64s, count: int) -> None:
+    """Enter the first `count` topics into an empty table of slots.
+
+    Args:
+        slots: int64, shape (power of two,), all -1.
+        facts: int64, shape (FACTS, n).
+        count: topics, less than half of the slots.
+    """
+    last = slots.size - 1
+    for number in range(count):
+        slot = first_slot(facts[HASH, number], last)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & last
+        slots[slot] = number

@@ -1,0 +1,100 @@
+"""Records that do not fit a window: the same record without its body, to be judged and read.
+
+A length found in data allocates nothing, so a record is read whole only up to a ceiling. Of a
+longer one header, topic and properties are put together as if it had no body, and the checksum
+runs over the body piece by piece.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from rmqtool.formats.dledger import DLEDGER_ENTRY
+from rmqtool.formats.message import (
+    MESSAGE_MIDDLES,
+    MESSAGE_PREFIX,
+    SMALLEST_RECORD,
+    SysFlag,
+)
+from rmqtool.scan.crc import WITHOUT_TOP_BIT
+
+if TYPE_CHECKING:
+    from rmqtool.scan.window import Readable
+
+LONGEST_SHORT: Final = 0x7FFF
+LONGEST_TAIL: Final = 2 + LONGEST_SHORT + 2 + LONGEST_SHORT  # topic and properties
+PIECE_BYTES: Final = 1 << 20
+
+
+def without_body(file: Readable, position: int, entry_header: int) -> bytes | None:
+    """Give the record at `position` as it would be without a body; None if its lengths disagree.
+
+    Args:
+        file: an open segment.
+        position: first byte of the record, or of the entry header before it.
+        entry_header: bytes of that header; 0 without DLedger.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    entry = bytearray(_read(file, position, entry_header))
+    position += entry_header
+    prefix = bytearray(_read(file, position, MESSAGE_PREFIX.size))
+    if len(entry) < entry_header or len(prefix) < MESSAGE_PREFIX.size:
+        return None
+    size, sys_flag = _get(prefix, 0), _get(prefix, MESSAGE_PREFIX.positions["sys_flag"])
+    hosts = (
+        bool(sys_flag & SysFlag.BORNHOST_V6_FLAG),
+        bool(sys_flag & SysFlag.STOREHOSTADDRESS_V6_FLAG),
+    )
+    middle = bytearray(_read(file, position + len(prefix), MESSAGE_MIDDLES[hosts].size))
+    if len(middle) < MESSAGE_MIDDLES[hosts].size:
+        return None
+    header = len(prefix) + len(middle)
+    body_length = max(_get(middle, len(middle) - 4), 0)
+    tail_length = size - header - body_length
+    if not 0 < tail_length <= LONGEST_TAIL or position + size > file.size:
+        return None
+    tail = _read(file, position + size - tail_length, tail_length)
+    left = header + len(tail)
+    if len(tail) < tail_length or left < SMALLEST_RECORD:
+        return None
+    _put(prefix, 0, left)
+    _put(middle, len(middle) - 4, 0)
+    if entry_header:
+        for name, less in (("size", 0), ("body_length", entry_header)):
+            at = DLEDGER_ENTRY.positions[name]
+            if _get(entry, at) != entry_header + size - less:
+                return None
+            _put(entry, at, entry_header + left - less)
+    return bytes(entry + prefix + middle + tail)
+
+
+def crc_of(file: Readable, position: int, length: int) -> int:
+    """Give the checksum of a stretch of a file, read piece by piece; -1 if it ends too early.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    value, end = 0, position + length
+    while position < end:
+        piece = _read(file, position, min(PIECE_BYTES, end - position))
+        if not piece:
+            return -1
+        value = crc32(piece, value)
+        position += len(piece)
+    return value & WITHOUT_TOP_BIT
+
+
+def _read(file: Readable, position: int, length: int) -> bytes:
+    buffer = bytearray(length)
+    return bytes(buffer[: file.read_into(buffer, position)]) if length else b""
+
+
+def _get(raw: bytearray, position: int) -> int:
+    return int.from_bytes(raw[position : position + 4], "big", signed=True)
+
+
+def _put(raw: bytearray, position: int, value: int) -> None:
+    raw[position : position + 4] = value.to_bytes(4, "big", signed=True)

@@ -1,0 +1,318 @@
+"""Tile a part of a commitlog segment with batches of records, fillers, gaps and unused tails.
+
+What the kernels say becomes batches here; after damage the scan goes on at the next record that
+says of itself where it lies. Judging is in check/message.py, joining of parts in join.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
+from rmqtool.formats.message import BLANK, MESSAGE_PREFIX
+from rmqtool.scan import columns as row
+from rmqtool.scan import crc, kernels_text, kernels_walk
+from rmqtool.scan.batch import Batch, Extent, ScanOptions
+from rmqtool.scan.kernels_text import RESERVED_FOR_CRC
+from rmqtool.scan.kernels_walk import SHORT
+from rmqtool.scan.long_record import crc_of, without_body
+from rmqtool.scan.topics import TopicTable
+from rmqtool.scan.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.scan.window import Readable
+    from rmqtool.store.segment import SegmentPart
+
+FIRST_KEYS: Final = 1 << 15
+SMALLEST_WINDOW: Final = 1 << 10  # bytes; holds all of a record but its body
+LARGEST_WINDOW: Final = 1 << 24  # bytes; the bodies of longer records are read piece by piece
+
+CODES: Final = {
+    kernels_walk.ZERO: "CL-MAGIC",
+    kernels_walk.BAD_MAGIC: "CL-MAGIC",
+    kernels_walk.BAD_SIZE: "CL-SIZE",
+    kernels_walk.BAD_TOPIC: "CL-TOPIC",
+    kernels_walk.BAD_ENTRY: "DL-ENTRY",
+}
+TAIL: Final = "CL-TAIL"  # nothing but zeros, or nothing, follows
+CHAIN: Final = "CL-CHAIN"  # records follow a blank
+BLANK_LENGTH: Final = "CL-BLANKLEN"
+
+
+def scan(
+    part: SegmentPart, options: ScanOptions | None = None, *, start: int | None = None
+) -> Iterator[Batch]:
+    """Tile a part of a commitlog segment with batches, in file order.
+
+    A record belongs to the part in which it begins, so the last batch may end behind the part. A
+    part that does not begin where the file does begins at the first record that says it lies
+    there; whether that is where the part before ends, `join` finds out.
+
+    Args:
+        part: which bytes.
+        options: what to read; None is all that a check of CRCs and topics needs.
+        start: where an extent is known to begin; None to find out.
+
+    Raises:
+        UnreadablePath: the file cannot be read. Content never raises; damage is a batch.
+    """
+    with part.segment.open() as file:
+        scanner = _Scanner(file, part, options or ScanOptions())
+        yield from scanner.batches(start)
+
+
+class _Scanner:
+    """The state of one scan: window, columns, topics, keys."""
+
+    def __init__(self, file: Readable, part: SegmentPart, options: ScanOptions) -> None:
+        self.file, self.part, self.options = file, part, options
+        self.size = min(file.size, part.segment.size)
+        self.window = Window(file, max(options.window_bytes, SMALLEST_WINDOW))
+        self.columns = np.empty((row.ROWS, options.batch_rows), np.int64)
+        self.keys = np.empty((2, FIRST_KEYS), np.int64)
+        self.scratch = np.zeros(kernels_text.SCRATCH, np.int64)
+        self.checksum = crc.checksum(by_tables=options.crc_by_tables)
+        self.topics = TopicTable()
+        self.entry_header = DLEDGER_BODY_OFFSET if options.is_dledger else 0
+
+    def batches(self, start: int | None) -> Iterator[Batch]:
+        """Yield batches from `start` on, or from the first record in the part."""
+        end = min(self.part.end, self.size)
+        position = start
+        if position is None:
+            position = 0 if self.part.is_first else self._next_record(self.part.begin, end)
+        while position is not None and position < end:
+            for batch in self._step(position, end):
+                yield batch
+                position = batch.end
+
+    def _step(self, position: int, end: int) -> Iterator[Batch]:
+        """Yield what lies at `position`: at least one batch, and every batch has bytes."""
+        window = self.window
+        if not window.position <= position < window.end:
+            window.load(position)
+        found, stop, why = self._walk(window, position, end)
+        if why == SHORT and not found and position > window.position and window.end < self.size:
+            window.load(position)  # as much of it as one window holds
+            found, stop, why = self._walk(window, position, end)
+        if found:
+            yield self._records(window, position, found, window.position + stop)
+        elif why == kernels_walk.BLANK_AHEAD:
+            yield from self._filler(position)
+        elif why == SHORT and window.end < self.size:
+            yield from self._long(position, end)
+        else:
+            yield from self._damage(position, why)
+
+    def _walk(self, window: Window, position: int, end: int) -> tuple[int, int, int]:
+        """Walk records of a window from `position` on; see `kernels_walk.walk`."""
+        place = (
+            position - window.position,
+            window.size,
+            end - window.position,
+            self.size - window.position,
+            window.position,
+            self.part.segment.start,
+            self.entry_header,
+        )
+        return kernels_walk.walk(window.bytes, place, self.columns)
+
+    def _records(self, window: Window, position: int, count: int, end: int) -> Batch:
+        """Give a batch of the records that a walk has left in the columns."""
+        if self.options.body_crc:
+            kernels_walk.body_crcs(window.bytes, self.columns, count, self.checksum)
+        keys = self._texts(window, count) if self.options.texts else 0
+        return self._batch(Extent.RECORD, position, end, window=window, count=count, keys=keys)
+
+    def _texts(self, window: Window, count: int) -> int:
+        """Read topics and properties of the records in the columns; return the keys found."""
+        done = keys = 0
+        while True:
+            done, why, keys = kernels_text.texts(
+                window.bytes,
+                self.columns,
+                (done, count, keys, self.options.wanted),
+                self.topics.state,
+                (self.keys, self.scratch),
+                self.checksum,
+            )
+            if why == kernels_text.TOPICS_FULL:
+                self.topics.grow()
+            elif why == kernels_text.KEYS_FULL:
+                self.keys = np.concatenate([self.keys, np.empty_like(self.keys)], axis=1)
+            else:
+                return keys
+
+    def _batch(  # noqa: PLR0913 - one place makes batches
+        self,
+        kind: Extent,
+        position: int,
+        end: int,
+        *,
+        code: str = "",
+        window: Window | None = None,
+        count: int = 0,
+        keys: int = 0,
+        stored_size: int | None = None,
+    ) -> Batch:
+        return Batch(
+            kind=kind,
+            segment=self.part.segment,
+            position=position,
+            length=end - position,
+            code=code,
+            count=count,
+            matrix=self.columns,
+            window=(window or self.window).bytes,
+            key_pairs=self.keys[:, :keys],
+            topics=self.topics,
+            has_texts=self.options.texts,
+            stored_size=stored_size,
+        )
+
+    def _long(self, position: int, end: int) -> Iterator[Batch]:
+        """Yield one record that does not fit the window, or what is there instead of it."""
+        at = position - self.window.position + self.entry_header
+        size = kernels_walk.total_size(self.window.bytes, at)
+        whole = self.entry_header + size <= LARGEST_WINDOW
+        if whole:
+            wide = Window(self.file, self.entry_header + size)
+            wide.load(position)
+        elif raw := without_body(self.file, position, self.entry_header):
+            wide = Window.holding(raw, position)
+        else:
+            yield from self._damage(position, kernels_walk.BAD_SIZE)
+            return
+        found, _, why = self._walk(wide, position, min(end, position + 1))
+        if not found:
+            yield from self._damage(position, why)
+            return
+        batch = self._records(wide, position, found, position + self.entry_header + size)
+        if not whole:
+            self._complete(size)
+        yield batch
+
+    def _complete(self, size: int) -> None:
+        """Put right what the first column says of a record that was read without its body."""
+        first, options = self.columns[:, 0], self.options
+        missing = size - int(first[row.SIZE])
+        position = int(first[row.POSITION])
+        body = position + int(first[row.BODY_START] - first[row.RECORD_START])
+        first[row.SIZE], first[row.BODY_LENGTH], first[row.BODY_START] = size, missing, -1
+        if options.body_crc:
+            first[row.BODY_CRC_FOUND] = crc_of(self.file, body, missing)
+        if options.texts and first[row.PROPERTY_CRC_FOUND] >= 0:
+            first[row.PROPERTY_CRC_FOUND] = crc_of(self.file, position, size - RESERVED_FOR_CRC)
+
+    def _filler(self, position: int) -> Iterator[Batch]:
+        """Yield a blank record: to the end of the file, or up to records that follow it."""
+        layout = DLEDGER_BLANK if self.entry_header else BLANK
+        at = position - self.window.position
+        raw = self.window.bytes[at : at + layout.size].tobytes()
+        stored = layout.parse(raw)["size" if self.entry_header else "total_size"]
+        end, code = self.size, ""
+        if stored != end - position:  # the broker goes to the next file all the same
+            code = BLANK_LENGTH
+            if (found := self._next_record(position + layout.size, self.size)) is not None:
+                end, code = found, CHAIN
+        yield self._batch(Extent.FILLER, position, end, code=code, stored_size=stored)
+
+    def _damage(self, position: int, why: int) -> Iterator[Batch]:
+        """Yield a gap up to the next record, or the unused tail of the file."""
+        first = self._zeros_until(position) if why in {kernels_walk.ZERO, SHORT} else position
+        if first == self.size:
+            yield self._batch(Extent.UNUSED, position, self.size)
+            return
+        found = None if why == SHORT else self._after_damage(position, first)
+        if found is not None:
+            yield self._batch(Extent.GAP, position, found, code=CODES.get(why, TAIL))
+            return
+        used = self._last_used(position)
+        yield self._batch(Extent.GAP, position, used, code=TAIL)
+        if used < self.size:
+            yield self._batch(Extent.UNUSED, used, self.size)
+
+    def _after_damage(self, position: int, first: int) -> int | None:
+        """Find where records go on behind damage at `position`; None when they do not.
+
+        Args:
+            position: where a record should have been.
+            first: first byte there that is not zero.
+        """
+        at = position - self.window.position + self.entry_header
+        if first == position and at + BLANK.size <= self.window.size:
+            after = position + self.entry_header + kernels_walk.total_size(self.window.bytes, at)
+            if position < after < self.size and self._is_record(after):
+                return after  # its length is true: nothing in its body misleads us
+        # The length of a record begins with zeros, too.
+        return self._next_record(max(position + 1, first - 3), self.size)
+
+    def _next_record(self, begin: int, end: int) -> int | None:
+        """Find the first record in [begin, end) that says of itself that it lies there."""
+        window, position = self.window, begin
+        while position < end:
+            if position < window.position or position + MESSAGE_PREFIX.size > window.end:
+                window.load(position)
+            at = kernels_walk.find_record(
+                window.bytes,
+                position - window.position,
+                window.size,
+                self.part.segment.start + window.position,
+            )
+            if at < 0:
+                if window.end >= self.size or not window.size:
+                    return None
+                position = window.end - MESSAGE_PREFIX.size + 1
+                continue
+            candidate = window.position + at - self.entry_header
+            if candidate >= end:
+                return None
+            if candidate >= begin and self._is_record(candidate):
+                return candidate
+            position = candidate + self.entry_header + 1
+        return None
+
+    def _is_record(self, position: int) -> bool:
+        """Tell whether a record with lengths that agree, and with its own offset, lies here."""
+        window = self.window
+        found, why = 0, SHORT
+        if window.position <= position < window.end:
+            found, _, why = self._walk(window, position, position + 1)
+        if not found and why == SHORT:
+            raw = without_body(self.file, position, self.entry_header)
+            if raw is None:
+                return False
+            found, _, _ = self._walk(Window.holding(raw, position), position, position + 1)
+        offsets = self.columns[[row.PHYSICAL_OFFSET, row.PHYSICAL_OFFSET_FIELD], 0]
+        return bool(found) and int(offsets[0]) == int(offsets[1])
+
+    def _zeros_until(self, position: int) -> int:
+        """Give the position of the first byte from `position` on that is not zero."""
+        window = self.window
+        while position < self.size:
+            if not window.position <= position < window.end:
+                window.load(position)
+            at = kernels_walk.zero_run(window.bytes, position - window.position, window.size)
+            position = window.position + at
+            if at < window.size or not window.size:
+                break
+        return position if self.window.size else self.size
+
+    def _last_used(self, position: int) -> int:
+        """Give the position behind the last byte of the file that is not zero.
+
+        It is behind `position`, where something lies that is not.
+        """
+        window, end = self.window, self.size
+        while end > position:
+            begin = max(position, end - window.capacity)
+            window.load(begin)
+            used = np.flatnonzero(window.bytes[: min(window.size, end - begin)])
+            if used.size:
+                return begin + int(used[-1]) + 1
+            end = begin
+        return min(position + 1, self.size)

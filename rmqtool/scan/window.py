@@ -1,0 +1,82 @@
+"""A stretch of a file in memory, read into one buffer that is used again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol, Self
+
+import numpy as np
+
+from rmqtool.scan.intrinsics import SLACK
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+# Measured on 2 GiB of 470-byte records: from 256 KiB to 1 MiB all is as fast as it gets, as the
+# window and its columns stay in the second-level cache; 32 MiB takes three times as long.
+DEFAULT_WINDOW_BYTES: Final = 1 << 19
+
+
+class Readable(Protocol):
+    """What a window reads from: a `store.place.OpenFile`."""
+
+    size: int
+
+    def read_into(self, buffer: Buffer, position: int) -> int:
+        """Fill a writable buffer from `position` on; return the bytes read."""
+        ...
+
+
+class Window:
+    """A stretch of one file. Belongs to one thread.
+
+    Attributes:
+        bytes: uint8, shape (n + SLACK,); the first `size` are the stretch, the rest is anything.
+        position: where it begins in the file.
+        size: bytes of it that are filled.
+    """
+
+    __slots__ = ("_file", "bytes", "position", "size")
+
+    def __init__(self, file: Readable, window_bytes: int) -> None:
+        self._file = file
+        self.bytes: npt.NDArray[np.uint8] = np.empty(window_bytes + SLACK, np.uint8)
+        self.position = self.size = 0
+
+    @property
+    def end(self) -> int:
+        """Position in the file behind the last byte that is here."""
+        return self.position + self.size
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that fit."""
+        return self.bytes.size - SLACK
+
+    def load(self, position: int) -> None:
+        """Fill from `position` on, as far as buffer and file go.
+
+        Raises:
+            UnreadablePath: the disk refused.
+        """
+        self.size = 0  # nothing is here should reading fail half-way
+        self.position = position
+        self.size = self._file.read_into(self.bytes[: self.capacity].data, position)
+
+    @classmethod
+    def holding(cls, raw: bytes, position: int) -> Self:
+        """Give a window that holds these bytes as if they lay at `position` of its file."""
+        window = cls(_Nothing(), len(raw))
+        window.bytes[: len(raw)] = np.frombuffer(raw, np.uint8)
+        window.position, window.size = position, len(raw)
+        return window
+
+
+class _Nothing:
+    """An empty file."""
+
+    size = 0
+
+    def read_into(self, buffer: Buffer, position: int) -> int:  # noqa: ARG002
+        """Read nothing."""
+        return 0
