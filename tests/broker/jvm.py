@@ -21,7 +21,7 @@ from py4j.java_gateway import (
     java_import,
     launch_gateway,
 )
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from tests.broker.jars import jar_directory
 
@@ -89,6 +89,9 @@ class Jvm:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if isinstance(error, Py4JJavaError) and self.is_running:
+            # The exception lives in Java, and its words would go with the process.
+            error.add_note(str(error))
         self.halt()
 
     @property
