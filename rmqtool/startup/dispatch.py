@@ -1,0 +1,112 @@
+"""Stage 5: what is dispatched once the broker runs, and whether it ever gets there.
+
+4.9 begins where the queues end and waits; from 5.0 on dispatch begins at the end of the log, so
+that a record without a unit stays without, unless `recheckReputOffsetFromCq` is set.
+Source: DefaultMessageStore#start, #doRecheckReputOffsetFromCq, ReputMessageService#doReput,
+4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.startup.files import java_remainder
+from rmqtool.startup.records import RecordCheck, Stop
+
+if TYPE_CHECKING:
+    from rmqtool.startup.files import FileReader, ModelFile
+    from rmqtool.startup.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """How dispatch went.
+
+    Attributes:
+        begin: physical offset at which it began.
+        end: physical offset at which it would go on with new messages.
+        skipped: stretches of the log that it could not read and passed over, half open.
+        hangs_at: physical offset behind which it never gets; the broker then waits for ever.
+    """
+
+    begin: int
+    end: int
+    skipped: tuple[tuple[int, int], ...] = ()
+    hangs_at: int | None = None
+
+
+def dispatch(model: Model) -> Dispatched:
+    """Dispatch as a started broker does until it has nothing left to do.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    log = model.commitlog
+    if not (model.rules.dispatches_from_queues or model.settings.rechecks_queues):
+        return Dispatched(log.maximum, log.maximum)
+    begin = max(log.minimum, model.queue_maximum, 0)
+    reput = _Reput(model, RecordCheck(model.rules, model.settings), begin)
+    return reput.run()
+
+
+@dataclass(slots=True)
+class _Reput:
+    """The thread that dispatches."""
+
+    model: Model
+    check: RecordCheck
+    at: int
+
+    def run(self) -> Dispatched:
+        """Go on until the end of the log, or to where nothing goes on."""
+        begin, log = self.at, self.model.commitlog
+        skipped: list[tuple[int, int]] = []
+        while self.at < log.maximum:
+            file = log.find(self.at, or_first=not self.at)
+            position = 0 if file is None else java_remainder(self.at, log.file_length)
+            if file is None or position >= file.wrote_position:
+                return Dispatched(begin, self.at, tuple(skipped), hangs_at=self.at)
+            self.at = file.start + position
+            before = self.at
+            with file.open() as reader:
+                stretch = self._file(file, reader, position)
+            if stretch is not None:
+                skipped.append(stretch)
+            if self.at == before:
+                return Dispatched(begin, self.at, tuple(skipped), hangs_at=self.at)
+        return Dispatched(begin, self.at, tuple(skipped))
+
+    def _file(self, file: ModelFile, reader: FileReader, position: int) -> tuple[int, int] | None:
+        """Dispatch the records of one file; give a stretch that was passed over.
+
+        A record whose lengths do not add up is passed by its totalSize, but the buffer stays where
+        its parts ended: what is read next is not what the physical offset says.
+        """
+        limit, done = file.wrote_position, position
+        while done < limit:
+            checked = self.check.check(reader, position, limit, reads_body=False)
+            if checked.stop is Stop.OUT_OF_MEMORY:
+                return None
+            position += checked.consumed
+            if checked.record is not None:
+                self.model.dispatch(checked.record)
+                self.at += checked.size
+                done += checked.size
+            elif checked.passed:
+                length = self.model.commitlog.file_length
+                self.at += length - java_remainder(self.at, length)
+                return None
+            elif checked.size > 0:
+                self.at += checked.size
+            else:
+                return self._skip(limit - done)
+        return None
+
+    def _skip(self, length: int) -> tuple[int, int] | None:
+        """Pass over what is left of the file, as a master does; others stay where they are."""
+        if not self.model.settings.is_master:
+            return None
+        begin = self.at
+        self.at += length
+        return begin, self.at

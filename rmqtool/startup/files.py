@@ -1,0 +1,219 @@
+"""The broker's mapped files as it sees them: positions that go down, files that go away.
+
+Nothing is written: what a broker would write lies over the bytes of the file, in memory.
+Source: MappedFileQueue, MappedFile, DefaultMappedFile, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store.place import OpenFile, Place
+
+
+_WINDOW_BYTES: Final = 1 << 18
+
+
+def java_remainder(number: int, divisor: int) -> int:
+    """Give `number % divisor` as Java does, with the sign of the dividend."""
+    return int(math.copysign(1, number)) * (abs(number) % divisor)
+
+
+@dataclass(slots=True)
+class ModelFile:
+    """One mapped file.
+
+    Attributes:
+        path: relative to the store root; of a file that the broker would create, too.
+        start: first byte of the byte space, from the name.
+        length: configured length of the file.
+        place: where it lies; None for one that the broker would create.
+        wrote_position: behind the last byte that the broker takes for written.
+        is_first_created: created in an empty queue, by this start.
+        written: (position, bytes) of what the broker would write, in order.
+    """
+
+    path: str
+    start: int
+    length: int
+    place: Place | None = None
+    wrote_position: int = 0
+    is_first_created: bool = False
+    written: list[tuple[int, bytearray]] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """Byte of the byte space behind this file."""
+        return self.start + self.length
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more can be written."""
+        return self.wrote_position == self.length
+
+    @contextmanager
+    def open(self) -> Iterator[FileReader]:
+        """Open for reading, whatever was written over it included.
+
+        Raises:
+            UnreadablePath: see `Place.open`.
+        """
+        if self.place is None:
+            yield FileReader(self, None)
+        else:
+            with self.place.open() as file:
+                yield FileReader(self, file)
+
+    def append(self, data: bytes) -> None:
+        """Write at the end; the caller has seen to the room."""
+        position = self.wrote_position
+        if self.written and _end_of(self.written[-1]) == position:
+            self.written[-1][1].extend(data)
+        else:
+            self.written.append((position, bytearray(data)))
+        self.wrote_position = position + len(data)
+
+
+class FileReader:
+    """Positioned reads of a `ModelFile`; what lies behind the end of the file is zero."""
+
+    __slots__ = ("_file", "_model", "_window", "_window_begin")
+
+    def __init__(self, model: ModelFile, file: OpenFile | None) -> None:
+        self._model, self._file = model, file
+        self._window, self._window_begin = b"", 0
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Read; fewer bytes only at the configured end of the file.
+
+        Raises:
+            UnreadablePath: the disk refused.
+        """
+        length = max(min(length, self._model.length - position), 0)
+        data = self._stored(position, length).ljust(length, b"\0")
+        if not self._model.written:
+            return data
+        merged = bytearray(data)
+        for begin, bytes_there in self._model.written:
+            first, last = max(begin, position), min(begin + len(bytes_there), position + length)
+            if first < last:
+                merged[first - position : last - position] = bytes_there[
+                    first - begin : last - begin
+                ]
+        return bytes(merged)
+
+    def _stored(self, position: int, length: int) -> bytes:
+        """Read from the file, by windows: a record is asked for in a dozen small pieces."""
+        if self._file is None:
+            return b""
+        begin = position - self._window_begin
+        if begin < 0 or begin + length > len(self._window):
+            if length > _WINDOW_BYTES:
+                return self._file.read_at(position, length)
+            self._window = self._file.read_at(position, _WINDOW_BYTES)
+            self._window_begin, begin = position, 0
+        return self._window[begin : begin + length]
+
+
+@dataclass(slots=True)
+class FileQueue:
+    """A mapped file queue.
+
+    Attributes:
+        path: its directory, relative to the store root.
+        file_length: configured length of its files.
+        files: in the broker's order, which is that of their names.
+        deleted: paths of files that the broker would delete, in order.
+        created: paths of files that the broker would create, in order.
+    """
+
+    path: str
+    file_length: int
+    files: list[ModelFile] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
+
+    @property
+    def first(self) -> ModelFile | None:
+        """The oldest file."""
+        return self.files[0] if self.files else None
+
+    @property
+    def last(self) -> ModelFile | None:
+        """The newest file."""
+        return self.files[-1] if self.files else None
+
+    @property
+    def minimum(self) -> int:
+        """Start of the byte space; -1 without files. Source: MappedFileQueue#getMinOffset."""
+        return self.files[0].start if self.files else -1
+
+    @property
+    def maximum(self) -> int:
+        """End of what is written; 0 without files. Source: MappedFileQueue#getMaxOffset."""
+        return self.files[-1].start + self.files[-1].wrote_position if self.files else 0
+
+    def find(self, offset: int, *, or_first: bool = False) -> ModelFile | None:
+        """Give the file that holds a byte. Source: MappedFileQueue#findMappedFileByOffset."""
+        if not self.files:
+            return None
+        found = next((file for file in self.files if file.start <= offset < file.end), None)
+        return self.files[0] if found is None and or_first else found
+
+    def cut(self, offset: int) -> None:
+        """Lower the position of the file that holds `offset`, delete the files behind it.
+
+        Source: MappedFileQueue#truncateDirtyFiles.
+        """
+        kept = []
+        for file in self.files:
+            if file.end > offset:
+                if offset < file.start:
+                    self._delete(file)
+                    continue
+                file.wrote_position = java_remainder(offset, self.file_length)
+            kept.append(file)
+        self.files = kept
+
+    def delete_last(self) -> None:
+        """Delete the newest file. Source: MappedFileQueue#deleteLastMappedFile."""
+        self._delete(self.files.pop())
+
+    def destroy(self) -> None:
+        """Delete all files. Source: MappedFileQueue#destroy."""
+        while self.files:
+            self.delete_last()
+
+    def last_for_append(self, start_offset: int) -> ModelFile:
+        """Give the file to append to; a new one when there is none or the last one is full.
+
+        Source: MappedFileQueue#getLastMappedFile(long), #tryCreateMappedFile.
+        """
+        last = self.last
+        if last is not None and not last.is_full:
+            return last
+        start = (
+            last.end
+            if last is not None
+            else start_offset - java_remainder(start_offset, self.file_length)
+        )
+        path = f"{self.path}/{start:020}"
+        self.created.append(path)
+        self.files.append(ModelFile(path, start, self.file_length, is_first_created=last is None))
+        return self.files[-1]
+
+    def _delete(self, file: ModelFile) -> None:
+        if file.place is None:
+            self.created.remove(file.path)
+        else:
+            self.deleted.append(file.path)
+
+
+def _end_of(stretch: tuple[int, bytearray]) -> int:
+    return stretch[0] + len(stretch[1])

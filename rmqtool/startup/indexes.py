@@ -1,0 +1,141 @@
+"""Stage 3: the key index: which files a start keeps, destroys, fills and creates.
+
+Source: IndexService#load, #buildIndex, IndexFile, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmqtool.formats import properties
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
+from rmqtool.formats.java import parse_long
+from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.startup.load import entries
+from rmqtool.store.place import EntryKind, printable
+
+if TYPE_CHECKING:
+    from rmqtool.startup.load import Loader
+    from rmqtool.startup.records import Record
+    from rmqtool.startup.rules import Rules
+    from rmqtool.startup.settings import Settings
+    from rmqtool.store.place import Place
+
+
+@dataclass(slots=True)
+class IndexFile:
+    """One index file, as far as its header goes.
+
+    Attributes:
+        path: relative to the store root; empty for one that the broker would create.
+        end_timestamp: store time of its newest entry.
+        end_physical_offset: record of its newest entry.
+        index_count: number of the next entry.
+    """
+
+    path: str
+    end_timestamp: int = 0
+    end_physical_offset: int = 0
+    index_count: int = FIRST_ENTRY
+
+    @property
+    def entries(self) -> int:
+        """Entries in use."""
+        return self.index_count - FIRST_ENTRY
+
+
+@dataclass(slots=True)
+class Index:
+    """The key index.
+
+    Attributes:
+        rules: of the version.
+        settings: of the broker.
+        capacity: `maxIndexNum`.
+        files: those in use, oldest first.
+        destroyed: those that this start would delete.
+        created: how many files this start would create.
+        added: how many entries it would add.
+    """
+
+    rules: Rules
+    settings: Settings
+    capacity: int
+    files: list[IndexFile] = field(default_factory=list)
+    destroyed: list[IndexFile] = field(default_factory=list)
+    created: int = 0
+    added: int = 0
+
+    def load(
+        self, directory: Place, loader: Loader, *, stopped_cleanly: bool, index_timestamp: int
+    ) -> None:
+        """Take the files that are there; after a crash destroy those newer than the checkpoint.
+
+        A file of the wrong length is mapped all the same, and lengthened by that.
+
+        Args:
+            directory: `index`, which may be missing.
+            loader: takes a refusal.
+            stopped_cleanly: whether there is no `abort`.
+            index_timestamp: of the checkpoint.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        for entry in entries(directory):
+            path = f"index/{printable(entry.name)}"
+            if parse_long(entry.name) is None:
+                continue
+            if entry.kind is EntryKind.DIRECTORY:
+                if self.rules.index_failure_refuses:
+                    loader.refuse(path, "a directory among index files")
+                return
+            raw = directory.child(entry.name).resolved().read(INDEX_HEADER.size)
+            header = INDEX_HEADER.packer.unpack(raw.ljust(INDEX_HEADER.size, b"\0"))
+            _, end_timestamp, _, end_physical_offset, _, count = header
+            file = IndexFile(path, end_timestamp, end_physical_offset, max(count, FIRST_ENTRY))
+            if not stopped_cleanly and end_timestamp > index_timestamp:
+                self.destroyed.append(file)
+            else:
+                self.files.append(file)
+
+    def put(self, record: Record) -> None:
+        """Index a record, unless the newest file is further already.
+
+        Source: IndexService#buildIndex.
+        """
+        if not self.settings.indexes or not self._writes_files:
+            return
+        file = self._last_for_append()
+        if record.physical_offset < file.end_physical_offset:
+            return
+        kind = record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE
+        if kind == SysFlag.TRANSACTION_ROLLBACK_TYPE:
+            return
+        for _ in range(self._keys_of(record)):
+            file = self._last_for_append()
+            file.index_count += 1
+            file.end_physical_offset = record.physical_offset
+            file.end_timestamp = record.store_timestamp
+            self.added += 1
+
+    @property
+    def _writes_files(self) -> bool:
+        return self.settings.writes_index_files or not self.rules.indexes_tags
+
+    def _keys_of(self, record: Record) -> int:
+        found = record.properties
+        count = len(properties.keys(found)) + (properties.UNIQ_KEY in found)
+        if self.rules.indexes_tags and properties.TAGS in found:
+            count += 1
+        return count
+
+    def _last_for_append(self) -> IndexFile:
+        """Source: IndexService#getAndCreateLastIndexFile."""
+        last = self.files[-1] if self.files else None
+        if last is None or last.index_count >= self.capacity:
+            last = IndexFile("", end_physical_offset=last.end_physical_offset if last else 0)
+            self.files.append(last)
+            self.created += 1
+        return last

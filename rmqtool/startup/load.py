@@ -1,0 +1,180 @@
+"""Stage 1: list the mapped files, or find out why the broker refuses them.
+
+Everything that it would refuse is collected, as whoever repairs needs all of it; the broker
+stops at the first.
+Source: MappedFileQueue#doLoad, ConsumeQueueStore#loadConsumeQueues, StoreCheckpoint, 4.9.3 to
+5.5.0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.java import parse_long
+from rmqtool.startup.files import FileQueue, ModelFile
+from rmqtool.store.place import EntryKind, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.startup.rules import Rules
+    from rmqtool.store.place import Entry, Place
+
+_SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**31), 2**31 - 1
+_NEGATIVE: Final = re.compile(r"-\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One reason for which the broker would not start.
+
+    Attributes:
+        path: file or directory, relative to the store root.
+        reason: what the broker does not like about it.
+    """
+
+    path: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Loader:
+    """Lists mapped file queues by one version's rules.
+
+    Attributes:
+        rules: of the version.
+        refusals: what has been found in the way so far.
+        deleted: files that the broker would delete while it loads.
+    """
+
+    rules: Rules
+    refusals: list[Refusal] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+
+    def load(self, directories: Sequence[tuple[Place, str]], file_length: int) -> FileQueue:
+        """List one queue, of one directory or (a commitlog) of several.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        found = [
+            (entry, place.child(entry.name), f"{path}/{printable(entry.name)}")
+            for place, path in directories
+            for entry in entries(place)
+        ]
+        found.sort(key=lambda one: one[0].name)
+        queue = FileQueue(directories[0][1] if directories else "", file_length)
+        for number, (entry, place, path) in enumerate(found):
+            if self.rules.skips_directories and entry.kind is EntryKind.DIRECTORY:
+                continue
+            is_last = number == len(found) - 1
+            if self.rules.deletes_empty_last_file and is_last and not entry.size:
+                self.deleted.append(path)
+                continue
+            file = self._file(entry, place, path, file_length)
+            if file is not None:
+                queue.files.append(file)
+        return queue
+
+    def refuse(self, path: str, reason: str) -> None:
+        """Note a reason not to start."""
+        self.refusals.append(Refusal(path, reason))
+
+    def _file(self, entry: Entry, place: Place, path: str, file_length: int) -> ModelFile | None:
+        if entry.kind is EntryKind.DIRECTORY:
+            self.refuse(path, "a directory among files of a fixed length")
+            return None
+        if entry.size != file_length:
+            self.refuse(path, f"has {entry.size} bytes, {file_length} are configured")
+            return None
+        start = parse_long(entry.name)
+        if start is None:
+            self.refuse(path, "the name is no number")
+            return None
+        return ModelFile(path, start, file_length, place, wrote_position=file_length)
+
+
+def entries(place: Place) -> list[Entry]:
+    """List a directory as Java's `File#listFiles` does: nothing where there is none.
+
+    A link counts as what it leads to, as it does for the broker.
+
+    Raises:
+        UnreadablePath: it may not be listed.
+    """
+    here = _followed(place)
+    if here is None or here.kind is not EntryKind.DIRECTORY:
+        return []
+    found = place.resolved().entries()
+    return [
+        entry if entry.kind is not EntryKind.LINK else _as_linked(place, entry) for entry in found
+    ]
+
+
+def queue_directories(place: Place) -> Iterator[tuple[str, int, Place, str]]:
+    """Give the queues below `consumequeue` or its like: topic, number, place, path below it.
+
+    A directory whose name is no integer is passed over without a word, as the loader does.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    for topic in entries(place):
+        for queue in entries(place.child(topic.name)):
+            queue_id = integer(queue.name)
+            if queue_id is not None:
+                path = f"{printable(topic.name)}/{printable(queue.name)}"
+                yield topic.name, queue_id, place.child(topic.name).child(queue.name), path
+
+
+def integer(text: str) -> int | None:
+    """Read a number as `Integer#parseInt` does; None where it throws."""
+    number = parse_long(text)
+    if number is None or not _SMALLEST_INTEGER <= number <= _LARGEST_INTEGER:
+        return None
+    return number
+
+
+def read_checkpoint(place: Place, loader: Loader) -> dict[str, int]:
+    """Read the checkpoint; a short or missing one counts as filled up with zeros.
+
+    Raises:
+        UnreadablePath: the file may not be read.
+    """
+    entry = _followed(place)
+    if entry is not None and entry.kind is EntryKind.DIRECTORY:
+        loader.refuse("checkpoint", "is a directory")
+        entry = None
+    raw = b"" if entry is None else place.resolved().read(CHECKPOINT.size)
+    values = CHECKPOINT.packer.unpack(raw.ljust(CHECKPOINT.size, b"\0"))
+    return dict(zip(CHECKPOINT.positions, values, strict=True))
+
+
+def exists(place: Place) -> bool:
+    """Tell whether a name stands for something, as `File#exists` does."""
+    return _followed(place) is not None
+
+
+def _followed(place: Place) -> Entry | None:
+    """Say what a path leads to; a link that leads nowhere is nothing, as for Java."""
+    entry = place.stat()
+    if entry is None or entry.kind is not EntryKind.LINK:
+        return entry
+    try:
+        return place.resolved().stat()
+    except UnreadablePath:  # a loop
+        return None
+
+
+def _as_linked(place: Place, link: Entry) -> Entry:
+    """Give a link the kind and size of what it leads to; one that leads nowhere has length 0."""
+    from dataclasses import replace
+
+    target = _followed(place.child(link.name))
+    if target is None:
+        return replace(link, kind=EntryKind.FILE, size=0)
+    return replace(target, name=link.name)

@@ -1,0 +1,172 @@
+"""The store in the memory of a starting broker: log, queues, key index, checkpoint.
+
+Source: DefaultMessageStore#load, ConsumeQueueStore, CommitLogDispatcherBuildConsumeQueue,
+4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.formats import properties
+from rmqtool.formats.java import parse_long
+from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.startup.batch_queues import BatchQueue
+from rmqtool.startup.files import FileQueue
+from rmqtool.startup.load import integer
+from rmqtool.startup.queues import ConsumeQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.startup.indexes import Index
+    from rmqtool.startup.load import Loader
+    from rmqtool.startup.records import Record
+    from rmqtool.startup.rules import Rules
+    from rmqtool.startup.settings import Settings
+
+RETRY_PREFIX: Final = "%RETRY%"
+LMQ_PREFIX: Final = "%LMQ%"
+_SYSTEM_PREFIX: Final = "rmq_sys_"
+_SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+_TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+_QUEUED_TYPES: Final = (
+    SysFlag.TRANSACTION_NOT_TYPE,
+    SysFlag.TRANSACTION_COMMIT_TYPE,
+)
+
+QueueKey = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Model:
+    """What a starting broker holds of a store.
+
+    Attributes:
+        rules: of its version.
+        settings: what it was told.
+        loader: what was found in the way.
+        stopped_cleanly: whether there is no `abort`.
+        checkpoint: fields by name.
+        commitlog: the log.
+        index: the key index.
+        queue_length: bytes of a consume queue file.
+        batch_length: bytes of a batch queue file.
+        batch_topics: topics that are configured to have batch queues.
+        queues: consume queues by topic and number, those without a file included.
+        batch_queues: batch queues likewise.
+        dispatched: records that were handed to the queues.
+        failed_topic: a topic that cannot be a directory name; from it on no queue is written.
+    """
+
+    rules: Rules
+    settings: Settings
+    loader: Loader
+    stopped_cleanly: bool
+    checkpoint: dict[str, int]
+    commitlog: FileQueue
+    index: Index
+    queue_length: int
+    batch_length: int
+    batch_topics: frozenset[str] = frozenset()
+    queues: dict[QueueKey, ConsumeQueue] = field(default_factory=dict)
+    batch_queues: dict[QueueKey, BatchQueue] = field(default_factory=dict)
+    dispatched: int = 0
+    failed_topic: str | None = None
+
+    def all_queues(self) -> Iterator[ConsumeQueue | BatchQueue]:
+        """Give the queues of both kinds."""
+        yield from self.queues.values()
+        yield from self.batch_queues.values()
+
+    @property
+    def queue_maximum(self) -> int:
+        """The largest physical offset that any queue believes in; -1 without queues."""
+        return max((queue.max_physical_offset for queue in self.all_queues()), default=-1)
+
+    def recover_queues(self) -> None:
+        """Find the end of each queue."""
+        for queue in self.all_queues():
+            queue.recover()
+
+    def truncate_queues(self, physical_offset: int) -> None:
+        """Cut each queue before a physical offset."""
+        for queue in self.all_queues():
+            queue.truncate(physical_offset)
+
+    def destroy_queues(self) -> None:
+        """Delete each queue."""
+        for queue in self.all_queues():
+            queue.destroy()
+
+    def correct_minimums(self) -> None:
+        """Find the smallest offset of each queue. Source: #recoverTopicQueueTable.
+
+        Raises:
+            EmptyLastFile: Java throws.
+        """
+        log_minimum = self.commitlog.minimum
+        for queue in self.queues.values():
+            queue.correct_minimum(log_minimum, self.rules.minimum_search)
+        for batch_queue in self.batch_queues.values():
+            batch_queue.correct_minimum(log_minimum)
+
+    def dispatch(self, record: Record) -> None:
+        """Hand a record to its queues and to the key index."""
+        self.dispatched += 1
+        if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in _QUEUED_TYPES:
+            self._queue(record)
+        self.index.put(record)
+
+    def _queue(self, record: Record) -> None:
+        if self.failed_topic is not None:
+            return
+        if "\0" in record.topic or not record.topic:
+            self.failed_topic = record.topic
+            return
+        if self.rules.has_batch_queues and record.topic in self.batch_topics:
+            self._batch_queue(record)
+            return
+        self._consume_queue(record.topic, record.queue_id).put(record, record.queue_offset)
+        for topic, queue_id, queue_offset in self._further_queues(record):
+            self._consume_queue(topic, queue_id).put(record, queue_offset)
+
+    def _consume_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        if (topic, queue_id) not in self.queues:
+            files = FileQueue(f"consumequeue/{topic}/{queue_id}", self.queue_length)
+            self.queues[topic, queue_id] = ConsumeQueue(topic, queue_id, files)
+        return self.queues[topic, queue_id]
+
+    def _batch_queue(self, record: Record) -> None:
+        key = record.topic, record.queue_id
+        if key not in self.batch_queues:
+            files = FileQueue(f"batchconsumequeue/{key[0]}/{key[1]}", self.batch_length)
+            self.batch_queues[key] = BatchQueue(*key, files)
+        base, count = record.queue_offset, 1
+        if properties.INNER_NUM in record.properties and properties.INNER_BASE in record.properties:
+            base = parse_long(record.properties[properties.INNER_BASE]) or 0
+            count = integer(record.properties[properties.INNER_NUM]) or 0
+        self.batch_queues[key].put(record, base, count)
+
+    def _further_queues(self, record: Record) -> Iterator[tuple[str, int, int]]:
+        """Give the queues of a multi-dispatch. Source: ConsumeQueue#multiDispatchLmqQueue."""
+        if not self.settings.dispatches_to_many or self._keeps_to_itself(record.topic):
+            return
+        names = record.properties.get(properties.INNER_MULTI_DISPATCH, "").split(",")
+        offsets = record.properties.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(",")
+        if len(names) != len(offsets) or not names[0].strip():
+            return
+        for name, offset in zip(names, offsets, strict=True):
+            number = parse_long(offset)
+            if number is None or (self.rules.has_batch_queues and "/" in name):
+                continue
+            is_light = self.settings.has_lmq and name.startswith(LMQ_PREFIX)
+            yield name, 0 if is_light else record.queue_id, number
+
+    def _keeps_to_itself(self, topic: str) -> bool:
+        """Tell whether records of a topic go to no further queue, in 5.x only."""
+        if not self.rules.has_batch_queues:
+            return False
+        prefixes = (RETRY_PREFIX, _SYSTEM_PREFIX if self.rules.checks_bounds else _TIMER_TOPIC)
+        return topic.startswith(prefixes) or topic == _SCHEDULE_TOPIC

@@ -1,0 +1,147 @@
+"""What a start would do, as data.
+
+Nothing here decides; `predict` fills it, the command line and `repair` read it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rmqtool.startup.commitlog import Recovered
+    from rmqtool.startup.dispatch import Dispatched
+    from rmqtool.startup.load import Refusal
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Messages that consumers would not get any more.
+
+    Attributes:
+        topics: messages by topic, the most first.
+        first_timestamp: store time of the oldest, ms; None without messages.
+        last_timestamp: store time of the newest, ms; None without messages.
+    """
+
+    topics: dict[str, int] = field(default_factory=dict)
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
+
+    @property
+    def messages(self) -> int:
+        """How many."""
+        return sum(self.topics.values())
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFate:
+    """What would become of one queue.
+
+    Attributes:
+        topic: its topic.
+        queue_id: its number.
+        is_batch: whether it is a batch queue.
+        units_before: units on disk now, those for space before the first one left out.
+        minimum: smallest queue offset after the start.
+        maximum: next queue offset after the start.
+        units_cut: units that would go.
+        units_appended: units that would come.
+        units_shifted: of these, such that would not stand at their record's queue offset.
+        readable: units from the minimum on whose record is in the log.
+        deleted_files: paths of files that would be deleted.
+    """
+
+    topic: str
+    queue_id: int
+    is_batch: bool
+    units_before: int
+    minimum: int
+    maximum: int
+    units_cut: int
+    units_appended: int
+    units_shifted: int
+    readable: int
+    deleted_files: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether the start would do anything to it."""
+        return bool(self.units_cut or self.units_appended or self.deleted_files)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFate:
+    """What would become of the key index.
+
+    Attributes:
+        kept: paths of the files that stay.
+        deleted: paths of the files that would be deleted.
+        entries_deleted: entries in these.
+        entries_added: entries that would be written.
+        files_created: files that would be created.
+    """
+
+    kept: tuple[str, ...] = ()
+    deleted: tuple[str, ...] = ()
+    entries_deleted: int = 0
+    entries_added: int = 0
+    files_created: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the broker of a version would do if it were started on a store now.
+
+    Attributes:
+        version: the release.
+        is_proven: whether the tests compare this very release with the real broker.
+        refusals: why it would not start; empty when it would.
+        stopped_cleanly: whether it recovers normally; there is an `abort` otherwise.
+        recovered: how recovery of the log goes; None when it does not come to that.
+        segments_kept: commitlog files that stay.
+        segments_deleted: commitlog files that would be deleted.
+        log_minimum: first physical offset after the start; -1 without a log.
+        log_maximum: physical offset of the next record.
+        queues: each queue after the start, by topic and number.
+        index: the key index.
+        dispatched: how dispatch goes on after recovery; None when it does not come to that.
+        records_dispatched: records that would be handed to queues and index.
+        lost: messages that would be cut off the log for good.
+        cut: messages in the log that a queue has now and none would have afterwards.
+        unlisted: messages in the log that no queue has, and none would get.
+        deleted_topics: likewise, in topics that are neither configured nor have a queue: most
+            likely an administrator deleted them.
+        failed_topic: a topic that cannot be a directory name; dispatch stops being written at it.
+        not_foretold: parts of the store that a broker also starts from and this does not look at.
+    """
+
+    version: str
+    is_proven: bool
+    refusals: tuple[Refusal, ...]
+    stopped_cleanly: bool
+    recovered: Recovered | None = None
+    segments_kept: tuple[str, ...] = ()
+    segments_deleted: tuple[str, ...] = ()
+    log_minimum: int = -1
+    log_maximum: int = 0
+    queues: tuple[QueueFate, ...] = ()
+    index: IndexFate = field(default_factory=IndexFate)
+    dispatched: Dispatched | None = None
+    records_dispatched: int = 0
+    lost: Loss = field(default_factory=Loss)
+    cut: Loss = field(default_factory=Loss)
+    unlisted: Loss = field(default_factory=Loss)
+    deleted_topics: Loss = field(default_factory=Loss)
+    failed_topic: str | None = None
+    not_foretold: tuple[str, ...] = ()
+
+    @property
+    def starts(self) -> bool:
+        """Whether the broker comes up: it neither refuses nor waits for ever."""
+        return not self.refusals and (self.dispatched is None or self.dispatched.hangs_at is None)
+
+    @property
+    def loses(self) -> bool:
+        """Whether messages would be lost, or be in the log and reach nobody."""
+        return bool(self.lost.messages or self.cut.messages or self.unlisted.messages)

@@ -1,0 +1,250 @@
+"""Stage 2: a consume queue's life in a starting broker: recovered, cut, appended to, corrected.
+
+Source: ConsumeQueue, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
+from rmqtool.formats.java import to_int64
+from rmqtool.startup.files import java_remainder
+from rmqtool.startup.rules import MinimumSearch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.startup.files import FileQueue, FileReader, ModelFile
+    from rmqtool.startup.records import Record
+
+_FILES_RECOVERED: Final = 3  # the newest ones; older files are not looked at
+_FIRST_CHUNK, _LARGEST_CHUNK = 1 << 12, 1 << 20  # bytes; most queues end early in their file
+
+
+class EmptyLastFile(Exception):
+    """Java throws here: the position before the first byte of a file. Never leaves the package."""
+
+
+class Prefix(NamedTuple):
+    """The run of good units at the beginning of a file.
+
+    Attributes:
+        end: position behind them.
+        maximum: physical offset behind the record of the last of them; None without one.
+    """
+
+    end: int
+    maximum: int | None
+
+
+@dataclass(slots=True)
+class ConsumeQueue:
+    """One consume queue.
+
+    Attributes:
+        topic: its topic.
+        queue_id: its number.
+        files: its files.
+        max_physical_offset: behind the newest record that it points to, as the broker believes.
+        min_position: byte of the queue's first unit that still has a record.
+        appended: units that this start would append.
+        shifted: of these, units that would not stand at their record's queue offset.
+    """
+
+    topic: str
+    queue_id: int
+    files: FileQueue
+    max_physical_offset: int = -1
+    min_position: int = 0
+    appended: int = 0
+    shifted: int = 0
+
+    @property
+    def minimum(self) -> int:
+        """Smallest queue offset that is handed out."""
+        return self.min_position // CQ_UNIT_SIZE
+
+    @property
+    def maximum(self) -> int:
+        """Next queue offset."""
+        return self.files.maximum // CQ_UNIT_SIZE
+
+    def destroy(self) -> None:
+        """Delete everything. Source: ConsumeQueue#destroy."""
+        self.files.destroy()
+        self.max_physical_offset, self.min_position = -1, 0
+
+    def recover(self) -> None:
+        """Find the end: the first unit that is none, in the three newest files.
+
+        Source: ConsumeQueue#recover.
+        """
+        if not self.files.files:
+            return
+        end = 0
+        for file in self.files.files[-_FILES_RECOVERED:]:
+            good = good_units(file)
+            end = file.start + good.end
+            if good.maximum is not None:
+                self.max_physical_offset = good.maximum
+            if good.end != file.length:
+                break
+        self.files.cut(end)
+
+    def truncate(self, physical_offset: int) -> None:
+        """Cut the units of records that begin at or behind `physical_offset`.
+
+        The first unit of a file is kept without a look at its size: in an empty last file a unit
+        of zeros appears. A queue whose every file goes, or that had none, believes in
+        `physical_offset` itself, and later skips records before it.
+        Source: ConsumeQueue#truncateDirtyLogicFiles.
+        """
+        self.max_physical_offset = physical_offset
+        while (file := self.files.last) is not None:
+            with file.open() as reader:
+                first, size, _ = CQ_UNIT.packer.unpack(reader.read_at(0, CQ_UNIT_SIZE))
+            if first >= physical_offset:
+                self.files.delete_last()
+                continue
+            good = good_units(file, CQ_UNIT_SIZE, physical_offset)
+            file.wrote_position = good.end
+            self.max_physical_offset = first + size if good.maximum is None else good.maximum
+            return
+
+    def put(self, record: Record, queue_offset: int) -> None:
+        """Append the unit of a record, or skip it as one that is there already.
+
+        Source: ConsumeQueue#putMessagePositionInfo.
+        """
+        if record.physical_offset + record.size <= self.max_physical_offset:
+            return
+        expected = to_int64(queue_offset * CQ_UNIT_SIZE)
+        file = self.files.last_for_append(expected)
+        if file.is_first_created and queue_offset and not file.wrote_position:
+            self.min_position = expected
+            blank = java_remainder(expected, self.files.file_length)
+            file.append(PRE_BLANK * max(blank // CQ_UNIT_SIZE, 0))
+        current = file.start + file.wrote_position
+        if queue_offset and expected < current:
+            return
+        self.shifted += expected != current
+        self.max_physical_offset = record.physical_offset + record.size
+        file.append(CQ_UNIT.packer.pack(record.physical_offset, record.size, 0))
+        self.appended += 1
+
+    def correct_minimum(self, log_minimum: int, search: MinimumSearch) -> None:
+        """Find the first unit of the first file whose record is still in the log.
+
+        Raises:
+            EmptyLastFile: Java throws, and the broker does not start.
+        """
+        if search is MinimumSearch.LINEAR:
+            self._correct_linear(log_minimum)
+        else:
+            self._correct_binary(log_minimum, is_guarded=search is MinimumSearch.GUARDED)
+
+    def units(self) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+        """Yield all units up to the end: queue offset of the first, and an array of them."""
+        for file in self.files.files:
+            number = file.start // CQ_UNIT_SIZE
+            with file.open() as reader:
+                for units in _chunks(reader, 0, file.wrote_position):
+                    yield number, units
+                    number += len(units)
+
+    def _correct_linear(self, log_minimum: int) -> None:
+        """Source: ConsumeQueue#correctMinOffset, 4.9.x."""
+        file = self.files.first
+        if file is None or not file.wrote_position:
+            return
+        with file.open() as reader:
+            position = 0
+            for units in _chunks(reader, 0, file.wrote_position):
+                found = np.flatnonzero(units["physical_offset"] >= log_minimum)
+                if found.size:
+                    self.min_position = file.start + position + int(found[0]) * CQ_UNIT_SIZE
+                    return
+                position += units.nbytes
+
+    def _correct_binary(self, log_minimum: int, *, is_guarded: bool) -> None:
+        """Source: ConsumeQueue#correctMinOffset, 5.0.0 to 5.5.0."""
+        first, last = self.files.first, self.files.last
+        if first is None or last is None or self.min_position >= self.files.maximum:
+            return
+        if last.wrote_position < CQ_UNIT_SIZE and not is_guarded:
+            raise EmptyLastFile(last.path)
+        if last.wrote_position >= CQ_UNIT_SIZE:
+            with last.open() as reader:
+                newest = _physical_offset(reader, last.wrote_position - CQ_UNIT_SIZE)
+            if newest < log_minimum:
+                self.min_position = last.start + last.wrote_position
+                return
+        begin = max(self.min_position - first.start, 0)
+        if begin >= first.wrote_position:
+            return
+        with first.open() as reader:
+            is_intact = self.min_position >= first.start
+            if is_intact and _physical_offset(reader, begin) >= log_minimum:
+                return
+            found = _bisect(reader, begin, first.wrote_position, log_minimum)
+        if found is not None:
+            self.min_position = first.start + found
+
+
+def good_units(file: ModelFile, begin: int = 0, below: int | None = None) -> Prefix:
+    """Follow units from a position until one is none, or points to `below` or behind it.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    end, maximum = begin, None
+    with file.open() as reader:
+        for units in _chunks(reader, begin, file.length):
+            offsets, sizes = units["physical_offset"], units["size"]
+            bad = (offsets < 0) | (sizes <= 0)
+            if below is not None:
+                bad |= offsets >= below
+            count = int(bad.argmax()) if bad.any() else len(units)
+            if count:
+                maximum = int(offsets[count - 1]) + int(sizes[count - 1])
+            end += count * CQ_UNIT_SIZE
+            if count < len(units):
+                break
+    return Prefix(end, maximum)
+
+
+def _chunks(reader: FileReader, begin: int, end: int) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield the units of a stretch, in chunks that grow: most queues end early in their file."""
+    size = _FIRST_CHUNK
+    while begin + CQ_UNIT_SIZE <= end:
+        count = min(size, end - begin) // CQ_UNIT_SIZE
+        yield np.frombuffer(reader.read_at(begin, count * CQ_UNIT_SIZE), CQ_UNIT.dtype)
+        begin += count * CQ_UNIT_SIZE
+        size = min(size * 4, _LARGEST_CHUNK)
+
+
+def _physical_offset(reader: FileReader, position: int) -> int:
+    offset: int = CQ_UNIT.packer.unpack(reader.read_at(position, CQ_UNIT_SIZE))[0]
+    return offset
+
+
+def _bisect(reader: FileReader, begin: int, end: int, log_minimum: int) -> int | None:
+    """Search as Java does, which on units out of order gives what it gives."""
+    low, high = 0, end - begin - CQ_UNIT_SIZE
+    while high - low > CQ_UNIT_SIZE:
+        middle = (low + high) // 2 // CQ_UNIT_SIZE * CQ_UNIT_SIZE
+        offset = _physical_offset(reader, begin + middle)
+        if offset > log_minimum:
+            high = middle
+        elif offset == log_minimum:
+            low = high = middle
+        else:
+            low = middle
+    for position in range(low, high + 1, CQ_UNIT_SIZE):
+        if _physical_offset(reader, begin + position) >= log_minimum:
+            return begin + position
+    return None

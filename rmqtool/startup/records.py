@@ -1,0 +1,320 @@
+"""The broker's check of one record, byte for byte in its order, and nothing it does not check.
+
+The physical offset, the sequence of queue offsets and the blank's length are no part of it: that is
+what lets a broker walk over some damage and stop at other. Where Java would throw, the check fails.
+Source: CommitLog#checkMessageAndReturnSize, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rmqtool.formats import java, properties
+from rmqtool.formats.message import (
+    BLANK_MAGIC_CODE,
+    MESSAGE_MAGIC_CODE,
+    MESSAGE_MAGIC_CODE_V2,
+    MESSAGE_PREFIX,
+    TOPIC_LENGTH_BYTES,
+    middle_of,
+)
+from rmqtool.startup.load import integer
+
+if TYPE_CHECKING:
+    from rmqtool.startup.rules import Rules
+    from rmqtool.startup.settings import Settings
+
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+_LARGEST_ARRAY: Final = 2**31 - 3  # a longer one is refused whatever the heap
+_CRC_CHUNK: Final = 1 << 20
+_LARGEST_SHORT: Final = 2**15 - 1
+_LENGTH_BYTES: Final = 2  # of the properties
+_PORT_BYTES: Final = 4
+_SYS_FLAG, _BORN_ADDRESS, _STORE_TIMESTAMP, _STORE_ADDRESS = 7, 0, 2, 3  # fields by number
+
+
+class Source(Protocol):
+    """Where bytes are read from."""
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Read; fewer bytes at the end."""
+
+
+class Stop(enum.StrEnum):
+    """Why a record check failed."""
+
+    NOTHING_LEFT = "the file ends here"
+    BEYOND_FILE = "totalSize is more than what is left of the file"
+    NO_MAGIC = "no record begins here"
+    BODY_CRC = "the body differs from what was stored"
+    PROPERTY_CRC = "the property CRC differs or is missing"
+    LENGTHS = "the lengths do not fit together"
+    PROPERTY = "a property that must be a number is none"
+    FOREIGN_OFFSET = "the physicalOffset lies in another file"
+    OUT_OF_MEMORY = "totalSize is more than the heap can hold"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What dispatch takes from a record.
+
+    Attributes:
+        topic: as stored, decoded as Java does.
+        queue_id: the field.
+        physical_offset: the field, not the place.
+        size: bytes of the record.
+        store_timestamp: ms.
+        queue_offset: the field.
+        sys_flag: the field.
+        properties: names and values.
+    """
+
+    topic: str
+    queue_id: int
+    physical_offset: int
+    size: int
+    store_timestamp: int
+    queue_offset: int
+    sys_flag: int
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The answer of a check.
+
+    Attributes:
+        size: of the record; 0 for a blank, -1 when unknown.
+        consumed: bytes by which the broker's buffer went on.
+        record: set when the check passed and this is no blank.
+        stop: set when the check failed.
+    """
+
+    size: int
+    consumed: int
+    record: Record | None = None
+    stop: Stop | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the check passed; a blank passes, too."""
+        return self.stop is None
+
+
+class _Fails(Exception):
+    """The check fails here; never leaves this module."""
+
+    def __init__(self, stop: Stop, size: int = -1) -> None:
+        super().__init__()
+        self.stop, self.size = stop, size
+
+
+@dataclass(slots=True)
+class RecordCheck:
+    """Checks records by one version's rules.
+
+    Attributes:
+        rules: of the version.
+        settings: of the broker.
+    """
+
+    rules: Rules
+    settings: Settings
+
+    def check(
+        self, source: Source, position: int, limit: int, *, reads_body: bool = True
+    ) -> Checked:
+        """Check the record at `position`.
+
+        Args:
+            source: the file.
+            position: where the record begins.
+            limit: where the broker's buffer ends.
+            reads_body: as recovery does; dispatch passes over the body, and then checks no CRC.
+
+        Raises:
+            UnreadablePath: the disk refused.
+        """
+        cursor = _Cursor(source, position, limit)
+        try:
+            size, record = self._parse(cursor, reads_body=reads_body)
+        except _Fails as failure:
+            return Checked(failure.size, cursor.at - position, stop=failure.stop)
+        return Checked(size, cursor.at - position, record)
+
+    def _parse(self, cursor: _Cursor, *, reads_body: bool) -> tuple[int, Record | None]:
+        """Go through one record; give its size and content, 0 and None for a blank."""
+        begin = cursor.at
+        total_size, magic = self._head(cursor)
+        if magic == BLANK_MAGIC_CODE:
+            return 0, None
+        array = self._allocated(total_size)
+        prefix = MESSAGE_PREFIX.packer.unpack(cursor.over(begin, MESSAGE_PREFIX.size))
+        sys_flag = prefix[_SYS_FLAG]
+        layout = middle_of(sys_flag)
+        middle = layout.packer.unpack(cursor.take(layout.size))
+        if array < _PORT_BYTES + max(len(middle[_BORN_ADDRESS]), len(middle[_STORE_ADDRESS])):
+            raise _Fails(Stop.LENGTHS)
+        body_length = middle[-1]
+        self._body(cursor, body_length, prefix[2], array, reads_body=reads_body)
+        topic_width = TOPIC_LENGTH_BYTES[magic]
+        topic_length = cursor.integer(topic_width)
+        topic = java.text(cursor.copied(topic_length, array))
+        properties_length = cursor.integer(_LENGTH_BYTES)
+        found: dict[str, str] = {}
+        if properties_length > 0:
+            found = properties.decode(cursor.copied(properties_length, array))
+            self._judge(topic, found)
+        if reads_body and self._checks_property_crc:
+            self._property_crc(cursor, found, total_size)
+        length = MESSAGE_PREFIX.size + layout.size + topic_width + _LENGTH_BYTES
+        length += max(body_length, 0) + topic_length + max(properties_length, 0)
+        if total_size != length:
+            raise _Fails(Stop.LENGTHS, total_size)
+        if self.rules.has_batch_queues:
+            _numbers_of_batch(found)
+        _, _, _, queue_id, _, queue_offset, physical_offset, *_ = prefix
+        record = Record(
+            topic,
+            queue_id,
+            physical_offset,
+            total_size,
+            middle[_STORE_TIMESTAMP],
+            queue_offset,
+            sys_flag,
+            found,
+        )
+        return total_size, record
+
+    def _head(self, cursor: _Cursor) -> tuple[int, int]:
+        """Read totalSize and magic, in the order of the version's tests."""
+        if self.rules.checks_bounds and cursor.left <= 4:  # noqa: PLR2004 - one int
+            raise _Fails(Stop.NOTHING_LEFT)
+        total_size = cursor.integer(4)
+        if self.rules.checks_bounds and cursor.left < total_size - 4:
+            raise _Fails(Stop.BEYOND_FILE)
+        magic = cursor.integer(4)
+        known = magic == MESSAGE_MAGIC_CODE or (
+            magic == MESSAGE_MAGIC_CODE_V2 and self.rules.reads_v2
+        )
+        if not known and magic != BLANK_MAGIC_CODE:
+            raise _Fails(Stop.NO_MAGIC)
+        return total_size, magic
+
+    def _allocated(self, total_size: int) -> int:
+        """Give the length of the array that Java copies the parts into, one after the other."""
+        if total_size < 0:
+            raise _Fails(Stop.LENGTHS)
+        if total_size > min(_LARGEST_ARRAY, self.settings.heap_bytes):
+            raise _Fails(Stop.OUT_OF_MEMORY)  # an Error, which the broker does not catch
+        return total_size
+
+    def _body(
+        self, cursor: _Cursor, length: int, body_crc: int, array: int, *, reads_body: bool
+    ) -> None:
+        """Pass over the body, or read it and compare its CRC."""
+        if length <= 0:
+            return
+        if not reads_body:
+            cursor.skip(length)
+            return
+        if length > array:
+            raise _Fails(Stop.LENGTHS)
+        if not self.settings.checks_crc or self._forces_property_crc:
+            cursor.skip(length)
+        elif cursor.crc(length) != body_crc:
+            raise _Fails(Stop.BODY_CRC)
+
+    @property
+    def _forces_property_crc(self) -> bool:
+        return self.rules.verifies_property_crc and self.settings.forces_property_crc
+
+    @property
+    def _checks_property_crc(self) -> bool:
+        return self.settings.checks_crc and self._forces_property_crc
+
+    @staticmethod
+    def _judge(topic: str, found: dict[str, str]) -> None:
+        """Look at the delay level: the broker reads it as a number."""
+        delay = found.get(properties.DELAY)
+        if topic == SCHEDULE_TOPIC and delay is not None and integer(delay) is None:
+            raise _Fails(Stop.PROPERTY)
+
+    def _property_crc(self, cursor: _Cursor, found: dict[str, str], total_size: int) -> None:
+        """Compare the CRC over the whole record; without one in its properties it fails."""
+        expected = properties.stored_crc(found)
+        begin = cursor.at - total_size
+        length = total_size - properties.CRC32_RESERVED_LENGTH
+        if expected is None or begin < 0 or length < 0:
+            raise _Fails(Stop.PROPERTY_CRC)
+        if cursor.crc_from(begin, length) != expected:
+            raise _Fails(Stop.PROPERTY_CRC)
+
+
+class _Cursor:
+    """Java's buffer: a position that only goes on, and an end; reading beyond it fails."""
+
+    __slots__ = ("_limit", "_source", "at")
+
+    def __init__(self, source: Source, position: int, limit: int) -> None:
+        self._source, self.at, self._limit = source, position, limit
+
+    @property
+    def left(self) -> int:
+        return self._limit - self.at
+
+    def take(self, length: int) -> bytes:
+        self._need(length)
+        data = self._source.read_at(self.at, length)
+        self.at += length
+        return data
+
+    def over(self, begin: int, length: int) -> bytes:
+        """Read from further back, and go on behind it."""
+        self.at = begin
+        return self.take(length)
+
+    def copied(self, length: int, array: int) -> bytes:
+        """Read what Java copies into an array of that length."""
+        if not 0 <= length <= array:
+            raise _Fails(Stop.LENGTHS)
+        return self.take(length)
+
+    def integer(self, width: int) -> int:
+        return int.from_bytes(self.take(width), "big", signed=True)
+
+    def skip(self, length: int) -> None:
+        self._need(length)
+        self.at += length
+
+    def crc(self, length: int) -> int:
+        self._need(length)
+        value = self.crc_from(self.at, length)
+        self.at += length
+        return value
+
+    def crc_from(self, begin: int, length: int) -> int:
+        """Give the CRC of a stretch, piece by piece: a length from the data allocates nothing."""
+        from zlib import crc32
+
+        value = 0
+        for piece in range(begin, begin + length, _CRC_CHUNK):
+            value = crc32(
+                self._source.read_at(piece, min(_CRC_CHUNK, begin + length - piece)), value
+            )
+        return value & 0x7FFFFFFF
+
+    def _need(self, length: int) -> None:
+        if length > self.left:
+            raise _Fails(Stop.LENGTHS if self.left else Stop.NOTHING_LEFT)
+
+
+def _numbers_of_batch(found: dict[str, str]) -> None:
+    """Refuse an inner batch whose numbers are none. Source: CommitLog#setBatchSizeIfNeeded."""
+    if properties.INNER_NUM in found and properties.INNER_BASE in found:
+        base, count = java.parse_long(found[properties.INNER_BASE]), found[properties.INNER_NUM]
+        number = java.parse_long(count)
+        if base is None or number is None or not -_LARGEST_SHORT - 1 <= number <= _LARGEST_SHORT:
+            raise _Fails(Stop.PROPERTY)

@@ -1,0 +1,186 @@
+"""All stages in the broker's order, and the prediction that comes of them.
+
+Source: DefaultMessageStore#load, #recover, #start, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
+from rmqtool.startup import surroundings
+from rmqtool.startup.batch_queues import BatchQueue
+from rmqtool.startup.census import Census
+from rmqtool.startup.commitlog import StartFails, recover
+from rmqtool.startup.dispatch import dispatch
+from rmqtool.startup.fates import Before, index_fate, queue_fates
+from rmqtool.startup.indexes import Index
+from rmqtool.startup.load import Loader, Refusal, exists, queue_directories, read_checkpoint
+from rmqtool.startup.losses import LossCount
+from rmqtool.startup.model import Model
+from rmqtool.startup.prediction import Prediction
+from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
+from rmqtool.startup.rules import rules_of
+from rmqtool.startup.settings import Settings, settings_of
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.rocksdb import is_rocksdb
+
+if TYPE_CHECKING:
+    from rmqtool.startup.commitlog import Recovered
+    from rmqtool.startup.dispatch import Dispatched
+    from rmqtool.startup.rules import Rules
+    from rmqtool.store.tree import Store
+
+_NOT_FORETOLD: Final = {
+    "consumequeue_ext": "whether it is cut",
+    "compaction": "whether it is taken",
+    "timerlog": "where it is cut",
+    "rocksdbstore": "what is in it",
+}
+
+
+def predict(store: Store, version: str, settings: Settings | None = None) -> Prediction:
+    """Foretell what the broker of a version would do if it were started on a store now.
+
+    Args:
+        store: a whole store; nothing of it is written.
+        version: a release (`5.3.3`) or a line (`5.3`).
+        settings: of the broker; None takes them from the store's broker.conf.
+
+    Raises:
+        UsageError: the version is not known.
+        NotAStore: this is a part of a store only.
+        UnsupportedStore: how the start goes is not in the store's files alone.
+        StoreLocked: a broker runs on the store.
+        UnreadablePath: something could not be read.
+    """
+    rules = rules_of(version)
+    settings = settings or settings_of(store.broker_conf)
+    _refuse_what_cannot_be(store)
+    loader = Loader(rules)
+    model = _load(store, rules, settings, loader)
+    before = Before.of(model)
+    surroundings.refuse_configuration(store, rules, loader)
+    surroundings.refuse_timer(store, rules, loader)
+    run = _Run(model)
+    if not loader.refusals:
+        run.start(store)
+    return _prediction(store, model, before, run)
+
+
+@dataclass(slots=True)
+class _Run:
+    """The start itself."""
+
+    model: Model
+    recovered: Recovered | None = None
+    dispatched: Dispatched | None = None
+    late_refusals: list[Refusal] = field(default_factory=list)
+
+    def start(self, store: Store) -> None:
+        """Recover, then dispatch; what Java throws on the way ends the start."""
+        model = self.model
+        model.index.load(
+            store.root.child("index"),
+            model.loader,
+            stopped_cleanly=model.stopped_cleanly,
+            index_timestamp=model.checkpoint["index_msg_timestamp"],
+        )
+        try:
+            model.recover_queues()
+            self.recovered = recover(model)
+            model.correct_minimums()
+            if not model.loader.refusals:
+                self.dispatched = dispatch(model)
+                if model.rules.dispatches_from_queues or model.settings.rechecks_queues:
+                    model.correct_minimums()
+        except StartFails as failure:
+            model.loader.refuse(failure.path, failure.reason)
+        except EmptyLastFile as failure:
+            reason = "the newest file of the queue is empty, and correctMinOffset throws"
+            model.loader.refuse(str(failure), reason)
+
+
+def _refuse_what_cannot_be(store: Store) -> None:
+    """Raise where nothing can be foretold."""
+    if store.asked.kind is not BranchKind.STORE:
+        reason = "a start needs the root of a store, with all its parts"
+        raise NotAStore(path=str(store.asked.place), reason=reason)
+    if store.is_dledger:
+        reason = "a DLedger log: what is committed, the other nodes say"
+        raise UnsupportedStore(path=str(store.root), reason=reason)
+    for name in ("consumequeue", "consumequeue_rocksdb"):
+        if is_rocksdb(store.root.child(name)):
+            raise UnsupportedStore(path=str(store.root.child(name)), reason="queues in RocksDB")
+    if store.lock_held():
+        raise StoreLocked(path=str(store.root), reason="a broker runs on this store")
+
+
+def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Model:
+    """Stage 1: list all mapped files, read the checkpoint."""
+    geometry = store.geometry
+    logs = [(branch.place, branch.path) for branch in store.branches_of(BranchKind.COMMITLOG)]
+    commitlog = loader.load(logs, geometry.commitlog.value)
+    model = Model(
+        rules=rules,
+        settings=settings,
+        loader=loader,
+        stopped_cleanly=not exists(store.root.child("abort")),
+        checkpoint=read_checkpoint(store.root.child("checkpoint"), loader),
+        commitlog=commitlog,
+        index=Index(rules, settings, geometry.index_entries.value),
+        queue_length=geometry.consume_queue.value,
+        batch_length=geometry.batch_queue.value,
+        batch_topics=surroundings.batch_topics(store),
+    )
+    _load_queues(store, model, is_batch=False)
+    if rules.has_batch_queues:
+        _load_queues(store, model, is_batch=True)
+    return model
+
+
+def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
+    name = "batchconsumequeue" if is_batch else "consumequeue"
+    length = model.batch_length if is_batch else model.queue_length
+    for topic, queue_id, place, below in queue_directories(store.root.child(name)):
+        path = f"{name}/{below}"
+        if model.rules.has_batch_queues and (topic in model.batch_topics) is not is_batch:
+            expected = "has" if topic in model.batch_topics else "has no"
+            model.loader.refuse(path, f"by topics.json the topic {expected} batch queues")
+        files = model.loader.load([(place, path)], length)
+        if is_batch:
+            model.batch_queues[topic, queue_id] = BatchQueue(topic, queue_id, files)
+        else:
+            model.queues[topic, queue_id] = ConsumeQueue(topic, queue_id, files)
+
+
+def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Prediction:
+    """Join what the stages left into one answer."""
+    log = model.commitlog
+    topics = frozenset(topic for topic, _ in (*model.queues, *model.batch_queues))
+    count = LossCount(
+        model, before.units, lambda topic: surroundings.is_known(store, topics, topic)
+    )
+    losses = count.count(Census.by(model.rules, model.settings), before.log)
+    return Prediction(
+        version=model.rules.version,
+        is_proven=model.rules.is_proven,
+        refusals=tuple(model.loader.refusals),
+        stopped_cleanly=model.stopped_cleanly,
+        recovered=run.recovered,
+        segments_kept=tuple(file.path for file in log.files),
+        segments_deleted=(*model.loader.deleted, *log.deleted),
+        log_minimum=log.minimum,
+        log_maximum=log.maximum,
+        queues=tuple(queue_fates(model, before)),
+        index=index_fate(model.index),
+        dispatched=run.dispatched,
+        records_dispatched=model.dispatched,
+        lost=losses.lost,
+        cut=losses.cut,
+        unlisted=losses.unlisted,
+        deleted_topics=losses.deleted_topics,
+        failed_topic=model.failed_topic,
+        not_foretold=tuple(name for name in _NOT_FORETOLD if exists(store.root.child(name))),
+    )

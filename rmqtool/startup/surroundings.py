@@ -1,0 +1,98 @@
+"""What a whole broker loads beside the message store, and would refuse to start for.
+
+A JSON file that cannot be parsed is replaced by its `.bak`, or by nothing when there is none; only
+a `.bak` that cannot be parsed either stops the broker.
+Source: BrokerController#initialize, ConfigManager#load, #loadBak, TimerWheel, TimerMessageStore,
+4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.store.config_files import BACKUP
+
+if TYPE_CHECKING:
+    from rmqtool.startup.load import Loader
+    from rmqtool.startup.rules import Rules
+    from rmqtool.store.tree import Store
+
+_CONFIGURATION: Final = (
+    "topics.json",
+    "consumerOffset.json",
+    "subscriptionGroup.json",
+    "consumerFilter.json",
+    "delayOffset.json",
+)
+_CONFIGURATION_OF_5: Final = ("topicQueueMapping.json", "consumerOrderInfo.json")
+_TIMER_WHEEL_LENGTHS: Final = (0, 38_707_200)
+_QUEUE_TYPE: Final = "queue.type"
+_BATCH: Final = "BatchCQ"
+_SYSTEM_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_", "%RETRY%", "%DLQ%")
+_SYSTEM_TOPICS: Final = frozenset({"SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC", "TBW102"})
+
+
+def refuse_configuration(store: Store, rules: Rules, loader: Loader) -> None:
+    """Note the JSON files that stop the broker."""
+    names = _CONFIGURATION + (_CONFIGURATION_OF_5 if rules.has_batch_queues else ())
+    for name in names:
+        document = store.config(name)
+        path = f"config/{name}{BACKUP}"
+        for problem in () if document else document.problems:
+            if problem.startswith(f"{path}:") and not problem.endswith("is empty"):
+                loader.refuse(path, "cannot be parsed, and the file itself neither")
+
+
+def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
+    """Note what of the timer stops the broker.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    conf = store.broker_conf
+    if not rules.has_batch_queues or (conf is not None and conf.flag("timerWheelEnable") is False):
+        return
+    wheel = store.root.child("timerwheel").stat()
+    if wheel is not None and wheel.size not in _TIMER_WHEEL_LENGTHS:
+        expected = _TIMER_WHEEL_LENGTHS[1]
+        loader.refuse("timerwheel", f"has {wheel.size} bytes, {expected} are expected")
+    log = store.timer_log
+    if log.places:
+        queue = loader.load([(place, log.path) for place in log.places], log.file_length)
+        del queue  # its content is not looked at; the refusals are noted
+
+
+def batch_topics(store: Store) -> frozenset[str]:
+    """Give the topics that are configured to have batch queues."""
+    return frozenset(
+        name
+        for name, topic in _configured(store).items()
+        if isinstance(topic, dict) and _is_batch(topic.get("attributes"))
+    )
+
+
+def is_known(store: Store, queue_topics: frozenset[str], topic: str) -> bool:
+    """Tell whether a topic is one that still ought to have queues.
+
+    Without a list of topics every topic is: nobody can say that it was deleted.
+    """
+    configured = _configured(store)
+    return (
+        not configured
+        or topic in configured
+        or topic in queue_topics
+        or topic in _SYSTEM_TOPICS
+        or topic.startswith(_SYSTEM_PREFIXES)
+    )
+
+
+def _configured(store: Store) -> dict[str, object]:
+    table = store.config("topics.json").document.get("topicConfigTable")
+    return table if isinstance(table, dict) else {}
+
+
+def _is_batch(attributes: object) -> bool:
+    if not isinstance(attributes, dict):
+        return False
+    values = {str(name).lstrip("+"): value for name, value in attributes.items()}
+    return values.get(_QUEUE_TYPE) == _BATCH
