@@ -1,0 +1,126 @@
+"""Every unit and entry that a real broker wrote is what the rules derive from its commitlog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rmqtool.formats import compression, index
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.message_id import OffsetMessageId, UniqueKey, recognise
+from tests.stores import fixture_names, fixture_store
+from tests.truth import broker_files, plain_reader
+from tests.truth.fixture import Fixture
+from tests.truth.plain_reader import Key, Record
+
+
+@pytest.fixture(scope="module", params=fixture_names())
+def fixture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fixture:
+    """Unpack one fixture."""
+    name = request.param
+    return Fixture(name, fixture_store(name, tmp_path_factory.mktemp("truth")))
+
+
+def test_consume_queues(fixture: Fixture) -> None:
+    """The units of each queue are those derived, at their places; only expired ones are more."""
+    derived = plain_reader.queue_units(fixture.records, fixture.rules)
+    for queue, directory in broker_files.queues(fixture.store / "consumequeue"):
+        written = broker_files.queue_units(directory)
+        alive = {
+            offset: unit
+            for offset, unit in written.items()
+            if CQ_UNIT.parse(unit)["physical_offset"] >= fixture.log_start
+        }
+        assert derived.pop(queue, {}) == alive, queue
+    assert derived == {}
+
+
+def test_batch_queues(fixture: Fixture) -> None:
+    """The units of each batch queue are those derived, in order."""
+    derived = plain_reader.batch_units(fixture.records, fixture.rules)
+    written = {
+        queue: broker_files.batch_units(directory)
+        for queue, directory in broker_files.queues(fixture.store / "batchconsumequeue")
+    }
+    assert derived == {queue: units for queue, units in written.items() if units}
+
+
+def test_index(fixture: Fixture) -> None:
+    """Index files are those derived, byte for byte: entries, chains, slots and header."""
+    slot_count, entry_count = fixture.index_geometry
+    keys = list(plain_reader.index_keys(fixture.records, fixture.rules))
+    before = None
+    for file in broker_files.index_files(fixture.store / "index", slot_count):
+        expired = _expired_keys(file, fixture.log_start)
+        room = entry_count - index.FIRST_ENTRY - len(expired)
+        image = broker_files.index_image([*expired, *keys[:room]], slot_count, before)
+        keys, before = keys[room:], file.header
+        assert file.differences(image) == [], file.name
+    assert keys == []
+
+
+def test_sent(fixture: Fixture) -> None:
+    """Each message that was sent lies where the broker said, as it was sent."""
+    stored = {record.physical_offset: record for record in fixture.records}
+    for row in fixture.sent:
+        if row["physical_offset"] >= fixture.log_start:
+            record = stored[row["physical_offset"]]
+            assert _as_sent(row, fixture) == _as_stored(record, row), row["offset_message_id"]
+
+
+def test_ids(fixture: Fixture) -> None:
+    """IDs that a broker and clients made are recognised for what they are."""
+    for row in fixture.sent:
+        offset_id = recognise(row["offset_message_id"])
+        assert isinstance(offset_id, OffsetMessageId)
+        assert offset_id.physical_offset == row["physical_offset"]
+        if row["unique_key"] is not None:
+            unique_key = recognise(row["unique_key"])
+            assert isinstance(unique_key, UniqueKey)
+            assert str(unique_key) == row["unique_key"]
+
+
+def _expired_keys(file: broker_files.IndexFile, log_start: int) -> list[Key]:
+    """Give the entries whose records are gone; what the file says of them is taken on trust."""
+    begin = file.header["begin_timestamp"]
+    return [
+        Key(entry["key_hash"], entry["physical_offset"], begin + 1000 * entry["time_difference"])
+        for entry in file.entries()
+        if entry["physical_offset"] < log_start
+    ]
+
+
+def _as_sent(row: dict[str, Any], fixture: Fixture) -> dict[str, Any]:
+    """Give what a line of `sent.jsonl` promises."""
+    sent = dict(row["properties"])
+    if "DELAY" in sent:  # the broker caps it
+        sent["DELAY"] = str(min(int(sent["DELAY"]), len(fixture.rules.delay_seconds)))
+    return {
+        "topic": row["topic"],
+        "queue_id": row["queue_id"],
+        "tags": row["tags"],
+        "keys": row["keys"],
+        "properties": sent,
+        "body": row["body"],
+        "flag": row["flag"],
+        "offset_message_id": row["offset_message_id"],
+    }
+
+
+def _as_stored(record: Record, row: dict[str, Any]) -> dict[str, Any]:
+    """Give the same of a record; properties that the broker added are left out."""
+    fields = record.fields
+    values = record.own_properties if row["kind"] == "batch" else record.properties
+    is_elsewhere = row["kind"] in {"half", "delay", "timer"}
+    host = (fields["store_address"], fields["store_port"])
+    return {
+        "topic": values["REAL_TOPIC"] if is_elsewhere else record.topic,
+        "queue_id": int(values["REAL_QID"]) if is_elsewhere else fields["queue_id"],
+        "tags": values.get("TAGS"),
+        "keys": [key for key in values.get("KEYS", "").split(" ") if key],
+        "properties": {name: value for name, value in values.items() if name in row["properties"]},
+        "body": compression.decompress(record.body, fields["sys_flag"]).body,
+        "flag": fields["flag"],
+        "offset_message_id": str(OffsetMessageId(*host, record.physical_offset)),
+    }
