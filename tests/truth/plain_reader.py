@@ -75,7 +75,7 @@ class Record:
 
     Attributes:
         physical_offset: where it lies; the field of the same name has been found equal.
-        size: bytes.
+        raw: all its bytes.
         fields: prefix and middle.
         body: as stored.
         topic: as stored.
@@ -83,11 +83,16 @@ class Record:
     """
 
     physical_offset: int
-    size: int
+    raw: bytes
     fields: dict[str, Any]
     body: bytes
     topic: str
     items: tuple[tuple[str, str], ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the record."""
+        return len(self.raw)
 
     @property
     def properties(self) -> dict[str, str]:
@@ -192,7 +197,7 @@ def _record(raw: bytes, physical_offset: int) -> Record:
     assert java.crc31(found.body) == fields["body_crc"]
     return Record(
         physical_offset,
-        len(raw),
+        raw,
         fields,
         found.body,
         java.text(found.topic),

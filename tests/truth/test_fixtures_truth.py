@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from rmqtool.formats import compression, index
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message_id import OffsetMessageId, UniqueKey, recognise
-from tests.stores import fixture_names, fixture_store
 from tests.truth import broker_files, plain_reader
 from tests.truth.fixture import Fixture
 from tests.truth.plain_reader import Key, Record
-
-
-@pytest.fixture(scope="module", params=fixture_names())
-def fixture(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Fixture:
-    """Unpack one fixture."""
-    name = request.param
-    return Fixture(name, fixture_store(name, tmp_path_factory.mktemp("truth")))
 
 
 def test_consume_queues(fixture: Fixture) -> None:
