@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.formats.layout import Layout
     from rmqtool.store.place import OpenFile
     from rmqtool.store.queues import QueueFiles
-    from rmqtool.store.segment import MappedFiles
+    from rmqtool.store.segment import MappedFiles, Oddity
 
 BLOCK = 4096  # 204 units; also the page in which a sparse file keeps its data
 EXTENTS = 64  # of a sparse file that are followed; a queue file has one
@@ -33,14 +33,14 @@ class Unit(NamedTuple):
     Attributes:
         start: its first byte in the queue's byte space.
         queue_offset: of its first message.
-        count: messages it stands for.
+        messages: how many it stands for.
         physical_offset: of its record.
         size: bytes of the record.
     """
 
     start: int
     queue_offset: int
-    count: int
+    messages: int
     physical_offset: int
     size: int
 
@@ -66,6 +66,7 @@ class QueueRange:
         allocated: bytes that the disk really holds.
         mean_size: bytes of a message of this queue, from the last units; 0 when there is none.
         is_exact: `mean_size` is over all units.
+        oddities: of the directory.
     """
 
     topic: str
@@ -79,6 +80,7 @@ class QueueRange:
     allocated: int
     mean_size: float
     is_exact: bool
+    oddities: tuple[Oddity, ...] = ()
 
     @property
     def min_offset(self) -> int:
@@ -88,7 +90,7 @@ class QueueRange:
     @property
     def max_offset(self) -> int:
         """Queue offset of the next message."""
-        return self.last.queue_offset + self.last.count if self.last else 0
+        return self.last.queue_offset + self.last.messages if self.last else 0
 
     @property
     def messages(self) -> int:
@@ -123,7 +125,7 @@ def read_range(
             break
     first, skipped = _first_alive(files, layout, log_start, first, tail)
     alive = [unit for unit in tail if first and unit.start >= first.start]
-    messages = sum(unit.count for unit in alive)
+    messages = sum(unit.messages for unit in alive)
     return QueueRange(
         topic=queue.topic,
         queue_id=queue.queue_id,
@@ -136,6 +138,7 @@ def read_range(
         allocated=files.allocated,
         mean_size=sum(unit.size for unit in alive) / messages if messages else 0.0,
         is_exact=not alive or alive[0] == first,
+        oddities=files.oddities,
     )
 
 
