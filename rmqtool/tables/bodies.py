@@ -1,0 +1,74 @@
+"""Bodies of messages, on request only: evidence holds personal data."""
+
+from __future__ import annotations
+
+import base64
+import enum
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import NamedTuple
+
+from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, decompress
+
+
+class BodyMode(enum.StrEnum):
+    """How a body is shown."""
+
+    NONE = "none"
+    TEXT = "text"
+    HEX = "hex"
+    BASE64 = "base64"
+    REDACTED = "redacted"  # its digest only: two bodies can be told apart, and none be read
+
+
+@dataclass(frozen=True, slots=True)
+class BodyOptions:
+    """How bodies are shown.
+
+    Attributes:
+        mode: see `BodyMode`.
+        raw: as stored; else compressed ones decompressed.
+        ceiling: bytes that one body may have.
+    """
+
+    mode: BodyMode = BodyMode.NONE
+    raw: bool = False
+    ceiling: int = DEFAULT_CEILING_BYTES
+
+
+class Body(NamedTuple):
+    """The columns of a body.
+
+    Attributes:
+        body: text or digits.
+        body_b64: exact bytes, where there is no text for them.
+        body_error: why there is none.
+    """
+
+    body: str | None = None
+    body_b64: str | None = None
+    body_error: str | None = None
+
+
+def show(stored: bytes, sys_flag: int, options: BodyOptions) -> Body:
+    """Give the columns of one body."""
+    if options.raw:
+        return _show(stored, options.mode)
+    inflated = decompress(stored, sys_flag, options.ceiling)
+    if inflated.body is None:
+        return Body(body_error=inflated.reason)
+    return _show(inflated.body, options.mode)
+
+
+def _show(body: bytes, mode: BodyMode) -> Body:
+    if mode is BodyMode.HEX:
+        return Body(body.hex())
+    if mode is BodyMode.BASE64:
+        return Body(body_b64=base64.b64encode(body).decode("ascii"))
+    if mode is BodyMode.REDACTED:
+        return Body(f"sha256:{sha256(body).hexdigest()}")
+    try:
+        return Body(body.decode())
+    except UnicodeDecodeError:
+        text = body.decode("utf-8", "replace")
+        return Body(text, base64.b64encode(body).decode("ascii"))

@@ -1,0 +1,155 @@
+"""The table of messages: one row a commitlog record, gap, filler or unused tail.
+
+1. `scan` tiles a part of a segment with batches; their columns index a window of bytes.
+2. `message_filter` chooses records, on the bytes as they are stored.
+3. `message_columns` makes the public columns of what is left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.scan.batch import Batch, Extent, ScanOptions
+from rmqtool.scan.message import scan
+from rmqtool.tables.bodies import BodyOptions
+from rmqtool.tables.json_lines import json_lines
+from rmqtool.tables.message_columns import SCHEMA, message_columns
+from rmqtool.tables.message_filter import wanted_records
+from rmqtool.tables.selection import Selection
+from rmqtool.tables.table import MESSAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.rows import Chunk, Columns
+    from rmqtool.store.segment import SegmentPart
+
+WINDOW_BYTES: Final = 2 << 20  # some 4,000 small records: what is paid a batch is paid seldom
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOptions:
+    """What is wanted of messages.
+
+    Attributes:
+        selection: which.
+        body: how bodies are shown.
+        fillers: whether fillers and unused tails are rows, too; then the rows tile a segment.
+        is_dledger: each record lies in an entry of its own.
+        as_json: give JSON lines of `columns` instead of Arrow batches.
+        columns: names of the fields for JSON.
+    """
+
+    selection: Selection = field(default_factory=Selection)
+    body: BodyOptions = field(default_factory=BodyOptions)
+    fillers: bool = False
+    is_dledger: bool = False
+    as_json: bool = False
+    columns: tuple[str, ...] = MESSAGES.columns
+
+
+@dataclass(frozen=True, slots=True)
+class PartRows:
+    """What one part of a segment gave.
+
+    Attributes:
+        first: position at which its first extent begins; None when it has none.
+        end: position behind the last extent, in this part or behind it.
+        chunks: the rows.
+        damaged: rows that tell of damage.
+    """
+
+    first: int | None
+    end: int
+    chunks: tuple[Chunk, ...]
+    damaged: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesOf:
+    """The per-part function: picklable, opens and closes the segment itself."""
+
+    options: MessageOptions
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> PartRows:
+        """Read one part.
+
+        Raises:
+            UnreadablePath: the file cannot be read.
+        """
+        first: int | None = None
+        end = part.end
+        chunks: list[Chunk] = []
+        damaged = 0
+        for batch in self._batches(part, start):
+            first = batch.position if first is None else first
+            end = batch.end
+            rows = message_rows(batch, self.options)
+            if rows is None:
+                continue
+            damaged += len(rows) - rows["code"].null_count
+            chunks.append(self._chunk(rows))
+        return PartRows(first, end, tuple(chunks), damaged)
+
+    def _batches(self, part: SegmentPart, start: int | None) -> Iterator[Batch]:
+        options = ScanOptions(
+            body_crc=True, is_dledger=self.options.is_dledger, window_bytes=WINDOW_BYTES
+        )
+        return scan(part, options, start=start)
+
+    def _chunk(self, rows: pa.RecordBatch) -> Chunk:
+        if self.options.as_json:
+            return json_lines(rows, self.options.columns, MESSAGES.optional)
+        plain: Columns = rows.cast(SCHEMA)
+        return plain
+
+
+def message_rows(batch: Batch, options: MessageOptions) -> pa.RecordBatch | None:
+    """Give the public rows of a batch; None when there are none.
+
+    Words that are few stand in dictionary columns; `cast(SCHEMA)` makes them plain.
+    """
+    if batch.kind is not Extent.RECORD:
+        is_shown = options.fillers or batch.kind is Extent.GAP or batch.code
+        return _other(batch) if is_shown and _touches(batch, options.selection) else None
+    mask = wanted_records(batch, options.selection)
+    numbers = np.flatnonzero(mask)
+    if not numbers.size:
+        return None
+    columns = batch.columns
+    if numbers.size < batch.count:
+        columns = np.ascontiguousarray(columns[:, numbers])
+    found = message_columns(batch, columns, options.body)
+    arrays = [found.get(name) for name in SCHEMA.names]
+    rows = columns.shape[1]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.nulls(rows, field.type) if array is None else array
+            for array, field in zip(arrays, SCHEMA, strict=True)
+        ],
+        names=SCHEMA.names,
+    )
+
+
+def _other(batch: Batch) -> pa.RecordBatch:
+    """Give the one row of what is no record."""
+    known = {
+        "physical_offset": batch.segment.start + batch.position,
+        "size": batch.length,
+        "segment": batch.segment.path,
+        "position": batch.position,
+        "extent": str(batch.kind),
+        "code": batch.code or None,
+    }
+    return pa.RecordBatch.from_pylist([known], SCHEMA)
+
+
+def _touches(batch: Batch, selection: Selection) -> bool:
+    """Say whether an extent that is no record lies in the offsets that were asked for."""
+    start, end = selection.offsets
+    offset = batch.segment.start + batch.position
+    return (end is None or offset < end) and (start is None or offset + batch.length > start)
