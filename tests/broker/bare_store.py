@@ -15,10 +15,13 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tests.broker.jvm import Jvm
 from tests.broker.message import Received, received
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
 
 _DISPATCH_SECONDS: Final = 120
 _PULL_COUNT: Final = 32
@@ -48,7 +51,7 @@ class BareStore:
         statistics = jvm.rocketmq("store.stats.BrokerStatsManager")("bare", True)
         rest = (self._topics(),) if jvm.is_five else ()
         store = jvm.rocketmq("store.DefaultMessageStore")
-        self.store: Any = store(config, statistics, None, broker_config, *rest)
+        self.store: JavaObject = store(config, statistics, None, broker_config, *rest)
         self._started = False
 
     def load(self) -> bool:
@@ -112,7 +115,7 @@ class BareStore:
             if path.is_file()
         }
 
-    def _topics(self) -> Any:
+    def _topics(self) -> JavaObject:
         """Return the topics of the store's `topics.json`: attributes decide on queue types."""
         table = self.jvm.java("java.util.concurrent.ConcurrentHashMap")()
         topics = self.root / "config" / "topics.json"

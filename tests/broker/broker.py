@@ -14,9 +14,12 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from tests.broker.jvm import Jvm, java_text
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -92,12 +95,14 @@ class Broker:
         place = {"namesrvAddr": names.address, "listenPort": port, "haListenPort": port + 1}
         self.conf.write_text(conf_text({**self.settings, **place}), encoding="utf-8")
         startup = jvm.rocketmq("broker.BrokerStartup")
-        self.controller: Any = startup.createBrokerController(jvm.strings(["-c", str(self.conf)]))
+        self.controller: JavaObject = startup.createBrokerController(
+            jvm.strings(["-c", str(self.conf)])
+        )
         startup.start(self.controller)
         self._register()
 
     @property
-    def store(self) -> Any:
+    def store(self) -> JavaObject:
         """The broker's `MessageStore`."""
         return self.controller.getMessageStore()
 

@@ -12,11 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from tests.broker.broker import Broker
 from tests.broker.message import (
-    UNIQUE_KEY,
     Outgoing,
     Received,
     Sent,
@@ -26,6 +25,9 @@ from tests.broker.message import (
     sent_message,
 )
 
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
 _PULL_COUNT: Final = 32
 _ROUTE_SECONDS: Final = 30
 _INSTANCES: Final = itertools.count()
@@ -34,7 +36,7 @@ _INSTANCES: Final = itertools.count()
 class _Client:
     """A client of RocketMQ with a start and an end."""
 
-    def __init__(self, broker: Broker, client: Any) -> None:
+    def __init__(self, broker: Broker, client: JavaObject) -> None:
         self.broker = broker
         self.jvm = broker.jvm
         self._client = client
@@ -55,7 +57,7 @@ class _Client:
         if self.jvm.is_running:
             self._client.shutdown()
 
-    def _queue(self, topic: str, queue_id: int) -> Any:
+    def _queue(self, topic: str, queue_id: int) -> JavaObject:
         queue = self.jvm.rocketmq("common.message.MessageQueue")
         return queue(topic, self.broker.settings["brokerName"], queue_id)
 
@@ -72,6 +74,7 @@ class Producer(_Client):
     def __init__(self, broker: Broker, group: str, compression: str | None = None) -> None:
         super().__init__(broker, broker.jvm.rocketmq("client.producer.DefaultMQProducer")(group))
         self._kind = "normal" if compression is None else "compressed"
+        self._last: JavaObject = None
         self._client.setSendMsgTimeout(20000)
         # Without a compression asked for no body may be compressed, whatever its length.
         self._client.setCompressMsgBodyOverHowmuch(2**31 - 1 if compression is None else 1024)
@@ -86,8 +89,13 @@ class Producer(_Client):
             result = self._client.send(message)
         else:
             result = self._client.send(message, self._queue(outgoing.topic, queue_id))
+        self._last = result
         natural = "delay" if outgoing.delay_level else self._kind
         return sent_message(outgoing, message, result, kind or natural)
+
+    def recall(self, topic: str) -> None:
+        """Take back the timer message that was sent last (5.3.2 on)."""
+        self._client.recallMessage(topic, self._last.getRecallHandle())
 
     def send_batch(self, batch: Sequence[Outgoing], queue_id: int) -> list[Sent]:
         """Send several messages of one topic as one multi-message batch."""
@@ -181,16 +189,16 @@ class _Answers:
         implements: ClassVar = ["org.apache.rocketmq.client.hook.SendMessageHook"]
 
     def __init__(self) -> None:
-        self.last: Any = None
+        self.last: JavaObject = None
 
     def hookName(self) -> str:  # noqa: N802
         """Return a name for logs; Java's name."""
         return "answers"
 
-    def sendMessageBefore(self, context: Any) -> None:  # noqa: N802
+    def sendMessageBefore(self, context: JavaObject) -> None:  # noqa: N802
         """Do nothing; Java's name."""
 
-    def sendMessageAfter(self, context: Any) -> None:  # noqa: N802
+    def sendMessageAfter(self, context: JavaObject) -> None:  # noqa: N802
         """Keep the answer; Java's name."""
         self.last = context.getSendResult()
 
@@ -203,16 +211,16 @@ class _Decisions:
 
         implements: ClassVar = ["org.apache.rocketmq.client.producer.TransactionListener"]
 
-    def __init__(self, states: dict[str, Any]) -> None:
+    def __init__(self, states: dict[str, JavaObject]) -> None:
         self._states = states
         self.first = "undecided"
         self.later: dict[str, str] = {}
 
-    def executeLocalTransaction(self, message: Any, argument: Any) -> Any:  # noqa: N802, ARG002
+    def executeLocalTransaction(self, message: JavaObject, argument: JavaObject) -> JavaObject:  # noqa: N802, ARG002
         """Answer right after the half message was stored; Java's name."""
         return self._states[self.first]
 
-    def checkLocalTransaction(self, message: Any) -> Any:  # noqa: N802
+    def checkLocalTransaction(self, message: JavaObject) -> JavaObject:  # noqa: N802
         """Answer when the broker asks; Java's name."""
         decision = str(message.getUserProperty("decision"))
         return self._states[self.later.get(decision, "undecided")]
@@ -241,7 +249,9 @@ class PushConsumer(_Client):
         refuse: Callable[[Received], bool] | None = None,
         most_retries: int = 2,
     ) -> None:
-        super().__init__(broker, broker.jvm.rocketmq("client.consumer.DefaultMQPushConsumer")(group))
+        super().__init__(
+            broker, broker.jvm.rocketmq("client.consumer.DefaultMQPushConsumer")(group)
+        )
         where = "common.consumer.ConsumeFromWhere"
         first = self.jvm.rocketmq(where).CONSUME_FROM_FIRST_OFFSET
         self._client.setConsumeFromWhere(first)
@@ -274,12 +284,14 @@ class _Listener:
             "org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently"
         ]
 
-    def __init__(self, refuse: Callable[[Received], bool], done: Any, later: Any) -> None:
+    def __init__(
+        self, refuse: Callable[[Received], bool], done: JavaObject, later: JavaObject
+    ) -> None:
         self._refuse, self._done, self._later = refuse, done, later
         self._messages: list[Received] = []
         self._arrived = threading.Condition()
 
-    def consumeMessage(self, messages: Any, context: Any) -> Any:  # noqa: N802, ARG002
+    def consumeMessage(self, messages: JavaObject, context: JavaObject) -> JavaObject:  # noqa: N802, ARG002
         """Consume one message (the client's default batch); Java's name."""
         batch = [received(message) for message in messages]
         with self._arrived:
@@ -300,7 +312,9 @@ class PullConsumer(_Client):
     """A `DefaultMQPullConsumer`: reads queues from an offset on, commits what it is told."""
 
     def __init__(self, broker: Broker, group: str) -> None:
-        super().__init__(broker, broker.jvm.rocketmq("client.consumer.DefaultMQPullConsumer")(group))
+        super().__init__(
+            broker, broker.jvm.rocketmq("client.consumer.DefaultMQPullConsumer")(group)
+        )
         # Made known at once: 5.x refuses offsets of a group that has not sent a heartbeat yet.
         broker.controller.getSubscriptionGroupManager().findSubscriptionGroupConfig(group)
 

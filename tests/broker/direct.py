@@ -15,7 +15,7 @@ from tests.broker.message import UNIQUE_KEY, Outgoing, Sent, answered, client_pr
 _PORT: Final = 10911
 
 
-def put_direct(  # noqa: PLR0913 - what a client and the broker's front would fill in
+def put_direct(
     broker: Broker,
     outgoing: Outgoing,
     queue_id: int = 0,

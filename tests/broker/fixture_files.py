@@ -69,7 +69,7 @@ def file_digest(path: Path) -> str:
 
 
 def _pack(home: Path, archive: Path) -> None:
-    """Pack `store` with holes as holes and times in full; GNU tar, for Python's cannot write them."""
+    """Pack `store`, holes as holes and times in full: GNU tar can, Python's cannot."""
     options = ["--sparse", "--format=posix", "--sort=name", "--owner=0", "--group=0"]
     subprocess.run(  # noqa: S603 - fixed arguments, no shell
         ["tar", *options, "--numeric-owner", "-C", str(home), "-cJf", str(archive), "store"],  # noqa: S607

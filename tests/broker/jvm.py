@@ -12,12 +12,14 @@ import subprocess
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self, TextIO
 
 from py4j.java_gateway import (
     CallbackServerParameters,
     GatewayParameters,
+    JavaClass,
     JavaGateway,
+    JavaObject,
     java_import,
     launch_gateway,
 )
@@ -43,6 +45,7 @@ _MODEST: Final = (
     "-XX:TieredStopAtLevel=1",
     "-Duser.timezone=UTC",
     "-Dfile.encoding=UTF-8",
+    "-Dsun.jnu.encoding=UTF-8",  # file names, whatever the locale of the tests
 )
 _SILENT_LOGBACK: Final = '<configuration><root level="OFF"/></configuration>\n'
 _LOGBACK_FILES: Final = ("logback_broker.xml", "logback_namesrv.xml", "logback_tools.xml")
@@ -65,7 +68,7 @@ class Jvm:
         self.version = version
         self.home = home
         self._ipv6 = ipv6
-        self._classes: dict[str, Any] = {}
+        self._classes: dict[str, JavaClass] = {}
         self._log = self._prepare_home()
         port, self._process = self._launch()
         self.gateway = JavaGateway(
@@ -104,7 +107,7 @@ class Jvm:
         """Whether the process has not ended."""
         return self._process.poll() is None
 
-    def java(self, name: str) -> Any:
+    def java(self, name: str) -> JavaClass:
         """Return the Java class of that full name; call it to construct, or use its statics."""
         if name not in self._classes:
             found = self.gateway.jvm
@@ -113,11 +116,11 @@ class Jvm:
             self._classes[name] = found
         return self._classes[name]
 
-    def rocketmq(self, name: str) -> Any:
+    def rocketmq(self, name: str) -> JavaClass:
         """Return a class by its name below `org.apache.rocketmq`."""
         return self.java(f"org.apache.rocketmq.{name}")
 
-    def strings(self, values: Iterable[str]) -> Any:
+    def strings(self, values: Iterable[str]) -> JavaObject:
         """Return a Java `String[]`."""
         texts = list(values)
         array = self.gateway.new_array(self.gateway.jvm.java.lang.String, len(texts))
@@ -125,7 +128,7 @@ class Jvm:
             array[at] = text
         return array
 
-    def properties(self, values: Mapping[str, object]) -> Any:
+    def properties(self, values: Mapping[str, object]) -> JavaObject:
         """Return a Java `Properties` of these values as text."""
         properties = self.java("java.util.Properties")()
         for name, value in values.items():
@@ -147,7 +150,7 @@ class Jvm:
         if not self._log.closed:
             self._log.close()
 
-    def _prepare_home(self) -> Any:
+    def _prepare_home(self) -> TextIO:
         conf = self.home / "conf"
         conf.mkdir(parents=True, exist_ok=True)
         for name in _LOGBACK_FILES:  # 4.9.x refuses to start without them

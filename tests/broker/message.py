@@ -5,7 +5,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+    from tests.broker.jvm import Jvm
 
 UNIQUE_KEY: Final = "UNIQ_KEY"
 _NOT_STORED: Final = {"WAIT"}  # between client and broker only
@@ -27,7 +32,7 @@ class Outgoing:
     delay_level: int = 0
     reserved: Mapping[str, str] = field(default_factory=dict)
 
-    def java(self, jvm: Any) -> Any:
+    def java(self, jvm: Jvm) -> JavaObject:
         """Return it as RocketMQ's `Message`."""
         message = jvm.rocketmq("common.message.Message")(self.topic, self.body)
         if self.tags is not None:
@@ -93,7 +98,11 @@ class Sent:
 
 
 def sent_message(
-    outgoing: Outgoing, message: Any, result: Any, kind: str, outcome: str | None = None
+    outgoing: Outgoing,
+    message: JavaObject,
+    result: JavaObject,
+    kind: str,
+    outcome: str | None = None,
 ) -> Sent:
     """Return what was sent from Java's message and the broker's answer.
 
@@ -147,7 +156,7 @@ def answered(
     )
 
 
-def client_properties(message: Any) -> dict[str, str]:
+def client_properties(message: JavaObject) -> dict[str, str]:
     """Return the properties of Java's message that travel into the store, in sorted order."""
     items = {str(name): str(value) for name, value in message.getProperties().items()}
     return {name: items[name] for name in sorted(items.keys() - _NOT_STORED)}
@@ -172,7 +181,7 @@ class Received:
     message_id: str
 
 
-def received(message: Any) -> Received:
+def received(message: JavaObject) -> Received:
     """Return Java's `MessageExt` as a plain value."""
     properties = {str(name): str(value) for name, value in message.getProperties().items()}
     body = message.getBody()

@@ -1,0 +1,1 @@
+"""What brokers are put through, one module for each kind of store."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY, Broker
 from tests.broker.jars import VERSIONS
-from tests.broker.message import Sent
+from tests.broker.message import Outgoing, Sent
 
+TAGS: Final = ("TagA", "TagB", "订单", "😀", "TagA || TagB", None, "polygenelubricants")
+"""The last one's hash code is the smallest integer."""
 FIVE: Final = tuple(version for version in VERSIONS if version.startswith("5."))
 
 
@@ -46,6 +49,27 @@ class Scenario:
     versions: tuple[str, ...] = VERSIONS
     crash: bool = False
     ipv6: bool = False
+
+
+def order(topic: str, number: int) -> Outgoing:
+    """Return one of a varied lot of messages: with and without tags, keys, properties, Unicode."""
+    keys = [f"ORDER-{number}"]
+    if number % 3 == 0:
+        keys.append(f"CUSTOMER-{number % 50}")
+    if number % 10 == 0:
+        keys += [f"订单-{number}", f"😀-{number}", "naïve-ключ"]
+    properties = {"region": f"r{number % 5}", "amount": str(number * 7)} if number % 2 else {}
+    if number % 25 == 0:
+        properties["注释"] = "多语言 😀 текст"
+    body = json.dumps({"order": number, "note": "订单 😀" if number % 6 == 0 else "plain"})
+    return Outgoing(
+        topic,
+        body.encode() if number % 4 else text(f"order {number}", 40 + number % 200),
+        tags=TAGS[number % len(TAGS)],
+        keys=() if number % 11 == 5 else tuple(keys),
+        properties=properties,
+        flag=number % 3,
+    )
 
 
 def text(seed: str, length: int) -> bytes:

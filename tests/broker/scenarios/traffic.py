@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from typing import Final
@@ -11,11 +10,10 @@ from tests.broker.broker import SMALL_GEOMETRY
 from tests.broker.client import Producer, PullConsumer, PushConsumer, TransactionProducer
 from tests.broker.direct import put_direct
 from tests.broker.message import Outgoing
-from tests.broker.scenarios.stage import Scenario, Stage, text
+from tests.broker.scenarios.stage import Scenario, Stage, order, text
 
 ORDERS: Final = "traffic-orders"
 _ORDER_COUNT: Final = 1100
-_TAGS: Final = ("TagA", "TagB", "订单", "😀", "TagA || TagB", None, "polygenelubricants")
 _LONG_TOPIC: Final = "long-topic-" + "x" * 116  # 127 characters, the most that is allowed
 _DELAY_SECONDS: Final = 8
 
@@ -56,27 +54,7 @@ def play(stage: Stage) -> None:
 def _orders(stage: Stage, start: int, end: int) -> None:
     with Producer(stage.broker, "traffic-orders-producer") as producer:
         for number in range(start, end):
-            stage.record(producer.send(_order(number), number % 4))
-
-
-def _order(number: int) -> Outgoing:
-    keys = [f"ORDER-{number}"]
-    if number % 3 == 0:
-        keys.append(f"CUSTOMER-{number % 50}")
-    if number % 10 == 0:
-        keys += [f"订单-{number}", f"😀-{number}", "naïve-ключ"]
-    properties = {"region": f"r{number % 5}", "amount": str(number * 7)} if number % 2 else {}
-    if number % 25 == 0:
-        properties["注释"] = "多语言 😀 текст"
-    body = json.dumps({"order": number, "note": "订单 😀" if number % 6 == 0 else "plain"})
-    return Outgoing(
-        ORDERS,
-        body.encode() if number % 4 else text(f"order {number}", 40 + number % 200),
-        tags=_TAGS[number % len(_TAGS)],
-        keys=() if number % 11 == 5 else tuple(keys),
-        properties=properties,
-        flag=number % 3,
-    )
+            stage.record(producer.send(order(ORDERS, number), number % 4))
 
 
 def _compressed(stage: Stage) -> None:
@@ -168,10 +146,10 @@ def _retries(stage: Stage) -> None:
     ) as consumer:
         consumer.wait(20)
     if stage.broker.jvm.is_five and length == 120:
+        topic = f"%RETRY%{group}-beyond-127-characters"
+        stage.broker.create_topic(topic, 1)
         for number in range(10):
-            outgoing = Outgoing(
-                f"%RETRY%{group}-beyond-127-characters", text(f"long {number}", 50), "long"
-            )
+            outgoing = Outgoing(topic, text(f"long {number}", 50), "long")
             stage.record(put_direct(stage.broker, outgoing, reconsume_times=1))
 
 
@@ -197,8 +175,13 @@ def _hostile_messages() -> Iterator[Outgoing]:
         "</script><b>",
     ):
         key = value.replace(" ", "_")
-        yield Outgoing(topic, value.encode(), value, (key,), {"value": value, key: "name"}
-                       if "\x01" not in key else {"value": value})
+        yield Outgoing(
+            topic,
+            value.encode(),
+            value,
+            (key,),
+            {"value": value, key: "name"} if "\x01" not in key else {"value": value},
+        )
     yield Outgoing(topic, b"\x00", None)
     yield Outgoing(topic, bytes(range(256)), "binary", ("binary",))
     yield Outgoing(topic, b"\xda\xa3\x20\xa7" * 8, "magic", ("magic",))
