@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _FLOCK: Final = "hhqqi4x"  # struct flock: type, whence, start, length, process
 _HELD: Final = (errno.EAGAIN, errno.EACCES)
 _NO_OFD: Final = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_OUR_MTIME_NS: Final = 0  # marks an empty `lock` that a killed rmqtool made
 _PID_DIGITS: Final = 20  # a longer `abort` is not a process id
 
 
@@ -39,17 +40,16 @@ class StoreLock:
 
     Attributes:
         root: the store root, without links.
-        found: size and mtime (ns) of `lock` as it was before; None when there was none. A broker
-            that starts writes `lock`, so a change of these tells that one ran.
-        root_mtime_ns: mtime of the root before anything was done to it.
+        found: size and mtime (ns) of `lock` as a broker left it; None when none ever wrote it.
+            A broker that starts does, so a change of these tells that one ran.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root).resolve()
         self.found: tuple[int, int] | None = None
-        self.root_mtime_ns = 0
         self._path = self.root / "lock"
         self._handle = -1
+        self._is_ours = False
 
     def __enter__(self) -> Self:
         """Take the lock without waiting.
@@ -91,14 +91,10 @@ class StoreLock:
         """Open and lock the file; start over when it was replaced in between."""
         while True:
             facts = self.root.stat()
-            self.root_mtime_ns = facts.st_mtime_ns
-            try:
-                before = self._path.stat()
-                self.found = before.st_size, before.st_mtime_ns
-            except FileNotFoundError:
-                self.found = None
+            self._look()
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            if self.found is None:
+            if self._is_ours:
+                os.utime(self._handle, ns=(_OUR_MTIME_NS, _OUR_MTIME_NS))
                 _inherit_owner(self._handle, facts)
                 _set_mtime(self.root, facts.st_mtime_ns)
             _lock_first_byte(self._handle)
@@ -109,10 +105,21 @@ class StoreLock:
         if self._others():
             raise self._locked()
 
+    def _look(self) -> None:
+        """See what a broker left in `lock`, and whether we have to make, and remove, one."""
+        try:
+            before = self._path.stat()
+        except FileNotFoundError:
+            self.found, self._is_ours = None, True
+            return
+        is_empty = not before.st_size
+        self.found = None if is_empty else (before.st_size, before.st_mtime_ns)
+        self._is_ours = is_empty and before.st_mtime_ns == _OUR_MTIME_NS
+
     def _release(self) -> None:
         """Let go, and remove a `lock` that was not there before and that nobody else has open."""
         with contextlib.suppress(OSError):  # an empty `lock` that stays behind does no harm
-            if self.found is None and self.is_held:
+            if self._is_ours and self.is_held:
                 here, ours = self._path.stat(), os.fstat(self._handle)
                 if here.st_ino == ours.st_ino and not ours.st_size and not self._others():
                     mtime_ns = self.root.stat().st_mtime_ns

@@ -78,21 +78,27 @@ class DiskSync:
             os.close(handle)
 
     def all(self, paths: Iterable[Path | str]) -> None:
-        """Bring many files and directories of one file system to the disk."""
+        """Bring files and directories to the disk, many of them at the cost of a few."""
         wanted = list(paths)
-        if len(wanted) > _SYNC_EACH and self._file_system(wanted[0]):
-            return
-        for path in wanted:
-            self.path(path)
+        if len(wanted) <= _SYNC_EACH or not self._file_systems(wanted):
+            for path in wanted:
+                self.path(path)
 
-    def _file_system(self, path: Path | str) -> bool:
+    def _file_systems(self, paths: list[Path | str]) -> bool:
+        """Bring the whole file systems to the disk; False where that is unknown."""
+        devices = {os.lstat(path).st_dev: path for path in paths}
         start = time.perf_counter()
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            return sync_file_system(handle)
+            for path in devices.values():
+                handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    if not sync_file_system(handle):
+                        return False
+                finally:
+                    os.close(handle)
         finally:
-            os.close(handle)
             self.seconds += time.perf_counter() - start
+        return True
 
 
 class Staging:

@@ -1,0 +1,323 @@
+"""Finish, or take back, edits of a store in place.
+
+`resume` completes whatever a kill left half done; `undo` gives back the bytes, the lengths and the
+mtimes from before an edit, and may be killed and resumed itself. Both need the store's lock. What a
+broker, or anybody else, changed since is never overwritten: then both refuse.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.errors import PlanMismatch, RepairError
+from rmqtool.store.file_edit import NEW, OLD, ByteRange, FileEdit, Saved
+from rmqtool.store.journal import (
+    DISCARD_PREFIX,
+    JOURNAL_NAME,
+    UNDO_PREFIX,
+    Journal,
+    State,
+    UndoDirectory,
+    read_undo_directory,
+    state_line,
+    undo_directories,
+)
+from rmqtool.store.staging import DiskSync, remove, write_errors
+from rmqtool.store.swap import Swap
+from rmqtool.store.system_calls import rename_new
+from rmqtool.store.workplace import Workplace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rmqtool.store.lock import StoreLock
+
+    Change = Swap | FileEdit
+    Sides = dict[str, list[int | None]]  # number of a swap: inodes [old, new]
+
+_CHECKPOINT_BYTES: Final = 4096
+_FEW: Final = 64  # more swaps than this are brought to the disk together
+
+
+class Outcome(enum.StrEnum):
+    """What `resume` did about an interrupted run."""
+
+    REMOVED = "removed"  # it had changed nothing yet
+    FINISHED = "finished"
+    UNDONE = "undone"
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """One interrupted run that `resume` dealt with.
+
+    Attributes:
+        name: of its undo directory.
+        command: what had been run.
+        outcome: what became of it.
+    """
+
+    name: str
+    command: str
+    outcome: Outcome
+
+
+def resume(lock: StoreLock) -> list[Resumed]:
+    """Finish what killed runs left: forwards what was committed, backwards what was being undone.
+
+    To be called, with the lock held, before a store is read in order to change it.
+
+    Raises:
+        PlanMismatch: a broker ran since, or a file is not as either side left it.
+        WriteFailed: the system refused; the next call goes on.
+    """
+    sync = DiskSync()
+    for path in _discarded(lock.root):
+        _remove_discarded(lock, path, sync)
+    found: list[Resumed] = []
+    for edit in undo_directories(lock.root):
+        outcome = _resume_one(lock, edit, sync)
+        if outcome is not None:
+            found.append(Resumed(edit.name, edit.command, outcome))
+    return found
+
+
+def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
+    """Take an edit back: bytes, lengths, mtimes and names are as before it.
+
+    Args:
+        lock: of the store; held.
+        which: name of its undo directory; None takes the latest.
+
+    Returns:
+        The edit, as it was.
+
+    Raises:
+        RepairError: there is no such edit.
+        PlanMismatch: the store was changed since, or a later edit has to be taken back first.
+        WriteFailed: the system refused; the next `undo` or `resume` goes on.
+    """
+    edits = undo_directories(lock.root)
+    chosen = [edit for edit in edits if which in {None, edit.name}]
+    if not chosen:
+        reason = "there is no edit to take back" if which is None else f"there is no edit {which}"
+        raise RepairError(path=str(lock.root), reason=reason)
+    if chosen[-1] is not edits[-1]:
+        raise PlanMismatch(path=str(lock.root), reason=f"{edits[-1].name} has to be undone first")
+    edit, sync = chosen[-1], DiskSync()
+    if edit.state in {State.STAGING, State.PREPARED}:
+        _refuse_without_journal(edit)
+        discard(lock, edit.path, sync)
+    else:
+        _undo(lock, edit, sync)
+    return edit
+
+
+def settle(
+    work: Workplace,
+    changes: Sequence[Change],
+    sides: Sides,
+    side: int,
+    sync: DiskSync,
+    *,
+    trusted: bool,
+) -> None:
+    """Bring one side of all changes into the store, in order; the old side in reverse order.
+
+    Args:
+        work: where.
+        changes: what.
+        sides: inodes of both sides of each swap.
+        side: `OLD` or `NEW`.
+        sync: counts the time that the disk takes.
+        trusted: whether nobody can have changed the files meanwhile.
+    """
+    is_few = sum(isinstance(change, Swap) for change in changes) <= _FEW
+    touched: set[Path] = set()
+    for change in changes if side == NEW else reversed(changes):
+        if isinstance(change, FileEdit):
+            change.settle(work, side, sync, trusted=trusted)
+            continue
+        pair = sides[str(change.number)]
+        change.settle(work, pair[side], pair[1 - side])
+        touched |= change.directories(work)
+        if is_few:
+            _sync_directories(work, touched, sync)
+            touched = set()
+    _sync_directories(work, touched, sync)
+
+
+def finish(lock: StoreLock, work: Workplace, changes: Sequence[Change], sync: DiskSync) -> None:
+    """Write down that all is done, and how it looks, so that later changes can be seen."""
+    prints = {
+        str(change.number): change.fingerprints(work)
+        for change in changes
+        if isinstance(change, Swap)
+    }
+    facts = {"lock": lock.found, "checkpoint": _checkpoint_digest(lock.root)}
+    Journal(work.undo, sync).append(state_line(State.DONE, fingerprints=prints, **facts))
+
+
+def discard(lock: StoreLock, path: Path, sync: DiskSync) -> None:
+    """Remove an undo directory that is no longer needed, under another name first."""
+    target = path.with_name(path.name.replace(UNDO_PREFIX, DISCARD_PREFIX, 1))
+    if os.path.lexists(target):
+        _remove_discarded(lock, target, sync)
+    with write_errors(path):
+        rename_new(path, target)
+        sync.path(lock.root)
+    _remove_discarded(lock, target, sync)
+
+
+def changes_of(lines: Sequence[dict[str, Any]]) -> list[Change]:
+    """Read the changes of a journal back, in order.
+
+    Raises:
+        PlanMismatch: a line is not what this version writes.
+    """
+    heads: dict[int, dict[str, Any]] = {}
+    ranges: dict[int, list[ByteRange]] = {}
+    try:
+        for line in lines:
+            match line.get("operation"):
+                case "swap" | "edit":
+                    heads[line["number"]] = line
+                case "bytes":
+                    old, new = Saved(**line["old"]), Saved(**line["new"])
+                    part = ByteRange(line["position"], old, new)
+                    ranges.setdefault(line["number"], []).append(part)
+        return [_change(line, tuple(ranges.get(number, ()))) for number, line in heads.items()]
+    except (LookupError, TypeError, ValueError) as error:
+        raise PlanMismatch(path=JOURNAL_NAME, reason=f"cannot be understood: {error}") from error
+
+
+def _change(line: dict[str, Any], ranges: tuple[ByteRange, ...]) -> Change:
+    if line["operation"] == "swap":
+        names = ("number", "path", "aside", "what", "reason")
+        return Swap(*(line[name] for name in names))
+    (old_length, new_length), (old_mtime, new_mtime) = line["length"], line["mtime_ns"]
+    lengths, mtimes = (old_length, new_length), (old_mtime, new_mtime)
+    return FileEdit(line["number"], line["path"], lengths, mtimes, ranges, line["reason"])
+
+
+def _resume_one(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> Outcome | None:
+    """Bring one edit to its end; None when it was there already."""
+    if edit.state is State.DONE:
+        return None
+    if edit.state in {State.STAGING, State.PREPARED}:
+        _refuse_without_journal(edit)
+        discard(lock, edit.path, sync)
+        return Outcome.REMOVED
+    if edit.state is State.UNDOING:
+        _undo(lock, edit, sync)
+        return Outcome.UNDONE
+    line = edit.last(State.COMMITTED)
+    _refuse_after_broker(lock, edit, line)
+    work, changes = Workplace(lock.root, edit.path), changes_of(edit.lines)
+    settle(work, changes, line["inodes"], NEW, sync, trusted=False)
+    finish(lock, work, changes, sync)
+    return Outcome.FINISHED
+
+
+def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
+    """Take a committed edit back, however far it, or its undoing, is."""
+    work, changes = Workplace(lock.root, edit.path), changes_of(edit.lines)
+    line = edit.last(edit.state)
+    _refuse_after_broker(lock, edit, line)
+    if edit.state is State.DONE:
+        _refuse_changed(lock, work, changes, line)
+        swaps = [change for change in changes if isinstance(change, Swap)]
+        sides: Sides = {str(swap.number): swap.inodes(work)[::-1] for swap in swaps}
+    else:
+        sides = line["inodes"]
+    if edit.state is not State.UNDOING:
+        begun = state_line(State.UNDOING, inodes=sides, lock=lock.found)
+        Journal(edit.path, sync).append(begun)
+    settle(work, changes, sides, OLD, sync, trusted=edit.state is State.DONE)
+    restore_mtimes(edit.last(State.COMMITTED)["directories"])
+    discard(lock, edit.path, sync)
+
+
+def restore_mtimes(mtimes: dict[str, int]) -> None:
+    """Put the mtimes (ns) of directories back."""
+    for path, mtime_ns in mtimes.items():
+        with write_errors(path):
+            os.utime(path, ns=(os.lstat(path).st_atime_ns, mtime_ns))
+
+
+def _refuse_after_broker(lock: StoreLock, edit: UndoDirectory, line: dict[str, Any]) -> None:
+    if line["lock"] != _as_json(lock.found):
+        reason = f"a broker ran on it since; what was replaced is kept in {edit.name}"
+        raise PlanMismatch(path=str(lock.root), reason=reason)
+
+
+def _refuse_changed(
+    lock: StoreLock, work: Workplace, changes: Sequence[Change], line: dict[str, Any]
+) -> None:
+    """Refuse a store that is not as the edit left it."""
+    if line["checkpoint"] != _checkpoint_digest(lock.root):
+        raise PlanMismatch(path=str(lock.root / "checkpoint"), reason="changed since")
+    for change in changes:
+        if isinstance(change, FileEdit):
+            problem = change.problem(work)
+        else:
+            is_same = line["fingerprints"][str(change.number)] == change.fingerprints(work)
+            problem = None if is_same else "it, or what it replaced, was changed since"
+        if problem is not None:
+            raise PlanMismatch(path=str(work.target(change.path)), reason=problem)
+
+
+def _refuse_without_journal(edit: UndoDirectory) -> None:
+    """Refuse a directory that holds something, but no journal: it may be all that is left."""
+    with write_errors(edit.path):
+        if not edit.lines and set(os.listdir(edit.path)) - {JOURNAL_NAME}:  # noqa: PTH208
+            reason = "has no journal; move it away if nothing in it is needed"
+            raise PlanMismatch(path=str(edit.path), reason=reason)
+
+
+def _discarded(root: Path) -> list[Path]:
+    with write_errors(root):
+        return sorted(path for path in root.iterdir() if path.name.startswith(DISCARD_PREFIX))
+
+
+def _remove_discarded(lock: StoreLock, path: Path, sync: DiskSync) -> None:
+    """Remove a discarded directory, its journal last, and put the root's mtime back."""
+    edit = read_undo_directory(path)
+    with write_errors(path):
+        for outside in edit.outside:
+            if os.path.lexists(outside):
+                remove(outside)
+        for inside in sorted(path.iterdir()):
+            if inside.name != JOURNAL_NAME:
+                remove(inside)
+        (path / JOURNAL_NAME).unlink(missing_ok=True)
+        path.rmdir()
+        sync.path(lock.root)
+    head = edit.lines[0] if edit.lines else {}
+    if head and head["lock"] == _as_json(lock.found):  # nobody else changed the root meanwhile
+        restore_mtimes({str(lock.root): head["root_mtime_ns"]})
+
+
+def _sync_directories(work: Workplace, paths: set[Path], sync: DiskSync) -> None:
+    with write_errors(work.root):
+        sync.all(sorted(paths))
+
+
+def _checkpoint_digest(root: Path) -> str | None:
+    """Digest the checkpoint, which a broker writes while it runs; None when there is none."""
+    path = root / "checkpoint"
+    with write_errors(path):
+        if not path.is_file():
+            return None
+        with path.open("rb") as file:
+            return hashlib.sha256(file.read(_CHECKPOINT_BYTES)).hexdigest()
+
+
+def _as_json(found: tuple[int, int] | None) -> list[int] | None:
+    """Give the state of the lock file as it is read back from a journal."""
+    return None if found is None else list(found)
