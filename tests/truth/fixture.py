@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.formats import config, config_shapes, index
 from tests import stores
-from tests.truth.plain_reader import Record, Rules, read_segments
+from tests.truth import broker_files
+from tests.truth.plain_reader import Queue, Record, Rules, read_segments
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rmqtool.formats.consume_queue_ext import ExtUnit
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DEFAULT_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
@@ -80,6 +83,17 @@ class Fixture:
             (path for directory in directories for path in directory.glob("[0-9]*")),
             key=lambda path: path.name,
         )
+
+    def ext_units(self, queue: Queue) -> dict[int, ExtUnit]:
+        """Give the ext units of a queue by address."""
+        directory = self.store / "consumequeue_ext" / queue[0] / str(queue[1])
+        return broker_files.ext_units(directory) if directory.is_dir() else {}
+
+    @cached_property
+    def filters(self) -> list[config_shapes.ConsumerFilter]:
+        """Give the SQL92 subscriptions."""
+        raw = (self.store / "config" / "consumerFilter.json").read_bytes()
+        return list(config_shapes.consumer_filters(config.parse_object(raw)))
 
     @cached_property
     def index_geometry(self) -> tuple[int, int]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rmqtool.formats import compression, index
+from rmqtool.formats import compression, consume_queue_ext, index
 from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue_ext import ExtUnit
 from rmqtool.formats.message_id import OffsetMessageId, UniqueKey, recognise
-from tests.truth import broker_files, plain_reader
+from tests.truth import broker_files, plain_reader, sql_filters
 from tests.truth.fixture import Fixture
 from tests.truth.plain_reader import Key, Record
 
@@ -18,12 +19,27 @@ def test_consume_queues(fixture: Fixture) -> None:
     for queue, directory in broker_files.queues(fixture.store / "consumequeue"):
         written = broker_files.queue_units(directory)
         alive = {
-            offset: unit
+            offset: _without_address(unit, fixture.ext_units(queue))
             for offset, unit in written.items()
             if CQ_UNIT.parse(unit)["physical_offset"] >= fixture.log_start
         }
         assert derived.pop(queue, {}) == alive, queue
     assert derived == {}
+
+
+def test_ext_units(fixture: Fixture) -> None:
+    """Ext units belong to the units that point at them, in order, with the bits of the filters."""
+    records = {record.physical_offset: record for record in fixture.records}
+    for queue, directory in broker_files.queues(fixture.store / "consumequeue_ext"):
+        ext_units = broker_files.ext_units(directory)
+        units = broker_files.queue_units(fixture.store / "consumequeue" / queue[0] / str(queue[1]))
+        rows = [CQ_UNIT.parse(unit) for _, unit in sorted(units.items())]
+        assert list(ext_units) == [row["tags_code"] for row in rows]
+        for row, ext_unit in zip(rows, ext_units.values(), strict=True):
+            record = records[row["physical_offset"]]
+            assert ext_unit.tags_code == plain_reader.plain_tags_code(record)
+            assert ext_unit.msg_store_time == record.store_timestamp
+            assert ext_unit.bit_map == sql_filters.bit_map(record, fixture.filters)
 
 
 def test_batch_queues(fixture: Fixture) -> None:
@@ -40,9 +56,10 @@ def test_index(fixture: Fixture) -> None:
     """Index files are those derived, byte for byte: entries, chains, slots and header."""
     slot_count, entry_count = fixture.index_geometry
     keys = list(plain_reader.index_keys(fixture.records, fixture.rules))
-    before = None
+    before: dict[str, Any] | None = None
     for file in broker_files.index_files(fixture.store / "index", slot_count):
         expired = _expired_keys(file, fixture.log_start)
+        before = before or _before(file, fixture.log_start)
         room = entry_count - index.FIRST_ENTRY - len(expired)
         image = broker_files.index_image([*expired, *keys[:room]], slot_count, before)
         keys, before = keys[room:], file.header
@@ -71,14 +88,32 @@ def test_ids(fixture: Fixture) -> None:
             assert str(unique_key) == row["unique_key"]
 
 
+def _without_address(unit: bytes, ext_units: dict[int, ExtUnit]) -> bytes:
+    """Give a unit with the tags code of the ext unit that it points at."""
+    values = CQ_UNIT.parse(unit)
+    if not consume_queue_ext.is_ext_address(values["tags_code"]):
+        return unit
+    return CQ_UNIT.build(values | {"tags_code": ext_units[values["tags_code"]].tags_code})
+
+
 def _expired_keys(file: broker_files.IndexFile, log_start: int) -> list[Key]:
     """Give the entries whose records are gone; what the file says of them is taken on trust."""
-    begin = file.header["begin_timestamp"]
-    return [
-        Key(entry["key_hash"], entry["physical_offset"], begin + 1000 * entry["time_difference"])
-        for entry in file.entries()
-        if entry["physical_offset"] < log_start
-    ]
+    begin, keys = file.header["begin_timestamp"], []
+    for number, entry in enumerate(file.entries()):
+        if entry["physical_offset"] >= log_start:
+            break
+        time = begin + 1000 * entry["time_difference"] if number else begin
+        keys.append(Key(entry["key_hash"], entry["physical_offset"], time))
+    return keys
+
+
+def _before(file: broker_files.IndexFile, log_start: int) -> dict[str, Any] | None:
+    """Give what the first file that is left says about the header of the one before it."""
+    first = file.entries()[0]
+    if log_start == 0:
+        return None
+    end_timestamp = file.header["begin_timestamp"] - 1000 * first["time_difference"]
+    return {"end_timestamp": end_timestamp, "end_physical_offset": 0}
 
 
 def _as_sent(row: dict[str, Any], fixture: Fixture) -> dict[str, Any]:
