@@ -74,7 +74,7 @@ def test_timer_wheel(fixture: Fixture) -> None:
         slots[place] = slot | {"first_pos": first, "last_pos": position, "num": slot["num"] + step}
     raw = bytearray(path.read_bytes())
     for place, slot in slots.items():
-        assert slot == TIMER_SLOT.parse(raw[place:])
+        assert slot == TIMER_SLOT.parse(bytes(raw[place : place + TIMER_SLOT.size]))
         raw[place : place + TIMER_SLOT.size] = bytes(TIMER_SLOT.size)
     assert raw.count(0) == len(raw)
 
