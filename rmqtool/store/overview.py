@@ -172,32 +172,30 @@ def dispatch_rows(survey: Survey) -> list[rows.DispatchRow]:
 
 def topic_rows(survey: Survey) -> list[rows.TopicRow]:
     """Topics, each with the sums of its queues."""
-    found = []
-    queues = sorted(queue_rows(survey), key=lambda queue: (queue.topic, queue.kind))
-    for (topic, kind), group in groupby(queues, lambda queue: (queue.topic, queue.kind)):
-        of_topic = list(group)
-        found.append(
-            rows.TopicRow(
-                topic=topic,
-                kind=kind,
-                queues=len(of_topic),
-                messages=sum(queue.messages for queue in of_topic),
-                message_bytes=sum(queue.message_bytes for queue in of_topic),
-                is_estimate=any(queue.is_estimate for queue in of_topic),
-                first_store_timestamp=_extreme(min, (q.first_store_timestamp for q in of_topic)),
-                last_store_timestamp=_extreme(max, (q.last_store_timestamp for q in of_topic)),
-                expired=sum(queue.expired for queue in of_topic),
-                files=sum(queue.files for queue in of_topic),
-                size=sum(queue.size for queue in of_topic),
-                allocated=sum(queue.allocated for queue in of_topic),
-            )
-        )
-    return found
+    queues = sorted(survey.queue_rows, key=lambda queue: (queue.topic, queue.kind))
+    return [
+        _topic(topic, kind, list(of_topic))
+        for (topic, kind), of_topic in groupby(queues, lambda queue: (queue.topic, queue.kind))
+    ]
 
 
-def _extreme(choose: Callable[[list[int]], int], times: Iterable[int | None]) -> int | None:
-    known = [time for time in times if time is not None]
-    return choose(known) if known else None
+def _topic(topic: str, kind: str, queues: list[rows.QueueRow]) -> rows.TopicRow:
+    first = [q.first_store_timestamp for q in queues if q.first_store_timestamp is not None]
+    last = [q.last_store_timestamp for q in queues if q.last_store_timestamp is not None]
+    return rows.TopicRow(
+        topic=topic,
+        kind=kind,
+        queues=len(queues),
+        messages=sum([queue.messages for queue in queues]),
+        message_bytes=sum([queue.message_bytes for queue in queues]),
+        is_estimate=any(queue.is_estimate for queue in queues),
+        first_store_timestamp=min(first, default=None),
+        last_store_timestamp=max(last, default=None),
+        expired=sum([queue.expired for queue in queues]),
+        files=sum([queue.files for queue in queues]),
+        size=sum([queue.size for queue in queues]),
+        allocated=sum([queue.allocated for queue in queues]),
+    )
 
 
 def queue_rows(survey: Survey) -> list[rows.QueueRow]:
@@ -248,7 +246,8 @@ def checkpoint_rows(survey: Survey) -> list[rows.CheckpointRow]:
     for name, stored in fields.items():
         seen = actual.get(name)
         unit = "ms" if name.endswith("_timestamp") else "bytes"
-        difference = None if seen is None else seen - stored
+        # 0: never set, or the release does not know the field.
+        difference = seen - stored if seen is not None and stored else None
         found.append(rows.CheckpointRow(name, stored, seen, difference, unit))
     return found
 

@@ -124,8 +124,7 @@ def read_range(
         if tail:
             break
     first, skipped = _first_alive(files, layout, log_start, first, tail)
-    alive = [unit for unit in tail if first and unit.start >= first.start]
-    messages = sum(unit.messages for unit in alive)
+    mean_size, is_exact = _mean_size(first, tail)
     return QueueRange(
         topic=queue.topic,
         queue_id=queue.queue_id,
@@ -136,10 +135,21 @@ def read_range(
         files=len(files),
         size=files.size,
         allocated=files.allocated,
-        mean_size=sum(unit.size for unit in alive) / messages if messages else 0.0,
-        is_exact=not alive or alive[0] == first,
+        mean_size=mean_size,
+        is_exact=is_exact,
         oddities=files.oddities,
     )
+
+
+def _mean_size(first: Unit | None, tail: list[Unit]) -> tuple[float, bool]:
+    """Give the bytes of a message, and whether the last units are all that there are."""
+    if first is None:
+        return 0.0, True
+    alive = [unit for unit in tail if unit.start >= first.start]
+    size = messages = 0
+    for unit in alive:
+        size, messages = size + unit.size, messages + unit.messages
+    return size / messages, alive[0].start == first.start
 
 
 def used_bytes(file: OpenFile, unit_size: int) -> int:
@@ -231,20 +241,18 @@ def _unit_at(files: MappedFiles, layout: Layout, start: int) -> Unit | None:
 
 def _units(layout: Layout, raw: bytes, start: int) -> list[Unit]:
     """Read whole units; leave out fillers, and what can be none."""
-    length = len(raw) // layout.size * layout.size
-    rows = layout.packer.iter_unpack(raw[:length])
-    units = _batch_units(rows, start) if layout is BATCH_CQ_UNIT else _plain_units(rows, start)
-    return [unit for unit in units if unit.physical_offset >= 0 and unit.size > 0]
+    rows = layout.packer.iter_unpack(raw[: len(raw) // layout.size * layout.size])
+    return list((_batch_units if layout is BATCH_CQ_UNIT else _plain_units)(rows, start))
 
 
 def _plain_units(rows: Iterator[tuple[int, ...]], start: int) -> Iterator[Unit]:
     for number, (physical_offset, size, _) in enumerate(rows, start // CQ_UNIT.size):
-        if not is_pre_blank(physical_offset, size):
+        if physical_offset >= 0 and size > 0 and not is_pre_blank(physical_offset, size):
             yield Unit(number * CQ_UNIT.size, number, 1, physical_offset, size)
 
 
 def _batch_units(rows: Iterator[tuple[int, ...]], start: int) -> Iterator[Unit]:
-    for number, (physical_offset, size, _, _, base, count, _, _) in enumerate(rows):
-        if base >= 0 and count > 0:
+    for number, (physical_offset, size, _, _, base, messages, _, _) in enumerate(rows):
+        if physical_offset >= 0 and size > 0 and base >= 0 and messages > 0:
             unit_start = start + number * BATCH_CQ_UNIT.size
-            yield Unit(unit_start, base, count, physical_offset, size)
+            yield Unit(unit_start, base, messages, physical_offset, size)

@@ -229,6 +229,8 @@ def length_of(segments: Sequence[Segment]) -> int:
     The most frequent length wins: a copy that was cut off shortens one file, not most of them.
     Among equally frequent ones that which also lies between two names, then the longest.
     """
+    if len({segment.size for segment in segments}) == 1:
+        return segments[0].size
     counts = Counter(segment.size for segment in segments if segment.size)
     steps = Counter(after.start - before.start for before, after in pairwise(segments))
     return max(counts, key=lambda size: (counts[size], steps[size], size), default=0)
