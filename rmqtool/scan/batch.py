@@ -80,7 +80,8 @@ class Batch:
         count: records; 0 unless `kind` is RECORD.
         matrix: int64, shape (ROWS, m), C order, m >= count; for kernels.
         window: uint8; what the `*_START` rows index.
-        key_pairs: int64, shape (2, k): record and hash of each index entry, in dispatch order.
+        key_matrix: int64, shape (2, k), C order, k >= key_count; for kernels.
+        key_count: index entries.
         topics: the topics of this scan so far.
         has_texts: whether the rows from TOPIC_NUMBER on are filled.
         stored_size: total size that the blank record of a filler states.
@@ -94,7 +95,8 @@ class Batch:
     count: int
     matrix: npt.NDArray[np.int64]
     window: npt.NDArray[np.uint8]
-    key_pairs: npt.NDArray[np.int64]
+    key_matrix: npt.NDArray[np.int64]
+    key_count: int
     topics: TopicTable
     has_texts: bool = False
     stored_size: int | None = None
@@ -108,6 +110,11 @@ class Batch:
     def columns(self) -> npt.NDArray[np.int64]:
         """The records: int64, shape (ROWS, count)."""
         return self.matrix[:, : self.count]
+
+    @property
+    def key_pairs(self) -> npt.NDArray[np.int64]:
+        """The index entries, in dispatch order: int64, shape (2, key_count): record and hash."""
+        return self.key_matrix[:, : self.key_count]
 
     def text(self, start: int, length: int) -> bytes:
         """Give bytes of the window, as `*_START` and `*_LENGTH` say."""

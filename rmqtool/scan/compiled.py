@@ -119,7 +119,9 @@ def _stamp() -> str:
     """Give a short text that changes with whatever kernels are compiled from."""
     digest = hashlib.sha256(numba.__version__.encode())
     package = Path(__file__).parent.parent
-    for source in sorted((*package.glob("scan/*.py"), *package.glob("derive/*.py"))):
+    for source in sorted(
+        p for name in ("scan", "derive", "tables") for p in package.glob(f"{name}/*.py")
+    ):
         digest.update(source.read_bytes())
     for layout in LAYOUTS:
         digest.update(repr((layout.name, layout.fields)).encode())

@@ -33,13 +33,14 @@ class Joinable(Protocol):
     def end(self) -> int: ...  # noqa: D102
 
 
-Result = TypeVar("Result", bound=Joinable, covariant=True)
+Result = TypeVar("Result", bound=Joinable)
+Result_co = TypeVar("Result_co", bound=Joinable, covariant=True)
 
 
-class PerPart(Protocol[Result]):
+class PerPart(Protocol[Result_co]):
     """A per-part function: picklable, opens and closes its own files."""
 
-    def __call__(self, part: SegmentPart, *, start: int | None = None) -> Result:
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> Result_co:
         """Work on a part; on [start, part.end) when `start` is given, where an extent begins."""
         ...
 

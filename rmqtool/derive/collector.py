@@ -1,0 +1,228 @@
+"""Collect the dispatch runs of one part of a commitlog, batch after batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.derive import kernels
+from rmqtool.derive.dispatch import SCHEDULE_TOPIC
+from rmqtool.derive.index_runs import IndexRun
+from rmqtool.derive.queue_runs import QueueKind, QueueRuns
+from rmqtool.derive.rare import RareUnits, batch_unit, further_units
+from rmqtool.derive.runs import Runs, Stretch
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.scan.batch import Batch
+
+
+FIRST_UNITS: Final = 1 << 16
+FIRST_QUEUES: Final = 1 << 10
+
+
+class QueueTable:
+    """Queues as small numbers, in the order of their first unit.
+
+    Attributes:
+        slots: int64, shape (power of two,); number of a queue, -1 where empty.
+        facts: int64, shape (QUEUE_FACTS, slots / 2).
+        count: int64, shape (1,); queues.
+    """
+
+    __slots__ = ("count", "facts", "slots")
+
+    def __init__(self) -> None:
+        self.slots = np.full(FIRST_QUEUES, -1, np.int64)
+        self.facts = np.zeros((kernels.QUEUE_FACTS, FIRST_QUEUES // 2), np.int64)
+        self.count = np.zeros(1, np.int64)
+
+    @property
+    def state(
+        self,
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Give the arrays in the order in which kernels take them."""
+        return self.slots, self.facts, self.count
+
+    def grow(self) -> None:
+        """Make room for twice as many queues."""
+        self.slots = np.full(2 * self.slots.size, -1, np.int64)
+        self.facts = np.concatenate([self.facts, np.zeros_like(self.facts)], axis=1)
+        kernels.place_queues(self.slots, self.facts, int(self.count[0]))
+
+
+class RunCollector:
+    """Collects what the batches of one scan dispatch. Belongs to one thread."""
+
+    def __init__(self, rules: DispatchRules, *, queues: bool = True, index: bool = True) -> None:
+        """Begin with nothing.
+
+        Args:
+            rules: of the broker.
+            queues: collect queue runs.
+            index: collect index runs; the scan must collect keys.
+        """
+        self._rules, self._with_queues, self._with_index = rules, queues, index
+        self._levels = np.array(rules.delay_levels_ms, np.int64)
+        self._kinds = np.zeros(0, np.int64)
+        self._may_multi: list[bool] = []
+        self._table = QueueTable()
+        self._packed = np.empty(FIRST_UNITS * CQ_UNIT_SIZE, np.uint8)
+        self._facts = np.empty((kernels.FACTS, FIRST_UNITS), np.int64)
+        self._units = 0
+        self._hashes = np.empty(FIRST_UNITS, np.int32)
+        self._places = np.empty((2, FIRST_UNITS), np.int64)
+        self._entries = 0
+        self._fates = np.zeros(0, np.int64)
+        self._further = RareUnits(QueueKind.CONSUME_QUEUE)
+        self._batched = RareUnits(QueueKind.BATCH_QUEUE)
+        self._undispatched: list[int] = []
+        self._stretches: list[Stretch] = []
+        self._topics: list[bytes] = []
+        self._first: int | None = None
+        self._end = self._records = 0
+        self._last = (-1, -1)
+
+    def add(self, batch: Batch) -> None:
+        """Take the next batch of the scan."""
+        if self._first is None:
+            self._first = batch.position
+        self._end = batch.end
+        if batch.kind is not Extent.RECORD:
+            self._stretches.append(Stretch(batch.kind, batch.position, batch.length, batch.code))
+            return
+        self._records += batch.count
+        last = batch.matrix[[row.PHYSICAL_OFFSET_FIELD, row.STORE_TIMESTAMP], batch.count - 1]
+        self._last = int(last[0]), int(last[1])
+        self._know_topics(batch)
+        if self._fates.size < batch.matrix.shape[1]:
+            self._fates = np.zeros(batch.matrix.shape[1], np.int64)
+        self._dispatch(batch)
+        if self._with_index:
+            self._index(batch)
+
+    def _know_topics(self, batch: Batch) -> None:
+        """Say once of each topic what its records are."""
+        for number in range(len(self._topics), len(batch.topics)):
+            topic = batch.topics[number]
+            self._topics.append(topic)
+            self._may_multi.append(self._rules.multi_dispatches(topic))
+        if self._kinds.size < len(self._topics):
+            known = self._topics[self._kinds.size :]
+            more = np.array([self._kind(topic) for topic in known], np.int64)
+            self._kinds = np.concatenate([self._kinds, more])
+
+    def _kind(self, topic: bytes) -> int:
+        if topic == SCHEDULE_TOPIC:
+            return kernels.SCHEDULE
+        has_batch_queue = self._rules.has_batch_queue(topic)
+        if has_batch_queue is None:
+            return kernels.BATCH_IF_INNER
+        return kernels.BATCH if has_batch_queue else kernels.PLAIN
+
+    def _dispatch(self, batch: Batch) -> None:
+        """Pack the units of a batch."""
+        self._make_room(batch.count)
+        done = 0
+        while True:
+            done, why, self._units = kernels.dispatch(
+                batch.matrix,
+                (done, batch.count, self._units),
+                (self._kinds, self._levels),
+                self._table.state,
+                (self._packed, self._facts),
+                self._fates,
+            )
+            if why == kernels.DONE:
+                break
+            self._table.grow()
+        self._treat_rare(batch)
+
+    def _make_room(self, count: int) -> None:
+        """Have room for so many more units."""
+        while self._facts.shape[1] < self._units + count:
+            self._packed = np.concatenate([self._packed, np.empty_like(self._packed)])
+            self._facts = np.concatenate([self._facts, np.empty_like(self._facts)], axis=1)
+
+    def _treat_rare(self, batch: Batch) -> None:
+        """Treat the records of a batch that go elsewhere, or nowhere."""
+        fates = self._fates[: batch.count]
+        if fates.max(initial=0) >= kernels.TO_BATCH:
+            nowhere = batch.columns[row.PHYSICAL_OFFSET, fates == kernels.NOWHERE]
+            self._undispatched.extend(nowhere.tolist())
+            for number in np.flatnonzero(fates == kernels.TO_BATCH).tolist():
+                self._batched.add(*batch_unit(batch, number))
+        if self._rules.multi_dispatch and self._with_queues:
+            marked = batch.columns[row.MARKS] & row.MARK_MULTI_DISPATCH != 0
+            marked &= fates == kernels.DISPATCHED
+            for number in np.flatnonzero(marked).tolist():
+                if self._may_multi[int(batch.matrix[row.TOPIC_NUMBER, number])]:
+                    for unit in further_units(batch, number, self._rules):
+                        self._further.add(*unit)
+
+    def _index(self, batch: Batch) -> None:
+        """Append the index entries of a batch."""
+        pairs = batch.key_pairs
+        count = pairs.shape[1]
+        while self._hashes.size < self._entries + count:
+            self._hashes = np.concatenate([self._hashes, np.empty_like(self._hashes)])
+            self._places = np.concatenate([self._places, np.empty_like(self._places)], axis=1)
+        self._entries = kernels.index_entries(
+            batch.matrix,
+            batch.key_matrix,
+            (count, self._entries),
+            self._fates,
+            (self._hashes, self._places),
+        )
+
+    def finish(self, end: int) -> Runs:
+        """Give all runs.
+
+        Args:
+            end: position behind the part, for one in which nothing begins.
+        """
+        used = self._entries
+        return Runs(
+            first=self._first,
+            end=end if self._first is None else self._end,
+            records=self._records,
+            queues=self._queue_runs(),
+            batch_queues=self._batched.runs(),
+            index=IndexRun(
+                self._hashes[:used].copy(),
+                self._places[0, :used].copy(),
+                self._places[1, :used].copy(),
+            ),
+            stretches=tuple(self._stretches),
+            undispatched=tuple(self._undispatched),
+            last_physical_offset=self._last[0],
+            last_store_timestamp=self._last[1],
+        )
+
+    def _queue_runs(self) -> QueueRuns:
+        """Sort units by queue and cut them into runs."""
+        count, table, run_units = self._units, self._table, self._rules.run_units
+        queues = int(table.count[0])
+        units = table.facts[kernels.UNITS, :queues]
+        starts = np.cumsum(units) - units
+        packed = np.empty(count * CQ_UNIT_SIZE, np.uint8)
+        facts = np.empty((kernels.FACTS, count), np.int64)
+        found = kernels.sort_units(
+            (self._packed, self._facts), count, starts, run_units, (packed, facts)
+        )
+        runs = np.empty((kernels.RUN_ROWS, found), np.int64)
+        kernels.cut_runs(facts, count, run_units, runs)
+        keys = table.facts[kernels.KEY, :queues]
+        topics, queue_ids = (keys >> 32).tolist(), keys.astype(np.int32).tolist()
+        return QueueRuns(
+            QueueKind.CONSUME_QUEUE,
+            tuple((self._topics[topic], one) for topic, one in zip(topics, queue_ids, strict=True)),
+            packed.reshape(count, CQ_UNIT_SIZE),
+            *runs,
+        ).followed_by(self._further.runs(run_units))

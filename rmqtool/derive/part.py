@@ -1,0 +1,69 @@
+"""Derive the dispatch runs of one part of a commitlog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from rmqtool.derive.collector import RunCollector
+from rmqtool.derive.dispatch import DispatchRules
+from rmqtool.scan.batch import ScanOptions
+from rmqtool.scan.message import scan
+
+if TYPE_CHECKING:
+    from rmqtool.derive.runs import Runs
+    from rmqtool.store.segment import SegmentPart
+
+
+def _without_crc() -> ScanOptions:
+    """Read bodies not at all: brokers do not check them when they dispatch."""
+    return ScanOptions(body_crc=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DeriveOptions:
+    """What to derive. Picklable.
+
+    Attributes:
+        rules: of the broker.
+        queues: derive queue runs.
+        index: derive index runs.
+        is_dledger: the segments are DLedger data.
+        scan: how to read; what derivation needs is added.
+    """
+
+    rules: DispatchRules = field(default_factory=DispatchRules)
+    queues: bool = True
+    index: bool = True
+    is_dledger: bool = False
+    scan: ScanOptions = field(default_factory=_without_crc)
+
+    @property
+    def scan_options(self) -> ScanOptions:
+        """What the scan has to read."""
+        return replace(
+            self.scan,
+            texts=True,
+            keys=self.index,
+            tag_keys=self.rules.tag_keys,
+            is_dledger=self.is_dledger,
+        )
+
+
+def derive(part: SegmentPart, options: DeriveOptions, *, start: int | None = None) -> Runs:
+    """Give all that a part of a commitlog dispatches.
+
+    A part of 64 MiB gives some 10 MB, so a part is what is worked on at a time.
+
+    Args:
+        part: which bytes.
+        options: what to derive.
+        start: where an extent is known to begin; None to find out, see `scan.join`.
+
+    Raises:
+        UnreadablePath: the file cannot be read. Content never raises.
+    """
+    collector = RunCollector(options.rules, queues=options.queues, index=options.index)
+    for batch in scan(part, options.scan_options, start=start):
+        collector.add(batch)
+    return collector.finish(part.end)

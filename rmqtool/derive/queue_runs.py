@@ -1,0 +1,108 @@
+"""Queue runs: units of one queue that lie one behind the other, packed as a broker packs them.
+
+A run is addressed by its queue offset: its bytes belong at `queue_offset * 20` of the queue. Units
+of batch queues have no such place; their runs are in log order.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+
+class QueueKind(enum.StrEnum):
+    """Which kind of file a run belongs to."""
+
+    CONSUME_QUEUE = "consumequeue"
+    BATCH_QUEUE = "batchconsumequeue"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRun:
+    """Units that follow each other in one queue.
+
+    Attributes:
+        topic: as stored.
+        queue_id: of the topic.
+        queue_offset: of the first unit; with batch queues its `msg_base_offset`.
+        units: packed, big-endian.
+        count: units.
+        store_timestamp: of the record of the last unit, ms; 4.9 and 5.0 search files by it.
+        kind: which kind of file.
+    """
+
+    topic: bytes
+    queue_id: int
+    queue_offset: int
+    units: memoryview
+    count: int
+    store_timestamp: int
+    kind: QueueKind
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRuns:
+    """The runs of one part of a commitlog. Picklable.
+
+    Runs of the same queue are in log order, queues in the order of their first unit.
+
+    Attributes:
+        kind: which kind of files they belong to.
+        queues: topic and queue id of each queue that occurs.
+        units: uint8, shape (n, 20 or 46): packed, run after run.
+        queue: int64, shape (runs,): number in `queues`.
+        queue_offset: int64, shape (runs,): of the first unit.
+        first: int64, shape (runs,): number of the first unit in `units`.
+        count: int64, shape (runs,): units.
+        store_timestamp: int64, shape (runs,): of the record of the last unit, ms.
+    """
+
+    kind: QueueKind
+    queues: tuple[tuple[bytes, int], ...]
+    units: npt.NDArray[np.uint8]
+    queue: npt.NDArray[np.int64]
+    queue_offset: npt.NDArray[np.int64]
+    first: npt.NDArray[np.int64]
+    count: npt.NDArray[np.int64]
+    store_timestamp: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.queue)
+
+    def __iter__(self) -> Iterator[QueueRun]:
+        flat, size = self.units.reshape(-1).data, self.units.shape[1]
+        rows = zip(
+            self.queue.tolist(),
+            self.queue_offset.tolist(),
+            self.first.tolist(),
+            self.count.tolist(),
+            self.store_timestamp.tolist(),
+            strict=True,
+        )
+        for queue, offset, first, count, store_timestamp in rows:
+            topic, queue_id = self.queues[queue]
+            packed = flat[first * size : (first + count) * size]
+            yield QueueRun(topic, queue_id, offset, packed, count, store_timestamp, self.kind)
+
+    def followed_by(self, other: QueueRuns) -> QueueRuns:
+        """Give these runs and then others of the same kind; a queue may be in both."""
+        if not len(other):
+            return self
+        return QueueRuns(
+            self.kind,
+            self.queues + other.queues,
+            np.concatenate([self.units, other.units]),
+            np.concatenate([self.queue, other.queue + len(self.queues)]),
+            np.concatenate([self.queue_offset, other.queue_offset]),
+            np.concatenate([self.first, other.first + len(self.units)]),
+            np.concatenate([self.count, other.count]),
+            np.concatenate([self.store_timestamp, other.store_timestamp]),
+        )
