@@ -21,7 +21,12 @@ HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark"}
 WRITERS = {
     "rmqtool.store.output": "new files and trees, in a place of their own",
     "rmqtool.store.edits": "edits of a store in place",
-    "rmqtool.store.journal": "how to undo them",
+    "rmqtool.store.undo": "the way back",
+    "rmqtool.store.journal": "what is done and how far it is",
+    "rmqtool.store.swap": "one change of an edit: a file or tree for another",
+    "rmqtool.store.file_edit": "one change of an edit: bytes, length, mtime",
+    "rmqtool.store.staged": "what an edit is going to do",
+    "rmqtool.store.output_tree": "a tree, a file at a time",
     "rmqtool.store.system_calls": "what output.py needs of the system",
     "rmqtool.store.staging": "new places, before they are swapped in",
     "rmqtool.store.lock": "the broker's own lock file",
