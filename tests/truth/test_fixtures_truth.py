@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rmqtool.formats import compression, consume_queue_ext, index
+from rmqtool.formats import compression, consume_queue_ext, index, inner_batch
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import ExtUnit
 from rmqtool.formats.message_id import OffsetMessageId, UniqueKey, recognise
@@ -137,15 +137,24 @@ def _as_stored(record: Record, row: dict[str, Any]) -> dict[str, Any]:
     """Give the same of a record; properties that the broker added are left out."""
     fields = record.fields
     values = record.own_properties if row["kind"] == "batch" else record.properties
+    body = compression.decompress(record.body, fields["sys_flag"]).body
+    flag = fields["flag"]
     is_elsewhere = row["kind"] in {"half", "delay", "timer"}
+    topic = values["REAL_TOPIC"] if is_elsewhere else record.topic
+    queue_id = int(values["REAL_QID"]) if is_elsewhere else fields["queue_id"]
+    if row["kind"] == "inner-batch":
+        messages = list(inner_batch.messages(record.body))
+        assert len(messages) == int(values["INNER_NUM"])
+        message = messages[row["queue_offset"] - int(values["INNER_BASE"])]
+        values, body, flag = message.properties, message.body, message.flag
     host = (fields["store_address"], fields["store_port"])
     return {
-        "topic": values["REAL_TOPIC"] if is_elsewhere else record.topic,
-        "queue_id": int(values["REAL_QID"]) if is_elsewhere else fields["queue_id"],
+        "topic": topic,
+        "queue_id": queue_id,
         "tags": values.get("TAGS"),
         "keys": [key for key in values.get("KEYS", "").split(" ") if key],
         "properties": {name: value for name, value in values.items() if name in row["properties"]},
-        "body": compression.decompress(record.body, fields["sys_flag"]).body,
-        "flag": fields["flag"],
+        "body": body,
+        "flag": flag,
         "offset_message_id": str(OffsetMessageId(*host, record.physical_offset)),
     }
