@@ -38,6 +38,7 @@ class Entry:
 
 
 CONTENTS: Final = (
+    Entry("Look", "info", "Show a store at a glance: its content, its writer, how it was left."),
     Entry("Look", "dump", "Show what is in a store, a directory or a file of it, row by row."),
 )
 

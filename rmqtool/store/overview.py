@@ -52,7 +52,7 @@ def store_rows(survey: Survey) -> list[rows.StoreRow]:
     return [
         rows.StoreRow(
             path=str(store.asked.place),
-            kind=str(store.asked.kind),
+            recognised_as=str(store.asked.kind),
             recognised_by=str(store.asked.why),
             release=str(release),
             at_least=release.at_least,
@@ -172,10 +172,13 @@ def dispatch_rows(survey: Survey) -> list[rows.DispatchRow]:
 
 def topic_rows(survey: Survey) -> list[rows.TopicRow]:
     """Topics, each with the sums of its queues."""
-    queues = sorted(survey.queue_rows, key=lambda queue: (queue.topic, queue.kind))
+
+    def key(queue: rows.QueueRow) -> tuple[str, str]:
+        return queue.topic, queue.queue_kind
+
     return [
         _topic(topic, kind, list(of_topic))
-        for (topic, kind), of_topic in groupby(queues, lambda queue: (queue.topic, queue.kind))
+        for (topic, kind), of_topic in groupby(sorted(survey.queue_rows, key=key), key)
     ]
 
 
@@ -184,7 +187,7 @@ def _topic(topic: str, kind: str, queues: list[rows.QueueRow]) -> rows.TopicRow:
     last = [q.last_store_timestamp for q in queues if q.last_store_timestamp is not None]
     return rows.TopicRow(
         topic=topic,
-        kind=kind,
+        queue_kind=kind,
         queues=len(queues),
         messages=sum([queue.messages for queue in queues]),
         message_bytes=sum([queue.message_bytes for queue in queues]),
@@ -356,4 +359,22 @@ SECTIONS: Final[Mapping[str, Callable[[Survey], list[Any]]]] = {
     "databases": database_rows,
     "disk": disk_rows,
     "problems": problem_rows,
+}
+# What the rows of each section are, for whoever needs the columns of one that is empty.
+ROWS: Final[Mapping[str, type]] = {
+    "store": rows.StoreRow,
+    "release": rows.EvidenceRow,
+    "geometry": rows.LengthRow,
+    "segments": rows.SegmentRow,
+    "oddities": rows.OddityRow,
+    "end": rows.EndRow,
+    "dispatch": rows.DispatchRow,
+    "topics": rows.TopicRow,
+    "queues": rows.QueueRow,
+    "index": rows.IndexRow,
+    "checkpoint": rows.CheckpointRow,
+    "groups": rows.GroupRow,
+    "databases": rows.DatabaseRow,
+    "disk": rows.DiskRow,
+    "problems": rows.ProblemRow,
 }

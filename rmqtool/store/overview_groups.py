@@ -6,7 +6,7 @@ Source: ConsumerOffsetManager, MixAll#getRetryTopic, #getDLQTopic, 4.9.3 to 5.5.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
 from rmqtool.store.overview_rows import GroupRow
@@ -21,6 +21,13 @@ RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
 DLQ_GROUP_TOPIC_PREFIX = "%DLQ%"
 
 
+class TopicSums(NamedTuple):
+    """Messages and queues of each topic."""
+
+    messages: Counter[str]
+    queues: Counter[str]
+
+
 def group_rows(
     documents: Iterable[Mapping[str, Any]], ranges: Iterable[QueueRange]
 ) -> list[GroupRow]:
@@ -31,18 +38,19 @@ def group_rows(
         ranges: of all queues.
     """
     by_queue = {(one.topic, one.queue_id): one for one in ranges}
-    messages = Counter[str]()
+    topics = TopicSums(Counter(), Counter())
     for one in by_queue.values():
-        messages[one.topic] += one.messages
+        topics.messages[one.topic] += one.messages
+        topics.queues[one.topic] += 1
     offsets: dict[tuple[str, str], list[ConsumerOffset]] = defaultdict(list)
     for offset in _offsets(documents):
         offsets[offset.group, offset.topic].append(offset)
-    found = {pair: _row(pair, offsets[pair], by_queue, messages) for pair in offsets}
+    found = {pair: _row(pair, offsets[pair], by_queue, topics) for pair in offsets}
     known = {group for group, _ in offsets}
-    for topic in messages:
+    for topic in topics.messages:
         group = topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX)
         if group != topic and group not in known:
-            found[group, ""] = _row((group, ""), [], by_queue, messages)
+            found[group, ""] = _row((group, ""), [], by_queue, topics)
     return [found[pair] for pair in sorted(found)]
 
 
@@ -56,14 +64,15 @@ def _row(
     pair: tuple[str, str],
     offsets: list[ConsumerOffset],
     by_queue: Mapping[tuple[str, int], QueueRange],
-    messages: Mapping[str, int],
+    topics: TopicSums,
 ) -> GroupRow:
     group, topic = pair
-    lag = expired = ahead = 0
+    lag = expired = ahead = known = 0
     for offset in offsets:
         queue = by_queue.get((topic, offset.queue_id))
         if queue is None or offset.queue_offset is None:
             continue
+        known += 1
         next_offset = max(offset.queue_offset, queue.min_offset)
         lag += max(queue.max_offset - next_offset, 0)
         expired += next_offset - offset.queue_offset
@@ -72,9 +81,10 @@ def _row(
         group=group,
         topic=topic,
         queues=len(offsets),
+        queues_without_offset=topics.queues[topic] - known,
         lag=lag,
         expired=expired,
         ahead=ahead,
-        dead_letters=messages.get(DLQ_GROUP_TOPIC_PREFIX + group, 0),
-        retries=messages.get(RETRY_GROUP_TOPIC_PREFIX + group, 0),
+        dead_letters=topics.messages[DLQ_GROUP_TOPIC_PREFIX + group],
+        retries=topics.messages[RETRY_GROUP_TOPIC_PREFIX + group],
     )

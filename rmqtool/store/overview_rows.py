@@ -14,7 +14,7 @@ class StoreRow:
 
     Attributes:
         path: the store root, or what was asked for.
-        kind: what was recognised.
+        recognised_as: what it is.
         recognised_by: place or content.
         release: which releases may have written it last, as a phrase.
         at_least: the oldest of these.
@@ -25,7 +25,7 @@ class StoreRow:
     """
 
     path: str
-    kind: str
+    recognised_as: str
     recognised_by: str
     release: str
     at_least: str
@@ -83,7 +83,7 @@ class SegmentRow:
 class OddityRow:
     """Something about names, lengths or kinds of files that a broker does not leave behind."""
 
-    kind: str
+    oddity: str
     path: str
     expected: str
     actual: str
@@ -137,7 +137,7 @@ class TopicRow:
 
     Attributes:
         topic: its name.
-        kind: of its queues.
+        queue_kind: plain or batch queues.
         queues: number of its queues.
         messages: that queues and commitlog still have.
         message_bytes: of these in the commitlog.
@@ -151,7 +151,7 @@ class TopicRow:
     """
 
     topic: str
-    kind: str
+    queue_kind: str
     queues: int
     messages: int
     message_bytes: int
@@ -175,7 +175,7 @@ class QueueRow:
 
     topic: str
     queue_id: int
-    kind: str
+    queue_kind: str
     min_queue_offset: int
     max_queue_offset: int
     messages: int
@@ -249,7 +249,9 @@ class GroupRow:
         group: the consumer group.
         topic: what it consumes.
         queues: queues for which it has stored an offset.
-        lag: messages that it has not consumed, in these queues.
+        queues_without_offset: queues of the topic for which it has stored none; these are not
+            counted in the lag, as where it would begin is the consumer's to say.
+        lag: messages that it has not consumed, in the queues for which it has an offset.
         expired: messages that it never consumed and that are gone.
         ahead: offsets behind the end of a queue, summed up: the queue was cut, or lost.
         dead_letters: messages in the group's dead letter topic, whatever topic they came from.
@@ -259,6 +261,7 @@ class GroupRow:
     group: str
     topic: str
     queues: int
+    queues_without_offset: int
     lag: int
     expired: int
     ahead: int

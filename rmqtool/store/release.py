@@ -12,15 +12,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import RmqtoolError, UnreadablePath
-from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
+from rmqtool.errors import DecodeError, RmqtoolError, UnreadablePath
+from rmqtool.formats.message import decode
 from rmqtool.store.branch import BranchKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.store.place import Place
-    from rmqtool.store.record_heads import RecordHead
     from rmqtool.store.tree import Store
 
 # Files that came with a release; each is written by every broker of that line, or only with a
@@ -35,6 +34,7 @@ FIRST_RELEASE_OF = {
     "epochFileCheckpoint": "5.0.0",
     "compaction/position-checkpoint": "5.1.0",
     "brokerIdentity": "5.1.1",
+    "config/lmqConsumerOffset.json": "4.9.3",
     "config/transactionMetrics": "5.2.0",
     "tiered_index_file": "5.2.0",
 }
@@ -53,6 +53,8 @@ CONFIG_KEYS = {
 CONFIG_FILES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json")
 OFFSET_FILES = ("consumerOffset.json", "delayOffset.json")
 LARGEST_SAMPLE = 4 << 20
+FIRST_OF_5 = (5, 0, 0)
+SEPARATOR = b"\x02"  # MessageDecoder.PROPERTY_SEPARATOR
 FASTJSON_1 = re.compile(rb'":\{-?\d+:')  # the first entry on the line of the brace
 FASTJSON_2 = re.compile(rb'":\{\s+-?\d+:')
 
@@ -97,14 +99,15 @@ class Release:
         return ", ".join(part for part in parts if part) or "unknown"
 
 
-def release_of(store: Store, heads: Iterable[RecordHead] = ()) -> Release:
+def release_of(store: Store, newest: bytes = b"") -> Release:
     """Say which releases may have written a store.
 
     Args:
         store: the store.
-        heads: some of its records.
+        newest: its last record; empty when there is none.
     """
-    evidence = tuple(_evidence(store, heads))
+    files = tuple(_evidence(store))
+    evidence = (*files, *_record(newest, _is_5(files)))
     at_least = max((one.at_least for one in evidence), key=_version, default="")
     below = min((one.below for one in evidence if one.below), key=_version, default="")
     if below and _version(below) <= _version(at_least):
@@ -116,9 +119,40 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(".")) if text else ()
 
 
-def _evidence(store: Store, heads: Iterable[RecordHead]) -> Iterator[ReleaseEvidence]:
-    if any(head.magic_code == MESSAGE_MAGIC_CODE_V2 for head in heads):
-        yield ReleaseEvidence("commitlog", "a record with a two-byte topic length", "5.1.0")
+def _is_5(evidence: Iterable[ReleaseEvidence]) -> bool | None:
+    """Tell whether some files are of the 5 line; None when they do not say."""
+    for one in evidence:
+        if _version(one.at_least) >= FIRST_OF_5:
+            return True
+        if one.below and _version(one.below) <= FIRST_OF_5:
+            return False
+    return None
+
+
+def _record(raw: bytes, is_5: bool | None) -> Iterator[ReleaseEvidence]:
+    """Look at the last record: its properties end with a separator, or not, by release.
+
+    They did before 4.9.1, did not up to 5.1.4, and do again.
+    """
+    try:
+        message = decode(raw, path="commitlog")
+    except DecodeError:
+        return
+    where = f"commitlog offset {message.physical_offset}"
+    if message.version > 1:
+        yield ReleaseEvidence(where, "the topic's length has two bytes", "5.1.0")
+    if not message.properties_bytes:
+        return
+    if not message.properties_bytes.endswith(SEPARATOR):
+        says = "no separator ends the properties"
+        yield ReleaseEvidence(where, says, "4.9.1", below="5.2.0")
+    elif is_5 is not None:
+        says = "a separator ends the properties"
+        at_least, below = ("5.2.0", "") if is_5 else ("", "4.9.1")
+        yield ReleaseEvidence(where, says, at_least, below)
+
+
+def _evidence(store: Store) -> Iterator[ReleaseEvidence]:
     if store.asked.kind is BranchKind.STORE:
         yield from _files(store)
         yield from _databases(store)

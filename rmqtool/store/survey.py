@@ -116,7 +116,13 @@ class Survey:
     @cached_property
     def release(self) -> Release:
         """Which releases may have written the store last."""
-        return release_of(self.store, [self.tail.last] if self.tail.last else [])
+        last = self.tail.last
+        try:
+            raw = self.reader.read_at(last.physical_offset, last.size) if last else b""
+        except UnreadablePath as error:
+            self.problem(error)
+            raw = b""
+        return release_of(self.store, raw)
 
     @cached_property
     def index_files(self) -> list[IndexFile]:
@@ -180,7 +186,7 @@ def _queue_row(survey: Survey, queue: QueueRange) -> QueueRow:
     return QueueRow(
         topic=queue.topic,
         queue_id=queue.queue_id,
-        kind=str(queue.kind),
+        queue_kind=str(queue.kind),
         min_queue_offset=queue.min_offset,
         max_queue_offset=queue.max_offset,
         messages=queue.messages,
