@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -24,8 +23,6 @@ from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from _typeshed import DataclassInstance
 
 CHECKPOINT: Final = "checkpoint"
 MILLISECONDS: Final = "ms"
@@ -100,22 +97,21 @@ def info(
     return IN_PART if count else DONE
 
 
-def _rows(name: str, found: Sequence[DataclassInstance]) -> Rows:
+def _rows(name: str, found: Sequence[NamedTuple]) -> Rows:
     """Give a section as rows: times as text, and the columns even where there is no row."""
     from rmqtool.store.overview import ROWS
 
-    columns = [_shown_name(field.name) for field in fields(ROWS[name])]
+    columns = [_shown_name(field) for field in ROWS[name]._fields]
     if name == CHECKPOINT:
         columns += ["stored_time", "actual_time"]
     return Rows(columns, [[_row(row) for row in found]], SHOWN.get(name, ()), name)
 
 
-def _row(row: DataclassInstance) -> dict[str, object]:
-    shown: dict[str, object] = {}
-    for field in fields(row):
-        value = getattr(row, field.name)
-        is_time = field.name.endswith(TIMESTAMP)
-        shown[_shown_name(field.name)] = _time(value) if is_time else value
+def _row(row: NamedTuple) -> dict[str, object]:
+    shown = {
+        _shown_name(name): _time(value) if name.endswith(TIMESTAMP) else value
+        for name, value in row._asdict().items()
+    }
     if shown.get("unit") == MILLISECONDS:
         shown |= {f"{name}_time": _time(getattr(row, name)) for name in ("stored", "actual")}
     return shown

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
@@ -361,7 +361,7 @@ SECTIONS: Final[Mapping[str, Callable[[Survey], list[Any]]]] = {
     "problems": problem_rows,
 }
 # What the rows of each section are, for whoever needs the columns of one that is empty.
-ROWS: Final[Mapping[str, type]] = {
+ROWS: Final[Mapping[str, type[NamedTuple]]] = {
     "store": rows.StoreRow,
     "release": rows.EvidenceRow,
     "geometry": rows.LengthRow,

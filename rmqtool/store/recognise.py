@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.store.branch import Branch, BranchKind, Level, Why
-from rmqtool.store.content import kind_of_directory, kind_of_file
 from rmqtool.store.place import EntryKind, printable
 from rmqtool.store.queues import queue_id_of
 from rmqtool.store.rocksdb import is_rocksdb, unsupported
@@ -89,6 +88,8 @@ def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
         return _below(place, (place.name,), conf)
     if not names:
         raise NotAStore(path=str(place), reason="the directory is empty")
+    from rmqtool.store.content import kind_of_directory  # rarely needed, and it knows all formats
+
     kind = kind_of_directory(place)
     if kind is None:
         reason = "nothing of a RocketMQ store was recognised: no commitlog, queues or index"
@@ -102,6 +103,8 @@ def _file(place: Place) -> Recognised:
     by_place = file_by_place(place)
     if by_place is not None:
         return _part(*by_place)
+    from rmqtool.store.content import kind_of_file  # rarely needed, and it knows all formats
+
     kind = kind_of_file(place)
     if kind is None:
         reason = "no file of a RocketMQ store was recognised, neither by place nor by content"

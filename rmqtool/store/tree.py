@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
-from rmqtool.formats.timer import TIMER_CHECK
 from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, Level
 from rmqtool.store.broker_conf import BrokerConf, read_broker_conf
 from rmqtool.store.config_files import ConfigDocument, read_config
-from rmqtool.store.content import HEAD_BYTES, first_record
 from rmqtool.store.geometry import configured_lengths, geometry_of, usual_length
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files
 from rmqtool.store.lock_state import lock_holder
@@ -192,6 +190,8 @@ class Store:
             UnreadablePath: it may not be read.
             Truncated: it is too short.
         """
+        from rmqtool.formats.timer import TIMER_CHECK
+
         for file in self._files(BranchKind.CONFIG):
             if file.kind is BranchKind.TIMER_CHECK:
                 return TIMER_CHECK.parse(file.place.read(TIMER_CHECK.size), path=file.path)
@@ -345,6 +345,8 @@ def _segment(branch: Branch) -> Segment:
         raise UnreadablePath(path=str(branch.place), reason="no such file")
     start = start_of(entry.name)
     if start is None and branch.kind is BranchKind.COMMITLOG:
+        from rmqtool.store.content import HEAD_BYTES, first_record
+
         position, physical_offset = first_record(branch.place.read(HEAD_BYTES)) or (0, 0)
         start = physical_offset - position
     return Segment(
