@@ -17,9 +17,9 @@ def test_consume_queues(fixture: Fixture) -> None:
     """The units of each queue are those derived, at their places; only expired ones are more."""
     derived = plain_reader.queue_units(fixture.records, fixture.rules)
     for queue, directory in broker_files.queues(fixture.store / "consumequeue"):
-        written = broker_files.queue_units(directory)
+        written, ext_units = broker_files.queue_units(directory), fixture.ext_units(queue)
         alive = {
-            offset: _without_address(unit, fixture.ext_units(queue))
+            offset: _without_address(unit, ext_units)
             for offset, unit in written.items()
             if CQ_UNIT.parse(unit)["physical_offset"] >= fixture.log_start
         }
