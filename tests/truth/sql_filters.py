@@ -20,9 +20,10 @@ EXPRESSIONS: Final[dict[str, Callable[[Mapping[str, str]], bool]]] = {
 
 
 def bit_map(record: Record, filters: list[ConsumerFilter]) -> bytes:
-    """Give the bits of all filters that were there when the record came and match it.
+    """Give the bits of all filters that were known when the record came and match it.
 
-    Source: CommitLogDispatcherCalcBitMap#dispatch.
+    A filter whose consumers are gone still sets its bits: brokers drop it days later.
+    Source: CommitLogDispatcherCalcBitMap#dispatch; observed, fixtures/rocketmq-*-ext.
     """
     there = [
         one

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rmqtool.formats import compression, consume_queue_ext, index, inner_batch
+from rmqtool.formats.bloom import BloomFilter, filter_name
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import ExtUnit
 from rmqtool.formats.message_id import OffsetMessageId, UniqueKey, recognise
@@ -40,6 +41,15 @@ def test_ext_units(fixture: Fixture) -> None:
             assert ext_unit.tags_code == plain_reader.plain_tags_code(record)
             assert ext_unit.msg_store_time == record.store_timestamp
             assert ext_unit.bit_map == sql_filters.bit_map(record, fixture.filters)
+
+
+def test_filters(fixture: Fixture) -> None:
+    """The bits that the broker gave each SQL92 subscription are those of its name."""
+    bloom_filter = BloomFilter()
+    for one in fixture.filters:
+        assert one.bit_count == bloom_filter.bit_count
+        name = filter_name(one.group, one.topic)
+        assert sorted(one.bit_positions) == sorted(bloom_filter.bit_positions(name))
 
 
 def test_batch_queues(fixture: Fixture) -> None:
