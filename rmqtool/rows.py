@@ -27,7 +27,7 @@ class JsonLines:
     """
 
     count: int
-    text: bytes
+    text: bytes | memoryview
 
 
 Chunk: TypeAlias = Sequence[Row] | Columns | JsonLines
@@ -60,5 +60,5 @@ def rows_of(chunk: Chunk) -> Sequence[Row]:
     if isinstance(chunk, JsonLines):
         from orjson import loads
 
-        return [loads(line) for line in chunk.text.splitlines()]
+        return [loads(line) for line in bytes(chunk.text).splitlines()]
     return chunk.to_pylist() if isinstance(chunk, Columns) else chunk

@@ -193,7 +193,7 @@ class _JsonArray:
     def _lines(self, chunk: Chunk) -> tuple[int, bytes]:
         """Give a chunk's rows, each with a line feed behind it; there is none inside a row."""
         if isinstance(chunk, JsonLines):
-            return chunk.count, chunk.text
+            return chunk.count, bytes(chunk.text)
         rows = rows_of(chunk)
         return len(rows), b"".join([json_line(row, self._columns) for row in rows])
 

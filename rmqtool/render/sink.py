@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class Writable(Protocol):
     """A binary stream."""
 
-    def write(self, data: bytes, /) -> object:
+    def write(self, data: bytes | memoryview, /) -> object:
         """Take all of the bytes."""
 
     def flush(self) -> object:
@@ -38,7 +38,7 @@ class Sink:
         """Whether a person is looking."""
         return self.width is not None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Write all of it.
 
         Raises:

@@ -11,6 +11,7 @@ from rmqtool.formats.host import IPV4_BYTES, IPV6_BYTES, host_text
 from rmqtool.formats.message import MESSAGE_MIDDLES, MESSAGE_PREFIX
 from rmqtool.formats.message_id import OffsetMessageId
 from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.tables import text_kernels as kernels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,6 +26,7 @@ _BORN: Final = MESSAGE_PREFIX.size
 _STORE: Final = _BORN + MESSAGE_MIDDLES[False, False].positions["store_address"]
 _OFFSET: Final = MESSAGE_PREFIX.positions["physical_offset"]
 _OFFSET_BYTES: Final = 8
+_ID_BYTES: Final = _V4 + _OFFSET_BYTES
 _HEX: Final = np.array([[ord(digit) for digit in f"{byte:02X}"] for byte in range(256)], np.uint8)
 
 
@@ -62,11 +64,9 @@ def message_ids(window: UInt8s, records: Int64s, sys_flags: Int64s) -> pa.String
         ]
         return pa.array(found, pa.string())
     rows = len(records)
-    raw = np.empty((rows, _V4 + _OFFSET_BYTES), np.uint8)
-    raw[:, :_V4] = window[places[:, None] + np.arange(_V4)]
-    raw[:, _V4:] = window[(records + _OFFSET)[:, None] + np.arange(_OFFSET_BYTES)]
-    digits = np.ascontiguousarray(_HEX[raw])
-    offsets = np.arange(rows + 1, dtype=np.int32) * (2 * raw.shape[1])
+    digits = np.empty((rows, 2 * _ID_BYTES), np.uint8)
+    kernels.write_hex(window, (places, records + _OFFSET), (_V4, _OFFSET_BYTES), _HEX, digits)
+    offsets = np.arange(rows + 1, dtype=np.int32) * (2 * _ID_BYTES)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(digits)]
     return pa.Array.from_buffers(pa.string(), rows, buffers)
 

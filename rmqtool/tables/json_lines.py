@@ -75,7 +75,7 @@ def json_lines(
     for number, (name, pieces) in enumerate(fields):
         kernels.put_pieces(_prefix(name, number), pieces.contiguous(), cursors, out)
     kernels.put_pieces(_END, Pieces.empty(rows).contiguous(), cursors, out)
-    return JsonLines(rows, out.tobytes())
+    return JsonLines(rows, out.data)
 
 
 def _prefix(name: str, number: int) -> Bytes:
@@ -118,7 +118,7 @@ def _pieces(column: pa.Array) -> Pieces:
     kind = column.type
     if pa.types.is_dictionary(kind):
         words = _pieces(column.dictionary)
-        indices = column.indices.fill_null(0).cast(pa.int64()).to_numpy()
+        indices = _no_nulls(column.indices).cast(pa.int64()).to_numpy()
         return Pieces(words.text, words.starts[indices], words.ends[indices])
     if pa.types.is_string(kind):
         return _strings(*_texts(column))
@@ -129,6 +129,11 @@ def _pieces(column: pa.Array) -> Pieces:
     if pa.types.is_list(kind):
         return _groups(column.offsets, None, column.values)
     return Pieces.of(*_texts(column.cast(pa.string())))
+
+
+def _no_nulls(column: pa.Array) -> pa.Array:
+    """Give an array of integers with anything instead of nulls."""
+    return column.fill_null(0) if column.null_count else column
 
 
 def _texts(column: pa.Array) -> tuple[Bytes, Integers]:
@@ -154,7 +159,7 @@ def _strings(text: Bytes, offsets: Integers) -> Pieces:
 
 def _times(column: pa.Array) -> Pieces:
     """Give times in quotes; those beyond four-digit years one by one."""
-    times = column.fill_null(0).cast(pa.int64()).to_numpy() // 1000
+    times = _no_nulls(column.cast(pa.int64())).to_numpy() // 1000
     out = np.empty(len(times) * kernels.TIME_BYTES, np.uint8)
     kernels.write_times(times, out)
     offsets = np.arange(len(times) + 1, dtype=np.int64) * kernels.TIME_BYTES

@@ -11,6 +11,8 @@ import pyarrow as pa
 from rmqtool.formats import java, sys_flag
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX, middle_of
 from rmqtool.scan import columns as row
+from rmqtool.tables import arrow
+from rmqtool.tables.arrow import TEXT, TIME
 from rmqtool.tables.bodies import Body, BodyMode, BodyOptions, show
 from rmqtool.tables.hosts import born_hosts, message_ids, store_hosts
 from rmqtool.tables.texts import Stretches, lists_of_keys, properties, strings
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
-TIME: Final = pa.timestamp("us", "UTC")
-TEXT: Final = pa.string()
 SCHEMA: Final = pa.schema(
     [
         ("physical_offset", pa.int64()),
@@ -77,7 +77,6 @@ _NUMBERS: Final = {
     "body_size": row.BODY_LENGTH,
 }
 _WORDS_OF_FLAGS: Final = {"transaction": sys_flag.transaction, "compression": sys_flag.compression}
-_LARGEST_MS: Final = np.iinfo(np.int64).max // 1000
 
 
 def stretches(batch: Batch, columns: Int64s, start: int) -> Stretches:
@@ -97,12 +96,12 @@ def message_columns(batch: Batch, columns: Int64s, body: BodyOptions) -> dict[st
     found |= {name: _flag_words(flags, word) for name, word in _WORDS_OF_FLAGS.items()}
     found |= _texts_of_topics(batch.topics, columns[row.TOPIC_NUMBER])
     found |= _properties_columns(stretches(batch, columns, row.PROPERTIES_START))
-    found["segment"] = _constant(batch.segment.path, len(flags))
+    found["segment"] = arrow.constant(batch.segment.path, len(flags))
     found["version"] = pa.array(
         np.where(columns[row.MAGIC_CODE] == MESSAGE_MAGIC_CODE_V2, 2, 1).astype(np.int32)
     )
-    found["born_time"] = times(columns[row.BORN_TIMESTAMP])
-    found["store_time"] = times(columns[row.STORE_TIMESTAMP])
+    found["born_time"] = arrow.times(columns[row.BORN_TIMESTAMP])
+    found["store_time"] = arrow.times(columns[row.STORE_TIMESTAMP])
     found["born_host"] = born_hosts(batch.window, records, flags)
     found["store_host"] = store_hosts(batch.window, records, flags)
     found["message_id"] = message_ids(batch.window, records, flags)
@@ -118,23 +117,9 @@ def message_columns(batch: Batch, columns: Int64s, body: BodyOptions) -> dict[st
     return found
 
 
-def times(milliseconds: Int64s) -> pa.Array:
-    """Give times; null for one that 64 bits of microseconds do not hold."""
-    out_of_reach = np.abs(milliseconds) > _LARGEST_MS
-    known = np.where(out_of_reach, 0, milliseconds) * 1000
-    mask = out_of_reach if out_of_reach.any() else None
-    return pa.array(known, pa.int64(), mask=mask).cast(TIME)
-
-
-def _constant(text: str, rows: int) -> pa.DictionaryArray:
-    indices = pa.array(np.zeros(rows, np.int32))
-    return pa.DictionaryArray.from_arrays(indices, pa.array([text], TEXT))
-
-
 def _flag_words(flags: Int64s, word: Callable[[int], str]) -> pa.DictionaryArray:
     few, numbers = np.unique(flags, return_inverse=True)
-    words = pa.array([word(int(flag)) for flag in few], TEXT)
-    return pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32)), words)
+    return arrow.words(numbers.astype(np.int64), [word(int(flag)) for flag in few])
 
 
 def _texts_of_topics(topics: TopicTable, numbers: Int64s) -> dict[str, pa.Array]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.message import scan
+from rmqtool.tables import arrow
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.json_lines import json_lines
 from rmqtool.tables.message_columns import SCHEMA, message_columns
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from rmqtool.rows import Chunk, Columns
     from rmqtool.store.segment import SegmentPart
 
-WINDOW_BYTES: Final = 2 << 20  # some 4,000 small records: what is paid a batch is paid seldom
+WINDOW_BYTES: Final = 1 << 20  # some 2,000 small records: what is paid a batch is paid seldom
+PART_BYTES: Final = 2 << 20  # what one thread works on; its rows are in memory, with those before
+BATCH_ROWS: Final = WINDOW_BYTES // SMALLEST_RECORD + 8  # as many as a window can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +101,7 @@ class MessagesOf:
 
     def _batches(self, part: SegmentPart, start: int | None) -> Iterator[Batch]:
         options = ScanOptions(
-            body_crc=True, is_dledger=self.options.is_dledger, window_bytes=WINDOW_BYTES
+            is_dledger=self.options.is_dledger, window_bytes=WINDOW_BYTES, batch_rows=BATCH_ROWS
         )
         return scan(part, options, start=start)
 
@@ -124,15 +128,7 @@ def message_rows(batch: Batch, options: MessageOptions) -> pa.RecordBatch | None
     if numbers.size < batch.count:
         columns = np.ascontiguousarray(columns[:, numbers])
     found = message_columns(batch, columns, options.body)
-    arrays = [found.get(name) for name in SCHEMA.names]
-    rows = columns.shape[1]
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.nulls(rows, field.type) if array is None else array
-            for array, field in zip(arrays, SCHEMA, strict=True)
-        ],
-        names=SCHEMA.names,
-    )
+    return arrow.batch(SCHEMA, found, columns.shape[1])
 
 
 def _other(batch: Batch) -> pa.RecordBatch:

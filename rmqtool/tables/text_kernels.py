@@ -230,3 +230,27 @@ def match_property(
             position = stop + 1
         if not found:
             mask[number] = 0
+
+
+@kernel(f"void(uint8[::1], {STRETCHES}, UniTuple(int64, 2), uint8[:, ::1], uint8[:, ::1])")
+def write_hex(
+    window: UInt8s, places: Stretches, widths: tuple[int, int], digits: UInt8s, out: UInt8s
+) -> None:
+    """Write two stretches of each record as hex digits, one behind the other.
+
+    Args:
+        window: uint8.
+        places: where the first stretch of each record begins, and where the second does.
+        widths: bytes of the first and of the second.
+        digits: uint8, shape (256, 2); the two digits of each byte.
+        out: uint8, shape (n, 2 * sum of the widths); filled.
+    """
+    for number in range(out.shape[0]):
+        cursor = 0
+        for which in range(2):
+            start = places[which][number]
+            for position in range(start, start + widths[which]):
+                byte = window[position]
+                out[number, cursor] = digits[byte, 0]
+                out[number, cursor + 1] = digits[byte, 1]
+                cursor += 2

@@ -1,0 +1,61 @@
+"""Small makers of Arrow columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+
+TIME: Final = pa.timestamp("us", "UTC")
+TEXT: Final = pa.string()
+_LARGEST_MS: Final = np.iinfo(np.int64).max // 1000
+
+
+def times(milliseconds: Int64s, is_null: Bools | None = None) -> pa.Array:
+    """Give times; null also for one that 64 bits of microseconds do not hold."""
+    mask = (milliseconds > _LARGEST_MS) | (milliseconds < -_LARGEST_MS)
+    if is_null is not None:
+        mask |= is_null
+    known = np.where(mask, 0, milliseconds) * 1000
+    return pa.array(known, pa.int64(), mask=mask if mask.any() else None).cast(TIME)
+
+
+def numbers(values: Int64s, kind: pa.DataType, is_null: Bools | None = None) -> pa.Array:
+    """Give integers as a column of one of Arrow's signed types."""
+    return pa.array(values.astype(kind.to_pandas_dtype()), kind, mask=is_null)
+
+
+def words(choice: Int64s, texts: Sequence[str | None]) -> pa.DictionaryArray:
+    """Give one of a few texts a row.
+
+    Args:
+        choice: int64, shape (n,); places in `texts`.
+        texts: the few; None makes the row null.
+    """
+    return pa.DictionaryArray.from_arrays(pa.array(choice.astype(np.int32)), pa.array(texts, TEXT))
+
+
+def constant(text: str, rows: int) -> pa.DictionaryArray:
+    """Give the same text for each row."""
+    return words(np.zeros(rows, np.int64), [text])
+
+
+def batch(schema: pa.Schema, columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+    """Put columns together; one that is missing is all null.
+
+    Dictionary columns stay as they are; `cast(schema)` makes them plain.
+    """
+    arrays = [
+        columns[field.name] if field.name in columns else pa.nulls(rows, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=schema.names)

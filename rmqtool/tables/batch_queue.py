@@ -1,0 +1,84 @@
+"""The table of batch queue units, and of those of the compaction store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.formats import java
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.tables import arrow
+from rmqtool.tables.fixed import FILLER, HOLE, INVALID, VALUE, Fixed, by_physical_offset
+from rmqtool.tables.units import overlaps
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.tables.selection import Selection
+    from rmqtool.tables.source import FilePart
+    from rmqtool.tables.units import Units
+
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+
+SCHEMA: Final = pa.schema(
+    [
+        ("topic", arrow.TEXT),
+        ("queue_id", pa.int32()),
+        ("number", pa.int64()),
+        ("msg_base_offset", pa.int64()),
+        ("batch_size", pa.int32()),
+        ("physical_offset", pa.int64()),
+        ("size", pa.int32()),
+        ("tags_code", pa.int64()),
+        ("store_time", arrow.TIME),
+        ("compacted_offset", pa.int32()),
+        ("file", arrow.TEXT),
+        ("position", pa.int64()),
+        ("count", pa.int64()),
+        ("extent", arrow.TEXT),
+        ("code", arrow.TEXT),
+    ]
+)
+
+
+def _kinds(units: Units) -> Int64s:
+    """Say what each unit is, by the rule of the broker's recovery.
+
+    Source: BatchConsumeQueue#recover, SparseConsumeQueue#putEndPositionInfo, 5.0.0 to 5.5.0.
+    """
+    offsets, sizes = units.column("physical_offset"), units.column("size")
+    bases, counts = units.column("msg_base_offset"), units.column("batch_size")
+    is_valid = (offsets >= 0) & (sizes > 0) & (bases >= 0) & (counts > 0)
+    kinds = np.where(is_valid, VALUE, INVALID)
+    rest = (sizes == 0) & (bases == 0) & (counts == 0) & (units.column("store_timestamp") == 0)
+    kinds = np.where(rest & (offsets == 0), HOLE, kinds)
+    return np.where(rest & (offsets == -1), FILLER, kinds)
+
+
+def _wanted(units: Units, kinds: Int64s, selection: Selection) -> Bools:
+    times = units.column("store_timestamp")
+    found = by_physical_offset(units, kinds, selection)
+    found &= overlaps(times, np.ones_like(times), selection.store_time)
+    if selection.tag is not None:
+        found &= units.column("tags_code") == java.string_hash(selection.tag)
+        found &= kinds == VALUE
+    return found
+
+
+def _columns(part: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Array]:
+    return {
+        "topic": arrow.constant(part.topic, numbers.size),
+        "queue_id": arrow.numbers(np.full(numbers.size, part.queue_id), pa.int32()),
+        "number": pa.array(numbers),
+        "store_time": arrow.times(units.column("store_timestamp")),
+    } | {
+        name: arrow.numbers(units.column(name), SCHEMA.field(name).type)
+        for name in BATCH_CQ_UNIT.positions
+        if name in SCHEMA.names
+    }
+
+
+BATCH_QUEUE: Final = Fixed(BATCH_CQ_UNIT, SCHEMA, _kinds, _columns, _wanted, code="BQ-UNIT")

@@ -1,0 +1,94 @@
+"""The table of consume queue units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.formats import java
+from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK_SIZE
+from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.tables import arrow
+from rmqtool.tables.fixed import FILLER, HOLE, INVALID, VALUE, Fixed, by_physical_offset
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.tables.selection import Selection
+    from rmqtool.tables.source import FilePart
+    from rmqtool.tables.units import Units
+
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+SCHEMA: Final = pa.schema(
+    [
+        ("topic", arrow.TEXT),
+        ("queue_id", pa.int32()),
+        ("queue_offset", pa.int64()),
+        ("physical_offset", pa.int64()),
+        ("size", pa.int32()),
+        ("tags_code", pa.int64()),
+        ("meaning", arrow.TEXT),
+        ("deliver_time", arrow.TIME),
+        ("ext_position", pa.int64()),
+        ("file", arrow.TEXT),
+        ("position", pa.int64()),
+        ("count", pa.int64()),
+        ("extent", arrow.TEXT),
+        ("code", arrow.TEXT),
+    ]
+)
+NOTHING, NO_TAG, TAG_HASH, DELIVER_TIME, EXT_ADDRESS, PRE_BLANK = range(6)
+MEANINGS: Final = (None, "no tag", "tag hash", "deliver time", "ext address", "filler")
+
+
+def _kinds(units: Units) -> Int64s:
+    """Say what each unit is: a broker's recovery ends where one is not valid."""
+    offsets, sizes = units.column("physical_offset"), units.column("size")
+    is_zero = (offsets == 0) & (sizes == 0) & (units.column("tags_code") == 0)
+    kinds = np.where((offsets < 0) | (sizes <= 0), INVALID, VALUE)
+    kinds = np.where(is_zero, HOLE, kinds)
+    return np.where((offsets == 0) & (sizes == PRE_BLANK_SIZE), FILLER, kinds)
+
+
+def _wanted(units: Units, kinds: Int64s, selection: Selection) -> Bools:
+    found = by_physical_offset(units, kinds, selection)
+    if selection.tag is not None:
+        found &= units.column("tags_code") == java.string_hash(selection.tag)
+        found &= kinds == VALUE
+    return found
+
+
+def _columns(part: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Array]:
+    tags_codes = units.column("tags_code")
+    meanings = _meanings(part.topic, tags_codes, _kinds(units))
+    return {
+        "topic": arrow.constant(part.topic, numbers.size),
+        "queue_id": arrow.numbers(np.full(numbers.size, part.queue_id), pa.int32()),
+        "queue_offset": pa.array(numbers),
+        "physical_offset": pa.array(units.column("physical_offset")),
+        "size": arrow.numbers(units.column("size"), pa.int32()),
+        "tags_code": pa.array(tags_codes),
+        "meaning": arrow.words(meanings, MEANINGS),
+        "deliver_time": arrow.times(tags_codes, meanings != DELIVER_TIME),
+        "ext_position": pa.array(tags_codes - np.int64(-(2**63)), mask=meanings != EXT_ADDRESS),
+    }
+
+
+def _meanings(topic: str, tags_codes: Int64s, kinds: Int64s) -> Int64s:
+    """Say what each tags code means.
+
+    Source: ConsumeQueue#putMessagePositionInfoWrapper, ConsumeQueueExt#isExtAddr, 4.9.3 to 5.5.0.
+    """
+    usual = DELIVER_TIME if topic == SCHEDULE_TOPIC else TAG_HASH
+    meanings = np.where(tags_codes == 0, NO_TAG, usual)
+    meanings = np.where(tags_codes <= LARGEST_ADDRESS, EXT_ADDRESS, meanings)
+    meanings = np.where(kinds == FILLER, PRE_BLANK, meanings)
+    return np.where(kinds >= INVALID, NOTHING, meanings)
+
+
+CONSUME_QUEUE: Final = Fixed(CQ_UNIT, SCHEMA, _kinds, _columns, _wanted, code="CQ-HOLE")

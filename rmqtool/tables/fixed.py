@@ -1,0 +1,176 @@
+"""Tables over files of fixed-size units: one row a unit, one row a stretch of nothing.
+
+What is particular about a kind of unit is in a `Fixed`: which units say something, and what their
+public columns are. All kinds are read, tiled and selected here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.tables import arrow
+from rmqtool.tables.units import Extent, Units, overlaps, read_units, runs_of, used_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.formats.layout import Layout
+    from rmqtool.tables.selection import Selection
+    from rmqtool.tables.source import FilePart
+
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+
+# What a unit is. The last two are damage: what was asked for may be lost there.
+VALUE, FILLER, UNUSED, INVALID, HOLE = range(5)
+_EXTENTS: Final = (None, str(Extent.FILLER), str(Extent.UNUSED), str(Extent.GAP), str(Extent.GAP))
+_ODD_LENGTH: Final = "FS-LEN"
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """One kind of unit.
+
+    Attributes:
+        layout: of a unit.
+        schema: the public columns; `position`, `count`, `extent` and `code` are filled here.
+        kinds: says what each unit is.
+        columns: gives the other public columns of units; `numbers` counts units from 0 on.
+        wanted: marks the units that were asked for; the numbers of runs and their lengths decide
+            where a range of numbers was asked for.
+        code: finding code of an invalid unit and of zeros between others.
+        is_hash_table: zeros between others are nothing out of the ordinary.
+    """
+
+    layout: Layout
+    schema: pa.Schema
+    kinds: Callable[[Units], Int64s]
+    columns: Callable[[FilePart, Units, Int64s], dict[str, pa.Array]]
+    wanted: Callable[[Units, Int64s, Selection], Bools]
+    code: str
+    is_hash_table: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The units of a file.
+
+    Attributes:
+        begin: position of the first one.
+        end: position behind the last one.
+        first: its number.
+    """
+
+    begin: int
+    end: int
+    first: int
+
+
+def fixed_rows(
+    fixed: Fixed, part: FilePart, selection: Selection, *, fillers: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file that holds nothing but units.
+
+    Args:
+        fixed: which units.
+        part: the file.
+        selection: which rows.
+        fillers: whether unused units are rows, too.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    with part.open() as file:
+        size = fixed.layout.size
+        whole = file.size // size * size
+        used = min(-(-used_end(file) // size) * size, whole)
+        first = part.start // size
+        for units in read_units(file, fixed.layout, 0, used):
+            yield from rows_of_units(fixed, part, units, first, selection, fillers=fillers)
+        if fillers and used < whole:
+            yield unused_row(fixed, part, Stretch(used, whole, first + used // size))
+        if whole < file.size:
+            yield odd_row(fixed, part, whole)
+
+
+def rows_of_units(
+    fixed: Fixed, part: FilePart, units: Units, first: int, selection: Selection, *, fillers: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield at most one batch.
+
+    Args:
+        fixed: which units.
+        part: the file.
+        units: stretch of it.
+        first: number of the unit at position 0 of the file.
+        selection: which rows.
+        fillers: whether unused units are rows, too.
+    """
+    size = fixed.layout.size
+    kinds = fixed.kinds(units)
+    if fixed.is_hash_table:
+        kinds = np.where(kinds == HOLE, UNUSED, kinds)
+    runs = runs_of(np.where(kinds == INVALID, VALUE, kinds))
+    kinds = kinds[runs.firsts]
+    heads = Units(units.position, units.values[runs.firsts])
+    numbers = first + units.position // size + runs.firsts
+    wanted = overlaps(numbers, runs.counts, selection.queue_offsets)
+    wanted &= fixed.wanted(heads, kinds, selection) | (kinds >= INVALID)
+    if not fillers:
+        wanted &= kinds != UNUSED
+    if not wanted.any():
+        return
+    columns = fixed.columns(part, Units(heads.position, heads.values[wanted]), numbers[wanted])
+    columns |= {
+        "file": arrow.constant(part.path, int(wanted.sum())),
+        "position": pa.array(units.position + size * runs.firsts[wanted]),
+        "count": pa.array(runs.counts[wanted]),
+        "extent": arrow.words(kinds[wanted], _EXTENTS),
+        "code": arrow.words(kinds[wanted], (None, None, None, fixed.code, fixed.code)),
+    }
+    yield arrow.batch(fixed.schema, columns, int(wanted.sum()))
+
+
+def unused_row(fixed: Fixed, part: FilePart, stretch: Stretch) -> pa.RecordBatch:
+    """Give the row of units that were never used."""
+    zeros = Units(stretch.begin, np.zeros(1, fixed.layout.dtype))
+    columns = fixed.columns(part, zeros, np.array([stretch.first], np.int64))
+    columns |= {
+        "file": arrow.constant(part.path, 1),
+        "position": pa.array([stretch.begin]),
+        "count": pa.array([(stretch.end - stretch.begin) // fixed.layout.size]),
+        "extent": arrow.constant(str(Extent.UNUSED), 1),
+    }
+    return arrow.batch(fixed.schema, columns, 1)
+
+
+def odd_row(fixed: Fixed, part: FilePart, position: int, code: str = _ODD_LENGTH) -> pa.RecordBatch:
+    """Give the row of bytes that are no whole unit."""
+    known = {"topic": part.topic, "queue_id": part.queue_id} if part.topic else {}
+    known |= {"file": part.path, "position": position, "extent": str(Extent.GAP), "code": code}
+    row = {name: value for name, value in known.items() if name in fixed.schema.names}
+    return pa.RecordBatch.from_pylist([row], fixed.schema)
+
+
+def everything(units: Units, _kinds: Int64s, _selection: Selection) -> Bools:
+    """Mark all units: nothing in them can be selected by."""
+    return np.ones(len(units.values), np.bool_)
+
+
+def by_physical_offset(units: Units, _kinds: Int64s, selection: Selection) -> Bools:
+    """Mark the units whose records lie where it was asked for."""
+    offsets = units.column("physical_offset")
+    return overlaps(offsets, np.ones_like(offsets), selection.offsets)
+
+
+def zeros_are_holes(units: Units) -> Int64s:
+    """Take a unit for used when any of its bytes is not zero."""
+    raw = np.ascontiguousarray(units.values).view(np.uint8)
+    used = raw.reshape(len(units.values), units.values.dtype.itemsize).any(axis=1)
+    return np.where(used, VALUE, HOLE)

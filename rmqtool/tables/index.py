@@ -1,0 +1,156 @@
+"""The tables of a key index file: its entries and its hash slots. Its header is in small.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.formats import java
+from rmqtool.formats.index import (
+    FIRST_ENTRY,
+    INDEX_ENTRY,
+    INDEX_HEADER,
+    INDEX_SLOT,
+    entry_position,
+    slot_position,
+)
+from rmqtool.tables import arrow
+from rmqtool.tables.fixed import (
+    Fixed,
+    Stretch,
+    by_physical_offset,
+    everything,
+    odd_row,
+    rows_of_units,
+    unused_row,
+    zeros_are_holes,
+)
+from rmqtool.tables.units import overlaps, read_units, used_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.tables.selection import Selection
+    from rmqtool.tables.source import FilePart
+    from rmqtool.tables.units import Units
+
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+
+_PLACE: Final = [
+    ("position", pa.int64()),
+    ("count", pa.int64()),
+    ("extent", arrow.TEXT),
+    ("code", arrow.TEXT),
+]
+ENTRIES: Final = pa.schema(
+    [
+        ("file", arrow.TEXT),
+        ("number", pa.int64()),
+        ("key_hash", pa.int32()),
+        ("physical_offset", pa.int64()),
+        ("store_time", arrow.TIME),
+        ("time_difference", pa.int32()),
+        ("previous", pa.int32()),
+        ("slot", pa.int32()),
+        *_PLACE,
+    ]
+)
+SLOTS: Final = pa.schema(
+    [("file", arrow.TEXT), ("slot", pa.int64()), ("number", pa.int32()), *_PLACE]
+)
+NO_GEOMETRY: Final = "IX-LEN"
+
+
+def entry_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the entries of one file, entry 1 first.
+
+    Times are the file's begin time plus whole seconds, which is all that is stored.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    with part.open() as file:
+        begin = entry_position(part.slots, FIRST_ENTRY)
+        if not part.slots or file.size < begin:
+            yield odd_row(_entries(part, 0), part, 0, NO_GEOMETRY)
+            return
+        header = INDEX_HEADER.parse(file.read_at(0, INDEX_HEADER.size))
+        fixed = _entries(part, header["begin_timestamp"])
+        end = begin + (file.size - begin) // INDEX_ENTRY.size * INDEX_ENTRY.size
+        used = _round_up(used_end(file), begin, INDEX_ENTRY.size)
+        first = FIRST_ENTRY - begin // INDEX_ENTRY.size
+        for units in read_units(file, INDEX_ENTRY, begin, min(used, end)):
+            yield from rows_of_units(fixed, part, units, first, selection, fillers=fillers)
+        if fillers and used < end:
+            number = FIRST_ENTRY + (used - begin) // INDEX_ENTRY.size
+            yield unused_row(fixed, part, Stretch(used, end, number))
+
+
+def slot_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the hash slots of one file that are in use.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    with part.open() as file:
+        begin, end = slot_position(0), slot_position(part.slots)
+        if not part.slots or file.size < end:
+            yield odd_row(_SLOTS, part, 0, NO_GEOMETRY)
+            return
+        first = -(begin // INDEX_SLOT.size)
+        for units in read_units(file, INDEX_SLOT, begin, end):
+            yield from rows_of_units(_SLOTS, part, units, first, selection, fillers=fillers)
+
+
+def _round_up(position: int, begin: int, size: int) -> int:
+    """Give the end of the unit in which a position lies."""
+    return begin + -(-max(position - begin, 0) // size) * size
+
+
+def _entries(part: FilePart, begin_timestamp: int) -> Fixed:
+    """Give what is particular about the entries of one file."""
+
+    def times_of(units: Units) -> Int64s:
+        # A damaged header may hold any number: Java wraps, and so does this.
+        return np.int64(begin_timestamp) + units.column("time_difference") * 1000
+
+    def wanted(units: Units, kinds: Int64s, selection: Selection) -> Bools:
+        times = times_of(units)
+        found = by_physical_offset(units, kinds, selection)
+        # Seconds are rounded down: a record within the first one may have been stored later.
+        found &= overlaps(times, np.full_like(times, 1000), selection.store_time)
+        if selection.key is not None:
+            hashes = [java.key_hash(topic, selection.key) for topic in selection.topics]
+            found &= np.isin(units.column("key_hash"), hashes)
+        return found
+
+    def columns(_: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Array]:
+        hashes = units.column("key_hash")
+        return {
+            "number": pa.array(numbers),
+            "key_hash": arrow.numbers(hashes, pa.int32()),
+            "physical_offset": pa.array(units.column("physical_offset")),
+            "store_time": arrow.times(times_of(units)),
+            "time_difference": arrow.numbers(units.column("time_difference"), pa.int32()),
+            "previous": arrow.numbers(units.column("previous"), pa.int32()),
+            "slot": arrow.numbers(hashes % max(part.slots, 1), pa.int32()),
+        }
+
+    return Fixed(INDEX_ENTRY, ENTRIES, zeros_are_holes, columns, wanted, code="IX-STALE")
+
+
+def _slot_columns(_: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Array]:
+    return {
+        "slot": pa.array(numbers),
+        "number": arrow.numbers(units.column("number"), pa.int32()),
+    }
+
+
+_SLOTS: Final = Fixed(
+    INDEX_SLOT, SLOTS, zeros_are_holes, _slot_columns, everything, code="", is_hash_table=True
+)

@@ -1,0 +1,202 @@
+"""Tables that are a layout and little else: timer, DLedger index, tiered index."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.formats.dledger import DLEDGER_INDEX_UNIT, ENTRY_MAGIC
+from rmqtool.formats.tiered_index import (
+    END_MAGIC_CODE,
+    TIERED_INDEX_COMPACTED_ITEM,
+    TIERED_INDEX_HEADER,
+    TIERED_INDEX_ITEM,
+    TIERED_INDEX_SLOT,
+)
+from rmqtool.formats.timer import (
+    BLANK_MAGIC,
+    DEFAULT_PRECISION_MS,
+    MAGIC_BITS,
+    TIMER_LOG_RECORD,
+    TIMER_SLOT,
+    magic_names,
+)
+from rmqtool.tables import arrow
+from rmqtool.tables.fixed import (
+    FILLER,
+    HOLE,
+    INVALID,
+    VALUE,
+    Fixed,
+    by_physical_offset,
+    everything,
+    odd_row,
+    rows_of_units,
+    zeros_are_holes,
+)
+from rmqtool.tables.units import read_units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.formats.layout import Layout
+    from rmqtool.tables.selection import Selection
+    from rmqtool.tables.source import FilePart
+    from rmqtool.tables.units import Units
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+    Columns: TypeAlias = dict[str, pa.Array]
+
+_ITEMS_A_SLOT: Final = 4  # 20,000,000 items and 5,000,000 slots by default
+
+
+def schema_of(layout: Layout, *more: tuple[str, pa.DataType]) -> pa.Schema:
+    """Give file, number and place of a unit, its fields as they are stored, and what follows."""
+    stored = [(field.name, field.type) for field in layout.arrow]
+    place = [("position", pa.int64()), ("count", pa.int64())]
+    ends = [("extent", arrow.TEXT), ("code", arrow.TEXT)]
+    return pa.schema([("file", arrow.TEXT), ("number", pa.int64()), *stored, *more, *place, *ends])
+
+
+def _stored(layout: Layout, units: Units, numbers: Int64s) -> Columns:
+    columns = {
+        field.name: arrow.numbers(units.column(field.name), field.type) for field in layout.arrow
+    }
+    return columns | {"number": pa.array(numbers)}
+
+
+def _plain(
+    layout: Layout, more: Callable[[Units], Columns]
+) -> Callable[[FilePart, Units, Int64s], Columns]:
+    """Give the columns as they are stored, and some more."""
+
+    def columns(_: FilePart, units: Units, numbers: Int64s) -> Columns:
+        return _stored(layout, units, numbers) | more(units)
+
+    return columns
+
+
+def _wheel(units: Units) -> Columns:
+    times = units.column("time")
+    return {"deliver_time": arrow.times(times * DEFAULT_PRECISION_MS, times == 0)}
+
+
+def _log(units: Units) -> Columns:
+    magics, delays = units.column("magic"), units.column("delayed_time")
+    few, places = np.unique(magics, return_inverse=True)
+    is_blank = magics == BLANK_MAGIC
+    written = units.column("curr_write_time")
+    return {
+        "meaning": arrow.words(places.astype(np.int64), [_bits(int(one)) for one in few]),
+        "write_time": arrow.times(written, is_blank),
+        "deliver_time": arrow.times(written + delays, is_blank),
+    }
+
+
+def _bits(magic: int) -> str:
+    return "blank" if magic == BLANK_MAGIC else ",".join(magic_names(magic))
+
+
+def _log_kinds(units: Units) -> Int64s:
+    """Say what each timer log record is.
+
+    Source: TimerMessageStore#recoverAndRevise, 5.0.0 to 5.5.0.
+    """
+    magics, sizes = units.column("magic"), units.column("size")
+    is_record = (sizes == TIMER_LOG_RECORD.size) & ((magics & ~MAGIC_BITS) == 0) & (magics != 0)
+    kinds = np.where(is_record, VALUE, INVALID)
+    kinds = np.where(magics == BLANK_MAGIC, FILLER, kinds)
+    return np.where(zeros_are_holes(units) == HOLE, HOLE, kinds)
+
+
+def _index_kinds(units: Units) -> Int64s:
+    kinds = np.where(units.column("magic") == ENTRY_MAGIC, VALUE, INVALID)
+    return np.where(zeros_are_holes(units) == HOLE, HOLE, kinds)
+
+
+def _nothing(_: Units) -> Columns:
+    return {}
+
+
+TIMER_WHEEL: Final = Fixed(
+    TIMER_SLOT,
+    schema_of(TIMER_SLOT, ("deliver_time", arrow.TIME)),
+    zeros_are_holes,
+    _plain(TIMER_SLOT, _wheel),
+    everything,
+    code="",
+    is_hash_table=True,
+)
+TIMER_LOG: Final = Fixed(
+    TIMER_LOG_RECORD,
+    schema_of(
+        TIMER_LOG_RECORD,
+        *[("meaning", arrow.TEXT), ("write_time", arrow.TIME), ("deliver_time", arrow.TIME)],
+    ),
+    _log_kinds,
+    _plain(TIMER_LOG_RECORD, _log),
+    by_physical_offset,
+    code="TL-REC",
+)
+DLEDGER_INDEX: Final = Fixed(
+    DLEDGER_INDEX_UNIT,
+    schema_of(DLEDGER_INDEX_UNIT),
+    _index_kinds,
+    _plain(DLEDGER_INDEX_UNIT, _nothing),
+    everything,
+    code="DL-ENTRY",
+)
+TIERED_SLOTS: Final = Fixed(
+    TIERED_INDEX_SLOT,
+    schema_of(TIERED_INDEX_SLOT).remove(1).insert(1, pa.field("slot", pa.int64())),
+    zeros_are_holes,
+    lambda _, units, numbers: (
+        _stored(TIERED_INDEX_SLOT, units, numbers) | {"slot": pa.array(numbers)}
+    ),
+    everything,
+    code="",
+    is_hash_table=True,
+)
+
+
+def _tiered(layout: Layout) -> Fixed:
+    return Fixed(
+        layout,
+        schema_of(TIERED_INDEX_ITEM, ("store_time", arrow.TIME)),
+        zeros_are_holes,
+        _plain(layout, _nothing),
+        by_physical_offset,
+        code="",
+        is_hash_table=True,
+    )
+
+
+TIERED_ITEMS: Final = _tiered(TIERED_INDEX_ITEM)
+
+
+def tiered_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the items of a tiered index file, whose slots take a fixed part of it.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    with part.open() as file:
+        raw = file.read_at(0, TIERED_INDEX_HEADER.size)
+        if len(raw) < TIERED_INDEX_HEADER.size:
+            yield odd_row(TIERED_ITEMS, part, 0)
+            return
+        compacted = TIERED_INDEX_HEADER.parse(raw)["magic_code"] == END_MAGIC_CODE
+        slots = (file.size - len(raw)) // (
+            TIERED_INDEX_SLOT.size + _ITEMS_A_SLOT * TIERED_INDEX_ITEM.size
+        )
+        layout = TIERED_INDEX_COMPACTED_ITEM if compacted else TIERED_INDEX_ITEM
+        begin = len(raw) + TIERED_INDEX_SLOT.size * slots
+        first = 1 - begin // layout.size
+        for units in read_units(file, layout, begin, file.size):
+            yield from rows_of_units(
+                _tiered(layout), part, units, first, selection, fillers=fillers
+            )

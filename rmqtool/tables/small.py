@@ -1,0 +1,195 @@
+"""Tables of small files, as plain rows: none of the libraries for bulk work is needed here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.errors import DecodeError
+from rmqtool.formats import config, consume_queue_ext, epoch
+from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET, DLEDGER_ENTRY, ENTRY_MAGIC
+from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.formats.tiered_index import TIERED_INDEX_HEADER
+from rmqtool.formats.timer import TIMER_CHECK
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.formats.layout import Layout
+    from rmqtool.rows import Row
+    from rmqtool.tables.source import FilePart
+
+LARGEST_CONFIG: Final = 1 << 30
+LARGEST_TEXT: Final = 1 << 20
+_TIMES: Final = ("timestamp", "_time_ms")
+_WINDOW: Final = 1 << 16  # longer than any unit of a consume queue extension
+
+
+def gap(part: FilePart, code: str, position: int = 0, reason: str = "") -> Row:
+    """Give the row of something that cannot be read."""
+    where = {"file": part.path, "position": position}
+    return {**where, "extent": "gap", "code": code, "reason": reason or None}
+
+
+def checkpoint_rows(part: FilePart) -> Iterator[Row]:
+    """Give one row: the fields of `checkpoint`."""
+    yield _head(part, CHECKPOINT, "CP-LEN")
+
+
+def timer_check_rows(part: FilePart) -> Iterator[Row]:
+    """Give one row: the fields of `config/timercheck`."""
+    yield _head(part, TIMER_CHECK, "FS-LEN")
+
+
+def index_header_rows(part: FilePart) -> Iterator[Row]:
+    """Give one row: the header of a key index file, and what it was made for."""
+    row = _head(part, INDEX_HEADER, "IX-LEN")
+    yield {**row, "slots": part.slots or None, "entries": part.entries or None}
+
+
+def tiered_header_rows(part: FilePart) -> Iterator[Row]:
+    """Give one row: the header of a tiered index file."""
+    yield _head(part, TIERED_INDEX_HEADER, "FS-LEN")
+
+
+def _head(part: FilePart, layout: Layout, code: str) -> Row:
+    """Give the fields of a layout at the beginning of a file, times as text."""
+    raw = part.place.read(layout.size)
+    if len(raw) < layout.size:
+        return gap(part, code, reason=f"{len(raw)} bytes, {layout.size} are needed")
+    row: dict[str, Any] = {"file": part.path}
+    for name, value in layout.parse(raw).items():
+        row[name] = value
+        if name.endswith(_TIMES):
+            row[time_name(name)] = iso_time(value) if value else None
+    return row
+
+
+def time_name(name: str) -> str:
+    """Give the name of the column that holds a time as text."""
+    return (
+        name.removesuffix("_ms").removesuffix("_time").removesuffix("stamp").removesuffix("_time")
+        + "_time"
+    )
+
+
+def text_rows(part: FilePart) -> Iterator[Row]:
+    """Give one row: what a marker file or a file of Java properties says."""
+    entry = part.place.stat()
+    size = entry.size if entry else None
+    yield {"file": part.path, "size": size, "text": part.place.read(LARGEST_TEXT)}
+
+
+def epoch_rows(part: FilePart) -> Iterator[Row]:
+    """Give a row an epoch."""
+    try:
+        found = epoch.decode(part.place.read(LARGEST_TEXT), path=part.path)
+    except DecodeError as error:
+        yield gap(part, "EP-CRC", error.position, str(error))
+        return
+    is_sound = found.count == len(found.entries) and found.crc in {0, found.crc_found}
+    for number, entry in enumerate(found.entries):
+        yield {
+            "file": part.path,
+            "number": number,
+            "epoch": entry.epoch,
+            "start_offset": entry.start_offset,
+            "crc": found.crc,
+            "crc_found": found.crc_found,
+        }
+    if not is_sound:
+        reason = f"{found.count} entries are announced, {len(found.entries)} are there"
+        yield gap(part, "EP-CRC", reason=reason)
+
+
+def identity_rows(part: FilePart) -> Iterator[Row]:
+    """Give one row: who the broker is to its controller."""
+    try:
+        found = epoch.decode_identity(part.place.read(LARGEST_TEXT), path=part.path)
+    except DecodeError as error:
+        yield gap(part, "", error.position, str(error))
+        return
+    yield {
+        "file": part.path,
+        "cluster_name": found.cluster_name,
+        "broker_name": found.broker_name,
+        "broker_id": found.broker_id,
+        "check_code": found.check_code or None,
+    }
+
+
+def config_rows(part: FilePart) -> Iterator[Row]:
+    """Give a row for each value in a JSON file, with the names that lead to it."""
+    try:
+        document = config.parse(part.place.read(LARGEST_CONFIG), path=part.path)
+    except DecodeError as error:
+        yield gap(part, "CF-JSON", error.position, error.reason)
+        return
+    for path, value in _leaves(document):
+        yield {"file": part.path, "path": ".".join(path), "value": value}
+
+
+def _leaves(document: object) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Walk a document in order; empty lists and objects are values of their own."""
+    waiting: list[tuple[tuple[str, ...], object]] = [((), document)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict) and value:
+            inner = [((*path, str(name)), item) for name, item in value.items()]
+        elif isinstance(value, list) and value:
+            inner = [((*path, str(number)), item) for number, item in enumerate(value)]
+        else:
+            yield path, value
+            continue
+        waiting.extend(reversed(inner))
+
+
+def ext_rows(part: FilePart) -> Iterator[Row]:
+    """Give a row a unit of a consume queue extension, up to the end mark of the file."""
+    with part.open() as file:
+        position, raw, base = 0, b"", 0
+        while position < file.size:
+            if position + consume_queue_ext.MAX_EXT_UNIT_SIZE > base + len(raw):
+                base, raw = position, file.read_at(position, _WINDOW)
+            try:
+                unit = consume_queue_ext.decode(raw[position - base :])
+            except DecodeError as error:
+                yield gap(part, "CX-SIZE", position, error.reason)
+                return
+            if unit is None:
+                return
+            yield {
+                "topic": part.topic,
+                "queue_id": part.queue_id,
+                "ext_position": part.start + position,
+                "address": consume_queue_ext.address(part.start + position),
+                "size": unit.size,
+                "tags_code": unit.tags_code,
+                "msg_store_time": iso_time(unit.msg_store_time),
+                "bit_map_size": len(unit.bit_map),
+                "bit_map": unit.bit_map.hex(),
+                "file": part.path,
+                "position": position,
+            }
+            position += unit.size
+
+
+def dledger_entry_rows(part: FilePart) -> Iterator[Row]:
+    """Give a row for the header of each DLedger entry, up to the blank or the unused rest."""
+    with part.open() as file:
+        position = 0
+        while position + DLEDGER_BODY_OFFSET <= file.size:
+            raw = file.read_at(position, DLEDGER_BODY_OFFSET)
+            if len(raw) < DLEDGER_BODY_OFFSET:
+                return
+            entry = DLEDGER_ENTRY.parse(raw)
+            if entry["magic"] != ENTRY_MAGIC:
+                if entry["magic"] not in {0, -1}:
+                    yield gap(part, "DL-ENTRY", position, f"magic {entry['magic']}")
+                return
+            yield {"file": part.path, "position": position, **entry}
+            if entry["size"] <= DLEDGER_BODY_OFFSET:
+                yield gap(part, "DL-ENTRY", position, f"size {entry['size']}")
+                return
+            position += entry["size"]
