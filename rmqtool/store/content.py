@@ -102,9 +102,9 @@ def kind_of_file(place: Place) -> BranchKind | None:
             return kind
     if FILE_NAME.fullmatch(place.name):
         return BranchKind.ROCKSDB
-    if start is not None and not any(head):
-        return DEFAULT_LENGTHS.get(size)
-    return None
+    if any(head) or (start is None and size != timer.DEFAULT_WHEEL_LENGTH):
+        return None
+    return DEFAULT_LENGTHS.get(size)
 
 
 def _is_commitlog(head: bytes, size: int, start: int) -> bool:

@@ -104,13 +104,13 @@ class Place:
         """Give the place of a name in this directory."""
         return type(self)(f"{self.location.rstrip('/')}/{name}")
 
-    def resolved(self) -> Place:
-        """Give the place that a link leads to; itself when it is none.
+    def resolved(self) -> Self:
+        """Give the place that a link leads to, there or not; itself when it is none.
 
         Raises:
             UnreadablePath: the link leads into a loop.
         """
-        return self._ask(lambda path: Place(os.path.realpath(path, strict=os.path.lexists(path))))
+        return type(self)(self._ask(_followed))
 
     def stat(self) -> Entry | None:
         """Say what is here, without following a link; None when nothing is."""
@@ -268,6 +268,13 @@ class OpenFile:
     def _unreadable(self, error: OSError, position: int) -> UnreadablePath:
         reason = f"at {position:#x} ({position}): {_reason(error)}"
         return UnreadablePath(path=str(self.place), reason=reason)
+
+
+def _followed(path: str) -> str:
+    try:
+        return os.path.realpath(path, strict=True)  # strict, or a loop would seem to end
+    except FileNotFoundError:
+        return os.path.realpath(path)
 
 
 def _names(path: str) -> list[tuple[str, EntryKind]]:
