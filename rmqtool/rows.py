@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -43,12 +43,14 @@ class Rows:
         shown: fields of a table when nobody asked for others, the most important first; a narrow
             terminal shows as many of them as fit. Empty: all.
         name: what the rows are, where several kinds come together.
+        optional: fields that JSON leaves out where they are null.
     """
 
     columns: Sequence[str]
     chunks: Iterable[Chunk] = field(repr=False)
     shown: Sequence[str] = ()
     name: str = ""
+    optional: Collection[str] = ()
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield the chunks, once."""

@@ -19,7 +19,7 @@ from rmqtool.render.values import as_csv, dump_json, json_line
 from rmqtool.rows import JsonLines, rows_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from rmqtool.render.sink import Sink
     from rmqtool.rows import Chunk, Row, Rows
@@ -83,15 +83,16 @@ def emit_all(kinds: Iterable[Rows], look: Look, sink: Sink) -> int:
     if look.format is Format.CSV:
         reason = "csv holds rows of one kind, and here are several; choose one, or jsonl"
         raise UsageError(option="--format", reason=reason)
-    count = 0
-    for number, rows in enumerate(kinds):
+    count, is_first = 0, True
+    for rows in kinds:
         if look.format is Format.TABLE:
-            sink.write_lines(([""] if number else []) + [f"{rows.name}:"])
+            sink.write_lines(([] if is_first else [""]) + [f"{rows.name}:"])
         elif look.format is Format.JSON:
-            sink.write((b",\n" if number else b"{") + dump_json(rows.name) + b": ")
+            sink.write((b"{" if is_first else b",\n") + dump_json(rows.name) + b": ")
+        is_first = False
         count += _emit_kind(rows, look, sink, kind=rows.name)
     if look.format is Format.JSON:
-        sink.write(b"}\n" if count else b"{}\n")
+        sink.write(b"{}\n" if is_first else b"}\n")
         sink.flush()
     return count
 
@@ -116,8 +117,8 @@ def _writer(rows: Rows, look: Look, sink: Sink, kind: str | None) -> _Writer:
     if look.format is Format.CSV:
         return _Csv(sink, columns)
     if look.format is Format.JSON:
-        return _JsonArray(sink, columns, is_whole=kind is None)
-    return _JsonLines(sink, columns, kind)
+        return _JsonArray(sink, columns, rows.optional, is_whole=kind is None)
+    return _JsonLines(sink, columns, rows.optional, kind)
 
 
 def chosen_columns(rows: Rows, look: Look) -> Sequence[str]:
@@ -156,8 +157,10 @@ class _Table:
 class _JsonLines:
     """One JSON object a line; nothing at all when there is nothing."""
 
-    def __init__(self, sink: Sink, columns: Sequence[str], kind: str | None) -> None:
-        self._sink, self._columns, self._kind = sink, columns, kind
+    def __init__(
+        self, sink: Sink, columns: Sequence[str], optional: Collection[str], kind: str | None
+    ) -> None:
+        self._sink, self._columns, self._optional, self._kind = sink, columns, optional, kind
 
     def write(self, chunk: Chunk) -> int:
         if isinstance(chunk, JsonLines) and self._kind is None:
@@ -169,8 +172,8 @@ class _JsonLines:
 
     def _line(self, row: Row) -> bytes:
         if self._kind is None:
-            return json_line(row, self._columns)
-        return json_line({"kind": self._kind, **row}, ("kind", *self._columns))
+            return json_line(row, self._columns, self._optional)
+        return json_line({"kind": self._kind, **row}, ("kind", *self._columns), self._optional)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -179,8 +182,11 @@ class _JsonLines:
 class _JsonArray:
     """One JSON document: a list of objects, a row a line."""
 
-    def __init__(self, sink: Sink, columns: Sequence[str], *, is_whole: bool) -> None:
-        self._sink, self._columns, self._is_whole = sink, columns, is_whole
+    def __init__(
+        self, sink: Sink, columns: Sequence[str], optional: Collection[str], *, is_whole: bool
+    ) -> None:
+        self._sink, self._columns, self._optional = sink, columns, optional
+        self._is_whole = is_whole
         self._before = b"["
 
     def write(self, chunk: Chunk) -> int:
@@ -195,7 +201,7 @@ class _JsonArray:
         if isinstance(chunk, JsonLines):
             return chunk.count, bytes(chunk.text)
         rows = rows_of(chunk)
-        return len(rows), b"".join([json_line(row, self._columns) for row in rows])
+        return len(rows), b"".join([json_line(row, self._columns, self._optional) for row in rows])
 
     def close(self) -> None:
         """End the list."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -91,9 +91,20 @@ def json_row(row: Mapping[str, object]) -> dict[str, object]:
     return plain
 
 
-def json_line(row: Mapping[str, object], columns: Sequence[str]) -> bytes:
-    """Give some fields of a row as one line of JSON; what is missing is null."""
-    return dump_json(json_row({name: row.get(name) for name in columns})) + b"\n"
+def json_line(
+    row: Mapping[str, object], columns: Sequence[str], optional: Collection[str] = ()
+) -> bytes:
+    """Give some fields of a row as one line of JSON.
+
+    Args:
+        row: what is missing is null.
+        columns: names of the fields, in order.
+        optional: fields that are left out where they are null.
+    """
+    found = {name: row.get(name) for name in columns}
+    if optional:
+        found = {n: value for n, value in found.items() if value is not None or n not in optional}
+    return dump_json(json_row(found)) + b"\n"
 
 
 def _raw_if_not_text(value: object) -> bytes | None:

@@ -130,7 +130,7 @@ def rows_of_units(
     columns |= {
         "file": arrow.constant(part.path, int(wanted.sum())),
         "position": pa.array(units.position + size * runs.firsts[wanted]),
-        "count": pa.array(runs.counts[wanted]),
+        "count": pa.array(runs.counts[wanted], mask=kinds[wanted] == VALUE),
         "extent": arrow.words(kinds[wanted], _EXTENTS),
         "code": arrow.words(kinds[wanted], (None, None, None, fixed.code, fixed.code)),
     }

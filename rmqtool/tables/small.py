@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool.errors import DecodeError
 from rmqtool.formats import config, consume_queue_ext, epoch
 from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.consume_queue_ext import EXT_UNIT
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET, DLEDGER_ENTRY, ENTRY_MAGIC
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.tiered_index import TIERED_INDEX_HEADER
@@ -24,6 +25,44 @@ LARGEST_CONFIG: Final = 1 << 30
 LARGEST_TEXT: Final = 1 << 20
 _TIMES: Final = ("timestamp", "_time_ms")
 _WINDOW: Final = 1 << 16  # longer than any unit of a consume queue extension
+
+
+_DAMAGE: Final = ("position", "extent", "code", "reason")
+
+
+def time_name(name: str) -> str:
+    """Give the name of the column that holds a time as text."""
+    return name.removesuffix("_ms").replace("timestamp", "time")
+
+
+def _with_times(layout: Layout) -> tuple[str, ...]:
+    names: list[str] = []
+    for field in layout.fields:
+        names.append(field.name)
+        if field.name.endswith(_TIMES):
+            names.append(time_name(field.name))
+    return ("file", *names)
+
+
+COLUMNS: Final = {
+    "checkpoint": (*_with_times(CHECKPOINT), *_DAMAGE),
+    "timer_check": (*_with_times(TIMER_CHECK), *_DAMAGE),
+    "index_header": (*_with_times(INDEX_HEADER), "slots", "entries", *_DAMAGE),
+    "tiered_header": (*_with_times(TIERED_INDEX_HEADER), *_DAMAGE),
+    "text": ("file", "size", "text", *_DAMAGE),
+    "epoch": ("file", "number", "epoch", "start_offset", "crc", "crc_found", *_DAMAGE),
+    "identity": (
+        *("file", "cluster_name", "broker_name", "broker_id", "check_code"),
+        *_DAMAGE,
+    ),
+    "config": ("file", "path", "value", *_DAMAGE),
+    "ext": (
+        *("topic", "queue_id", "ext_position", "address", "size", "tags_code", "msg_store_time"),
+        *("bit_map_size", "bit_map", "file"),
+        *_DAMAGE,
+    ),
+    "dledger_entry": ("file", *DLEDGER_ENTRY.positions, *_DAMAGE),
+}
 
 
 def gap(part: FilePart, code: str, position: int = 0, reason: str = "") -> Row:
@@ -64,14 +103,6 @@ def _head(part: FilePart, layout: Layout, code: str) -> Row:
         if name.endswith(_TIMES):
             row[time_name(name)] = iso_time(value) if value else None
     return row
-
-
-def time_name(name: str) -> str:
-    """Give the name of the column that holds a time as text."""
-    return (
-        name.removesuffix("_ms").removesuffix("_time").removesuffix("stamp").removesuffix("_time")
-        + "_time"
-    )
 
 
 def text_rows(part: FilePart) -> Iterator[Row]:
@@ -152,8 +183,10 @@ def ext_rows(part: FilePart) -> Iterator[Row]:
         while position < file.size:
             if position + consume_queue_ext.MAX_EXT_UNIT_SIZE > base + len(raw):
                 base, raw = position, file.read_at(position, _WINDOW)
+            start = position - base
+            size = int.from_bytes(raw[start : start + 2], "big")
             try:
-                unit = consume_queue_ext.decode(raw[position - base :])
+                unit = consume_queue_ext.decode(raw[start : start + max(size, EXT_UNIT.size)])
             except DecodeError as error:
                 yield gap(part, "CX-SIZE", position, error.reason)
                 return
