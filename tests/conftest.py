@@ -28,6 +28,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite transcripts and other golden files; their diff is the review",
     )
+    parser.addoption(
+        "--all-variants",
+        action="store_true",
+        help="open every damaged store with every broker, not only a sample (minutes)",
+    )
 
 
 @pytest.fixture

@@ -28,12 +28,14 @@ class Dispatched:
         end: physical offset at which it would go on with new messages.
         skipped: stretches of the log that it could not read and passed over, half open.
         hangs_at: physical offset behind which it never gets; the broker then waits for ever.
+        is_awaited: whether the broker waits for it before it comes up.
     """
 
     begin: int
     end: int
     skipped: tuple[tuple[int, int], ...] = ()
     hangs_at: int | None = None
+    is_awaited: bool = True
 
 
 def dispatch(model: Model) -> Dispatched:
@@ -44,7 +46,7 @@ def dispatch(model: Model) -> Dispatched:
     """
     log = model.commitlog
     if not (model.rules.dispatches_from_queues or model.settings.rechecks_queues):
-        return Dispatched(log.maximum, log.maximum)
+        return Dispatched(log.maximum, log.maximum, is_awaited=False)
     begin = max(log.minimum, model.queue_maximum, 0)
     reput = _Reput(model, RecordCheck(model.rules, model.settings), begin)
     return reput.run()

@@ -10,6 +10,7 @@ import numpy as np
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.losses import real_units
 from rmqtool.startup.prediction import IndexFate, QueueFate
+from rmqtool.startup.pull import LogExtent, Pull
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,13 +62,15 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
     Raises:
         UnreadablePath: a file may not be read.
     """
+    log = LogExtent(model.commitlog)
     for queue in sorted(model.all_queues(), key=_key):
-        count, readable = 0, 0
+        pull, length = Pull(log), queue.files.file_length
+        count = 0
         for number, units in queue.units():
             real = real_units(units)
             count += int(real.sum())
             handed_out = _queue_offsets(queue, number, units) >= queue.minimum
-            readable += int((real & handed_out & _is_in_log(model, units)).sum())
+            pull.add(units[handed_out], begins_file=number * units.itemsize % length == 0)
         was = before.counts.get(_key(queue), 0)
         yield QueueFate(
             topic=queue.topic,
@@ -79,8 +82,9 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
             units_cut=was + queue.appended - count,
             units_appended=queue.appended,
             units_shifted=queue.shifted,
-            readable=readable,
+            readable=pull.delivered,
             deleted_files=tuple(queue.files.deleted),
+            created_files=tuple(queue.files.created),
         )
 
 
@@ -107,20 +111,3 @@ def _queue_offsets(
         bases: NDArray[np.int64] = units["msg_base_offset"].astype(np.int64)
         return bases
     return np.arange(number, number + len(units), dtype=np.int64)
-
-
-def _is_in_log(model: Model, units: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell of which units the record's bytes are in the log.
-
-    Source: CommitLog#getMessage, MappedFile#selectMappedBuffer.
-    """
-    files = model.commitlog.files
-    offsets = units["physical_offset"].astype(np.int64)
-    if not files:
-        return np.zeros(len(units), np.bool_)
-    starts = np.array([file.start for file in files], np.int64)
-    ends = np.array([file.start + file.wrote_position for file in files], np.int64)
-    numbers = np.searchsorted(starts, offsets, side="right") - 1
-    there: NDArray[np.bool_] = numbers >= 0
-    there &= offsets + units["size"].astype(np.int64) <= ends[numbers]
-    return there

@@ -48,8 +48,9 @@ class QueueFate:
         units_cut: units that would go.
         units_appended: units that would come.
         units_shifted: of these, such that would not stand at their record's queue offset.
-        readable: units from the minimum on whose record is in the log.
+        readable: messages that a consumer gets who pulls from the minimum on.
         deleted_files: paths of files that would be deleted.
+        created_files: paths of files that would be created.
     """
 
     topic: str
@@ -63,6 +64,7 @@ class QueueFate:
     units_shifted: int
     readable: int
     deleted_files: tuple[str, ...] = ()
+    created_files: tuple[str, ...] = ()
 
     @property
     def changes(self) -> bool:

@@ -5,7 +5,7 @@ Source: DefaultMessageStore#load, #recover, #start, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
@@ -16,7 +16,7 @@ from rmqtool.startup.commitlog import StartFails, recover
 from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.fates import Before, index_fate, queue_fates
 from rmqtool.startup.indexes import Index
-from rmqtool.startup.load import Loader, Refusal, exists, queue_directories, read_checkpoint
+from rmqtool.startup.load import Loader, exists, queue_directories, read_checkpoint
 from rmqtool.startup.losses import LossCount
 from rmqtool.startup.model import Model
 from rmqtool.startup.prediction import Prediction
@@ -64,7 +64,9 @@ def predict(store: Store, version: str, settings: Settings | None = None) -> Pre
     surroundings.refuse_configuration(store, rules, loader)
     surroundings.refuse_timer(store, rules, loader)
     run = _Run(model)
-    if not loader.refusals:
+    if loader.refusals:
+        run.load_index(store, stopped_cleanly=True)  # it stays as it is
+    else:
         run.start(store)
     return _prediction(store, model, before, run)
 
@@ -76,30 +78,34 @@ class _Run:
     model: Model
     recovered: Recovered | None = None
     dispatched: Dispatched | None = None
-    late_refusals: list[Refusal] = field(default_factory=list)
 
     def start(self, store: Store) -> None:
         """Recover, then dispatch; what Java throws on the way ends the start."""
         model = self.model
-        model.index.load(
-            store.root.child("index"),
-            model.loader,
-            stopped_cleanly=model.stopped_cleanly,
-            index_timestamp=model.checkpoint["index_msg_timestamp"],
-        )
+        self.load_index(store, stopped_cleanly=model.stopped_cleanly)
         try:
             model.recover_queues()
             self.recovered = recover(model)
             model.correct_minimums()
             if not model.loader.refusals:
                 self.dispatched = dispatch(model)
-                if model.rules.dispatches_from_queues or model.settings.rechecks_queues:
+                if self.dispatched.is_awaited and self.dispatched.hangs_at is None:
                     model.correct_minimums()
         except StartFails as failure:
             model.loader.refuse(failure.path, failure.reason)
         except EmptyLastFile as failure:
             reason = "the newest file of the queue is empty, and correctMinOffset throws"
             model.loader.refuse(str(failure), reason)
+
+
+    def load_index(self, store: Store, *, stopped_cleanly: bool) -> None:
+        """Take, and after a crash destroy, the files of the key index."""
+        self.model.index.load(
+            store.root.child("index"),
+            self.model.loader,
+            stopped_cleanly=stopped_cleanly,
+            index_timestamp=self.model.checkpoint["index_msg_timestamp"],
+        )
 
 
 def _refuse_what_cannot_be(store: Store) -> None:

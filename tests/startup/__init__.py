@@ -1,1 +1,1 @@
-"""Tests of start-up predictions."""
+"""The prediction of a start, against what real message stores then do."""

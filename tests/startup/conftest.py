@@ -1,0 +1,48 @@
+"""One Java process for each version, which opens many stores one after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker.jars import VERSIONS, missing_tools
+from tests.broker.jvm import Jvm
+from tests.startup.oracle import Oracle
+from tests.startup.small_store import write_small_store
+from tests.startup.variants import Variant
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not in the sample; without Java skip what needs it, but not in CI."""
+    reason = "" if os.environ.get("CI") else missing_tools()
+    everything = config.getoption("--all-variants")
+    chosen: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        if reason and item.get_closest_marker("broker"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+        parameters = getattr(item, "callspec", None)
+        variant = parameters.params.get("variant") if parameters else None
+        keeps = everything or not isinstance(variant, Variant) or variant.in_sample
+        (chosen if keeps else left_out).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = chosen
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def oracle(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Oracle]:
+    """Give a Java process of each version in turn."""
+    with Jvm(request.param, tmp_path_factory.mktemp("jvm")) as jvm:
+        yield Oracle(jvm)
+
+
+@pytest.fixture(scope="session")
+def small_stores(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Give the stores that variants are made of, written by the version at hand."""
+    return write_small_store(oracle.jvm, tmp_path_factory.mktemp("small"))
