@@ -49,15 +49,14 @@ _ALWAYS: Final[Mapping[str, object]] = {
     "messageDelayLevel": "1s 1s 1s 1s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 2s 1h 2h",
 }
 _FIVE: Final[Mapping[str, object]] = {"timerWheelEnable": False}  # else 38.7 MB for each store
-_ROUTE_SECONDS: Final = 30
+_WAIT_SECONDS: Final = 30
 
 
 class NameServer:
     """A name server in a Java process."""
 
     def __init__(self, jvm: Jvm) -> None:
-        remoting = "remoting.netty.NettyServerConfig"
-        config = jvm.rocketmq(remoting)()
+        config = jvm.rocketmq("remoting.netty.NettyServerConfig")()
         config.setListenPort(_free_ports()[0])
         names = jvm.rocketmq("common.namesrv.NamesrvConfig")()
         names.setRocketmqHome(str(jvm.home))
@@ -65,6 +64,11 @@ class NameServer:
         self._controller.initialize()
         self._controller.start()
         self.address = f"{LOOPBACK}:{config.getListenPort()}"
+
+    def knows(self, topic: str) -> bool:
+        """Whether clients that ask are told where the topic is."""
+        routes = self._controller.getRouteInfoManager()
+        return routes.pickupTopicRouteData(topic) is not None
 
     def stop(self) -> None:
         """Stop it in order."""
@@ -92,7 +96,13 @@ class Broker:
             **settings,
         }
         self.conf = jvm.home / "broker.conf"
-        place = {"namesrvAddr": names.address, "listenPort": port, "haListenPort": port + 1}
+        place: dict[str, object] = {
+            "namesrvAddr": names.address,
+            "listenPort": port,
+            "haListenPort": port + 1,
+        }
+        if self.settings.get("enableDLegerCommitLog"):  # a group of one
+            place["dLegerPeers"] = f"{settings['dLegerSelfId']}-{LOOPBACK}:{port - 1}"
         self.conf.write_text(conf_text({**self.settings, **place}), encoding="utf-8")
         startup = jvm.rocketmq("broker.BrokerStartup")
         self.controller: JavaObject = startup.createBrokerController(
@@ -120,11 +130,16 @@ class Broker:
         if attributes:
             config.setAttributes({f"+{name}": value for name, value in attributes.items()})
         self.controller.getTopicConfigManager().updateTopicConfig(config)
+        deadline = time.monotonic() + _WAIT_SECONDS
         self._register()
+        while not self.names.knows(topic):  # the first send would find no route
+            _not_after(deadline, f"registration of {topic}")
+            time.sleep(0.2)
+            self._register()
 
     def wait_dispatched(self) -> None:
         """Wait until queues and index hold every message of the log."""
-        deadline = time.monotonic() + _ROUTE_SECONDS
+        deadline = time.monotonic() + _WAIT_SECONDS
         while self.store.dispatchBehindBytes() > 0:
             _not_after(deadline, "dispatch")
             time.sleep(0.05)
@@ -138,7 +153,7 @@ class Broker:
         self.jvm.halt()
 
     def _register(self) -> None:
-        """Make the name server know the topics: the first send would find no route."""
+        """Tell the name server of all topics."""
         self.controller.registerBrokerAll(True, False, True)
 
 
@@ -177,7 +192,8 @@ def _free_ports() -> list[int]:
     """Return four adjacent free ports.
 
     A broker takes three that belong together: the one configured (here the third), that minus
-    two for the fast lane, and in 4.9.x always plus one for replication.
+    two for the fast lane, and in 4.9.x always plus one for replication. A DLedger node takes the
+    one that is left.
     """
     while True:
         with ExitStack() as held:

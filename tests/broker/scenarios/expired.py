@@ -23,7 +23,7 @@ def play(stage: Stage) -> None:
     stage.broker.create_topic(_TOPIC, 4)
     stage.broker.create_topic(_IDLE, 1)
     with Producer(stage.broker, "expired-producer") as producer:
-        for number in range(900):
+        for number in range(1200):
             if number < 30:
                 stage.record(producer.send(order(_IDLE, number), 0))
             stage.record(producer.send(order(_TOPIC, number), number % 4))

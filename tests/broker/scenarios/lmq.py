@@ -36,7 +36,7 @@ def play(stage: Stage) -> None:
                 text(f"lmq {number}", 60),
                 tags=f"lmq{number % 3}",
                 keys=(f"L-{number}",),
-                reserved={"INNER_MULTI_DISPATCH": targets[number % len(targets)]},
+                reserved={"INNER_MULTI_DISPATCH": targets[number // 2 % len(targets)]},
             )
             stage.record(producer.send(outgoing, number % 2, "lmq"))
         if stage.broker.jvm.version == "5.5.0":
