@@ -143,18 +143,20 @@ class LogReader:
         return self.file_of(segment).read_at(physical_offset - segment.start, length)
 
     def head_at(self, physical_offset: int) -> RecordHead | None:
-        """Read the record at an offset; None where none is that says so itself."""
-        if physical_offset < 0:
+        """Read the record at an offset; None where none is that says so itself and fits."""
+        segment = self.segment_at(physical_offset)
+        if segment is None:
             return None
-        raw = self.read_at(physical_offset, HEAD_BYTES)
-        return head_of(raw, 0, physical_offset)
+        raw = self.file_of(segment).read_at(physical_offset - segment.start, HEAD_BYTES)
+        head = head_of(raw, 0, physical_offset)
+        return head if head and head.end <= segment.end else None
 
     def first_from(self, segment: Segment, position: int = 0) -> RecordHead | None:
         """Find the first record at or behind a position, some MiB far at most."""
         file = self.file_of(segment)
         for begin, end in _growing(position, min(segment.size, position + LARGEST_WINDOW)):
             raw = file.read_at(begin, end - begin + HEAD_BYTES)
-            for head in _heads(raw, segment.start + begin):
+            for head in _heads(raw, segment.start + begin, segment.end):
                 return head
         return None
 
@@ -168,7 +170,7 @@ class LogReader:
             raw = file.read_at(begin, length + HEAD_BYTES)
             found = [
                 head
-                for head in _heads(raw, segment.start + begin)
+                for head in _heads(raw, segment.start + begin, segment.end)
                 if head.physical_offset < segment.start + position
             ]
             if found:
@@ -176,11 +178,12 @@ class LogReader:
         return None
 
 
-def _heads(raw: bytes, physical_offset: int) -> Iterator[RecordHead]:
-    """Yield the records that begin in some bytes, the first of which is at an offset."""
+def _heads(raw: bytes, physical_offset: int, end: int) -> Iterator[RecordHead]:
+    """Yield the records that begin in some bytes, whose first is at an offset, and end by `end`."""
     for match in MAGIC.finditer(raw):
         position = match.start() - MAGIC_POSITION
-        if head := head_of(raw, position, physical_offset + position):
+        head = head_of(raw, position, physical_offset + position)
+        if head and head.end <= end:
             yield head
 
 

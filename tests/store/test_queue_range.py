@@ -1,0 +1,136 @@
+"""How far a queue reaches, by a few reads, is what reading all of its units says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.place import Place
+from rmqtool.store.queue_range import QueueRange, read_range
+from rmqtool.store.queues import QueueFiles
+from rmqtool.store.tree import open_store
+from tests.plain_store import PRE_BLANK, queue_directories, units
+from tests.store.built_store import QUEUE_FILE_LENGTH, write_queue
+from tests.stores import fixture_names, fixture_store
+
+PER_FILE = QUEUE_FILE_LENGTH // CQ_UNIT.size
+
+
+def range_of(
+    directory: Path, log_start: int = 0, kind: BranchKind = BranchKind.CONSUME_QUEUE
+) -> QueueRange:
+    """Read one queue's range."""
+    return read_range(QueueFiles("T", 0, Place.of(directory), "q"), kind, log_start)
+
+
+def unit(number: int, size: int = 100) -> bytes:
+    """Give the unit of a record; tags codes of zero end a unit with zeros."""
+    return CQ_UNIT.build({"physical_offset": 1000 * number, "size": size, "tags_code": 0})
+
+
+@pytest.mark.parametrize("name", fixture_names())
+def test_fixtures(name: str, tmp_path: Path) -> None:
+    """Offsets and counts of every queue of a real store are those of its units."""
+    root = fixture_store(name, tmp_path)
+    store = open_store(root)
+    start = store.commitlog.start
+    ranges = [read_range(queue, log_start=start) for queue in store.queues()]
+    found = {(one.topic, one.queue_id): one for one in ranges}
+    for directory in queue_directories(root):
+        real = [
+            one
+            for one in units(directory)
+            if (one.physical_offset, one.size) != PRE_BLANK[:2] and one.physical_offset >= start
+        ]
+        queue = found[directory.parent.name, int(directory.name)]
+        assert len(real) == queue.messages
+        if real:
+            first = (int(real[0].path.name) + real[0].position) // CQ_UNIT.size
+            assert (first, first + len(real)) == (queue.min_offset, queue.max_offset)
+            assert queue.last is not None
+            assert real[-1].physical_offset == queue.last.physical_offset
+        if queue.is_exact and real:
+            assert sum(one.size for one in real) / len(real) == queue.mean_size
+
+
+@pytest.mark.parametrize("name", [n for n in fixture_names() if n.endswith("batch-queue")])
+def test_batch_fixtures(name: str, tmp_path: Path) -> None:
+    """A batch queue's maximum is the base of its last unit and that unit's messages."""
+    root = fixture_store(name, tmp_path)
+    queues = list(open_store(root).batch_queues())
+    assert queues
+    for queue in queues:
+        raw = b"".join(file.place.read(1 << 20) for file in queue.files)
+        rows = list(BATCH_CQ_UNIT.packer.iter_unpack(raw[: len(raw) // 46 * 46]))
+        used = [row for row in rows if row[1] > 0]
+        found = read_range(queue, BranchKind.BATCH_QUEUE)
+        assert used[0][4] == found.min_offset
+        assert used[-1][4] + used[-1][5] == found.max_offset
+
+
+@given(
+    pre_blanks=st.integers(0, 2 * PER_FILE),
+    count=st.integers(0, 3 * PER_FILE),
+    expired=st.integers(0, 3 * PER_FILE),
+    size=st.sampled_from([91, 256, 65536]),
+)
+def test_any_queue(
+    tmp_path_factory: pytest.TempPathFactory, pre_blanks: int, count: int, expired: int, size: int
+) -> None:
+    """Fillers in front, expired units and the zeros behind are told from what is alive."""
+    directory = tmp_path_factory.mktemp("queue")
+    numbers = range(pre_blanks, pre_blanks + count)
+    write_queue(directory, [unit(number, size) for number in numbers], pre_blanks)
+    log_start = 1000 * (pre_blanks + expired)
+    alive = [number for number in numbers if 1000 * number >= log_start]
+    found = range_of(directory, log_start)
+    assert len(alive) == found.messages
+    assert count - len(alive) == found.expired
+    if count:
+        assert pre_blanks + count == found.max_offset
+    if alive:
+        assert (alive[0], size) == (found.min_offset, found.mean_size)
+
+
+def test_unused_last_file(tmp_path: Path) -> None:
+    """A last file of zeros is passed over, whether it is a hole or written zeros."""
+    write_queue(tmp_path, [unit(number) for number in range(PER_FILE)])
+    assert PER_FILE == range_of(tmp_path).max_offset
+    (tmp_path / f"{QUEUE_FILE_LENGTH:020}").write_bytes(bytes(QUEUE_FILE_LENGTH))
+    assert PER_FILE == range_of(tmp_path).max_offset
+
+
+def test_large_file_without_holes(tmp_path: Path) -> None:
+    """In a copy that lost its holes the end is bisected."""
+    for count in (1, 204, 205, 9_999):
+        raw = b"".join(unit(number) for number in range(count))
+        (tmp_path / f"{0:020}").write_bytes(raw.ljust(200_000, b"\0"))
+        assert count == range_of(tmp_path).max_offset
+
+
+def test_odd_lengths(tmp_path: Path) -> None:
+    """Part of a unit at the end of a file is not counted."""
+    for length in (0, 1, 19, 20, 59):
+        (tmp_path / f"{0:020}").write_bytes(b"".join(map(unit, range(3)))[:length])
+        assert length // 20 == range_of(tmp_path).max_offset
+
+
+def test_empty_directory(tmp_path: Path) -> None:
+    """A queue without files is empty."""
+    found = range_of(tmp_path)
+    assert (0, 0, None, True) == (found.messages, found.max_offset, found.last, found.is_exact)
+
+
+@given(st.binary(max_size=600))
+def test_random_bytes(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
+    """Random bytes raise nothing, in a queue of either kind."""
+    directory = tmp_path_factory.mktemp("random")
+    (directory / f"{0:020}").write_bytes(raw)
+    for kind in (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE):
+        range_of(directory, 100, kind)
