@@ -111,7 +111,9 @@ class WriteFailed(RepairError, OSError):
     @classmethod
     def of(cls, path: object, error: OSError) -> Self:
         """Give the error for a path from what the operating system said."""
-        return cls(path=str(path), reason=error.strerror or str(error))
+        made = cls(path=str(path), reason=error.strerror or str(error))
+        made.errno, made.strerror = error.errno, made.reason  # who knows only OSError asks these
+        return made
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"

@@ -46,7 +46,7 @@ from rmqtool.store.staged import SavedBytes, StagedEdit, StagedSwap
 from rmqtool.store.staging import DiskSync, write_errors
 from rmqtool.store.swap import Swap
 from rmqtool.store.undo import discard, finish, restore_mtimes, settle
-from rmqtool.store.workplace import Workplace
+from rmqtool.store.workplace import Workplace, inode
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -77,6 +77,7 @@ class Transaction:
         self.undo_directory = lock.root / new_undo_name(lock.root)
         self.is_changing = False
         self._lock = lock
+        self._root_mtime_ns = 0
         self._command = command
         self._sync = DiskSync()
         self._work = Workplace(lock.root, self.undo_directory)
@@ -106,10 +107,12 @@ class Transaction:
                 reason = f"{edit.name} was interrupted and has to be finished first"
                 raise PlanMismatch(path=str(root), reason=reason)
         with write_errors(self.undo_directory):
-            mtime_ns = root.stat().st_mtime_ns
+            self._root_mtime_ns = root.stat().st_mtime_ns
             self.undo_directory.mkdir()
             try:
-                head = first_line(self._command, root_mtime_ns=mtime_ns, lock=self._lock.found)
+                head = first_line(
+                    self._command, root_mtime_ns=self._root_mtime_ns, lock=self._lock.found
+                )
                 self._journal.append(head)
                 for name in SAVED_NAMES:
                     self._saved.append(SavedBytes(self.undo_directory / name))
@@ -192,7 +195,7 @@ class Transaction:
         Raises:
             RepairError: the path cannot be meant, or was mentioned already.
         """
-        if os.path.lexists(self._work.target(self._shown(path))):
+        if inode(self._work.target(self._shown(path))) is not None:
             self._stage(path, reason)[0].what = "remove"
 
     def write(
@@ -238,7 +241,7 @@ class Transaction:
             aside, number = self._aside_of(top, target), self._next_number()
             is_inside = aside.top.parent == self.undo_directory
             name = f"{number:04}" if is_inside else f"{aside.top}/{number:04}"
-            what = "replace" if os.path.lexists(target) else "create"
+            what = "create" if inode(target) is None else "replace"
             staged = StagedSwap(number, top, target, aside, name, what, reason, bool(rest))
             self._swaps[top] = staged
         elif not (rest and staged.is_ancestor):
@@ -279,7 +282,7 @@ class Transaction:
         parts = shown.split("/")
         for count in range(1, len(parts)):
             top = "/".join(parts[:count])
-            if not os.path.lexists(self._work.target(top)):
+            if inode(self._work.target(top)) is None:
                 return top, tuple(parts[count:])
         return shown, ()
 
@@ -288,19 +291,24 @@ class Transaction:
 
         It must not be in a directory that the broker lists, so it is beside the outermost one.
         """
-        root, device = self._lock.root, target.parent.stat().st_dev
-        if device == root.stat().st_dev:
-            return self._asides[self.undo_directory / "aside"]
-        first = shown if shown.startswith("/") else shown.partition("/")[0]
-        beside = self._work.target(first).parent
-        beside = beside.parent if shown.startswith("/") else beside
-        if beside.stat().st_dev != device:
-            reason = "is a file system of its own: nothing can be swapped in; write a new copy"
-            raise RepairError(path=str(target), reason=reason)
-        place = beside / self.undo_directory.name
-        if place not in self._asides:
-            self._journal.append({"outside": str(place)})
-        return self._aside(place)
+        with write_errors(target):
+            device = target.parent.stat().st_dev
+            if device == self._lock.root.stat().st_dev:
+                return self._asides[self.undo_directory / "aside"]
+            beside = self._beside(shown)
+            if beside.stat().st_dev != device:
+                reason = "is a file system of its own: nothing can be swapped in; write a new copy"
+                raise RepairError(path=str(target), reason=reason)
+            place = beside / self.undo_directory.name
+            if place not in self._asides:
+                self._journal.append({"outside": str(place)})
+            return self._aside(place)
+
+    def _beside(self, shown: str) -> Path:
+        """Give the directory that holds the outermost directory of the store above a path."""
+        if shown.startswith("/"):
+            return self._work.target(shown).parent.parent
+        return self._work.target(shown.partition("/")[0]).parent
 
     def _aside(self, place: Path) -> OutputTree:
         if place not in self._asides:
@@ -377,6 +385,7 @@ class Transaction:
             saved.close()
         with suppress(RepairError):
             discard(self._lock, self.undo_directory, self._sync)
+            restore_mtimes({str(self._lock.root): self._root_mtime_ns})
 
 
 def _tree_of(staged: StagedSwap) -> OutputTree:
@@ -389,4 +398,4 @@ def _tree_of(staged: StagedSwap) -> OutputTree:
 def _like(target: Path) -> os.stat_result:
     """Give whose owner and mode a new thing gets: of what it replaces, else of what holds it."""
     with write_errors(target):
-        return target.lstat() if os.path.lexists(target) else target.parent.stat()
+        return target.parent.stat() if inode(target) is None else target.lstat()

@@ -280,10 +280,11 @@ def inherit(thing: int | Path, like: os.stat_result, *, mode: int | None = stat.
 
     A broker is seldom root; one who repairs its store often is.
     """
-    if os.geteuid() == 0:
-        os.chown(thing, like.st_uid, like.st_gid)
-    if mode is not None:
-        os.chmod(thing, stat.S_IMODE(like.st_mode) | mode)  # noqa: PTH101 - or a handle
+    with write_errors(thing):
+        if os.geteuid() == 0:
+            os.chown(thing, like.st_uid, like.st_gid)
+        if mode is not None:
+            os.chmod(thing, stat.S_IMODE(like.st_mode) | mode)  # noqa: PTH101 - or a handle
 
 
 def _stretches(handle: int, size: int, path: object) -> Iterator[tuple[int, bytes]]:

@@ -44,9 +44,12 @@ def rename_new(source: Path, target: Path) -> None:
     """
     if _rename(source, target, _RENAME_NOREPLACE):
         return
-    if os.path.lexists(target):
+    try:
+        target.lstat()
+    except FileNotFoundError:
+        source.rename(target)
+    else:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    source.rename(target)
 
 
 def sync_file_system(handle: int) -> bool:

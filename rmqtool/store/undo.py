@@ -29,7 +29,7 @@ from rmqtool.store.journal import (
 from rmqtool.store.staging import DiskSync, remove, write_errors
 from rmqtool.store.swap import Swap
 from rmqtool.store.system_calls import rename_new
-from rmqtool.store.workplace import Workplace
+from rmqtool.store.workplace import Workplace, inode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,8 +77,7 @@ def resume(lock: StoreLock) -> list[Resumed]:
         WriteFailed: the system refused; the next call goes on.
     """
     sync = DiskSync()
-    for path in _discarded(lock.root):
-        _remove_discarded(lock, path, sync)
+    _remove_leftovers(lock, sync)
     found: list[Resumed] = []
     for edit in undo_directories(lock.root):
         outcome = _resume_one(lock, edit, sync)
@@ -102,6 +101,8 @@ def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
         PlanMismatch: the store was changed since, or a later edit has to be taken back first.
         WriteFailed: the system refused; the next `undo` or `resume` goes on.
     """
+    sync = DiskSync()
+    _remove_leftovers(lock, sync)
     edits = undo_directories(lock.root)
     chosen = [edit for edit in edits if which in {None, edit.name}]
     if not chosen:
@@ -109,7 +110,7 @@ def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
         raise RepairError(path=str(lock.root), reason=reason)
     if chosen[-1] is not edits[-1]:
         raise PlanMismatch(path=str(lock.root), reason=f"{edits[-1].name} has to be undone first")
-    edit, sync = chosen[-1], DiskSync()
+    edit = chosen[-1]
     if edit.state in {State.STAGING, State.PREPARED}:
         _refuse_without_journal(edit)
         discard(lock, edit.path, sync)
@@ -166,7 +167,7 @@ def finish(lock: StoreLock, work: Workplace, changes: Sequence[Change], sync: Di
 def discard(lock: StoreLock, path: Path, sync: DiskSync) -> None:
     """Remove an undo directory that is no longer needed, under another name first."""
     target = path.with_name(path.name.replace(UNDO_PREFIX, DISCARD_PREFIX, 1))
-    if os.path.lexists(target):
+    if inode(target) is not None:
         _remove_discarded(lock, target, sync)
     with write_errors(path):
         rename_new(path, target)
@@ -280,9 +281,13 @@ def _refuse_without_journal(edit: UndoDirectory) -> None:
             raise PlanMismatch(path=str(edit.path), reason=reason)
 
 
-def _discarded(root: Path) -> list[Path]:
-    with write_errors(root):
-        return sorted(path for path in root.iterdir() if path.name.startswith(DISCARD_PREFIX))
+def _remove_leftovers(lock: StoreLock, sync: DiskSync) -> None:
+    """Remove what a killed run was about to remove."""
+    with write_errors(lock.root):
+        paths = sorted(lock.root.iterdir())
+    for path in paths:
+        if path.name.startswith(DISCARD_PREFIX):
+            _remove_discarded(lock, path, sync)
 
 
 def _remove_discarded(lock: StoreLock, path: Path, sync: DiskSync) -> None:
@@ -290,7 +295,7 @@ def _remove_discarded(lock: StoreLock, path: Path, sync: DiskSync) -> None:
     edit = read_undo_directory(path)
     with write_errors(path):
         for outside in edit.outside:
-            if os.path.lexists(outside):
+            if inode(outside) is not None:
                 remove(outside)
         for inside in sorted(path.iterdir()):
             if inside.name != JOURNAL_NAME:

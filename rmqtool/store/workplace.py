@@ -62,10 +62,11 @@ class Workplace:
 
 def inode(path: Path) -> int | None:
     """Give the inode that a name stands for; None when there is none."""
-    try:
-        return path.lstat().st_ino
-    except FileNotFoundError:
-        return None
+    with write_errors(path):
+        try:
+            return path.lstat().st_ino
+        except FileNotFoundError:
+            return None
 
 
 def fingerprint(path: Path) -> str | None:

@@ -1,0 +1,152 @@
+"""A disk that fails, and a process that is killed, at the n-th thing it asks of the system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+from rmqtool.store import system_calls
+
+CHANGING = (
+    "mkdir", "rmdir", "unlink", "rename", "replace", "ftruncate", "pwrite", "fsync", "utime",
+    "chown", "chmod",
+)  # fmt: skip
+ASKING = ("lstat", "stat", "fstat", "scandir", "listdir", "pread", "lseek")
+CREATING = os.O_CREAT | os.O_TRUNC
+PERSISTENT = 10**9  # operations that fail, beginning with the n-th
+NO_EXCHANGE = 2  # RENAME_EXCHANGE
+
+
+class Faults:
+    """Counts what is asked of the system and does something at a certain one.
+
+    Args:
+        at: number of the operation, from 0; a large one only counts.
+        action: called at that operation with (call, arguments) instead of it.
+        reads: whether operations that change nothing count, too.
+        lasting: operations that fail, from `at` on.
+    """
+
+    def __init__(
+        self,
+        at: int = PERSISTENT,
+        action: Callable[..., object] | None = None,
+        *,
+        reads: bool = False,
+        lasting: int = 1,
+    ) -> None:
+        self.count = 0
+        self.seen: list[str] = []
+        self._at, self._action, self._reads = at, action, reads
+        self._lasting = lasting
+
+    @contextmanager
+    def injected(self) -> Iterator[None]:
+        """Let the operations of this process pass through here."""
+        names = (*CHANGING, *ASKING) if self._reads else CHANGING
+        patches = [mock.patch.object(os, name, self._passing(getattr(os, name))) for name in names]
+        patches.append(mock.patch.object(os, "open", self._opening(os.open)))
+        for name in ("_rename", "sync_file_system"):
+            call = self._passing(getattr(system_calls, name))
+            patches.append(mock.patch.object(system_calls, name, call))
+        for patch in patches:
+            patch.start()
+        try:
+            yield
+        finally:
+            for patch in reversed(patches):
+                patch.stop()
+
+    def _passing(self, call: Callable[..., object]) -> Callable[..., object]:
+        def passing(*args: object, **options: object) -> object:
+            return self._pass(call, args, options)
+
+        return passing
+
+    def _opening(self, call: Callable[..., object]) -> Callable[..., object]:
+        def opening(path: object, flags: int, *args: object, **options: object) -> object:
+            if self._reads or flags & CREATING:
+                return self._pass(call, (path, flags, *args), options)
+            return call(path, flags, *args, **options)
+
+        return opening
+
+    def _pass(
+        self, call: Callable[..., object], args: tuple[object, ...], options: dict[str, object]
+    ) -> object:
+        number = self.count
+        self.count += 1
+        self.seen.append(call.__name__)
+        if self._action is not None and self._at <= number < self._at + self._lasting:
+            return self._action(call, args)
+        return call(*args, **options)
+
+
+def no_space(call: Callable[..., object], args: tuple[object, ...]) -> object:
+    """Fail as a full disk does."""
+    del call, args
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def bad_disk(call: Callable[..., object], args: tuple[object, ...]) -> object:
+    """Fail as a broken disk does."""
+    del call, args
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def kill(call: Callable[..., object], args: tuple[object, ...]) -> object:
+    """End this process at once; a write is done by half before that."""
+    if call.__name__ == "pwrite":
+        handle, data, position = args
+        assert isinstance(data, memoryview)
+        call(handle, data[: len(data) // 2], position)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return None
+
+
+def operations(work: Callable[[], object], *, reads: bool = False) -> int:
+    """Count what a piece of work asks of the system."""
+    faults = Faults(reads=reads)
+    with faults.injected():
+        work()
+    return faults.count
+
+
+def killed_at(number: int, work: Callable[[], object]) -> bool:
+    """Do a piece of work in a process that is killed at an operation.
+
+    Returns:
+        Whether it was; False when it had ended before that.
+    """
+    child = os.fork()
+    if not child:
+        try:
+            with Faults(number, kill).injected():
+                work()
+        except BaseException:  # noqa: BLE001 - the parent asks how it ended
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert signal.SIGKILL == os.WTERMSIG(status)
+        return True
+    assert os.WEXITSTATUS(status) == 0, "the work failed before it was killed"
+    return False
+
+
+@contextmanager
+def without_exchange() -> Iterator[None]:
+    """Take from the system what swaps two names in one step, as on file systems without it."""
+    original = system_calls._rename  # noqa: SLF001 - the seam to the system
+
+    def plain(source: object, target: object, flags: int) -> bool:
+        if flags == NO_EXCHANGE:
+            return False
+        return original(source, target, flags)  # type: ignore[arg-type]
+
+    with mock.patch.object(system_calls, "_rename", plain):
+        yield
