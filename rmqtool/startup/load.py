@@ -172,9 +172,7 @@ def _followed(place: Place) -> Entry | None:
 
 def _as_linked(place: Place, link: Entry) -> Entry:
     """Give a link the kind and size of what it leads to; one that leads nowhere has length 0."""
-    from dataclasses import replace
-
     target = _followed(place.child(link.name))
     if target is None:
-        return replace(link, kind=EntryKind.FILE, size=0)
-    return replace(target, name=link.name)
+        return link._replace(kind=EntryKind.FILE, size=0)
+    return target._replace(name=link.name)

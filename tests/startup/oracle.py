@@ -56,7 +56,6 @@ class Oracle:
 
     def __init__(self, jvm: Jvm) -> None:
         self.jvm = jvm
-        self._stopping: list[threading.Thread] = []
 
     def observe(
         self,
@@ -93,11 +92,6 @@ class Oracle:
             self._stop(bare.store)
         return seen
 
-    def finish(self) -> None:
-        """Wait until all stores have stopped."""
-        for thread in self._stopping:
-            thread.join()
-
     def _queue_offsets(self, store: JavaObject) -> dict[tuple[str, int], tuple[int, int]]:
         """Give minimum and maximum of each queue; what Java hands out for that is let go again."""
         keys = []
@@ -124,11 +118,11 @@ class Oracle:
 
     def _start(self, store: JavaObject) -> bool:
         """Start, and tell whether that never ends."""
-        thread = _in_background(store.start)
+        starting = _Background(store.start)
         last, since = None, time.monotonic()
         while True:
             behind = int(store.dispatchBehindBytes())
-            if behind <= 0 and not thread.is_alive():
+            if behind <= 0 and not starting.is_running:
                 return False
             if behind != last:
                 last, since = behind, time.monotonic()
@@ -171,7 +165,7 @@ class Oracle:
             store.shutdown()
             self.jvm.gateway.detach(store)  # nothing is let go otherwise
 
-        self._stopping.append(_in_background(stop))
+        _Background(stop)
 
 
 def files_of(root: Path) -> dict[str, set[str]]:
@@ -184,11 +178,26 @@ def files_of(root: Path) -> dict[str, set[str]]:
     return found
 
 
-def _in_background(call: Callable[[], object]) -> threading.Thread:
-    def run() -> None:
-        with contextlib.suppress(Py4JError):  # the process may be gone by then
-            call()
+class _Background:
+    """A call that goes on while others are made."""
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    return thread
+    def __init__(self, call: Callable[[], object]) -> None:
+        self._call = call
+        self._error: Py4JJavaError | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended; what Java threw is raised here."""
+        if self._error is not None:
+            raise self._error
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._call()
+        except Py4JJavaError as error:
+            self._error = error
+        except Py4JError:  # the process has been ended
+            pass

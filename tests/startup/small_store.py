@@ -33,7 +33,7 @@ SETTINGS: Final[dict[str, object]] = {
     "maxTransferCountOnMessageInMemory": 100000,
     "maxTransferBytesOnMessageInDisk": 1 << 27,
     "maxTransferCountOnMessageInDisk": 100000,
-    "haListenPort": 0,
+    "haListenPort": 0,  # any that is free
 }
 _MESSAGES: Final = 700
 _PREPARED, _COMMIT, _ROLLBACK = 0x4, 0x8, 0xC
