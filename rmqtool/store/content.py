@@ -56,6 +56,7 @@ DEFAULT_LENGTHS = {
     index.file_length(index.DEFAULT_HASH_SLOT_NUM, index.DEFAULT_INDEX_NUM): BranchKind.INDEX,
 }
 EPOCH_TEXT = re.compile(rb"\d+\r?\n\d+\r?\n(\d+-\d+\r?\n)+\r?\n?")
+DLEDGER_PROPERTY = re.compile(rb"^(endIndex|committedIndex|currTerm|voteLeader)=", re.MULTILINE)
 
 
 def kind_of_directory(place: Place) -> BranchKind | None:
@@ -120,11 +121,16 @@ def _is_commitlog(head: bytes, size: int, start: int) -> bool:
 
 
 def _is_dledger(head: bytes, _size: int, start: int) -> bool:
-    if len(head) < dledger.DLEDGER_ENTRY.size:
+    """An entry says where it lies itself; look in front of the first record, or at the start."""
+    found = first_record(head)
+    position = found[0] - dledger.DLEDGER_ENTRY.size if found else 0
+    if position < 0 or len(head) < position + dledger.DLEDGER_ENTRY.size:
         return False
-    entry = dledger.DLEDGER_ENTRY.parse(head)
+    entry = dledger.DLEDGER_ENTRY.parse(head[position:])
     is_sized = entry["size"] == dledger.DLEDGER_ENTRY.size + entry["body_length"]
-    return bool(entry["magic"] == dledger.ENTRY_MAGIC and is_sized and entry["pos"] >= start)
+    # A file whose name was lost still has entries; where it began is not known.
+    is_here = entry["pos"] == start + position or not position
+    return bool(entry["magic"] == dledger.ENTRY_MAGIC and is_sized and is_here)
 
 
 def _is_dledger_index(head: bytes, _size: int, _start: int) -> bool:
@@ -234,6 +240,10 @@ def _is_epoch(head: bytes, size: int, _start: int) -> bool:
     return size <= len(head) and EPOCH_TEXT.fullmatch(head) is not None
 
 
+def _is_dledger_state(head: bytes, size: int, _start: int) -> bool:
+    return size <= len(head) and DLEDGER_PROPERTY.search(head) is not None
+
+
 def _is_json(head: bytes, size: int, _start: int) -> bool:
     text = head.strip()
     if not text.startswith(b"{") or b"\0" in text:
@@ -259,15 +269,16 @@ def _is_time(ms: int) -> bool:
     return EARLIEST_MS <= ms <= LATEST_MS
 
 
-# The most telling first: whatever begins with a self-locating record is a commitlog.
+# The most telling first: what has self-locating records is a log, in entries of DLedger or not.
 TESTS: dict[BranchKind, Callable[[bytes, int, int], bool]] = {
-    BranchKind.COMMITLOG: _is_commitlog,
     BranchKind.DLEDGER: _is_dledger,
+    BranchKind.COMMITLOG: _is_commitlog,
     BranchKind.TIERED_INDEX: _is_tiered_index,
     BranchKind.TIMER_LOG: _is_timer_log,
     BranchKind.CHECKPOINT: _is_checkpoint,
     BranchKind.TIMER_CHECK: _is_timer_check,
     BranchKind.EPOCH: _is_epoch,
+    BranchKind.DLEDGER_STATE: _is_dledger_state,
     BranchKind.CONFIG: _is_json,
     BranchKind.INDEX: _is_index,
     BranchKind.DLEDGER_INDEX: _is_dledger_index,

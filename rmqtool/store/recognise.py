@@ -15,6 +15,7 @@ from rmqtool.store.place import EntryKind, printable
 from rmqtool.store.queues import queue_id_of
 from rmqtool.store.rocksdb import is_rocksdb, unsupported
 from rmqtool.store.root import (
+    COMPACTION_CHILDREN,
     COMPACTION_FAMILIES,
     DLEDGER,
     DLEDGER_CHILDREN,
@@ -73,6 +74,8 @@ def recognise(place: Place, conf: BrokerConf | None = None) -> Recognised:
 def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
     by_place = directory_by_place(place)
     names = place.names()
+    if DLEDGER.fullmatch(place.name) and "data" in {name for name, _ in names}:
+        return _below(place, (place.name,), conf)
     # A topic may be called `commitlog`, so a queue family needs more to be taken for a root.
     enough = ENOUGH if by_place is None else 2 * ENOUGH
     if telling_names(names) >= enough:
@@ -82,8 +85,6 @@ def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
         raise UnsupportedStore(path=str(place), reason=unsupported(_database_path(place)))
     if by_place is not None:
         return _part(*by_place)
-    if DLEDGER.fullmatch(place.name) and {name for name, _ in names} & {*DLEDGER_CHILDREN}:
-        return _below(place, (place.name,), conf)
     if place.name == "compaction" and {name for name, _ in names} & {*COMPACTION_FAMILIES}:
         return _below(place, (place.name,), conf)
     if not names:
@@ -138,8 +139,10 @@ def file_by_place(place: Place) -> tuple[Place, Branch] | None:
         return _branch(place, kind, 4, Level.FILE, (printable(topic), queue_id))
     if DLEDGER.fullmatch(topic) and above in {"data", "index"} and is_mapped:
         return _branch(place, DLEDGER_CHILDREN[above], 3, Level.FILE)
-    if DLEDGER.fullmatch(above) and own in {"checkpoint", "currterm"}:
-        return _branch(place, BranchKind.DLEDGER_STATE, 2, Level.FILE)
+    kind = DLEDGER_CHILDREN.get(own) if DLEDGER.fullmatch(above) else None
+    kind = kind or (COMPACTION_CHILDREN.get(own) if above == "compaction" else None)
+    if kind:
+        return _branch(place, kind, 2, Level.FILE)
     if above == "config":
         kind = BranchKind.TIMER_CHECK if own == "timercheck" else BranchKind.CONFIG
         return _branch(place, kind, 2, Level.FILE)

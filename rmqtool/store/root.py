@@ -28,6 +28,10 @@ COMPACTION_FAMILIES = {
     "compactionLog": BranchKind.COMPACTION_LOG,
     "compactionCq": BranchKind.COMPACTION_QUEUE,
 }
+COMPACTION_CHILDREN = COMPACTION_FAMILIES | {
+    "position-checkpoint": BranchKind.COMPACTION_POSITION,
+    "position-checkpoint.bak": BranchKind.COMPACTION_POSITION,
+}
 FLAT_FAMILIES = {
     "commitlog": BranchKind.COMMITLOG,
     "index": BranchKind.INDEX,
@@ -51,7 +55,9 @@ DLEDGER_CHILDREN = {
     "data": BranchKind.DLEDGER,
     "index": BranchKind.DLEDGER_INDEX,
     "checkpoint": BranchKind.DLEDGER_STATE,
+    "checkpoint.bak": BranchKind.DLEDGER_STATE,
     "currterm": BranchKind.DLEDGER_STATE,
+    "currterm.bak": BranchKind.DLEDGER_STATE,
 }
 # One of these directories tells a store root.
 TELLING = {*QUEUE_FAMILIES, "commitlog", "timerlog", "tiered_index_file"}
@@ -109,8 +115,7 @@ def _candidates(name: str) -> list[tuple[BranchKind, str]]:
     if TIMER_WHEEL_SNAPSHOT.fullmatch(name):
         return [(BranchKind.TIMER_WHEEL, name)]
     if name == "compaction":
-        kinds = COMPACTION_FAMILIES | {"position-checkpoint": BranchKind.COMPACTION_POSITION}
-        return [(kind, f"{name}/{child}") for child, kind in kinds.items()]
+        return [(kind, f"{name}/{child}") for child, kind in COMPACTION_CHILDREN.items()]
     if DLEDGER.fullmatch(name):
         return [(kind, f"{name}/{child}") for child, kind in DLEDGER_CHILDREN.items()]
     kind = QUEUE_FAMILIES.get(name) or FLAT_FAMILIES.get(name) or FILES.get(name)

@@ -29,7 +29,7 @@ from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segment import Oddity
@@ -99,16 +99,18 @@ class Store:
     def geometry(self) -> Geometry:
         """How long each kind of file is, and who says so."""
         found = {
-            "commitlog": self.commitlog.file_length,
+            "commitlog": _length(lambda: self.commitlog.file_length),
             "consume_queue": self._sampled(BranchKind.CONSUME_QUEUE),
             "consume_queue_ext": self._sampled(BranchKind.CONSUME_QUEUE_EXT),
             "batch_queue": self._sampled(BranchKind.BATCH_QUEUE),
-            "timer_log": self.timer_log.file_length,
+            "timer_log": _length(lambda: self.timer_log.file_length),
             "compaction_log": self._sampled(BranchKind.COMPACTION_LOG),
             "compaction_queue": self._sampled(BranchKind.COMPACTION_QUEUE),
+            "index_slots": _length(lambda: usual_length(one.slots for one in self._index_files)),
+            "index_entries": _length(
+                lambda: usual_length(one.entries for one in self._index_files)
+            ),
         }
-        for file in self.index_files()[:1]:
-            found |= {"index_slots": file.slots, "index_entries": file.entries}
         return geometry_of(self._configured, found)
 
     def family(self, kind: BranchKind, file_length: int = 0) -> QueueFamily | None:
@@ -283,13 +285,10 @@ class Store:
         family = self.family(kind)
         if family is None:
             return 0
-        lengths: list[int] = []
-        try:
-            for queue in islice(family.queues(), SAMPLED_QUEUES):
-                lengths += [segment.size for segment in queue.files]
-        except UnreadablePath:
-            pass  # whoever reads that queue will be told
-        return usual_length(lengths)
+        queues = islice(family.queues(), SAMPLED_QUEUES)
+        return _length(
+            lambda: usual_length(segment.size for queue in queues for segment in queue.files)
+        )
 
 
 def open_store(
@@ -311,6 +310,14 @@ def open_store(
     place = path if isinstance(path, Place) else Place.of(path)
     root, asked, branches, oddities = recognise(place, broker_conf)
     return Store(root, asked, branches, broker_conf, oddities)
+
+
+def _length(ask: Callable[[], int]) -> int:
+    """Ask the files for a length; 0 where they may not be read, as whoever reads them is told."""
+    try:
+        return ask()
+    except UnreadablePath:
+        return 0
 
 
 def _family(branch: Branch, file_length: int) -> QueueFamily:
@@ -344,7 +351,7 @@ def _segment(branch: Branch) -> Segment:
     if entry is None or entry.kind is not EntryKind.FILE:
         raise UnreadablePath(path=str(branch.place), reason="no such file")
     start = start_of(entry.name)
-    if start is None and branch.kind is BranchKind.COMMITLOG:
+    if start is None and branch.kind in {BranchKind.COMMITLOG, BranchKind.DLEDGER}:
         from rmqtool.store.content import HEAD_BYTES, first_record
 
         position, physical_offset = first_record(branch.place.read(HEAD_BYTES)) or (0, 0)
