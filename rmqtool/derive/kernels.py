@@ -108,7 +108,9 @@ def fate_of(columns: Int64s, number: int, kind: int, delay_level: int) -> int:
     if kind == BATCH or (
         kind == BATCH_IF_INNER and has_batch and columns[row.SYS_FLAG, number] & INNER_BATCH
     ):
-        return TO_BATCH if has_batch and base >= 0 and batch >= 0 else INDEX_ONLY
+        if not has_batch:  # a message by itself
+            base, batch = columns[row.QUEUE_OFFSET, number], 1
+        return TO_BATCH if base >= 0 and batch >= 0 else INDEX_ONLY
     return DISPATCHED
 
 

@@ -82,17 +82,21 @@ class RareUnits:
 def batch_unit(batch: Batch, number: int) -> Unit:
     """Give the unit of a record that goes to a batch queue.
 
+    A record without INNER_NUM and INNER_BASE is one message at its own queue offset.
     Source: BatchConsumeQueue#putBatchMessagePositionInfo, 5.0.0 to 5.5.0.
     """
     record = batch.matrix[:, number]
-    store_timestamp, base = int(record[row.STORE_TIMESTAMP]), int(record[row.INNER_BASE])
+    store_timestamp = int(record[row.STORE_TIMESTAMP])
+    base, batch_size = int(record[row.INNER_BASE]), int(record[row.INNER_NUM])
+    if row.ABSENT in (base, batch_size):
+        base, batch_size = int(record[row.QUEUE_OFFSET]), 1
     packed = BATCH_CQ_UNIT.packer.pack(
         record[row.PHYSICAL_OFFSET_FIELD],
         record[row.SIZE],
         record[row.TAGS_CODE],
         store_timestamp,
         base,
-        record[row.INNER_NUM],
+        batch_size,
         INVALID_POS,
         0,
     )

@@ -3,7 +3,8 @@
 A kernel drops the interpreter lock, has one explicit signature, and is kept on disk, so that only
 the very first run on a machine waits for the compiler. numba's cache watches the file of the
 kernel only, while field positions and helper functions come from other files; stale machine code
-would misread evidence in silence. So the cache lies in a directory named after all of them.
+would misread evidence in silence. So the cache lies in a directory named after all of them: the
+modules of `scan`, those beside the kernel, and the layouts.
 Where no directory can be written, kernels are compiled anew in each process.
 """
 
@@ -54,7 +55,7 @@ def kernel(signature: str) -> Callable[[Function], Function]:
     """
 
     def compiled(function: Function) -> Function:
-        with _CacheDirectory() as cached:
+        with _CacheDirectory(Path(function.__code__.co_filename).parent) as cached:
             options = {"nogil": True, "cache": cached, "boundscheck": False, "error_model": "numpy"}
             return cast("Function", NJIT(signature, **options)(function))
 
@@ -73,9 +74,13 @@ class _CacheDirectory:
     process keep theirs.
     """
 
+    def __init__(self, sources: Path) -> None:
+        self._sources = sources
+        self._before = ""
+
     def __enter__(self) -> bool:
         self._before = CONFIG.CACHE_DIR
-        directory = cache_directory(self._before)
+        directory = cache_directory(self._sources, self._before)
         CONFIG.CACHE_DIR = directory or ""
         return directory is not None
 
@@ -84,17 +89,17 @@ class _CacheDirectory:
 
 
 @cache
-def cache_directory(wanted: str = "") -> str | None:
+def cache_directory(sources: Path, wanted: str = "") -> str | None:
     """Give a writable directory for compiled kernels; None where there is none.
 
     Args:
+        sources: directory with the modules of the kernel.
         wanted: what the user asked for in NUMBA_CACHE_DIR; else beside this module, else the
             user's cache directory.
     """
-    home = Path(__file__).parent / "__pycache__"
-    places = [Path(wanted)] if wanted else [home, _user_cache()]
+    places = [Path(wanted)] if wanted else [sources / "__pycache__", _user_cache()]
     for place in places:
-        directory = place / f"kernels-{_stamp()}"
+        directory = place / f"kernels-{_stamp(sources)}"
         try:
             directory.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=directory).close()
@@ -115,14 +120,12 @@ def _user_cache() -> Path:
 
 
 @cache
-def _stamp() -> str:
+def _stamp(sources: Path) -> str:
     """Give a short text that changes with whatever kernels are compiled from."""
     digest = hashlib.sha256(numba.__version__.encode())
-    package = Path(__file__).parent.parent
-    for source in sorted(
-        p for name in ("scan", "derive", "tables") for p in package.glob(f"{name}/*.py")
-    ):
-        digest.update(source.read_bytes())
+    for directory in {Path(__file__).parent: None, sources: None}:  # each once, in this order
+        for source in sorted(directory.glob("*.py")):
+            digest.update(source.read_bytes())
     for layout in LAYOUTS:
         digest.update(repr((layout.name, layout.fields)).encode())
     return digest.hexdigest()[:16]

@@ -1,0 +1,67 @@
+"""The dispatch rules of a store: from its configuration where that is known, else its files."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.derive.dispatch import DEFAULT_DELAY_LEVELS, LMQ_PREFIX, DispatchRules
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.config_shapes import topics
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from rmqtool.store.tree import Store
+
+TOPICS_FILE: Final = "topics.json"
+
+
+def rules_of(store: Store, version: str) -> DispatchRules:
+    """Give the rules by which a broker of a release dispatches the log of a store.
+
+    Without a broker.conf the delay levels are RocketMQ's default, and records go to further
+    queues if the store has such queues.
+
+    Args:
+        store: whose configuration counts.
+        version: release of the broker.
+    """
+    conf = store.broker_conf
+    levels = conf.text("messageDelayLevel") if conf else None
+    if conf is None:
+        multi_dispatch = lmq = has_lmq_queues(store)
+    else:
+        in_rocksdb = conf.flag("rocksdbCQDoubleWriteEnable") and conf.flag(
+            "combineCQUseRocksdbForLmq"
+        )
+        multi_dispatch = bool(conf.flag("enableMultiDispatch")) and not in_rocksdb
+        lmq = bool(conf.flag("enableLmq"))
+    return DispatchRules.of(
+        version,
+        delay_levels=levels or DEFAULT_DELAY_LEVELS,
+        multi_dispatch=multi_dispatch,
+        lmq=lmq,
+        batch_topics=batch_topics(store),
+        run_units=store.geometry.consume_queue.value // CQ_UNIT_SIZE,
+    )
+
+
+def batch_topics(store: Store) -> frozenset[bytes] | None:
+    """Give the topics whose queues are batch queues; None where no configuration tells."""
+    found = store.config(TOPICS_FILE)
+    if not found:
+        return None
+    return frozenset(
+        config.topic.encode() for config in topics(found.document) if config.is_batch_queue
+    )
+
+
+def has_lmq_queues(store: Store) -> bool:
+    """Tell whether a light message queue lies among the consume queues."""
+    family = store.family(BranchKind.CONSUME_QUEUE)
+    try:
+        names = family.topics() if family else []
+    except UnreadablePath:
+        return False
+    return any(os.fsencode(name).startswith(LMQ_PREFIX) for name in names)

@@ -1,0 +1,90 @@
+"""Where compiled kernels are kept: somewhere writable, and never under a stale name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.scan import compiled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _forgetful() -> None:
+    """Let each test ask anew."""
+    compiled.cache_directory.cache_clear()
+    compiled._stamp.cache_clear()  # noqa: SLF001 - nobody but this test changes sources at run time
+
+
+def sources(directory: Path, text: str = "one") -> Path:
+    """Make a directory of modules."""
+    (directory / "package").mkdir(exist_ok=True)
+    (directory / "package" / "kernels.py").write_text(text)
+    return directory / "package"
+
+
+def test_beside_the_sources(tmp_path: Path) -> None:
+    """Compiled kernels lie beside their sources if they may."""
+    found = compiled.cache_directory(sources(tmp_path))
+    assert found is not None
+    assert found.startswith(str(tmp_path / "package" / "__pycache__" / "kernels-"))
+
+
+def test_in_the_users_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the package cannot be written they lie in the user's cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "platform", "linux")
+    package = sources(tmp_path)
+    (package / "__pycache__").write_text("a file, so no directory can be made here")
+    found = compiled.cache_directory(package)
+    assert found is not None
+    assert found.startswith(str(tmp_path / "cache" / "rmqtool" / "kernels-"))
+
+
+def test_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be written there is no cache, and no error."""
+    obstacle = tmp_path / "obstacle"
+    obstacle.write_text("a file")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(obstacle))
+    monkeypatch.setattr(sys, "platform", "linux")
+    package = sources(tmp_path)
+    (package / "__pycache__").write_text("a file")
+    assert compiled.cache_directory(package) is None
+    assert compiled.cache_directory(package, str(obstacle / "wanted")) is None
+
+
+def test_where_the_user_wants(tmp_path: Path) -> None:
+    """NUMBA_CACHE_DIR is obeyed."""
+    found = compiled.cache_directory(sources(tmp_path), str(tmp_path / "wanted"))
+    assert found is not None
+    assert found.startswith(str(tmp_path / "wanted" / "kernels-"))
+
+
+def test_changed_source_changes_the_name(tmp_path: Path) -> None:
+    """A changed helper is never run in its old compiled form, whatever the time of its file."""
+    before = compiled.cache_directory(sources(tmp_path, "one"))
+    compiled.cache_directory.cache_clear()
+    compiled._stamp.cache_clear()  # noqa: SLF001
+    assert before != compiled.cache_directory(sources(tmp_path, "two"))
+
+
+def test_kernel_without_a_cache(tmp_path: Path) -> None:
+    """A kernel works in a process that can keep nothing."""
+    module = tmp_path / "twice.py"
+    module.write_text(
+        "from rmqtool.scan import compiled\n"
+        "compiled.cache_directory = lambda *_: None\n"
+        "@compiled.kernel('int64(int64)')\n"
+        "def twice(number):\n"
+        "    return 2 * number\n"
+        "print(twice(21))\n"
+    )
+    made = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, str(module)], capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert made.stdout == "42\n"
