@@ -24,10 +24,12 @@ class JsonLines:
     Attributes:
         count: how many rows.
         text: UTF-8, a line feed behind each row and nowhere else.
+        damaged: how many of them tell of damage.
     """
 
     count: int
     text: bytes | memoryview
+    damaged: int = 0
 
 
 Chunk: TypeAlias = Sequence[Row] | Columns | JsonLines
@@ -64,3 +66,25 @@ def rows_of(chunk: Chunk) -> Sequence[Row]:
 
         return [loads(line) for line in bytes(chunk.text).splitlines()]
     return chunk.to_pylist() if isinstance(chunk, Columns) else chunk
+
+
+def count_of(chunk: Chunk) -> int:
+    """Give the number of rows in a chunk."""
+    return chunk.count if isinstance(chunk, JsonLines) else len(rows_of(chunk))
+
+
+def damaged_in(chunk: Chunk) -> int:
+    """Give how many rows of a chunk tell of damage: those with a finding's code."""
+    if isinstance(chunk, JsonLines):
+        return chunk.damaged
+    return sum(1 for row in rows_of(chunk) if row.get("code"))
+
+
+def part_of(chunk: Chunk, start: int, end: int) -> Chunk:
+    """Give the rows [start, end) of a chunk."""
+    if not isinstance(chunk, JsonLines):
+        return rows_of(chunk)[start:end]
+    lines = bytes(chunk.text).splitlines(keepends=True)[start:end]
+    some = JsonLines(len(lines), b"".join(lines))
+    damaged = sum(1 for row in rows_of(some) if row.get("code"))
+    return JsonLines(some.count, some.text, damaged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -44,6 +45,19 @@ class Delivery:
         if self.color not in COLORS:
             raise UsageError(option="--color", reason=f"{self.color!r} is none of {COLORS}")
 
+    @property
+    def wanted_columns(self) -> tuple[str, ...] | None:
+        """The columns that were asked for."""
+        return None if self.columns is None else tuple(filter(None, self.columns.split(",")))
+
+    @property
+    def is_json(self) -> bool:
+        """Whether rows will be JSON objects."""
+        if self.format is None and self.output is None:
+            is_terminal = sys.stdout is not None and sys.stdout.isatty()
+            return not is_terminal
+        return self._format(is_terminal=False) in {Format.JSON, Format.JSONL}
+
     def emit(self, rows: Rows) -> int:
         """Write rows of one kind; return how many there were."""
         with self._sink() as sink:
@@ -70,16 +84,20 @@ class Delivery:
             yield Sink(file.binary, self.output)
 
     def _look(self, sink: Sink) -> Look:
-        columns = None if self.columns is None else tuple(filter(None, self.columns.split(",")))
-        return Look(self._format(sink), columns, color=self._has_color(sink), note=self.note)
+        return Look(
+            self._format(is_terminal=sink.is_terminal),
+            self.wanted_columns,
+            color=self._has_color(sink),
+            note=self.note,
+        )
 
-    def _format(self, sink: Sink) -> Format:
+    def _format(self, *, is_terminal: bool) -> Format:
         if self.format is not None:
             return self.format
         suffix = PurePath(self.output or "").suffix.lstrip(".")
         if suffix in (Format.CSV, Format.JSON):
             return Format(suffix)
-        return Format.TABLE if sink.is_terminal else Format.JSONL
+        return Format.TABLE if is_terminal else Format.JSONL
 
     def _has_color(self, sink: Sink) -> bool:
         if self.color != "auto":

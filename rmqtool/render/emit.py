@@ -113,7 +113,7 @@ def _writer(rows: Rows, look: Look, sink: Sink, kind: str | None) -> _Writer:
     """Choose the writer."""
     columns = chosen_columns(rows, look)
     if look.format is Format.TABLE:
-        return _Table(sink, columns if look.columns else rows.shown or columns, look)
+        return _Table(sink, rows, columns, look)
     if look.format is Format.CSV:
         return _Csv(sink, columns)
     if look.format is Format.JSON:
@@ -139,8 +139,12 @@ def chosen_columns(rows: Rows, look: Look) -> Sequence[str]:
 class _Table:
     """Aligned text."""
 
-    def __init__(self, sink: Sink, columns: Sequence[str], look: Look) -> None:
-        self._table, self._note = TableWriter(sink, columns, color=look.color), look.note
+    def __init__(self, sink: Sink, rows: Rows, columns: Sequence[str], look: Look) -> None:
+        shown, optional = rows.shown or columns, rows.optional
+        if look.columns is not None:  # who names a column wants to see it, empty or not
+            shown, optional = columns, ()
+        self._table = TableWriter(sink, shown, optional, color=look.color)
+        self._note = look.note
 
     def write(self, chunk: Chunk) -> int:
         rows = rows_of(chunk)

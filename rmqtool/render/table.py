@@ -2,25 +2,69 @@
 
 The widths come from the first rows and then stay. In a pipe a longer cell moves the rest of its
 line and nothing is ever cut; on a terminal it ends in an ellipsis, and columns that do not fit
-are left out, which the caller is told.
+are left out, which the caller is told. A column that is there for exceptions only, such as the
+code of a damage, takes no room before there is one; a later one stands behind its line.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.render.values import as_text, escape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from rmqtool.render.sink import Sink
     from rmqtool.rows import Row
 
 ROWS_MEASURED: Final = 200
-_WIDEST: Final = 48  # of one column on a terminal, so that one long key does not hide the rest
+WHOLE: Final = ("time", "_id", "_key", "host", "hex")  # names of columns that are never cut
+NARROWEST: Final = 12  # columns that a text needs to say something
 _GAP: Final = "  "
 _BOLD, _RED, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
+
+
+class _Column(NamedTuple):
+    """What the first rows say of a column.
+
+    Attributes:
+        width: of its widest cell or of its name.
+        least: what it can be narrowed to on a terminal.
+        is_number: all its cells are numbers, and stand to the right.
+    """
+
+    width: int
+    least: int
+    is_number: bool
+
+    @classmethod
+    def of(cls, name: str, values: Sequence[object]) -> _Column:
+        lengths = [cell_length(as_text(value)) for value in values if value is not None]
+        width = max([*lengths, len(name)])
+        is_number = all(
+            isinstance(value, int | float | None) and not isinstance(value, bool)
+            for value in values
+        )
+        # A time or an ID that is cut says nothing; a topic still does.
+        is_rigid = is_number or name.endswith(WHOLE)
+        return cls(width, width if is_rigid else max(min(width, NARROWEST), len(name)), is_number)
+
+
+def fitted(columns: Sequence[_Column], room: int) -> list[int]:
+    """Give the widths of as many columns as fit, the first one in any case."""
+    widths: list[int] = []
+    for column in columns:
+        used = sum(widths) + len(_GAP) * len(widths)
+        if widths and used + column.least > room:
+            break
+        widths.append(min(column.least, room))
+    left = room - sum(widths) - len(_GAP) * (len(widths) - 1)
+    for number, column in enumerate(columns[: len(widths)]):
+        more = max(min(column.width - widths[number], left), 0)
+        widths[number] += more
+        left -= more
+    return widths
 
 
 class TableWriter:
@@ -30,8 +74,12 @@ class TableWriter:
         left_out: columns that the terminal had no room for, known after the first rows.
     """
 
-    def __init__(self, sink: Sink, columns: Sequence[str], *, color: bool) -> None:
+    def __init__(
+        self, sink: Sink, columns: Sequence[str], optional: Collection[str], *, color: bool
+    ) -> None:
         self._sink, self._columns, self._color = sink, list(columns), color
+        self._optional = optional
+        self._behind: list[str] = []
         self._waiting: list[Row] = []
         self._widths: list[int] = []
         self._is_number: list[bool] = []
@@ -62,35 +110,30 @@ class TableWriter:
 
     def _measure(self) -> None:
         """Choose columns and widths from the rows that wait."""
-        for name in self._columns:
-            values = [row.get(name) for row in self._waiting]
-            width = max([cell_length(as_text(value)) for value in values] + [len(name)])
-            self._widths.append(width)
-            self._is_number.append(
-                all(isinstance(v, int | float | None) and not isinstance(v, bool) for v in values)
-            )
-        if self._sink.width is not None:
-            self._fit(self._sink.width)
-
-    def _fit(self, room: int) -> None:
-        """Leave out columns from the right until the line fits, then narrow the last one."""
-        self._widths = [
-            min(width, max(_WIDEST, len(name)))
-            for width, name in zip(self._widths, self._columns, strict=True)
+        rows = self._waiting
+        self._behind = [
+            name
+            for name in self._columns
+            if name in self._optional and all(row.get(name) is None for row in rows)
         ]
-        total = sum(self._widths) + len(_GAP) * (len(self._widths) - 1)
-        while total > room and len(self._widths) > 1:
-            name, width = self._columns[-1], self._widths[-1]
-            if total - width + len(name) <= room and not self._is_number[-1]:
-                break  # a text that is cut says more than a column that is missing
-            total -= self._widths.pop() + len(_GAP)
-            self._is_number.pop()
-            self.left_out.insert(0, self._columns.pop())
-        if total > room:
-            self._widths[-1] = max(1, self._widths[-1] - (total - room))
+        self._columns = [name for name in self._columns if name not in self._behind]
+        columns = [_Column.of(name, [row.get(name) for row in rows]) for name in self._columns]
+        if self._sink.width is None:
+            self._widths = [column.width for column in columns]
+        else:
+            self._widths = fitted(columns, self._sink.width)
+        count = len(self._widths)
+        # What is there for exceptions only is never left out: colour alone says nothing.
+        self._behind += [name for name in self._columns[count:] if name in self._optional]
+        self.left_out = [name for name in self._columns[count:] if name not in self._optional]
+        self._columns = self._columns[:count]
+        self._is_number = [column.is_number for column in columns[:count]]
 
     def _line(self, row: Row) -> str:
         line = self._join([as_text(row.get(name)) for name in self._columns])
+        for name in self._behind:
+            if (value := row.get(name)) is not None:
+                line += f"{_GAP}{name}={as_text(value)}"
         if self._color and (start := _row_color(row)):
             return f"{start}{line}{_PLAIN}"
         return line

@@ -41,7 +41,9 @@ def words(choice: Int64s, texts: Sequence[str | None]) -> pa.DictionaryArray:
         choice: int64, shape (n,); places in `texts`.
         texts: the few; None makes the row null.
     """
-    return pa.DictionaryArray.from_arrays(pa.array(choice.astype(np.int32)), pa.array(texts, TEXT))
+    is_null = np.array([text is None for text in texts], np.bool_)[choice]
+    indices = pa.array(choice.astype(np.int32), mask=is_null if is_null.any() else None)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, TEXT))
 
 
 def constant(text: str, rows: int) -> pa.DictionaryArray:

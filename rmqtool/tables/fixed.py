@@ -46,6 +46,7 @@ class Fixed:
             where a range of numbers was asked for.
         code: finding code of an invalid unit and of zeros between others.
         is_hash_table: zeros between others are nothing out of the ordinary.
+        ends_in_blank: bytes behind the last whole unit are a blank record.
     """
 
     layout: Layout
@@ -55,6 +56,7 @@ class Fixed:
     wanted: Callable[[Units, Int64s, Selection], Bools]
     code: str
     is_hash_table: bool = False
+    ends_in_blank: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ def fixed_rows(
             yield from rows_of_units(fixed, part, units, first, selection, fillers=fillers)
         if fillers and used < whole:
             yield unused_row(fixed, part, Stretch(used, whole, first + used // size))
-        if whole < file.size:
+        if whole < file.size and not fixed.ends_in_blank:
             yield odd_row(fixed, part, whole)
 
 

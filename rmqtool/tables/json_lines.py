@@ -75,7 +75,8 @@ def json_lines(
     for number, (name, pieces) in enumerate(fields):
         kernels.put_pieces(_prefix(name, number), pieces.contiguous(), cursors, out)
     kernels.put_pieces(_END, Pieces.empty(rows).contiguous(), cursors, out)
-    return JsonLines(rows, out.data)
+    damaged = rows - batch["code"].null_count if "code" in batch.schema.names else 0
+    return JsonLines(rows, out.data, damaged)
 
 
 def _prefix(name: str, number: int) -> Bytes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.message import scan
@@ -27,7 +28,7 @@ from rmqtool.tables.table import MESSAGES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.rows import Chunk, Columns
+    from rmqtool.rows import JsonLines
     from rmqtool.store.segment import SegmentPart
 
 WINDOW_BYTES: Final = 1 << 20  # some 2,000 small records: what is paid a batch is paid seldom
@@ -64,13 +65,13 @@ class PartRows:
         first: position at which its first extent begins; None when it has none.
         end: position behind the last extent, in this part or behind it.
         chunks: the rows.
-        damaged: rows that tell of damage.
+        unread: why the rest of the part could not be read.
     """
 
     first: int | None
     end: int
-    chunks: tuple[Chunk, ...]
-    damaged: int
+    chunks: tuple[pa.RecordBatch | JsonLines, ...]
+    unread: UnreadablePath | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,36 +81,43 @@ class MessagesOf:
     options: MessageOptions
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> PartRows:
-        """Read one part.
-
-        Raises:
-            UnreadablePath: the file cannot be read.
-        """
+        """Read one part."""
         first: int | None = None
         end = part.end
-        chunks: list[Chunk] = []
-        damaged = 0
-        for batch in self._batches(part, start):
-            first = batch.position if first is None else first
-            end = batch.end
-            rows = message_rows(batch, self.options)
-            if rows is None:
-                continue
-            damaged += len(rows) - rows["code"].null_count
-            chunks.append(self._chunk(rows))
-        return PartRows(first, end, tuple(chunks), damaged)
+        chunks: list[pa.RecordBatch | JsonLines] = []
+        try:
+            for batch in batches_of(part, self.options, start=start):
+                first = batch.position if first is None else first
+                end = batch.end
+                rows = message_rows(batch, self.options)
+                if rows is not None:
+                    chunks.append(self._chunk(rows))
+        except UnreadablePath as error:
+            return PartRows(first, part.end, tuple(chunks), error)
+        return PartRows(first, end, tuple(chunks))
 
-    def _batches(self, part: SegmentPart, start: int | None) -> Iterator[Batch]:
-        options = ScanOptions(
-            is_dledger=self.options.is_dledger, window_bytes=WINDOW_BYTES, batch_rows=BATCH_ROWS
-        )
-        return scan(part, options, start=start)
-
-    def _chunk(self, rows: pa.RecordBatch) -> Chunk:
+    def _chunk(self, rows: pa.RecordBatch) -> pa.RecordBatch | JsonLines:
         if self.options.as_json:
             return json_lines(rows, self.options.columns, MESSAGES.optional)
-        plain: Columns = rows.cast(SCHEMA)
-        return plain
+        return rows.cast(SCHEMA)
+
+
+def batches_of(part: SegmentPart, options: MessageOptions, *, start: int | None) -> Iterator[Batch]:
+    """Scan a part with all that message rows need.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    wanted = ScanOptions(
+        is_dledger=options.is_dledger, window_bytes=WINDOW_BYTES, batch_rows=BATCH_ROWS
+    )
+    yield from scan(part, wanted, start=start)
+
+
+def is_shown(batch: Batch, options: MessageOptions) -> bool:
+    """Say whether an extent that is no record is a row."""
+    is_wanted = options.fillers or batch.kind is Extent.GAP or bool(batch.code)
+    return is_wanted and _touches(batch, options.selection)
 
 
 def message_rows(batch: Batch, options: MessageOptions) -> pa.RecordBatch | None:
@@ -118,8 +126,7 @@ def message_rows(batch: Batch, options: MessageOptions) -> pa.RecordBatch | None
     Words that are few stand in dictionary columns; `cast(SCHEMA)` makes them plain.
     """
     if batch.kind is not Extent.RECORD:
-        is_shown = options.fillers or batch.kind is Extent.GAP or batch.code
-        return _other(batch) if is_shown and _touches(batch, options.selection) else None
+        return _other(batch) if is_shown(batch, options) else None
     mask = wanted_records(batch, options.selection)
     numbers = np.flatnonzero(mask)
     if not numbers.size:

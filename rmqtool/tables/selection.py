@@ -33,13 +33,17 @@ class Selection:
     offsets: Range = EVERYTHING
     queue_offsets: Range = EVERYTHING
 
-    @property
-    def reads_texts(self) -> bool:
-        """Whether the content of messages decides, which a queue or an index does not hold."""
-        return bool(self.tag is not None or self.key is not None or self.properties)
-
-
-def contains(wanted: Range, value: int) -> bool:
-    """Say whether a value lies in a range."""
-    start, end = wanted
-    return (start is None or value >= start) and (end is None or value < end)
+    def options(self) -> list[str]:
+        """Give the options of the command line that were used."""
+        used = {
+            "--topic": bool(self.topics),
+            "--queue": self.queue_id is not None,
+            "--tag": self.tag is not None,
+            "--key": self.key is not None,
+            "--where-property": bool(self.properties),
+            "--from": self.store_time[0] is not None,
+            "--to": self.store_time[1] is not None,
+            "--offsets": self.offsets != EVERYTHING,
+            "--queue-offsets": self.queue_offsets != EVERYTHING,
+        }
+        return [option for option, is_used in used.items() if is_used]

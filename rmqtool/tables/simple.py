@@ -122,6 +122,20 @@ def _nothing(_: Units) -> Columns:
     return {}
 
 
+def _tiered_slot_columns(_: FilePart, units: Units, numbers: Int64s) -> Columns:
+    stored = {name: pa.array(units.column(name)) for name in TIERED_INDEX_SLOT.positions}
+    return stored | {"slot": pa.array(numbers)}
+
+
+_TIERED_SLOT_SCHEMA: Final = pa.schema(
+    [
+        ("file", arrow.TEXT),
+        ("slot", pa.int64()),
+        *((name, pa.int64()) for name in TIERED_INDEX_SLOT.positions),
+        *[("position", pa.int64()), ("count", pa.int64())],
+        *[("extent", arrow.TEXT), ("code", arrow.TEXT)],
+    ]
+)
 TIMER_WHEEL: Final = Fixed(
     TIMER_SLOT,
     schema_of(TIMER_SLOT, ("deliver_time", arrow.TIME)),
@@ -141,6 +155,7 @@ TIMER_LOG: Final = Fixed(
     _plain(TIMER_LOG_RECORD, _log),
     by_physical_offset,
     code="TL-REC",
+    ends_in_blank=True,
 )
 DLEDGER_INDEX: Final = Fixed(
     DLEDGER_INDEX_UNIT,
@@ -152,11 +167,9 @@ DLEDGER_INDEX: Final = Fixed(
 )
 TIERED_SLOTS: Final = Fixed(
     TIERED_INDEX_SLOT,
-    schema_of(TIERED_INDEX_SLOT).remove(1).insert(1, pa.field("slot", pa.int64())),
+    _TIERED_SLOT_SCHEMA,
     zeros_are_holes,
-    lambda _, units, numbers: (
-        _stored(TIERED_INDEX_SLOT, units, numbers) | {"slot": pa.array(numbers)}
-    ),
+    _tiered_slot_columns,
     everything,
     code="",
     is_hash_table=True,
@@ -179,7 +192,7 @@ TIERED_ITEMS: Final = _tiered(TIERED_INDEX_ITEM)
 
 
 def tiered_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterator[pa.RecordBatch]:
-    """Yield the items of a tiered index file, whose slots take a fixed part of it.
+    """Yield the items of a tiered index file.
 
     Raises:
         UnreadablePath: the file cannot be read.
@@ -190,13 +203,32 @@ def tiered_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Itera
             yield odd_row(TIERED_ITEMS, part, 0)
             return
         compacted = TIERED_INDEX_HEADER.parse(raw)["magic_code"] == END_MAGIC_CODE
-        slots = (file.size - len(raw)) // (
-            TIERED_INDEX_SLOT.size + _ITEMS_A_SLOT * TIERED_INDEX_ITEM.size
-        )
         layout = TIERED_INDEX_COMPACTED_ITEM if compacted else TIERED_INDEX_ITEM
-        begin = len(raw) + TIERED_INDEX_SLOT.size * slots
+        begin = slots_end(file.size)
         first = 1 - begin // layout.size
         for units in read_units(file, layout, begin, file.size):
             yield from rows_of_units(
                 _tiered(layout), part, units, first, selection, fillers=fillers
             )
+
+
+def tiered_slot_rows(
+    part: FilePart, selection: Selection, *, fillers: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the hash slots of a tiered index file that are in use.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    with part.open() as file:
+        begin, end = TIERED_INDEX_HEADER.size, slots_end(file.size)
+        first = -(begin // TIERED_INDEX_SLOT.size)
+        for units in read_units(file, TIERED_INDEX_SLOT, begin, end):
+            yield from rows_of_units(TIERED_SLOTS, part, units, first, selection, fillers=fillers)
+
+
+def slots_end(size: int) -> int:
+    """Give where the slots of a file of this size end: it has four items a slot, by default."""
+    each = TIERED_INDEX_SLOT.size + _ITEMS_A_SLOT * TIERED_INDEX_ITEM.size
+    slots = max(size - TIERED_INDEX_HEADER.size, 0) // each
+    return TIERED_INDEX_HEADER.size + TIERED_INDEX_SLOT.size * slots

@@ -15,7 +15,7 @@ from rmqtool.formats.timer import TIMER_CHECK
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rmqtool.formats.layout import Layout
     from rmqtool.rows import Row
@@ -27,7 +27,7 @@ _TIMES: Final = ("timestamp", "_time_ms")
 _WINDOW: Final = 1 << 16  # longer than any unit of a consume queue extension
 
 
-_DAMAGE: Final = ("position", "extent", "code", "reason")
+DAMAGE: Final = ("position", "extent", "code", "reason")
 
 
 def time_name(name: str) -> str:
@@ -45,23 +45,23 @@ def _with_times(layout: Layout) -> tuple[str, ...]:
 
 
 COLUMNS: Final = {
-    "checkpoint": (*_with_times(CHECKPOINT), *_DAMAGE),
-    "timer_check": (*_with_times(TIMER_CHECK), *_DAMAGE),
-    "index_header": (*_with_times(INDEX_HEADER), "slots", "entries", *_DAMAGE),
-    "tiered_header": (*_with_times(TIERED_INDEX_HEADER), *_DAMAGE),
-    "text": ("file", "size", "text", *_DAMAGE),
-    "epoch": ("file", "number", "epoch", "start_offset", "crc", "crc_found", *_DAMAGE),
+    "checkpoint": (*_with_times(CHECKPOINT), *DAMAGE),
+    "timer_check": (*_with_times(TIMER_CHECK), *DAMAGE),
+    "index_header": (*_with_times(INDEX_HEADER), "slots", "entries", *DAMAGE),
+    "tiered_header": (*_with_times(TIERED_INDEX_HEADER), *DAMAGE),
+    "text": ("file", "size", "text", *DAMAGE),
+    "epoch": ("file", "number", "epoch", "start_offset", "crc", "crc_found", *DAMAGE),
     "identity": (
         *("file", "cluster_name", "broker_name", "broker_id", "check_code"),
-        *_DAMAGE,
+        *DAMAGE,
     ),
-    "config": ("file", "path", "value", *_DAMAGE),
+    "config": ("file", "path", "value", *DAMAGE),
     "ext": (
         *("topic", "queue_id", "ext_position", "address", "size", "tags_code", "msg_store_time"),
         *("bit_map_size", "bit_map", "file"),
-        *_DAMAGE,
+        *DAMAGE,
     ),
-    "dledger_entry": ("file", *DLEDGER_ENTRY.positions, *_DAMAGE),
+    "dledger_entry": ("file", *DLEDGER_ENTRY.positions, *DAMAGE),
 }
 
 
@@ -226,3 +226,19 @@ def dledger_entry_rows(part: FilePart) -> Iterator[Row]:
                 yield gap(part, "DL-ENTRY", position, f"size {entry['size']}")
                 return
             position += entry["size"]
+
+
+READERS: Final[dict[str, tuple[str, Callable[[FilePart], Iterator[Row]]]]] = {
+    "checkpoint": ("checkpoint", checkpoint_rows),
+    "timer-check": ("timer_check", timer_check_rows),
+    "index-header": ("index_header", index_header_rows),
+    "tiered-index-header": ("tiered_header", tiered_header_rows),
+    "abort": ("text", text_rows),
+    "lock": ("text", text_rows),
+    "dledger-state": ("text", text_rows),
+    "epoch": ("epoch", epoch_rows),
+    "broker-identity": ("identity", identity_rows),
+    "config": ("config", config_rows),
+    "consume-queue-ext": ("ext", ext_rows),
+    "dledger-entry": ("dledger_entry", dledger_entry_rows),
+}

@@ -37,7 +37,7 @@ MESSAGES: Final = Table(
         {"topic_b64", "properties_b64", "body", "body_b64", "body_error", "extent", "code"}
     ),
     shown=(
-        *("physical_offset", "size", "topic", "queue_id", "queue_offset", "store_time", "tags"),
-        *("keys", "extent", "code", "unique_key", "transaction", "reconsume_times", "born_host"),
+        *("physical_offset", "topic", "queue_id", "queue_offset", "store_time", "extent", "code"),
+        *("body", "body_error", "tags", "keys", "size", "unique_key", "transaction", "born_host"),
     ),
 )

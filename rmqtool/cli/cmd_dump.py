@@ -1,0 +1,180 @@
+"""`rmqtool dump`: what is in a store, row by row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.main import DONE, IN_PART, NO, NOT_DONE, say
+from rmqtool.cli.options import (
+    BrokerConfOption,
+    ColorOption,
+    ColumnsOption,
+    FormatOption,
+    JobsOption,
+    OutputOption,
+    QuietOption,
+    StoresArgument,
+)
+from rmqtool.cli.ranges import number_range, size, time_of
+from rmqtool.errors import UsageError
+from rmqtool.tables.bodies import BodyMode
+
+if TYPE_CHECKING:
+    from rmqtool.rows import Rows
+    from rmqtool.tables.dump import DumpOptions, Outcome
+
+
+def dump(
+    path: StoresArgument,
+    as_: Annotated[
+        str | None,
+        typer.Option(
+            "--as",
+            metavar="KIND",
+            help="What it is, or what of a store to show: commitlog, consume-queue, index, "
+            "index-header, checkpoint, config, timer-wheel, ... or all.",
+        ),
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated."),
+    ] = None,
+    queue: Annotated[
+        int | None, typer.Option("--queue", metavar="ID", help="Only this queue number.")
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", metavar="TAG", help="Only messages with this tag.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="Only messages with this key or unique key."),
+    ] = None,
+    where_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where-property",
+            metavar="NAME=VALUE",
+            help="Only messages with this property; may be repeated, all must match.",
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="TIME", help="Stored at or after: ISO 8601, UTC by default, or ms."
+        ),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Stored before this time.")
+    ] = None,
+    offsets: Annotated[
+        str | None,
+        typer.Option(
+            "--offsets",
+            metavar="A:B",
+            help="Physical offsets from A up to but not B, such as 0x1000:64KiB; A or B may be "
+            "left out.",
+        ),
+    ] = None,
+    queue_offsets: Annotated[
+        str | None,
+        typer.Option(
+            "--queue-offsets", metavar="A:B", help="Queue offsets from A up to but not B."
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="The first N rows only.")
+    ] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", metavar="N", min=1, help="The last N rows only.")
+    ] = None,
+    body: Annotated[
+        BodyMode,
+        typer.Option("--body", help="How to show bodies; compressed ones are decompressed."),
+    ] = BodyMode.NONE,
+    raw: Annotated[bool, typer.Option("--raw", help="Show bodies as they are stored.")] = False,
+    body_limit: Annotated[
+        str,
+        typer.Option("--body-limit", metavar="SIZE", help="Show no body that is larger."),
+    ] = "64MiB",
+    hex_: Annotated[
+        bool,
+        typer.Option("--hex", help="Show every byte with the name and the value of its field."),
+    ] = False,
+    fillers: Annotated[
+        bool,
+        typer.Option("--fillers", help="Show blank records, unused tails and empty slots, too."),
+    ] = False,
+    broker_conf: BrokerConfOption = None,
+    jobs: JobsOption = None,
+    format_: FormatOption = None,
+    output: OutputOption = None,
+    columns: ColumnsOption = None,
+    color: ColorOption = "auto",
+    quiet: QuietOption = False,
+) -> int:
+    """Show what is in a store, a directory or a file of it, row by row.
+
+    A store root shows its messages. Bodies are shown on request only. Damage does not stop it:
+    a stretch that cannot be read is a row of its own, with the code of the finding, and the exit
+    code is then 1, as it is when there is nothing to show.
+    """
+    from rmqtool.tables.bodies import BodyOptions
+    from rmqtool.tables.dump import DumpOptions, Outcome
+    from rmqtool.tables.selection import Selection
+
+    delivery = Delivery(format_, output, columns, color, quiet)
+    options = DumpOptions(
+        paths=tuple(path),
+        word=as_,
+        broker_conf=broker_conf,
+        selection=Selection(
+            topics=tuple(topic or ()),
+            queue_id=queue,
+            tag=tag,
+            key=key,
+            properties=tuple(_property(text) for text in where_property or ()),
+            store_time=(time_of("--from", from_), time_of("--to", to)),
+            offsets=number_range("--offsets", offsets),
+            queue_offsets=number_range("--queue-offsets", queue_offsets),
+        ),
+        body=BodyOptions(body, raw, size("--body-limit", body_limit)),
+        limit=limit,
+        tail=tail,
+        fillers=fillers,
+        as_json=delivery.is_json,
+        columns=delivery.wanted_columns,
+        jobs=jobs,
+        is_hex=hex_,
+    )
+    outcome = Outcome()
+    return _deliver(options, outcome, delivery)
+
+
+def _deliver(options: DumpOptions, outcome: Outcome, delivery: Delivery) -> int:
+    """Write the rows, then say how it went."""
+    from rmqtool.tables.dump import dump as rows_of
+
+    found: list[Rows] = rows_of(options, outcome)
+    if len(found) == 1:
+        delivery.emit(found[0])
+    else:
+        delivery.emit_all(found)
+    for error in outcome.unread:
+        say(str(error))
+    if outcome.unread:
+        return IN_PART if outcome.rows > len(outcome.unread) else NOT_DONE
+    if outcome.damaged:
+        delivery.note(f"{outcome.rows} rows, damage in {outcome.damaged} of them")
+    elif not outcome.rows:
+        delivery.note("nothing found")
+    return NO if outcome.damaged or not outcome.rows else DONE
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise UsageError(option="--where-property", reason=f"{text!r} is not NAME=VALUE")
+    return name, value

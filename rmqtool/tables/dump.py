@@ -1,0 +1,321 @@
+"""`dump`: what is in a store, row by row; damage is rows, too, and does not stop it.
+
+1. `DumpOptions` says what is wanted; contradictions end there, before a file is opened.
+2. `parts` finds the views and files, `messages` and `readers` read them.
+3. `Dump` gives `Rows`, which are read while they are written, and knows afterwards how it went.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.rows import JsonLines, Rows, count_of, damaged_in, part_of
+from rmqtool.store.branch import BranchKind
+from rmqtool.tables.bodies import BodyOptions
+from rmqtool.tables.parts import file_parts, segment_parts, store_of, views_of
+from rmqtool.tables.selection import Selection
+from rmqtool.tables.source import FilePart
+from rmqtool.tables.table import MESSAGES
+from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
+from rmqtool.tables.views import LOGS, VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rmqtool.rows import Chunk, Row
+    from rmqtool.store.segment import SegmentPart
+    from rmqtool.store.tree import Store
+    from rmqtool.tables.messages import MessageOptions, MessagesOf
+    from rmqtool.tables.views import View
+
+Part = TypeVar("Part", FilePart, "SegmentPart")
+UNREAD: Final = "FS-READ"
+ROWS_A_CHUNK: Final = 1000
+HEX_FILTERS: Final = frozenset({"--topic", "--queue", "--queue-offsets"})  # where bytes lie
+
+
+@dataclass(frozen=True, slots=True)
+class DumpOptions:
+    """What `dump` was asked.
+
+    Attributes:
+        paths: stores, directories or files.
+        word: which view; None is what is there.
+        broker_conf: the broker's configuration file.
+        selection: which rows.
+        body: how bodies are shown.
+        limit: rows at most, from the beginning.
+        tail: rows at most, from the end.
+        fillers: show what stands for nothing, too.
+        as_json: rows will be written as JSON lines, which is done where they are read.
+        columns: fields that were asked for; None is all.
+        jobs: threads; None is one for each processor.
+        is_hex: show the bytes of each row.
+    """
+
+    paths: tuple[str, ...]
+    word: str | None = None
+    broker_conf: str | None = None
+    selection: Selection = field(default_factory=Selection)
+    body: BodyOptions = field(default_factory=BodyOptions)
+    limit: int | None = None
+    tail: int | None = None
+    fillers: bool = False
+    as_json: bool = False
+    columns: tuple[str, ...] | None = None
+    jobs: int | None = None
+    is_hex: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if self.word is not None and self.word not in {*VIEWS, ALL_VIEWS}:
+            words = " ".join([*VIEWS, ALL_VIEWS])
+            raise UsageError(option="--as", reason=f"no kind {self.word!r}; there are: {words}")
+        if self.limit is not None and self.tail is not None:
+            raise UsageError(option="--limit", reason="cannot be combined with --tail")
+        for option, (start, end) in self._ranges().items():
+            if start is not None and end is not None and end < start:
+                raise UsageError(option=option, reason=f"ends at {end}, before it begins")
+
+    def json_columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Give the columns of rows that are written as JSON where they are read, else none."""
+        columns = self.columns or names
+        return columns if self.as_json and set(columns) <= set(names) else ()
+
+    def message_options(self, view: View) -> MessageOptions:
+        """Give what is wanted of the records of a log."""
+        from rmqtool.tables.messages import MessageOptions
+
+        columns = self.json_columns(MESSAGES.columns)
+        return MessageOptions(
+            selection=self.selection,
+            body=self.body,
+            fillers=self.fillers,
+            is_dledger=view.branch is BranchKind.DLEDGER,
+            as_json=bool(columns),
+            columns=columns,
+        )
+
+    def _ranges(self) -> dict[str, tuple[int | None, int | None]]:
+        chosen = self.selection
+        return {
+            "--from": chosen.store_time,
+            "--offsets": chosen.offsets,
+            "--queue-offsets": chosen.queue_offsets,
+        }
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a dump went, known when its rows have been read.
+
+    Attributes:
+        rows: how many were given.
+        damaged: how many of them tell of damage.
+        unread: files that could not be read, with the reason.
+    """
+
+    rows: int = 0
+    damaged: int = 0
+    unread: list[UnreadablePath] = field(default_factory=list)
+
+
+def dump(options: DumpOptions, outcome: Outcome) -> list[Rows]:
+    """Give the rows of each view; nothing is read before they are.
+
+    Args:
+        options: what is wanted.
+        outcome: filled while the rows are read.
+
+    Raises:
+        UsageError: an option does not fit what is there.
+        StoreError: a path cannot be opened at all.
+    """
+    found: dict[str, list[Store]] = {}
+    for path in options.paths:
+        store = store_of(path, options.broker_conf, options.word)
+        for view in views_of(store, options.word):
+            found.setdefault(view.word, []).append(store)
+    for word in found:
+        _check_filters(VIEWS[word], options)
+    return [_view_rows(VIEWS[word], stores, options, outcome) for word, stores in found.items()]
+
+
+def _check_filters(view: View, options: DumpOptions) -> None:
+    """Refuse a filter that says nothing about the rows of a view.
+
+    Raises:
+        UsageError: there is one.
+    """
+    selection, filters = options.selection, view.filters
+    if options.is_hex and view.branch not in LOGS:
+        filters &= HEX_FILTERS
+    for option in selection.options():
+        if option not in filters:
+            known = " ".join(sorted(filters)) or "none"
+            reason = f"rows of {view.word} cannot be chosen by it; filters there: {known}"
+            raise UsageError(option=option, reason=reason)
+    if view.branch is BranchKind.INDEX and (selection.key is None) != (not selection.topics):
+        reason = "an index holds hashes of topic and key together: give --topic and --key"
+        raise UsageError(option="--key", reason=reason)
+
+
+def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Outcome) -> Rows:
+    """Give the rows of one view out of one or more stores."""
+    if options.is_hex:
+        return _hex_rows(view, stores, options, outcome)
+    if view.is_messages:
+        logs = chain.from_iterable(_messages(view, store, options, outcome) for store in stores)
+        return _rows(view, MESSAGES.columns, MESSAGES.optional, _cut(logs, options, outcome))
+    parts = chain.from_iterable(file_parts(store, view, options.selection) for store in stores)
+    if view.is_bulk:
+        return _bulk_rows(view, parts, options, outcome)
+    from rmqtool.tables.small import COLUMNS, DAMAGE, READERS
+
+    name, read = READERS[view.word]
+    chunks = _last(_each(parts, lambda part: _in_chunks(read(part)), outcome), options.tail)
+    return _rows(view, COLUMNS[name], DAMAGE, _cut(chunks, options, outcome))
+
+
+def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Outcome) -> Rows:
+    """Give the bytes of one view, a row a line."""
+    from rmqtool.tables.hexfiles import file_lines
+    from rmqtool.tables.hexview import COLUMNS, OPTIONAL, SHOWN, message_lines
+
+    selection = options.selection
+
+    def of_segment(part: SegmentPart) -> Iterator[Chunk]:
+        return _in_chunks(message_lines(part, options.message_options(view)))
+
+    def of_file(part: FilePart) -> Iterator[Chunk]:
+        return _in_chunks(file_lines(part, selection))
+
+    if view.branch in LOGS:
+        segments = (
+            part for store in stores for part in segment_parts(store, view, selection.offsets)
+        )
+        chunks = _each(segments, of_segment, outcome)
+    else:
+        files = (part for store in stores for part in file_parts(store, view, selection))
+        chunks = _each(files, of_file, outcome)
+    cut = _cut(_last(chunks, options.tail), options, outcome)
+    return Rows(COLUMNS, cut, SHOWN, view.word, OPTIONAL)
+
+
+def _rows(
+    view: View, columns: Iterable[str], optional: Iterable[str], chunks: Iterator[Chunk]
+) -> Rows:
+    return Rows(tuple(columns), chunks, view.shown, view.word, frozenset(optional))
+
+
+def _in_chunks(rows: Iterator[Row]) -> Iterator[Chunk]:
+    while chunk := list(islice(rows, ROWS_A_CHUNK)):
+        yield chunk
+
+
+def _bulk_rows(
+    view: View, parts: Iterator[FilePart], options: DumpOptions, outcome: Outcome
+) -> Rows:
+    from rmqtool.tables.batch import plain_rows
+    from rmqtool.tables.json_lines import json_lines
+    from rmqtool.tables.readers import READERS
+
+    reader = READERS[view.word]
+    names = tuple(reader.schema.names)
+    columns = options.json_columns(names)
+
+    def read(part: FilePart) -> Iterator[Chunk]:
+        for batch in reader.read(part, options.selection, fillers=options.fillers):
+            yield json_lines(batch, columns, reader.optional) if columns else plain_rows(batch)
+
+    chunks = _last(_each(parts, read, outcome), options.tail)
+    return _rows(view, names, reader.optional, _cut(chunks, options, outcome))
+
+
+def _each(
+    parts: Iterator[Part], read: Callable[[Part], Iterator[Chunk]], outcome: Outcome
+) -> Iterator[Chunk]:
+    """Read file by file; one that cannot be read is a row."""
+    for part in parts:
+        try:
+            yield from read(part)
+        except UnreadablePath as error:
+            outcome.unread.append(error)
+            yield [{"file": _path(part), "position": 0, "extent": "gap", "code": UNREAD}]
+
+
+def _path(part: FilePart | SegmentPart) -> str:
+    return part.path if isinstance(part, FilePart) else part.segment.path
+
+
+def _messages(view: View, store: Store, options: DumpOptions, outcome: Outcome) -> Iterator[Chunk]:
+    """Read a log, several parts at a time."""
+    from rmqtool.tables.messages import PART_BYTES, MessagesOf
+
+    read = MessagesOf(options.message_options(view))
+    parts = segment_parts(store, view, options.selection.offsets, PART_BYTES)
+    if options.tail is None:
+        yield from _joined(read, parts, options, outcome)
+        return
+    taken = 1
+    while True:  # from the end backwards, as far as it takes
+        some, found = parts[-taken:], Outcome()
+        kept = list(_last(_joined(read, some, options, found), options.tail))
+        if len(some) == len(parts) or sum(map(count_of, kept)) >= options.tail:
+            outcome.unread += found.unread
+            yield from kept
+            return
+        taken *= 4
+
+
+def _joined(
+    read: MessagesOf, parts: list[SegmentPart], options: DumpOptions, outcome: Outcome
+) -> Iterator[Chunk]:
+    """Read parts of a log; what cannot be read is one row, however many parts it concerns."""
+    from rmqtool.scan.join import run_joined
+    from rmqtool.tables.batch import plain_rows
+
+    reasons: set[str] = set()
+    for part, result in run_joined(read, parts, jobs=options.jobs):
+        for chunk in result.chunks:
+            yield chunk if isinstance(chunk, JsonLines) else plain_rows(chunk)
+        if result.unread is not None and str(result.unread) not in reasons:
+            reasons.add(str(result.unread))
+            outcome.unread.append(result.unread)
+            where = {"segment": part.segment.path, "position": part.begin}
+            yield [{**where, "extent": "gap", "code": UNREAD}]
+
+
+def _cut(chunks: Iterator[Chunk], options: DumpOptions, outcome: Outcome) -> Iterator[Chunk]:
+    """Count rows, up to the limit."""
+    for chunk in chunks:
+        left = None if options.limit is None else options.limit - outcome.rows
+        is_last = left is not None and count_of(chunk) >= left
+        given = part_of(chunk, 0, left or 0) if is_last else chunk
+        outcome.rows += count_of(given)
+        outcome.damaged += damaged_in(given)
+        yield given
+        if is_last:
+            return
+
+
+def _last(chunks: Iterator[Chunk], wanted: int | None) -> Iterator[Chunk]:
+    """Give the last rows only, if that was wanted."""
+    if wanted is None:
+        yield from chunks
+        return
+    kept: deque[Chunk] = deque()
+    count = 0
+    for chunk in chunks:
+        kept.append(chunk)
+        count += count_of(chunk)
+        while kept and count - count_of(kept[0]) >= wanted:
+            count -= count_of(kept.popleft())
+    if kept and count > wanted:
+        first = kept.popleft()
+        yield part_of(first, count - wanted, count_of(first))
+    yield from kept

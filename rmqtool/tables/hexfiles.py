@@ -1,0 +1,138 @@
+"""The hex view of files of fixed-size units, and of all other files: see hexview.py."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.dledger import DLEDGER_INDEX_UNIT
+from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, entry_position
+from rmqtool.formats.spans import layout_spans
+from rmqtool.formats.tiered_index import (
+    TIERED_INDEX_HEADER,
+    TIERED_INDEX_ITEM,
+    TIERED_INDEX_SLOT,
+)
+from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD, TIMER_SLOT
+from rmqtool.store.branch import BranchKind
+from rmqtool.tables.hexview import READ_BYTES, Piece, hex_row, lines_of, pieces_of, raw_pieces
+from rmqtool.tables.simple import slots_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.formats.layout import Layout
+    from rmqtool.rows import Row
+    from rmqtool.store.place import OpenFile
+    from rmqtool.tables.selection import Selection
+    from rmqtool.tables.source import FilePart
+
+
+class Section(NamedTuple):
+    """A stretch of a file that holds units of one kind.
+
+    Attributes:
+        layout: of a unit.
+        begin: position of the first one.
+        end: position behind the last one.
+    """
+
+    layout: Layout
+    begin: int
+    end: int
+
+
+_UNITS = {
+    BranchKind.CONSUME_QUEUE: CQ_UNIT,
+    BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT,
+    BranchKind.COMPACTION_QUEUE: BATCH_CQ_UNIT,
+    BranchKind.DLEDGER_INDEX: DLEDGER_INDEX_UNIT,
+    BranchKind.TIMER_WHEEL: TIMER_SLOT,
+    BranchKind.TIMER_LOG: TIMER_LOG_RECORD,
+}
+_HEADS = {BranchKind.CHECKPOINT: CHECKPOINT, BranchKind.TIMER_CHECK: TIMER_CHECK}
+
+
+def file_lines(part: FilePart, selection: Selection) -> Iterator[Row]:
+    """Give the lines of one file; of a queue those of the units that were asked for.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    with part.open() as file:
+        sections = _sections(part, file.size)
+        if part.kind in _UNITS:
+            sections = [_chosen(one, part.start, selection) for one in sections]
+        for piece in _pieces(file, sections, is_whole=not selection.options()):
+            for line in lines_of(piece):
+                yield hex_row(line, part.path, None)
+
+
+def _sections(part: FilePart, size: int) -> list[Section]:
+    """Say which units a file holds, and where."""
+    if layout := _UNITS.get(part.kind):
+        return [Section(layout, 0, size)]
+    if layout := _HEADS.get(part.kind):
+        return [Section(layout, 0, layout.size)]
+    if part.kind is BranchKind.INDEX:
+        entries = min(entry_position(part.slots, 0), size)
+        header = INDEX_HEADER.size
+        return [
+            Section(INDEX_HEADER, 0, header),
+            Section(INDEX_SLOT, header, entries),
+            Section(INDEX_ENTRY, entries, size),
+        ]
+    if part.kind is BranchKind.TIERED_INDEX:
+        header, items = TIERED_INDEX_HEADER.size, slots_end(size)
+        return [
+            Section(TIERED_INDEX_HEADER, 0, header),
+            Section(TIERED_INDEX_SLOT, header, items),
+            Section(TIERED_INDEX_ITEM, items, size),
+        ]
+    return []
+
+
+def _chosen(section: Section, start: int, selection: Selection) -> Section:
+    """Give the part of a queue that was asked for."""
+    first, last = selection.queue_offsets
+    size, end = section.layout.size, section.end
+    begin = 0 if first is None else min(max(0, first * size - start), end)
+    if last is not None:
+        end = min(max(begin, last * size - start), end)
+    return Section(section.layout, begin, end)
+
+
+def _pieces(file: OpenFile, sections: list[Section], *, is_whole: bool) -> Iterator[Piece]:
+    """Give the units of all sections, and the bytes behind them."""
+    position = 0
+    for section in sections:
+        for piece in _section_pieces(file, section):
+            yield piece
+            position = piece.position + piece.length
+    if is_whole:
+        yield from raw_pieces(file, position, file.size, "rest" if sections else "text", None)
+
+
+def _section_pieces(file: OpenFile, section: Section) -> Iterator[Piece]:
+    """Give whole units; unused ones that follow each other are one piece."""
+    size = section.layout.size
+    step = READ_BYTES // size * size
+    position = zeros = section.begin
+    while position + size <= section.end:
+        raw = file.read_at(position, min(step, section.end - position))
+        count = len(raw) // size
+        for start in range(0, count * size, size):
+            unit = raw[start : start + size]
+            if not any(unit):
+                continue
+            if position + start > zeros:
+                yield Piece(zeros, None, position + start - zeros, "unused", None)
+            yield from pieces_of(unit, layout_spans(section.layout, unit), position + start)
+            zeros = position + start + size
+        if not count:
+            break  # cut short while it is read
+        position += count * size
+    if position > zeros:
+        yield Piece(zeros, None, position - zeros, "unused", None)

@@ -1,0 +1,174 @@
+"""The hex view of a log: every byte that was asked for, with the name and value of its field.
+
+Lines tile: each begins where the one before ended. A long field takes several lines, of which the
+first has the value; a long run of zeros takes one line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqtool.errors import DecodeError
+from rmqtool.formats import message
+from rmqtool.formats.compression import DEFAULT_CEILING_BYTES
+from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET, DLEDGER_ENTRY
+from rmqtool.formats.spans import Span, body_spans, layout_spans
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Batch, Extent
+from rmqtool.tables.bodies import BodyMode
+from rmqtool.tables.message_filter import wanted_records
+from rmqtool.tables.messages import MessageOptions, batches_of, is_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.rows import Row
+    from rmqtool.store.place import OpenFile
+    from rmqtool.store.segment import SegmentPart
+
+COLUMNS: Final = (
+    *("file", "position", "physical_offset", "length", "hex", "field", "value", "code"),
+)
+SHOWN: Final = ("position", "hex", "field", "value", "code")
+OPTIONAL: Final = frozenset({"physical_offset", "code"})
+LINE_BYTES: Final = 16
+LONG_ZEROS: Final = 64  # bytes of zeros that are put on one line
+READ_BYTES: Final = 1 << 20
+
+
+class Piece(NamedTuple):
+    """A field with the bytes that make it.
+
+    Attributes:
+        position: first byte in the file.
+        raw: the bytes; None stands for zeros.
+        length: how many.
+        field: its name.
+        value: what they say.
+        code: finding code.
+    """
+
+    position: int
+    raw: bytes | None
+    length: int
+    field: str
+    value: str | None
+    code: str | None = None
+
+
+def message_lines(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:
+    """Give the lines of the records, gaps and fillers of a part of a segment.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    with part.segment.open() as file:
+        for batch in batches_of(part, options, start=None):
+            for piece in _batch_pieces(file, batch, options):
+                for line in lines_of(piece):
+                    offset = batch.segment.start + line.position
+                    yield hex_row(line, part.segment.path, offset)
+
+
+def hex_row(line: Piece, path: str, physical_offset: int | None) -> Row:
+    """Give one line as a row."""
+    return {
+        "file": path,
+        "position": line.position,
+        "physical_offset": physical_offset,
+        "length": line.length,
+        "hex": None if line.raw is None else line.raw.hex(" "),
+        "field": line.field,
+        "value": line.value,
+        "code": line.code,
+    }
+
+
+def lines_of(piece: Piece) -> Iterator[Piece]:
+    """Cut a piece into lines."""
+    if piece.raw is None or (piece.length >= LONG_ZEROS and not any(piece.raw)):
+        value = piece.value or f"{piece.length} bytes of zeros"
+        yield piece._replace(raw=None, value=value)
+        return
+    for start in range(0, piece.length, LINE_BYTES):
+        raw = piece.raw[start : start + LINE_BYTES]
+        value, code = (piece.value, piece.code) if not start else (None, None)
+        yield Piece(piece.position + start, raw, len(raw), piece.field, value, code)
+
+
+def _batch_pieces(file: OpenFile, batch: Batch, options: MessageOptions) -> Iterator[Piece]:
+    if batch.kind is not Extent.RECORD:
+        if is_shown(batch, options):
+            yield from _other_pieces(file, batch, is_dledger=options.is_dledger)
+        return
+    for number in np.flatnonzero(wanted_records(batch, options.selection)).tolist():
+        yield from _record_pieces(file, batch, number, options)
+
+
+def _record_pieces(
+    file: OpenFile, batch: Batch, number: int, options: MessageOptions
+) -> Iterator[Piece]:
+    record = batch.columns[:, number]
+    position, size = int(record[row.POSITION]), int(record[row.SIZE])
+    if options.is_dledger:
+        start = position - DLEDGER_BODY_OFFSET
+        entry = file.read_at(start, DLEDGER_BODY_OFFSET)
+        yield from pieces_of(entry, layout_spans(DLEDGER_ENTRY, entry), start)
+    if size > DEFAULT_CEILING_BYTES:
+        yield from raw_pieces(file, position, position + size, "record", None)
+        return
+    raw = file.read_at(position, size)
+    try:
+        spans = body_spans(message.decode(raw), raw)
+    except DecodeError as error:  # the file changes while it is read
+        spans = [Span("record", 0, len(raw), error.reason)]
+    is_hidden = options.body.mode is BodyMode.REDACTED
+    differs = record[row.BODY_CRC] != record[row.BODY_CRC_FOUND] and record[row.BODY_LENGTH] > 0
+    for piece in pieces_of(raw, spans, position):
+        if piece.field == "body":
+            code = "CL-CRC" if differs else None
+            yield piece._replace(raw=None if is_hidden else piece.raw, code=code)
+        else:
+            yield piece
+
+
+def pieces_of(raw: bytes, spans: list[Span], position: int) -> Iterator[Piece]:
+    """Give the pieces of a structure that lies at `position` of its file."""
+    for span in spans:
+        stretch = raw[span.position : span.position + span.length]
+        yield Piece(position + span.position, stretch, span.length, span.name, span.value)
+
+
+def _other_pieces(file: OpenFile, batch: Batch, *, is_dledger: bool) -> Iterator[Piece]:
+    position = batch.position
+    if batch.kind is Extent.FILLER:
+        layout = DLEDGER_BLANK if is_dledger else message.BLANK
+        raw = file.read_at(position, layout.size)
+        yield from pieces_of(raw, layout_spans(layout, raw), position)
+        position += len(raw)
+    name = "unspecified" if batch.kind is Extent.FILLER else str(batch.kind)
+    yield from raw_pieces(file, position, batch.end, name, batch.code or None)
+
+
+def raw_pieces(
+    file: OpenFile, begin: int, end: int, name: str, code: str | None
+) -> Iterator[Piece]:
+    """Give bytes that are no field, with long runs of zeros apart."""
+    position, zeros = begin, begin
+    while position < end:
+        raw = file.read_at(position, min(READ_BYTES, end - position))
+        if not raw:
+            break
+        used = len(raw.lstrip(b"\0"))
+        first = len(raw) - used
+        if used and position + first > zeros:
+            yield Piece(zeros, None, position + first - zeros, name, None, code)
+        if used:
+            body = raw[first:].rstrip(b"\0")
+            yield Piece(position + first, body, len(body), name, None, code)
+            zeros = position + first + len(body)
+        position += len(raw)
+    if position > zeros:
+        yield Piece(zeros, None, position - zeros, name, None, code)

@@ -1,0 +1,137 @@
+"""From a store to the files that a view reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import UsageError
+from rmqtool.store.branch import Branch, BranchKind, Level, Why
+from rmqtool.store.place import EntryKind, Place
+from rmqtool.store.segment import SegmentPart, start_of
+from rmqtool.store.tree import Store, open_store
+from rmqtool.tables.source import FilePart
+from rmqtool.tables.views import EVERYTHING, PARTS, VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store.segment import MappedFiles
+    from rmqtool.tables.selection import Range, Selection
+    from rmqtool.tables.views import View
+
+
+def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
+    """Open what was asked for, as what the user says it is.
+
+    Raises:
+        UnreadablePath: it does not exist or may not be read.
+        NotAStore: nothing of a store was recognised, and nobody said what it is.
+    """
+    if word in {None, EVERYTHING}:
+        return open_store(path, broker_conf)
+    kind = VIEWS[word or ""].branch
+    place = Place.of(path)
+    entry = place.stat()
+    if entry is not None and entry.kind is EntryKind.FILE:
+        branch = Branch(kind, place, entry.name, Level.FILE, Why.ASKED)
+        known = replace(branch, path=_path_of(path, broker_conf) or branch.path)
+        return Store(place.parent, known, (known,))
+    store = open_store(path, broker_conf)
+    if store.asked.kind not in {BranchKind.STORE, kind}:
+        reason = f"{path} is a directory of {store.asked.kind}, not of {kind}"
+        raise UsageError(option="--as", reason=reason)
+    return store
+
+
+def _path_of(path: str, broker_conf: str | None) -> str:
+    """Give the path of a file below its store's root, where it is recognised by place."""
+    from rmqtool.errors import StoreError
+
+    try:
+        return open_store(path, broker_conf).asked.path
+    except StoreError:
+        return ""
+
+
+def views_of(store: Store, word: str | None) -> list[View]:
+    """Say which views to show.
+
+    Raises:
+        UsageError: a store root without a commitlog, and nobody said what to show of it.
+    """
+    if word == EVERYTHING:
+        there = {branch.kind for branch in store.branches}
+        return [v for v in VIEWS.values() if v.branch in there and v.word not in PARTS]
+    if word is not None:
+        return [VIEWS[word]]
+    if store.asked.kind is not BranchKind.STORE:
+        return [VIEWS[str(store.asked.kind)]]
+    kinds = [str(branch.kind) for branch in store.branches if str(branch.kind) in VIEWS]
+    for log in (BranchKind.DLEDGER, BranchKind.COMMITLOG):
+        if log in kinds:
+            return [VIEWS[str(log)]]
+    words = " ".join(dict.fromkeys(kinds))
+    raise UsageError(option="--as", reason=f"there is no commitlog here; say which of: {words}")
+
+
+def segment_parts(
+    store: Store, view: View, wanted: Range, part_bytes: int | None = None
+) -> list[SegmentPart]:
+    """Give the stretches of the log in which the wanted physical offsets may lie.
+
+    Args:
+        store: where the log is.
+        view: which log.
+        wanted: physical offsets.
+        part_bytes: length of a part; None for one a segment.
+    """
+    found: list[SegmentPart] = []
+    for files in _logs(store, view):
+        for segment in files:
+            start, end = wanted
+            begin = max(0, (start or 0) - segment.start) if start is not None else 0
+            stop = segment.size if end is None else min(segment.size, end - segment.start)
+            while begin < stop:
+                # A part that begins where parts always begin gives the same rows as the whole.
+                each = part_bytes or segment.size
+                behind = min(stop, (begin // each + 1) * each)
+                found.append(SegmentPart(segment, begin, behind))
+                begin = behind
+    return found
+
+
+def _logs(store: Store, view: View) -> Iterator[MappedFiles]:
+    if view.branch is BranchKind.COMPACTION_LOG:
+        for queue in store.compaction_logs():
+            yield queue.files
+    elif view.branch is BranchKind.DLEDGER:
+        yield store.commitlog
+    else:
+        yield store.old_commitlog if store.is_dledger else store.commitlog
+
+
+def file_parts(store: Store, view: View, selection: Selection) -> Iterator[FilePart]:
+    """Give the files of a view, by path.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    if view.branch is BranchKind.INDEX:
+        for file in store.index_files():
+            yield FilePart(
+                view.branch, file.place, file.path, slots=file.slots, entries=file.entries
+            )
+        return
+    for artefact in store.artefacts():
+        if artefact.kind is not view.branch:
+            continue
+        topic, queue_id = artefact.queue or ("", 0)
+        if selection.topics and topic not in selection.topics:
+            continue
+        if selection.queue_id is not None and queue_id != selection.queue_id:
+            continue
+        start = start_of(artefact.place.name) or 0
+        yield FilePart(
+            view.branch, artefact.place, artefact.path, start, topic=topic, queue_id=queue_id
+        )
