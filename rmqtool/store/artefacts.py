@@ -20,6 +20,7 @@ MAPPED = {
     BranchKind.DLEDGER_INDEX,
     BranchKind.TIMER_LOG,
 }
+TIMER_CHECK = "timercheck"  # the one file of `config` that is binary
 PLAIN = {BranchKind.CONFIG, BranchKind.TIERED_INDEX}
 
 
@@ -72,5 +73,5 @@ def _plain_files(branch: Branch) -> Iterator[Branch]:
 
 def _kind(branch: Branch, name: str) -> BranchKind:
     """Say what a file is: `config` holds one that is no JSON."""
-    is_timer_check = branch.kind is BranchKind.CONFIG and name == "timercheck"
+    is_timer_check = branch.kind is BranchKind.CONFIG and name == TIMER_CHECK
     return BranchKind.TIMER_CHECK if is_timer_check else branch.kind

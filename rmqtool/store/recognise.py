@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.store.artefacts import TIMER_CHECK
 from rmqtool.store.branch import Branch, BranchKind, Level, Why
+from rmqtool.store.config_files import is_json
 from rmqtool.store.place import EntryKind, printable
 from rmqtool.store.queues import queue_id_of
 from rmqtool.store.rocksdb import is_rocksdb, unsupported
@@ -30,7 +32,7 @@ from rmqtool.store.segment import Oddity, start_of
 
 if TYPE_CHECKING:
     from rmqtool.store.broker_conf import BrokerConf
-    from rmqtool.store.place import Place
+from rmqtool.store.place import Place
 
 TOPIC_FAMILIES = QUEUE_FAMILIES | COMPACTION_FAMILIES
 ENOUGH = 2  # weight of names that tells a store root
@@ -83,7 +85,7 @@ def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
         return Recognised(place, Branch(BranchKind.STORE, place, ""), branches, oddities)
     if is_rocksdb(place) and not any(kind is EntryKind.DIRECTORY for _, kind in names):
         raise UnsupportedStore(path=str(place), reason=unsupported(_database_path(place)))
-    if by_place is not None:
+    if by_place is not None and _is_plausible(by_place[1], names):
         return _part(*by_place)
     if place.name == "compaction" and {name for name, _ in names} & {*COMPACTION_FAMILIES}:
         return _below(place, (place.name,), conf)
@@ -98,6 +100,15 @@ def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
     level = Level.QUEUE if kind in PER_QUEUE else Level.FAMILY
     branch = Branch(kind, place, printable(place.name), level, Why.CONTENT)
     return _part(place.parent, branch)
+
+
+def _is_plausible(branch: Branch, names: list[tuple[str, EntryKind]]) -> bool:
+    """Doubt words that may be anybody's: an `index` without a number, a `config` without JSON."""
+    if branch.level is not Level.FAMILY or not names:
+        return True
+    if branch.kind is BranchKind.INDEX:
+        return any(name.isdecimal() for name, _ in names)
+    return branch.kind is not BranchKind.CONFIG or any(is_json(name) for name, _ in names)
 
 
 def _file(place: Place) -> Recognised:
@@ -143,8 +154,8 @@ def file_by_place(place: Place) -> tuple[Place, Branch] | None:
     kind = kind or (COMPACTION_CHILDREN.get(own) if above == "compaction" else None)
     if kind:
         return _branch(place, kind, 2, Level.FILE)
-    if above == "config":
-        kind = BranchKind.TIMER_CHECK if own == "timercheck" else BranchKind.CONFIG
+    if above == "config" and (own == TIMER_CHECK or is_json(own)):
+        kind = BranchKind.TIMER_CHECK if own == TIMER_CHECK else BranchKind.CONFIG
         return _branch(place, kind, 2, Level.FILE)
     if is_mapped and (kind := FLAT_FAMILIES.get(above)):
         return _branch(place, kind, 2, Level.FILE)

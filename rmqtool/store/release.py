@@ -54,6 +54,10 @@ CONFIG_FILES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json")
 OFFSET_FILES = ("consumerOffset.json", "delayOffset.json")
 LARGEST_SAMPLE = 4 << 20
 FIRST_OF_5 = (5, 0, 0)
+# Releases that stand for a line of rules, newest first, each with the first release of its line.
+LINES = (("5.5.0", "5.4.0"), ("5.3.3", "5.2.0"), ("5.1.4", "5.0.0"))
+OLDEST_LINE = "4.9.8"
+DEFAULT_LINE = "5.3.3"  # without any evidence
 SEPARATOR = b"\x02"  # MessageDecoder.PROPERTY_SEPARATOR
 FASTJSON_1 = re.compile(rb'":\{-?\d+:')  # the first entry on the line of the brace
 FASTJSON_2 = re.compile(rb'":\{\s+-?\d+:')
@@ -90,6 +94,15 @@ class Release:
     at_least: str
     below: str
     evidence: tuple[ReleaseEvidence, ...]
+
+    @property
+    def line(self) -> str:
+        """The release of our choice whose rules fit the evidence: the newest of its line."""
+        for release, first in LINES:
+            if self.at_least and _version(self.at_least) >= _version(first):
+                return release
+        is_old = bool(self.below) and _version(self.below) <= FIRST_OF_5
+        return OLDEST_LINE if is_old else DEFAULT_LINE
 
     def __str__(self) -> str:
         parts = [

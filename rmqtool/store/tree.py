@@ -59,10 +59,16 @@ class Store:
         """Give the branches of some kinds, in order of their paths."""
         return [branch for branch in self.branches if branch.kind in kinds]
 
-    @property
+    @cached_property
     def is_dledger(self) -> bool:
-        """Whether the commitlog is a DLedger log: each record in an entry of 48 bytes more."""
-        return bool(self.branches_of(BranchKind.DLEDGER))
+        """Whether the commitlog is a DLedger log: each record in an entry of 48 bytes more.
+
+        A directory without a file is none while there is a plain log: it was made, never used.
+        """
+        found = self.branches_of(BranchKind.DLEDGER)
+        if not found or not self.branches_of(BranchKind.COMMITLOG):
+            return bool(found)
+        return any(branch.level is Level.FILE or branch.place.names() for branch in found)
 
     @cached_property
     def commitlog(self) -> MappedFiles:

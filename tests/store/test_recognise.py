@@ -130,10 +130,12 @@ def test_empty_directory(tmp_path: Path) -> None:
 
 
 def test_not_a_store(tmp_path: Path) -> None:
-    """Other people's directories and files are no store."""
-    (tmp_path / "index").mkdir()
-    (tmp_path / "notes.txt").write_text("hello")
-    for path in (tmp_path, tmp_path / "notes.txt"):
+    """Other people's directories and files are no store, even where a name is one of ours."""
+    for name in ("index", "config"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "notes.txt").write_text("hello")
+    (tmp_path / "index/index.html").write_text("hello")
+    for path in (tmp_path / "index", tmp_path / "config", tmp_path / "config/notes.txt"):
         with pytest.raises(NotAStore, match="recognised"):
             open_store(path)
 

@@ -101,6 +101,15 @@ def test_dledger(tmp_path: Path) -> None:
     assert not open_store(tmp_path / "commitlog").is_dledger
 
 
+def test_unused_dledger_directory(tmp_path: Path) -> None:
+    """A DLedger directory without a file does not hide the plain log."""
+    built = build_store(tmp_path, 4)
+    (tmp_path / "dledger-n0/data").mkdir(parents=True)
+    store = open_store(tmp_path)
+    assert not store.is_dledger
+    assert built.end <= store.commitlog.end
+
+
 def test_two_dledger_logs(tmp_path: Path) -> None:
     """Of two DLedger logs the configured one is read, else the first; the other is reported."""
     build_store(tmp_path, 40, dledger=True)
