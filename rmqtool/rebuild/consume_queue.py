@@ -1,0 +1,280 @@
+"""Queue runs to consume queue files, byte for byte as a broker writes them.
+
+Units are kept in memory until there are many, then written queue by queue: memory does not grow
+with the store, and 50,000 queues need no 50,000 open files.
+Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, BatchConsumeQueue, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.formats import java
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, PRE_BLANK
+from rmqtool.rebuild.placement import BrokerPlacement, Placement, Tally, Units
+from rmqtool.store.names import name_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
+
+PENDING_BYTES: Final = 96 << 20  # of units, before they are written
+PENDING_UNIT_COST: Final = 200  # bytes that one piece of units costs beside its bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes at their place in one queue file.
+
+    Attributes:
+        kind: family of the queue, which is the name of its directory.
+        topic: as a directory name.
+        queue_id: of the topic.
+        file_start: which file.
+        file_length: its bytes.
+        position: of the first byte in that file.
+        data: the bytes.
+        mtime_ms: store time of the last unit of the file so far: 4.9 and 5.0 search by it.
+        is_pre_blank: whether they fill the file up to the first unit.
+    """
+
+    kind: QueueKind
+    topic: str
+    queue_id: int
+    file_start: int
+    file_length: int
+    position: int
+    data: memoryview | bytes
+    mtime_ms: int
+    is_pre_blank: bool = False
+
+
+class QueueSink(Protocol):
+    """Takes the pieces of queues: writes them, compares them, or only counts."""
+
+    def put(self, pieces: list[Piece]) -> None:
+        """Take pieces of one queue, in order of their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueResult:
+    """What became of one queue.
+
+    Attributes:
+        kind: family of the queue.
+        topic: as text.
+        queue_id: of the topic.
+        first_queue_offset: of the first unit; -1 without units.
+        next_queue_offset: behind the last unit: what the next message gets.
+        files: how many.
+        tally: what became of its units.
+        left_out: why nothing was written; empty when it was.
+    """
+
+    kind: QueueKind
+    topic: str
+    queue_id: int
+    first_queue_offset: int
+    next_queue_offset: int
+    files: int
+    tally: Tally
+    left_out: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOptions:
+    """How queues are rebuilt.
+
+    Attributes:
+        file_length: bytes of a consume queue file.
+        batch_file_length: bytes of a batch queue file.
+        log_start: commitlog offset of the first segment.
+        segment_length: bytes of a commitlog segment.
+        like_broker: append as a broker does instead of placing by queue offset.
+        topic: the only topic; None is all.
+        queue_id: the only queue of it; None is all.
+        pending_bytes: of units, before they are written.
+    """
+
+    file_length: int
+    batch_file_length: int
+    log_start: int
+    segment_length: int
+    like_broker: bool = False
+    topic: str | None = None
+    queue_id: int | None = None
+    pending_bytes: int = PENDING_BYTES
+
+
+class QueueBuilder:
+    """Takes runs in log order and gives the pieces of queue files to a sink."""
+
+    def __init__(self, options: QueueOptions, sink: QueueSink) -> None:
+        self.units = 0
+        self._options, self._sink = options, sink
+        self._queues: dict[tuple[QueueKind, bytes, int], _Queue | None] = {}
+        self._left_out: list[QueueResult] = []
+        self._pending = 0
+
+    def add(self, runs: QueueRuns) -> None:
+        """Take the runs of the next part of the log."""
+        for run in runs:
+            key = (run.kind, run.topic, run.queue_id)
+            if key not in self._queues:
+                self._queues[key] = self._open(run)
+            queue = self._queues[key]
+            if queue is not None:
+                self.units += run.count
+                self._pending += queue.add(run)
+        if self._pending > self._options.pending_bytes:
+            self._flush()
+
+    def finish(self) -> Iterator[QueueResult]:
+        """Write what is left; yield what became of each queue, by family, topic and number."""
+        for queue in self._queues.values():
+            if queue is not None:
+                queue.finish()
+        self._flush()
+        results = [queue.result() for queue in self._queues.values() if queue is not None]
+        results += self._left_out
+        yield from sorted(results, key=lambda one: (one.kind, one.topic, one.queue_id))
+
+    def _open(self, run: QueueRun) -> _Queue | None:
+        """Begin a queue; None for one that was not asked for, or that cannot be a directory."""
+        options, topic = self._options, java.text(run.topic)
+        if options.topic not in {None, topic} or options.queue_id not in {None, run.queue_id}:
+            return None
+        problem = name_problem(topic)
+        if problem is None and run.queue_id < 0:
+            problem = "has a negative queue id"
+        if problem is not None:
+            reason = f"the topic {problem}"
+            nothing = QueueResult(run.kind, topic, run.queue_id, -1, -1, 0, Tally(), reason)
+            self._left_out.append(nothing)
+            return None
+        return (_BatchQueue if run.kind is QueueKind.BATCH_QUEUE else _ConsumeQueue)(
+            run, topic, options
+        )
+
+    def _flush(self) -> None:
+        for queue in self._queues.values():
+            if queue is not None and queue.pending:
+                self._sink.put(list(queue.pieces()))
+                queue.pending.clear()
+        self._pending = 0
+
+
+class _Queue:
+    """One queue while it is built."""
+
+    def __init__(self, run: QueueRun, topic: str, options: QueueOptions) -> None:
+        self.pending: list[Units] = []
+        self.topic, self.kind, self.queue_id = topic, run.kind, run.queue_id
+        self.options = options
+        self.files: set[int] = set()
+
+    def add(self, run: QueueRun) -> int:
+        """Take a run; return what it costs in memory."""
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """Take note that no run follows."""
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the bytes that are pending at their places."""
+        raise NotImplementedError
+
+    def result(self) -> QueueResult:
+        """Say what became of the queue."""
+        raise NotImplementedError
+
+    def keep(self, placed: Iterable[Units]) -> int:
+        """Keep units until they are written; return what they cost in memory."""
+        before = len(self.pending)
+        # Copied: the run's own array holds the units of all queues of its part.
+        self.pending += [
+            Units(one.queue_offset, bytes(one.packed), one.store_timestamp, one.is_filler)
+            for one in placed
+        ]
+        return sum(len(one.packed) + PENDING_UNIT_COST for one in self.pending[before:])
+
+    def cut(self, position: int, units: Units, length: int) -> Iterator[Piece]:
+        """Cut bytes where files end."""
+        data, mtime_ms = memoryview(units.packed), units.store_timestamp
+        while data:
+            within = position % length
+            piece = data[: length - within]
+            self.files.add(position - within)
+            yield Piece(
+                self.kind, self.topic, self.queue_id, position - within, length, within, piece,
+                mtime_ms,
+            )  # fmt: skip
+            position += len(piece)
+            data = data[len(piece) :]
+
+
+class _ConsumeQueue(_Queue):
+    """A consume queue: units at their queue offset."""
+
+    def __init__(self, run: QueueRun, topic: str, options: QueueOptions) -> None:
+        super().__init__(run, topic, options)
+        kind: Callable[[int, int], Placement]
+        kind = BrokerPlacement if options.like_broker else Placement
+        self.placement = kind(options.log_start, options.segment_length)
+
+    def add(self, run: QueueRun) -> int:
+        return self.keep(self.placement.add(run))
+
+    def finish(self) -> None:
+        self.keep(self.placement.finish())
+
+    def pieces(self) -> Iterator[Piece]:
+        length = self.options.file_length
+        for units in self.pending:
+            position = units.queue_offset * CQ_UNIT_SIZE
+            if not self.files and position % length:
+                before = PRE_BLANK * (position % length // CQ_UNIT_SIZE)
+                self.files.add(position - position % length)
+                yield Piece(
+                    self.kind, self.topic, self.queue_id, position - position % length, length, 0,
+                    before, units.store_timestamp, is_pre_blank=True,
+                )  # fmt: skip
+            yield from self.cut(position, units, length)
+
+    def result(self) -> QueueResult:
+        placement = self.placement
+        return QueueResult(
+            self.kind, self.topic, self.queue_id, placement.first, placement.next,
+            len(self.files), placement.tally,
+        )  # fmt: skip
+
+
+class _BatchQueue(_Queue):
+    """A batch queue: units one behind the other; a queue offset gives no place."""
+
+    def __init__(self, run: QueueRun, topic: str, options: QueueOptions) -> None:
+        super().__init__(run, topic, options)
+        self.first, self.next, self.end = run.queue_offset, -1, 0
+        self.tally = Tally()
+
+    def add(self, run: QueueRun) -> int:
+        last = BATCH_CQ_UNIT.packer.unpack_from(run.units, len(run.units) - BATCH_CQ_UNIT_SIZE)
+        self.next = last[4] + last[5]
+        self.tally.units += run.count
+        return self.keep([Units(run.queue_offset, run.units, run.store_timestamp)])
+
+    def pieces(self) -> Iterator[Piece]:
+        length = self.options.batch_file_length // BATCH_CQ_UNIT_SIZE * BATCH_CQ_UNIT_SIZE
+        for units in self.pending:
+            yield from self.cut(self.end, units, length)
+            self.end += len(units.packed)
+
+    def result(self) -> QueueResult:
+        return QueueResult(
+            self.kind, self.topic, self.queue_id, self.first, self.next, len(self.files),
+            self.tally,
+        )  # fmt: skip

@@ -1,0 +1,105 @@
+"""Put rebuilt files in place of a store's own: under the broker's lock, journalled, undoable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
+from rmqtool.rebuild.sinks import INDEX, WritingSink
+from rmqtool.store.edits import Transaction
+from rmqtool.store.lock import StoreLock
+from rmqtool.store.place import Place
+from rmqtool.store.undo import resume
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.rebuild.options import RebuildOptions, RebuildResult
+    from rmqtool.store.output_tree import OutputTree
+
+COMMAND: Final = "rebuild"
+FIRST_WITH_QUEUE_OFFSET: Final = (5, 5, 0)  # logics_physical_offset
+
+
+def rebuild_in_place(
+    options: RebuildOptions, run: Callable[[WritingSink], RebuildResult]
+) -> RebuildResult:
+    """Rebuild into staged trees and swap them in.
+
+    Whole families are swapped, or, with a topic, its queues one by one.
+
+    Args:
+        options: what is asked.
+        run: rebuilds into a sink.
+
+    Raises:
+        StoreLocked: a broker uses the store.
+        WriteFailed: the system refused; the store is as it was.
+    """
+    with StoreLock(options.store) as lock:
+        resume(lock)
+        with Transaction(lock, command=COMMAND) as edits:
+            trees = _Trees(edits, options)
+            result = run(WritingSink(trees.tree, skipped=trees.skipped))
+            trees.finish()
+            _set_checkpoint(edits, lock.root.as_posix(), result, options)
+    if edits.is_changing:
+        result.undo = edits.undo_directory.name
+    result.fsync_seconds = edits.fsync_seconds
+    return result
+
+
+class _Trees:
+    """The staged trees of one transaction, made when they are first needed."""
+
+    def __init__(self, edits: Transaction, options: RebuildOptions) -> None:
+        self.skipped = 0 if options.topic is None else 2
+        self._edits, self._options = edits, options
+        self._trees: dict[tuple[str, ...], OutputTree] = {}
+
+    def tree(self, *parts: str) -> OutputTree:
+        """Give the tree that takes the place of a directory."""
+        if parts not in self._trees:
+            self._trees[parts] = self._edits.replace_tree("/".join(parts), reason=COMMAND)
+        return self._trees[parts]
+
+    def finish(self) -> None:
+        """Replace families without a unit, too: what they have on disk belongs to no record."""
+        target, root = self._options.target, Place.of(self._options.store)
+        if self._options.topic is None and target.has_queues:
+            self.tree(QueueKind.CONSUME_QUEUE)
+            if root.child(QueueKind.BATCH_QUEUE).stat() is not None:
+                self.tree(QueueKind.BATCH_QUEUE)
+        if target.has_index:
+            self.tree(INDEX)
+
+
+def _set_checkpoint(
+    edits: Transaction, root: str, result: RebuildResult, options: RebuildOptions
+) -> None:
+    """Let the checkpoint say what is true of the rebuilt files.
+
+    It must never be later than the data: recovery would begin too late. With all of the index
+    rebuilt, `index_msg_timestamp` is the end of its last file, which a broker that finds `abort`
+    would destroy otherwise (IndexService#load).
+    """
+    if options.topic is not None or result.last_physical_offset < 0:
+        return
+    place = Place(root).child("checkpoint")
+    try:
+        raw = place.read(FILE_LENGTH)
+    except UnreadablePath:
+        return  # without one a broker begins with the first segment
+    raw = raw.ljust(FILE_LENGTH, b"\0")
+    fields = CHECKPOINT.parse(raw)
+    newest = result.last_store_timestamp
+    fields["physic_msg_timestamp"] = min(fields["physic_msg_timestamp"], newest)
+    if options.target.has_queues:
+        fields["logics_msg_timestamp"] = newest
+        if fields["logics_physical_offset"] or result.rules.version >= FIRST_WITH_QUEUE_OFFSET:
+            fields["logics_physical_offset"] = result.last_physical_offset
+    if options.target.has_index:
+        fields["index_msg_timestamp"] = result.index_end
+    edits.write("checkpoint", 0, CHECKPOINT.build(fields), reason=COMMAND)

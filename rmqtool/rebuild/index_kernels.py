@@ -1,0 +1,88 @@
+"""The kernel that adds entries to a key index file, as a broker does.
+
+Source: IndexFile#putKey, IndexHeader, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
+from rmqtool.scan.compiled import kernel
+from rmqtool.scan.intrinsics import load_i4, store_i4, store_i8
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    UInt8s = npt.NDArray[np.uint8]
+    Int32s = npt.NDArray[np.int32]
+    Int64s = npt.NDArray[np.int64]
+
+# Numbers of the header's fields in the kernel's state, in the order of the declaration.
+BEGIN_TIMESTAMP, END_TIMESTAMP, BEGIN_OFFSET, END_OFFSET, SLOTS_USED, INDEX_COUNT = range(6)
+
+HEADER: Final = INDEX_HEADER.size
+SLOT: Final = INDEX_SLOT.size
+ENTRY: Final = INDEX_ENTRY.size
+_AT: Final = INDEX_ENTRY.positions
+AT_HASH: Final = _AT["key_hash"]
+AT_OFFSET: Final = _AT["physical_offset"]
+AT_DIFFERENCE: Final = _AT["time_difference"]
+AT_PREVIOUS: Final = _AT["previous"]
+LARGEST_DIFFERENCE: Final = 0x7FFFFFFF
+SECOND_MS: Final = 1000
+
+
+@kernel(
+    "int64(uint8[::1], UniTuple(int64, 2), int64[::1], Tuple((int32[::1], int64[:, ::1])), int64)"
+)
+def put_keys(
+    file: UInt8s,
+    geometry: tuple[int, int],
+    header: Int64s,
+    entries: tuple[Int32s, Int64s],
+    first: int,
+) -> int:
+    """Add entries until the file is full; return the number of the entry that found no room.
+
+    A record that lies before the newest one of the file is passed over: a broker that dispatches
+    again after a restart meets records that it has indexed.
+
+    Args:
+        file: uint8, shape (length of the file,); slots and entries are written.
+        geometry: slots, entries (the unused entry 0 counted).
+        header: int64, shape (6,): the header's fields.
+        entries: int32, shape (n,): hashes; int64, shape (2, n): physical offsets, store times.
+        first: number of the first entry to add.
+    """
+    slots, capacity = geometry
+    hashes, places = entries
+    for number in range(first, hashes.size):
+        offset, store_timestamp = places[0, number], places[1, number]
+        count = header[INDEX_COUNT]
+        if count >= capacity:
+            return number
+        if offset < header[END_OFFSET]:
+            continue
+        slot = HEADER + SLOT * (hashes[number] % slots)
+        previous = load_i4(file, slot)
+        if previous <= 0 or previous > count:
+            previous = 0
+        difference = store_timestamp - header[BEGIN_TIMESTAMP]
+        # Java truncates towards zero, and a negative result counts as 0 anyway.
+        seconds = difference // SECOND_MS if difference > 0 else 0
+        if header[BEGIN_TIMESTAMP] <= 0:
+            seconds = 0
+        at = HEADER + SLOT * slots + ENTRY * count
+        store_i4(file, at + AT_HASH, hashes[number])
+        store_i8(file, at + AT_OFFSET, offset)
+        store_i4(file, at + AT_DIFFERENCE, min(seconds, LARGEST_DIFFERENCE))
+        store_i4(file, at + AT_PREVIOUS, previous)
+        store_i4(file, slot, count)
+        if count <= FIRST_ENTRY:
+            header[BEGIN_OFFSET], header[BEGIN_TIMESTAMP] = offset, store_timestamp
+        header[SLOTS_USED] += previous == 0
+        header[INDEX_COUNT] = count + 1
+        header[END_OFFSET], header[END_TIMESTAMP] = offset, store_timestamp
+    return int(hashes.size)

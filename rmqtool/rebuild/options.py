@@ -1,0 +1,184 @@
+"""What a rebuild is asked, and what it answers."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rmqtool.derive.dispatch import version_numbers
+from rmqtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.rebuild.consume_queue import QueueResult
+    from rmqtool.rebuild.sinks import Difference
+
+
+class Target(enum.Enum):
+    """What is to be rebuilt."""
+
+    QUEUES = "consume queues"
+    INDEX = "index"
+    ALL = "consume queues and index"
+
+    @property
+    def has_queues(self) -> bool:
+        """Whether consume queues are."""
+        return self is not Target.INDEX
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the index is."""
+        return self is not Target.QUEUES
+
+
+class Mode(enum.Enum):
+    """What becomes of the rebuilt files."""
+
+    OUTPUT = "output"
+    IN_PLACE = "in place"
+    CHECK = "check"
+    DRY_RUN = "dry run"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildOptions:
+    """What was asked.
+
+    Attributes:
+        store: the store root.
+        target: queues, index or both.
+        output: a new directory.
+        in_place: replace what the store has.
+        check: compare with what the store has; write nothing.
+        dry_run: say what would be written.
+        topic: the only topic whose queues are rebuilt; None is all.
+        queue_id: the only queue of it; None is all.
+        like_broker: shift units over holes, as a broker does.
+        broker_version: whose rules; None is whoever wrote the store.
+        broker_conf: the broker's configuration file.
+        time_zone: of the broker's JVM, for names of index files.
+        jobs: threads; None is one for each processor.
+    """
+
+    store: str
+    target: Target = Target.ALL
+    output: str | None = None
+    in_place: bool = False
+    check: bool = False
+    dry_run: bool = False
+    topic: str | None = None
+    queue_id: int | None = None
+    like_broker: bool = False
+    broker_version: str | None = None
+    broker_conf: str | None = None
+    time_zone: str = "UTC"
+    jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant, before any file is opened."""
+        chosen = [bool(self.output), self.in_place, self.check, self.dry_run]
+        if sum(chosen) != 1:
+            reason = "choose one of --output DIR, --in-place, --check and --dry-run"
+            raise UsageError(option="--output", reason=reason)
+        if self.queue_id is not None and self.topic is None:
+            raise UsageError(option="--queue", reason="needs --topic")
+        if self.topic is not None and self.target is not Target.QUEUES:
+            reason = "only consume queues can be rebuilt by topic: use rebuild-cq"
+            raise UsageError(option="--topic", reason=reason)
+        if self.broker_version is not None:
+            version_numbers(self.broker_version)
+        self.zone()
+
+    @property
+    def mode(self) -> Mode:
+        """What becomes of the rebuilt files."""
+        if self.output:
+            return Mode.OUTPUT
+        if self.in_place:
+            return Mode.IN_PLACE
+        return Mode.CHECK if self.check else Mode.DRY_RUN
+
+    def zone(self) -> tzinfo:
+        """Give the time zone.
+
+        Raises:
+            UsageError: nobody knows it.
+        """
+        try:
+            return ZoneInfo(self.time_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            reason = f"no time zone {self.time_zone!r}"
+            raise UsageError(option="--time-zone", reason=reason) from error
+
+
+@dataclass(frozen=True, slots=True)
+class LostRange:
+    """A stretch of the log from which nothing could be derived.
+
+    Attributes:
+        path: segment, relative to the store root.
+        physical_offset: first byte.
+        length: bytes.
+        code: finding code, or `unreadable`.
+    """
+
+    path: str
+    physical_offset: int
+    length: int
+    code: str
+
+
+@dataclass(slots=True)
+class RebuildResult:
+    """What was done.
+
+    Attributes:
+        mode: what became of the files.
+        rules: by which the log was dispatched.
+        why_rules: who says so.
+        bytes: of the log that were read.
+        records: found in it.
+        units: of queues.
+        queues: what became of each.
+        entries: of the index.
+        index_files: how many.
+        lost: stretches of the log from which nothing was derived.
+        undispatched: physical offsets of records that no broker can dispatch.
+        differences: with `check`, where the store has something else.
+        last_physical_offset: of the last record; -1 without records.
+        last_store_timestamp: of it, ms.
+        index_end: store time of the last index entry, ms.
+        undo: name of the directory that takes an edit in place back; empty without.
+        fsync_seconds: spent waiting for the disk.
+        seconds: all of it.
+    """
+
+    mode: Mode
+    rules: DispatchRules
+    why_rules: str
+    bytes: int = 0
+    records: int = 0
+    units: int = 0
+    queues: list[QueueResult] = field(default_factory=list)
+    entries: int = 0
+    index_files: int = 0
+    lost: list[LostRange] = field(default_factory=list)
+    undispatched: list[int] = field(default_factory=list)
+    differences: list[Difference] = field(default_factory=list)
+    last_physical_offset: int = -1
+    last_store_timestamp: int = 0
+    index_end: int = 0
+    undo: str = ""
+    fsync_seconds: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of the log could be read, and every queue be written."""
+        left_out = any(queue.left_out or not queue.tally.is_whole for queue in self.queues)
+        return not (self.lost or self.undispatched or left_out)

@@ -1,0 +1,191 @@
+"""Where the units of one queue belong: the rules for late starts, holes, duplicates and restarts.
+
+A unit belongs at its queue offset. A broker does not look at that: it appends, so that one lost
+unit shifts all later ones (`BrokerPlacement`); `Placement` keeps them where consumers look for them
+and fills true holes. Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.message import SMALLEST_RECORD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.derive.queue_runs import QueueRun
+
+FILLER_TAGS_CODE: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Units that lie one behind the other.
+
+    Attributes:
+        queue_offset: of the first unit.
+        packed: 20 bytes each.
+        store_timestamp: of the record of the last unit, ms.
+        is_filler: whether they stand in for records that are lost.
+    """
+
+    queue_offset: int
+    packed: memoryview | bytes
+    store_timestamp: int
+    is_filler: bool = False
+
+    @property
+    def count(self) -> int:
+        """Units."""
+        return len(self.packed) // CQ_UNIT_SIZE
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the units of one queue.
+
+    Attributes:
+        units: written for a record.
+        filler: written in place of records that are lost.
+        repeated: left out, as an earlier record has their queue offset.
+        misnumbered: records whose queue offset is damaged; their unit is at the offset that their
+            neighbours leave free.
+        implausible: left out, as so many messages before them cannot have been in the log.
+        shifted: appended elsewhere than at their queue offset, as a broker does.
+    """
+
+    units: int = 0
+    filler: int = 0
+    repeated: int = 0
+    misnumbered: int = 0
+    implausible: int = 0
+    shifted: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether each unit is where its record says, and none stands in for a lost one."""
+        others = (self.filler, self.repeated, self.misnumbered, self.implausible, self.shifted)
+        return not any(others)
+
+
+class Placement:
+    """Places the units of one queue by their queue offset.
+
+    Args:
+        filler_start: commitlog offset of the first segment that is there.
+        segment_length: bytes of a commitlog segment.
+    """
+
+    __slots__ = ("_doubtful", "_last", "_log", "first", "next", "tally")
+
+    def __init__(self, filler_start: int, segment_length: int) -> None:
+        self.first = self.next = -1
+        self.tally = Tally()
+        self._log = (filler_start, segment_length)
+        self._last = b""  # the last unit of a record
+        self._doubtful: QueueRun | None = None
+
+    def add(self, run: QueueRun) -> Iterator[Units]:
+        """Take the next run in log order; yield what is certain now."""
+        doubtful, self._doubtful = self._doubtful, None
+        if doubtful is not None:
+            if run.queue_offset == self.next + doubtful.count:
+                self.tally.misnumbered += doubtful.count
+                yield self._put(doubtful, self.next)
+            else:
+                yield from self._decide(doubtful)
+        if self.next < 0 or run.queue_offset == self.next:
+            yield from self._decide(run)
+        else:
+            self._doubtful = run  # the next run tells whether this one's number is wrong
+
+    def finish(self) -> Iterator[Units]:
+        """Yield what was kept back."""
+        doubtful, self._doubtful = self._doubtful, None
+        if doubtful is not None:
+            yield from self._decide(doubtful)
+
+    def _decide(self, run: QueueRun) -> Iterator[Units]:
+        """Yield a run at its own queue offset, with the hole before it filled."""
+        physical_offset = CQ_UNIT.packer.unpack_from(run.units)[0]
+        if run.queue_offset < 0 or run.queue_offset > physical_offset // SMALLEST_RECORD:
+            # More units than records of the smallest size would fit in the log before it: the
+            # field is in no checksum, and a flipped bit must not fill the disk.
+            self.tally.implausible += run.count
+            return
+        if self.next < 0:
+            yield self._put(run, run.queue_offset)
+            return
+        hole = run.queue_offset - self.next
+        if hole > 0:
+            yield self._fill(hole, run)
+        known = min(max(-hole, 0), run.count)
+        self.tally.repeated += known
+        if known < run.count:
+            rest = run.units[known * CQ_UNIT_SIZE :]
+            yield self._put_units(rest, run.queue_offset + known, run.store_timestamp)
+
+    def _put(self, run: QueueRun, queue_offset: int) -> Units:
+        return self._put_units(run.units, queue_offset, run.store_timestamp)
+
+    def _put_units(self, packed: memoryview, queue_offset: int, store_timestamp: int) -> Units:
+        if self.first < 0:
+            self.first = queue_offset
+        placed = Units(queue_offset, packed, store_timestamp)
+        self.next = queue_offset + placed.count
+        self.tally.units += placed.count
+        self._last = bytes(packed[-CQ_UNIT_SIZE:])
+        return placed
+
+    def _fill(self, hole: int, run: QueueRun) -> Units:
+        """Fill a hole with units that cost no neighbour, whatever the release.
+
+        One that begins on the last byte of the segment before and has a segment's length is
+        passed over by `getMessage`; where there is no such segment, the unit before is repeated:
+        a message twice is legal, a lost one is not. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
+        """
+        start, length = self._log
+        physical_offset = CQ_UNIT.packer.unpack_from(run.units)[0]
+        segment_start = start + (physical_offset - start) // length * length if length else start
+        if segment_start > start:
+            unit = CQ_UNIT.packer.pack(segment_start - 1, length, FILLER_TAGS_CODE)
+        else:
+            unit = self._last
+        placed = Units(self.next, unit * hole, run.store_timestamp, is_filler=True)
+        self.tally.filler += hole
+        self.next += hole
+        return placed
+
+
+class BrokerPlacement(Placement):
+    """Places the units of one queue as a broker does: what does not fit is appended anyway."""
+
+    __slots__ = ("_reached",)
+
+    def __init__(self, filler_start: int, segment_length: int) -> None:
+        super().__init__(filler_start, segment_length)
+        self._reached = -1  # end of the newest record that has a unit
+
+    def add(self, run: QueueRun) -> Iterator[Units]:
+        """Take the next run in log order; yield it where a broker puts it."""
+        physical_offset, size, _ = CQ_UNIT.packer.unpack_from(run.units)
+        if self.next < 0:
+            yield from self._append(run, run.units, run.queue_offset)
+        elif physical_offset + size <= self._reached:
+            self.tally.repeated += run.count
+        elif run.queue_offset == 0 or run.queue_offset >= self.next:
+            self.tally.shifted += run.count if run.queue_offset != self.next else 0
+            yield from self._append(run, run.units, self.next)
+        else:  # "built repeatedly"
+            known = min(self.next - run.queue_offset, run.count)
+            self.tally.repeated += known
+            yield from self._append(run, run.units[known * CQ_UNIT_SIZE :], self.next)
+
+    def _append(self, run: QueueRun, packed: memoryview, queue_offset: int) -> Iterator[Units]:
+        if len(packed):
+            physical_offset, size, _ = CQ_UNIT.packer.unpack_from(packed, len(packed) - 20)
+            self._reached = physical_offset + size
+            yield self._put_units(packed, queue_offset, run.store_timestamp)

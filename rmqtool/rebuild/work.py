@@ -1,0 +1,189 @@
+"""From a store to rebuilt files: one pass over the log, whatever is rebuilt."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from rmqtool.derive.collector import RunCollector
+from rmqtool.derive.part import DeriveOptions, derive
+from rmqtool.derive.runs import Runs, Stretch
+from rmqtool.derive.settings import rules_of
+from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
+from rmqtool.rebuild.in_place import rebuild_in_place
+from rmqtool.rebuild.index import BuiltIndexFile, IndexBuilder
+from rmqtool.rebuild.options import LostRange, Mode, RebuildOptions, RebuildResult
+from rmqtool.rebuild.sinks import ComparingSink, CountingSink, WritingSink
+from rmqtool.scan.batch import Extent
+from rmqtool.scan.join import run_joined
+from rmqtool.store.output import OutputDirectory
+from rmqtool.store.release import release_of
+from rmqtool.store.segment import SegmentPart, parts
+from rmqtool.store.tree import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.store.tree import Store
+
+    Advance = Callable[[int], None]
+
+PART_BYTES: Final = 64 << 20
+
+
+class Sink(QueueSink, Protocol):
+    """Takes what is rebuilt."""
+
+    def put_index(self, built: BuiltIndexFile) -> None:
+        """Take an index file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DerivePart:
+    """Derives one part; of a file that cannot be read, a stretch without records. Picklable."""
+
+    options: DeriveOptions
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> Runs:
+        """Give the runs of a part."""
+        try:
+            return derive(part, self.options, start=start)
+        except UnreadablePath:
+            begin = part.begin if start is None else start
+            nothing = RunCollector(self.options.rules).finish(part.end)
+            lost = Stretch(Extent.GAP, begin, part.end - begin, "unreadable")
+            return replace(nothing, first=begin, stretches=(lost,))
+
+
+def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> RebuildResult:
+    """Rebuild queues, index or both from the commitlog.
+
+    Args:
+        options: what is asked.
+        advance: told of bytes of the log that are done.
+
+    Raises:
+        NotAStore: there is no commitlog.
+        UnsupportedStore: the queues are in RocksDB.
+        StoreError: the store cannot be used, or a broker uses it.
+        RepairError: it could not be written; the store is as it was.
+    """
+    began = time.perf_counter()
+    if options.mode is Mode.IN_PLACE:
+        result = rebuild_in_place(options, lambda sink: run(_open(options), options, sink, advance))
+    elif options.output is not None:
+        store = _open(options)
+        with OutputDirectory(options.output) as tree:
+            result = run(store, options, WritingSink(tree.subtree), advance)
+        result.fsync_seconds = tree.fsync_seconds
+    elif options.mode is Mode.CHECK:
+        store = _open(options)
+        comparing = ComparingSink(store, store.commitlog.start)
+        result = run(store, options, comparing, advance)
+        comparing.finish(
+            queues=options.target.has_queues,
+            index=options.target.has_index,
+            whole=options.topic is None,
+        )
+        result.differences = comparing.differences
+    else:
+        result = run(_open(options), options, CountingSink(), advance)
+    result.seconds = time.perf_counter() - began
+    return result
+
+
+def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> RebuildResult:
+    """Pass over the log once and give a sink all that follows from it."""
+    rules, why = _rules(store, options)
+    result = RebuildResult(options.mode, rules, why)
+    queues = QueueBuilder(_queue_options(store, options), sink)
+    geometry = store.geometry
+    index = IndexBuilder(
+        geometry.index_slots.value,
+        geometry.index_entries.value,
+        sink.put_index,
+        names=_index_names(store),
+        zone=options.zone(),
+    )
+    target = options.target
+    work = DerivePart(DeriveOptions(rules, target.has_queues, target.has_index, store.is_dledger))
+    last = (-1, 0)
+    for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=options.jobs):
+        if target.has_queues:
+            queues.add(runs.queues)
+            queues.add(runs.batch_queues)
+        if target.has_index:
+            index.add(runs.index)
+        if runs.records:
+            last = (runs.last_physical_offset, runs.last_store_timestamp)
+        _account(result, part, runs)
+        advance(part.length)
+    if target.has_queues:
+        result.queues = list(queues.finish())
+        result.units = queues.units
+    if target.has_index:
+        index.finish(*last)
+        result.entries, result.index_files = index.entries, index.files
+        result.index_end = index.end_timestamp_of_last
+    result.last_physical_offset, result.last_store_timestamp = last
+    return result
+
+
+def _open(options: RebuildOptions) -> Store:
+    """Open a store whose queues can be derived from its log."""
+    store = open_store(options.store, options.broker_conf)
+    if not store.commitlog:
+        raise NotAStore(path=str(store.root), reason="there is no commitlog to rebuild from")
+    taken = {database.path for database in store.rocksdb()} & {"consumequeue"}
+    if taken and options.target.has_queues and options.mode is not Mode.OUTPUT:
+        reason = "a RocksDB queue store lies here; rebuild into a new directory with --output"
+        raise UnsupportedStore(path=f"{store.root}/consumequeue", reason=reason)
+    return store
+
+
+def _rules(store: Store, options: RebuildOptions) -> tuple[DispatchRules, str]:
+    if options.broker_version is not None:
+        return rules_of(store, options.broker_version), "as --broker-version says"
+    release = release_of(store)
+    return rules_of(store, release.line), f"as the files were written by {release}"
+
+
+def _queue_options(store: Store, options: RebuildOptions) -> QueueOptions:
+    geometry, log = store.geometry, store.commitlog
+    return QueueOptions(
+        file_length=geometry.consume_queue.value,
+        batch_file_length=geometry.batch_queue.value,
+        log_start=log.start,
+        segment_length=log.file_length,
+        like_broker=options.like_broker,
+        topic=options.topic,
+        queue_id=options.queue_id,
+    )
+
+
+def _index_names(store: Store) -> dict[int, str]:
+    """Give the names of the index files on disk by the offset of their first entry."""
+    names: dict[int, str] = {}
+    for file in store.index_files():
+        raw = file.place.read(INDEX_HEADER.size)
+        if len(raw) == INDEX_HEADER.size:
+            header = INDEX_HEADER.parse(raw)
+            names.setdefault(header["begin_physical_offset"], file.place.name)
+    return names
+
+
+def _account(result: RebuildResult, part: SegmentPart, runs: Runs) -> None:
+    """Take note of what a part holds beside records."""
+    result.bytes += part.length
+    result.records += runs.records
+    result.undispatched += runs.undispatched
+    start = part.segment.start
+    result.lost += [
+        LostRange(part.segment.path, start + one.position, one.length, one.code)
+        for one in runs.stretches
+        if one.kind is Extent.GAP
+    ]
