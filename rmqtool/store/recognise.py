@@ -32,7 +32,7 @@ from rmqtool.store.segment import Oddity, start_of
 
 if TYPE_CHECKING:
     from rmqtool.store.broker_conf import BrokerConf
-from rmqtool.store.place import Place
+    from rmqtool.store.place import Place
 
 TOPIC_FAMILIES = QUEUE_FAMILIES | COMPACTION_FAMILIES
 ENOUGH = 2  # weight of names that tells a store root
