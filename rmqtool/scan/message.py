@@ -38,6 +38,7 @@ CODES: Final = {
     kernels_walk.BAD_TOPIC: "CL-TOPIC",
     kernels_walk.BAD_ENTRY: "DL-ENTRY",
 }
+LEADING_ZEROS: Final = 3  # bytes of a record's size that may be zero, and so lie in a hole
 TAIL: Final = "CL-TAIL"  # nothing but zeros, or nothing, follows
 CHAIN: Final = "CL-CHAIN"  # records follow a blank
 BLANK_LENGTH: Final = "CL-BLANKLEN"
@@ -249,14 +250,14 @@ class _Scanner:
             after = position + self.entry_header + kernels_walk.total_size(self.window.bytes, at)
             if position < after < self.size and self._is_record(after):
                 return after  # its length is true: nothing in its body misleads us
-        # The length of a record begins with zeros, too.
-        return self._next_record(max(position + 1, first - 3), self.size)
+        return self._next_record(max(position + 1, first - LEADING_ZEROS), self.size)
 
     def _next_record(self, begin: int, end: int) -> int | None:
         """Find the first record in [begin, end) that says of itself that it lies there."""
         window, position = self.window, begin
         while position < end:
             if position < window.position or position + MESSAGE_PREFIX.size > window.end:
+                position = max(position, self._data_from(position) - LEADING_ZEROS)
                 window.load(position)
             at = kernels_walk.find_record(
                 window.bytes,
@@ -296,12 +297,18 @@ class _Scanner:
         window = self.window
         while position < self.size:
             if not window.position <= position < window.end:
+                position = self._data_from(position)
                 window.load(position)
             at = kernels_walk.zero_run(window.bytes, position - window.position, window.size)
             position = window.position + at
             if at < window.size or not window.size:
                 break
         return position if self.window.size else self.size
+
+    def _data_from(self, position: int) -> int:
+        """Skip the hole that begins here, if one does: files are made ahead of need."""
+        found = self.file.next_data(position)
+        return self.size if found is None else min(found, self.size)
 
     def _last_used(self, position: int) -> int:
         """Give the position behind the last byte of the file that is not zero.

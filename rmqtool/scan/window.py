@@ -26,6 +26,10 @@ class Readable(Protocol):
         """Fill a writable buffer from `position` on; return the bytes read."""
         ...
 
+    def next_data(self, position: int) -> int | None:
+        """Give the first position from here on that is not known to be a hole; None for none."""
+        ...
+
 
 class Window:
     """A stretch of one file. Belongs to one thread.
@@ -80,3 +84,6 @@ class _Nothing:
     def read_into(self, buffer: Buffer, position: int) -> int:  # noqa: ARG002
         """Read nothing."""
         return 0
+
+    def next_data(self, position: int) -> None:
+        """Find nothing."""

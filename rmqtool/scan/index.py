@@ -1,0 +1,143 @@
+"""Key index files as arrays: header, slots, entries, and what the chains should be.
+
+A broker chains each entry to the one that its slot pointed to before, so the entries alone say
+what every slot and every link must hold. Judging is in check/index.py.
+Source: IndexFile#putKey, IndexHeader, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from rmqtool.formats.index import (
+    FIRST_ENTRY,
+    INDEX_ENTRY,
+    INDEX_HEADER,
+    INDEX_SLOT,
+    entry_position,
+    slot_position,
+)
+from rmqtool.scan.kernels_index import follow_chains
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.place import OpenFile
+
+BATCH_ENTRIES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class EntryBatch:
+    """Entries that lie one behind the other.
+
+    Attributes:
+        first: number of the first one.
+        raw: uint8, shape (count, 20).
+    """
+
+    first: int
+    raw: npt.NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """The entries as a structured array, big-endian."""
+        return self.raw.reshape(-1).view(INDEX_ENTRY.dtype)
+
+    def column(self, name: str) -> npt.NDArray[np.int64]:
+        """Give one field of all entries."""
+        found: npt.NDArray[np.int64] = self.values[name].astype(np.int64)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class BadLink:
+    """An entry that is not chained to the one before it in its slot.
+
+    Attributes:
+        number: of the entry.
+        expected: number that it should hold; -1 when its hash is negative and it has no slot.
+        actual: number that it holds.
+    """
+
+    number: int
+    expected: int
+    actual: int
+
+
+class Chains:
+    """Follows the chains of an index file while its entries go by, in order."""
+
+    def __init__(self, slots: int) -> None:
+        """Begin with empty slots.
+
+        Args:
+            slots: hash slots of the file, positive.
+        """
+        self.newest = np.zeros(slots, np.int32)
+        self._wrong = np.empty((3, BATCH_ENTRIES), np.int64)
+
+    def follow(self, batch: EntryBatch) -> list[BadLink]:
+        """Take the next entries; give those that are chained wrongly."""
+        if len(batch) > self._wrong.shape[1]:
+            self._wrong = np.empty((3, len(batch)), np.int64)
+        raw = np.ascontiguousarray(batch.raw).reshape(-1)
+        count = follow_chains(raw, (batch.first, len(batch)), self.newest, self._wrong)
+        return [BadLink(*map(int, column)) for column in self._wrong[:, :count].T]
+
+
+def read_header(file: OpenFile) -> dict[str, int] | None:
+    """Read the header; None when the file is shorter than one.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    raw = file.read_at(0, INDEX_HEADER.size)
+    return INDEX_HEADER.parse(raw) if len(raw) == INDEX_HEADER.size else None
+
+
+def read_slots(file: OpenFile, slots: int) -> npt.NDArray[np.int32]:
+    """Read the hash table: int32, shape (slots,), or shorter where the file ends.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    raw = file.read_at(slot_position(0), slots * INDEX_SLOT.size)
+    whole = len(raw) // INDEX_SLOT.size
+    return np.frombuffer(raw, ">i4", whole).astype(np.int32)
+
+
+def scan(
+    file: OpenFile, index: IndexFile, *, end: int, batch_entries: int = BATCH_ENTRIES
+) -> Iterator[EntryBatch]:
+    """Yield the entries of an index file in order, from entry 1 on.
+
+    Args:
+        file: the opened file.
+        index: its geometry.
+        end: number behind the last entry: `index_count` of the header as a rule. Entries that
+            file or geometry have no room for are left out.
+        batch_entries: entries in a batch.
+
+    Raises:
+        UnreadablePath: the disk refused. Content never raises.
+    """
+    number, last = FIRST_ENTRY, min(end, index.entries)
+    while number < last:
+        wanted = min(batch_entries, last - number)
+        raw = np.empty(wanted * INDEX_ENTRY.size, np.uint8)
+        read = file.read_into(raw.data, entry_position(index.slots, number))
+        count = read // INDEX_ENTRY.size
+        if not count:
+            return
+        yield EntryBatch(number, raw[: count * INDEX_ENTRY.size].reshape(count, -1))
+        number += count
