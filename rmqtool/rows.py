@@ -46,6 +46,7 @@ class Rows:
             terminal shows as many of them as fit. Empty: all.
         name: what the rows are, where several kinds come together.
         optional: fields that JSON leaves out where they are null.
+        label: the field of a JSON line that holds the name, where several kinds come together.
     """
 
     columns: Sequence[str]
@@ -53,6 +54,7 @@ class Rows:
     shown: Sequence[str] = ()
     name: str = ""
     optional: Collection[str] = ()
+    label: str = "kind"
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield the chunks, once."""

@@ -104,7 +104,8 @@ def _rows(name: str, found: Sequence[NamedTuple]) -> Rows:
     columns = [_shown_name(field) for field in ROWS[name]._fields]
     if name == CHECKPOINT:
         columns += ["stored_time", "actual_time"]
-    return Rows(columns, [[_row(row) for row in found]], SHOWN.get(name, ()), name)
+    shown = SHOWN.get(name, ())
+    return Rows(columns, [[_row(row) for row in found]], shown, name, label="section")
 
 
 def _row(row: NamedTuple) -> dict[str, object]:

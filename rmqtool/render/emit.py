@@ -74,7 +74,8 @@ def emit(rows: Rows, look: Look, sink: Sink) -> int:
 def emit_all(kinds: Iterable[Rows], look: Look, sink: Sink) -> int:
     """Write rows of several kinds, each under its name; return how many there were.
 
-    A table has a title, a JSON line begins with `kind`, the JSON document has one list for each.
+    A table has a title, a JSON line begins with the name under `Rows.label`, the JSON document
+    has one list for each.
 
     Raises:
         UsageError: CSV, which has one header only.
@@ -118,7 +119,7 @@ def _writer(rows: Rows, look: Look, sink: Sink, kind: str | None) -> _Writer:
         return _Csv(sink, columns)
     if look.format is Format.JSON:
         return _JsonArray(sink, columns, rows.optional, is_whole=kind is None)
-    return _JsonLines(sink, columns, rows.optional, kind)
+    return _JsonLines(sink, columns, rows.optional, {} if kind is None else {rows.label: kind})
 
 
 def chosen_columns(rows: Rows, look: Look) -> Sequence[str]:
@@ -162,12 +163,12 @@ class _JsonLines:
     """One JSON object a line; nothing at all when there is nothing."""
 
     def __init__(
-        self, sink: Sink, columns: Sequence[str], optional: Collection[str], kind: str | None
+        self, sink: Sink, columns: Sequence[str], optional: Collection[str], tag: dict[str, str]
     ) -> None:
-        self._sink, self._columns, self._optional, self._kind = sink, columns, optional, kind
+        self._sink, self._columns, self._optional, self._tag = sink, columns, optional, tag
 
     def write(self, chunk: Chunk) -> int:
-        if isinstance(chunk, JsonLines) and self._kind is None:
+        if isinstance(chunk, JsonLines) and not self._tag:
             self._sink.write(chunk.text)
             return chunk.count
         rows = rows_of(chunk)
@@ -175,9 +176,9 @@ class _JsonLines:
         return len(rows)
 
     def _line(self, row: Row) -> bytes:
-        if self._kind is None:
+        if not self._tag:
             return json_line(row, self._columns, self._optional)
-        return json_line({"kind": self._kind, **row}, ("kind", *self._columns), self._optional)
+        return json_line({**self._tag, **row}, (*self._tag, *self._columns), self._optional)
 
     def close(self) -> None:
         """Nothing is open."""
