@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.broker.jvm import Jvm
 from tests.broker.message import Received, received
+from tests.broker.ports import free_ports
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -40,7 +41,11 @@ class BareStore:
     def __init__(self, jvm: Jvm, root: Path, settings: Mapping[str, object]) -> None:
         self.jvm = jvm
         self.root = root
-        places = {"storePathRootDir": root, "storePathCommitLog": root / "commitlog"}
+        places = {
+            "storePathRootDir": root,
+            "storePathCommitLog": root / "commitlog",
+            "haListenPort": free_ports()[0],  # `start` listens there
+        }
         properties = jvm.properties({**_QUIET, **settings, **places})
         config = jvm.rocketmq("store.config.MessageStoreConfig")()
         broker_config = jvm.rocketmq("common.BrokerConfig")()

@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from tests.broker.broker import LOOPBACK, Broker
+from tests.broker.broker import Broker
 from tests.broker.message import UNIQUE_KEY, Outgoing, Sent, answered, client_properties
+from tests.broker.ports import LOOPBACK
 
 _PORT: Final = 10911
 
