@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.derive.delays import observed_delays
 from rmqtool.derive.dispatch import DEFAULT_DELAY_LEVELS, LMQ_PREFIX, DispatchRules
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.config_shapes import topics
@@ -20,8 +22,8 @@ TOPICS_FILE: Final = "topics.json"
 def rules_of(store: Store, version: str) -> DispatchRules:
     """Give the rules by which a broker of a release dispatches the log of a store.
 
-    Without a broker.conf the delay levels are RocketMQ's default, and records go to further
-    queues if the store has such queues.
+    Without a broker.conf the delay levels are what the queues of delayed messages show, else
+    RocketMQ's default, and records go to further queues if the store has such queues.
 
     Args:
         store: whose configuration counts.
@@ -37,7 +39,7 @@ def rules_of(store: Store, version: str) -> DispatchRules:
         )
         multi_dispatch = bool(conf.flag("enableMultiDispatch")) and not in_rocksdb
         lmq = bool(conf.flag("enableLmq"))
-    return DispatchRules.of(
+    rules = DispatchRules.of(
         version,
         delay_levels=levels or DEFAULT_DELAY_LEVELS,
         multi_dispatch=multi_dispatch,
@@ -45,6 +47,9 @@ def rules_of(store: Store, version: str) -> DispatchRules:
         batch_topics=batch_topics(store),
         run_units=store.geometry.consume_queue.value // CQ_UNIT_SIZE,
     )
+    if levels is not None:
+        return rules
+    return replace(rules, delay_levels_ms=observed_delays(store, rules.delay_levels_ms))
 
 
 def batch_topics(store: Store) -> frozenset[bytes] | None:

@@ -1,0 +1,71 @@
+"""`rmqtool rebuild`: rebuild consume queues and key index from the commitlog."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.options import (
+    BrokerConfOption,
+    ColorOption,
+    ColumnsOption,
+    FormatOption,
+    JobsOption,
+    QuietOption,
+    StoreArgument,
+)
+from rmqtool.cli.rebuilding import (
+    BrokerVersionOption,
+    CheckOption,
+    DryRunOption,
+    InPlaceOption,
+    OutputDirectoryOption,
+    TimeZoneOption,
+    run,
+)
+
+
+def rebuild(
+    store: StoreArgument,
+    output: OutputDirectoryOption = None,
+    in_place: InPlaceOption = False,
+    check: CheckOption = False,
+    dry_run: DryRunOption = False,
+    like_broker: Annotated[
+        bool,
+        typer.Option("--like-broker", help="Shift units over holes, as a broker would."),
+    ] = False,
+    broker_version: BrokerVersionOption = None,
+    broker_conf: BrokerConfOption = None,
+    time_zone: TimeZoneOption = "UTC",
+    jobs: JobsOption = None,
+    format_: FormatOption = None,
+    columns: ColumnsOption = None,
+    color: ColorOption = "auto",
+    quiet: QuietOption = False,
+) -> int:
+    """Rebuild consume queues and key index from the commitlog.
+
+    One pass over the log gives both, byte for byte what a broker would write: expired segments,
+    delayed and transactional messages, light message queues and inner batches included. Nothing
+    is written without --output or --in-place; evidence is opened read-only.
+    """
+    from rmqtool.rebuild.options import RebuildOptions, Target
+
+    delivery = Delivery(format_, None, columns, color, quiet)
+    options = RebuildOptions(
+        store,
+        Target.ALL,
+        output=output,
+        in_place=in_place,
+        check=check,
+        dry_run=dry_run,
+        like_broker=like_broker,
+        time_zone=time_zone,
+        broker_version=broker_version,
+        broker_conf=broker_conf,
+        jobs=jobs,
+    )
+    return run(options, delivery)

@@ -1,0 +1,77 @@
+"""`rmqtool rebuild-cq`: rebuild consume queues from the commitlog."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.options import (
+    BrokerConfOption,
+    ColorOption,
+    ColumnsOption,
+    FormatOption,
+    JobsOption,
+    QuietOption,
+    StoreArgument,
+)
+from rmqtool.cli.rebuilding import (
+    BrokerVersionOption,
+    CheckOption,
+    DryRunOption,
+    InPlaceOption,
+    OutputDirectoryOption,
+    run,
+)
+
+
+def rebuild_cq(
+    store: StoreArgument,
+    output: OutputDirectoryOption = None,
+    in_place: InPlaceOption = False,
+    check: CheckOption = False,
+    dry_run: DryRunOption = False,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="TOPIC", help="Only queues of this topic.")
+    ] = None,
+    queue: Annotated[
+        int | None, typer.Option("--queue", metavar="ID", min=0, help="Only this queue of it.")
+    ] = None,
+    like_broker: Annotated[
+        bool,
+        typer.Option("--like-broker", help="Shift units over holes, as a broker would."),
+    ] = False,
+    broker_version: BrokerVersionOption = None,
+    broker_conf: BrokerConfOption = None,
+    jobs: JobsOption = None,
+    format_: FormatOption = None,
+    columns: ColumnsOption = None,
+    color: ColorOption = "auto",
+    quiet: QuietOption = False,
+) -> int:
+    """Rebuild consume queues from the commitlog.
+
+    A unit is written at the queue offset that its record states. A hole in the sequence (its
+    records are lost) is filled with units that consumers pass over; a broker would append instead
+    and so shift all later units, which --like-broker reproduces. Units have the plain tags code,
+    which is right for every consumer, where a broker would point into consumequeue_ext.
+    """
+    from rmqtool.rebuild.options import RebuildOptions, Target
+
+    delivery = Delivery(format_, None, columns, color, quiet)
+    options = RebuildOptions(
+        store,
+        Target.QUEUES,
+        output=output,
+        in_place=in_place,
+        check=check,
+        dry_run=dry_run,
+        topic=topic,
+        queue_id=queue,
+        like_broker=like_broker,
+        broker_version=broker_version,
+        broker_conf=broker_conf,
+        jobs=jobs,
+    )
+    return run(options, delivery)

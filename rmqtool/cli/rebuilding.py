@@ -1,0 +1,182 @@
+"""What `rebuild`, `rebuild-cq` and `rebuild-index` share: options, rows, summary, exit code."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from rmqtool.cli.main import DONE, IN_PART, NO
+from rmqtool.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.cli.delivery import Delivery
+    from rmqtool.rebuild.options import RebuildOptions, RebuildResult
+    from rmqtool.rows import Row
+
+OutputDirectoryOption = Annotated[
+    str | None,
+    typer.Option("--output", metavar="DIR", help="Write the files into a new directory."),
+]
+InPlaceOption = Annotated[
+    bool,
+    typer.Option(
+        "--in-place",
+        help="Replace what the store has. The broker must be down; what is replaced is kept in "
+        "rmqtool-undo-TIME, and a killed run is finished by the next one.",
+    ),
+]
+CheckOption = Annotated[
+    bool,
+    typer.Option(
+        "--check", help="Compare with what the store has and write nothing; exit 1 if it differs."
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be written.")]
+BrokerVersionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--broker-version",
+        metavar="X.Y.Z",
+        help="Whose rules to follow; by default those of the release that wrote the store.",
+    ),
+]
+TimeZoneOption = Annotated[
+    str,
+    typer.Option(
+        "--time-zone",
+        metavar="ZONE",
+        help="Time zone of the broker's JVM, for names of index files that are not there.",
+    ),
+]
+
+QUEUE_COLUMNS: Final = (
+    "kind", "topic", "queue_id", "first_queue_offset", "next_queue_offset", "units", "files",
+    "filler", "repeated", "misnumbered", "implausible", "shifted", "left_out",
+)  # fmt: skip
+QUEUE_SHOWN: Final = (
+    "topic", "queue_id", "units", "first_queue_offset", "next_queue_offset", "files", "kind",
+)  # fmt: skip
+INDEX_COLUMNS: Final = ("index_files", "entries")
+DIFFERENCE_COLUMNS: Final = ("path", "position", "length", "expected", "actual")
+LOST_SHOWN: Final = 10
+TROUBLE: Final = {
+    "filler": "units stand in for lost records, so that later ones keep their queue offset; "
+    "consumers pass over them",
+    "repeated": "records have a queue offset that was taken already; left out",
+    "misnumbered": "records had a damaged queue offset; their unit is where it is missing",
+    "implausible": "records have an impossible queue offset; left out",
+    "shifted": "units are not at their queue offset, as with a broker",
+}
+
+
+def run(options: RebuildOptions, delivery: Delivery) -> int:
+    """Rebuild, write the rows and the summary, give the exit code."""
+    from rmqtool.rebuild.options import Mode
+    from rmqtool.rebuild.work import rebuild
+    from rmqtool.render.progress import progress
+    from rmqtool.store.tree import open_store
+
+    total = open_store(options.store, options.broker_conf).commitlog.size
+    with progress("rebuild", total, quiet=delivery.quiet) as advance:
+        result = rebuild(options, advance=advance)
+    if result.mode is Mode.CHECK:
+        columns, rows = DIFFERENCE_COLUMNS, list(_differences(result))
+        delivery.emit(Rows(columns, [rows], name="differences"))
+    elif options.target.has_queues:
+        delivery.emit(Rows(QUEUE_COLUMNS, [list(_queues(result))], _shown(result), "queues"))
+    else:
+        row = {"index_files": result.index_files, "entries": result.entries}
+        delivery.emit(Rows(INDEX_COLUMNS, [[row]], name="index"))
+    for sentence in _summary(options, result):
+        delivery.note(sentence)
+    if not result.is_complete:
+        return IN_PART
+    return NO if result.differences else DONE
+
+
+def _queues(result: RebuildResult) -> Iterator[Row]:
+    for queue in result.queues:
+        tally = queue.tally
+        yield {
+            "kind": str(queue.kind),
+            "topic": queue.topic,
+            "queue_id": queue.queue_id,
+            "first_queue_offset": queue.first_queue_offset,
+            "next_queue_offset": queue.next_queue_offset,
+            "units": tally.units,
+            "files": queue.files,
+            "filler": tally.filler,
+            "repeated": tally.repeated,
+            "misnumbered": tally.misnumbered,
+            "implausible": tally.implausible,
+            "shifted": tally.shifted,
+            "left_out": queue.left_out or None,
+        }
+
+
+def _shown(result: RebuildResult) -> tuple[str, ...]:
+    """Show the columns about trouble only where there is some."""
+    rows = list(_queues(result))
+    trouble = [name for name in QUEUE_COLUMNS[7:] if any(row[name] for row in rows)]
+    return (*QUEUE_SHOWN[:3], *trouble, *QUEUE_SHOWN[3:])
+
+
+def _differences(result: RebuildResult) -> Iterator[Row]:
+    for one in result.differences:
+        yield {name: getattr(one, name) for name in DIFFERENCE_COLUMNS}
+
+
+def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
+    """Say what was done, what was not, and what to do next."""
+    from rmqtool.rebuild.options import Mode
+
+    release = ".".join(map(str, result.rules.version))
+    yield f"rules of {release}, {result.why_rules}"
+    built = []
+    if options.target.has_queues:
+        built.append(f"{len(result.queues)} queues with {result.units} units")
+    if options.target.has_index:
+        built.append(f"{result.index_files} index files with {result.entries} entries")
+    yield (
+        f"{' and '.join(built)} from {result.records} records, {result.bytes} bytes, "
+        f"in {result.seconds:.2f} s ({result.fsync_seconds:.2f} s of it waiting for the disk)"
+    )
+    yield from _left_out(result)
+    if result.mode is Mode.CHECK:
+        same = "the store has the same" if not result.differences else "the store differs"
+        yield f"{same}; nothing was written"
+        if result.differences:
+            yield "next: the same command with --in-place, or with --output DIR"
+    elif result.mode is Mode.DRY_RUN:
+        yield "nothing was written; next: --output DIR or --in-place"
+    elif result.mode is Mode.IN_PLACE and result.undo:
+        yield f"replaced in place; rmqtool repair --undo {options.store} takes it back"
+        yield f"next: rmqtool validate {options.store}"
+    elif result.mode is Mode.IN_PLACE:
+        yield "the store has the same already; nothing was changed"
+    else:
+        yield f"written to {options.output}"
+
+
+def _left_out(result: RebuildResult) -> Iterator[str]:
+    """Name what could not be derived, with offsets."""
+    for lost in result.lost[:LOST_SHOWN]:
+        yield (
+            f"nothing was derived from {lost.length} bytes at physical offset "
+            f"{lost.physical_offset} ({lost.path}): {lost.code}"
+        )
+    if len(result.lost) > LOST_SHOWN:
+        yield f"... and from {len(result.lost) - LOST_SHOWN} more such stretches"
+    for offset in result.undispatched[:LOST_SHOWN]:
+        yield f"no broker can dispatch the record at physical offset {offset}: a number is none"
+    hurt = [queue for queue in result.queues if not queue.tally.is_whole and not queue.left_out]
+    for queue in hurt[:LOST_SHOWN]:
+        for name, sentence in TROUBLE.items():
+            if count := getattr(queue.tally, name):
+                yield f"{queue.topic} queue {queue.queue_id}: {count} {sentence}"
+    for queue in result.queues:
+        if queue.left_out:
+            yield f"left out: {queue.topic!r} queue {queue.queue_id}: {queue.left_out}"

@@ -1,0 +1,69 @@
+"""The delay of each level, read off the queues of delayed messages where no broker.conf tells.
+
+The unit of a delayed message holds its deliver time, and its record the time it was stored: their
+difference is the delay of its level, whatever `messageDelayLevel` was.
+Source: ConsumeQueue and ScheduleMessageService#computeDeliverTimestamp, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.derive.dispatch import SCHEDULE_TOPIC
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.store.record_heads import HEAD_BYTES, head_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.store.segment import Segment
+    from rmqtool.store.tree import Store
+
+SAMPLED_UNITS: Final = 32
+MOST_LEVELS: Final = 64
+
+
+def observed_delays(store: Store, usual: Sequence[int]) -> tuple[int, ...]:
+    """Give the delay of each level, ms: as most units show it, else the usual one.
+
+    Args:
+        store: whose queues are looked at.
+        usual: delays of level 1, 2, … that hold where a queue shows none.
+    """
+    found = [_observed(store, level) for level in range(1, MOST_LEVELS + 1)]
+    last = max((number for number, delay in enumerate(found) if delay is not None), default=-1)
+    count = max(last + 1, len(usual))
+    levels = [*usual, *[1000] * (count - len(usual))]  # a level without an entry counts 1 s
+    return tuple(
+        levels[number] if found[number] is None else int(found[number] or 0)
+        for number in range(min(count, MOST_LEVELS))
+    )
+
+
+def _observed(store: Store, level: int) -> int | None:
+    """Give the delay that most units of a level show; None when none can be judged."""
+    queue = store.queue(SCHEDULE_TOPIC.decode(), level - 1)
+    if queue is None:
+        return None
+    delays: Counter[int] = Counter()
+    try:
+        for segment in reversed(queue.files.segments[-2:]):
+            delays.update(_delays(store, segment))
+    except UnreadablePath:
+        return None  # whoever reads that queue will be told
+    return delays.most_common(1)[0][0] if delays else None
+
+
+def _delays(store: Store, segment: Segment) -> Iterator[int]:
+    """Yield what the first units of a file say, as far as their records are there."""
+    with segment.open() as file:
+        raw = file.read_at(0, SAMPLED_UNITS * CQ_UNIT_SIZE)
+    for start in range(0, len(raw) - CQ_UNIT_SIZE + 1, CQ_UNIT_SIZE):
+        physical_offset, size, tags_code = CQ_UNIT.packer.unpack_from(raw, start)
+        if size <= 0 or not store.commitlog.start <= physical_offset < store.commitlog.end:
+            continue
+        head = head_of(store.commitlog.read_at(physical_offset, HEAD_BYTES), 0, physical_offset)
+        if head is not None and tags_code >= head.store_timestamp:
+            yield tags_code - head.store_timestamp
