@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.errors import StoreError, UnreadablePath, UnsupportedStore, UsageError
 from rmqtool.rows import JsonLines, Rows, count_of, damaged_in, part_of
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.rocksdb import unsupported
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.parts import file_parts, segment_parts, store_of, views_of
 from rmqtool.tables.selection import Selection
@@ -24,7 +25,7 @@ from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
 from rmqtool.tables.views import LOGS, VIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from rmqtool.rows import Chunk, Row
     from rmqtool.store.segment import SegmentPart
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part", FilePart, "SegmentPart")
 UNREAD: Final = "FS-READ"
+Reader: TypeAlias = "tuple[tuple[str, ...], frozenset[str], Callable[[FilePart], Iterator[Chunk]]]"
 ROWS_A_CHUNK: Final = 1000
 HEX_FILTERS: Final = frozenset({"--topic", "--queue", "--queue-offsets"})  # where bytes lie
 
@@ -121,7 +123,7 @@ class Outcome:
 
     rows: int = 0
     damaged: int = 0
-    unread: list[UnreadablePath] = field(default_factory=list)
+    unread: list[StoreError] = field(default_factory=list)
 
 
 def dump(options: DumpOptions, outcome: Outcome) -> list[Rows]:
@@ -170,15 +172,28 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: O
         return _hex_rows(view, stores, options, outcome)
     if view.is_messages:
         logs = chain.from_iterable(_messages(view, store, options, outcome) for store in stores)
-        return _rows(view, MESSAGES.columns, MESSAGES.optional, _cut(logs, options, outcome))
+        rows = _cut(logs, options, outcome)
+        return Rows(MESSAGES.columns, rows, view.shown, view.word, MESSAGES.optional)
     parts = chain.from_iterable(file_parts(store, view, options.selection) for store in stores)
     if view.is_bulk:
-        return _bulk_rows(view, parts, options, outcome)
-    from rmqtool.tables.small import COLUMNS, DAMAGE, READERS
+        columns, optional, read = _bulk_reader(view, options)
+    else:
+        columns, optional, read = _small_reader(view)
+    unread = chain.from_iterable(_not_supported(store, view, outcome) for store in stores)
+    chunks = _last(chain(_each(parts, read, outcome), unread), options.tail)
+    rows = _cut(chunks, options, outcome)
+    return Rows(columns, rows, view.shown, view.word, optional)
 
-    name, read = READERS[view.word]
-    chunks = _last(_each(parts, lambda part: _in_chunks(read(part)), outcome), options.tail)
-    return _rows(view, COLUMNS[name], DAMAGE, _cut(chunks, options, outcome))
+
+def _not_supported(store: Store, view: View, outcome: Outcome) -> Iterator[Chunk]:
+    """Give a row for queues that lie in a database: that is not the same as no queues."""
+    if view.branch is not BranchKind.CONSUME_QUEUE:
+        return
+    for database in store.rocksdb():
+        if database.path.startswith("consumequeue") and not database.is_empty:
+            reason = unsupported(database.path)
+            outcome.unread.append(UnsupportedStore(path=str(database.place), reason=reason))
+            yield [{"file": database.path, "position": 0, "extent": "gap", "code": UNREAD}]
 
 
 def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Outcome) -> Rows:
@@ -206,20 +221,21 @@ def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Ou
     return Rows(COLUMNS, cut, SHOWN, view.word, OPTIONAL)
 
 
-def _rows(
-    view: View, columns: Iterable[str], optional: Iterable[str], chunks: Iterator[Chunk]
-) -> Rows:
-    return Rows(tuple(columns), chunks, view.shown, view.word, frozenset(optional))
-
-
 def _in_chunks(rows: Iterator[Row]) -> Iterator[Chunk]:
     while chunk := list(islice(rows, ROWS_A_CHUNK)):
         yield chunk
 
 
-def _bulk_rows(
-    view: View, parts: Iterator[FilePart], options: DumpOptions, outcome: Outcome
-) -> Rows:
+def _small_reader(view: View) -> Reader:
+    """Say how to read a small file."""
+    from rmqtool.tables.small import COLUMNS, DAMAGE, READERS
+
+    name, read = READERS[view.word]
+    return COLUMNS[name], frozenset(DAMAGE), lambda part: _in_chunks(read(part))
+
+
+def _bulk_reader(view: View, options: DumpOptions) -> Reader:
+    """Say how to read a file of units."""
     from rmqtool.tables.batch import plain_rows
     from rmqtool.tables.json_lines import json_lines
     from rmqtool.tables.readers import READERS
@@ -232,8 +248,7 @@ def _bulk_rows(
         for batch in reader.read(part, options.selection, fillers=options.fillers):
             yield json_lines(batch, columns, reader.optional) if columns else plain_rows(batch)
 
-    chunks = _last(_each(parts, read, outcome), options.tail)
-    return _rows(view, names, reader.optional, _cut(chunks, options, outcome))
+    return names, reader.optional, read
 
 
 def _each(

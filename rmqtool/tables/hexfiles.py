@@ -121,8 +121,16 @@ def _section_pieces(file: OpenFile, section: Section) -> Iterator[Piece]:
     step = READ_BYTES // size * size
     position = zeros = section.begin
     while position + size <= section.end:
+        data = file.next_data(position)
+        if data is None or data >= section.end:  # nothing but a hole of a sparse file
+            position = section.end - (section.end - position) % size
+            break
+        position += (data - position) // size * size
         raw = file.read_at(position, min(step, section.end - position))
         count = len(raw) // size
+        if raw.count(0) == len(raw):
+            position += count * size
+            continue
         for start in range(0, count * size, size):
             unit = raw[start : start + size]
             if not any(unit):

@@ -89,12 +89,12 @@ def hex_row(line: Piece, path: str, physical_offset: int | None) -> Row:
 def lines_of(piece: Piece) -> Iterator[Piece]:
     """Cut a piece into lines."""
     if piece.raw is None or (piece.length >= LONG_ZEROS and not any(piece.raw)):
-        value = piece.value or f"{piece.length} bytes of zeros"
-        yield piece._replace(raw=None, value=value)
+        said = piece.value or f"{piece.length} bytes of zeros"
+        yield piece._replace(raw=None, value=said)
         return
     for start in range(0, piece.length, LINE_BYTES):
         raw = piece.raw[start : start + LINE_BYTES]
-        value, code = (piece.value, piece.code) if not start else (None, None)
+        value, code = (None, None) if start else (piece.value, piece.code)
         yield Piece(piece.position + start, raw, len(raw), piece.field, value, code)
 
 
@@ -158,6 +158,8 @@ def raw_pieces(
     """Give bytes that are no field, with long runs of zeros apart."""
     position, zeros = begin, begin
     while position < end:
+        data = file.next_data(position)
+        position = end if data is None else min(data, end)  # over holes of a sparse file
         raw = file.read_at(position, min(READ_BYTES, end - position))
         if not raw:
             break
