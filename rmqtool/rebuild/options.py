@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.rebuild.comparing import Difference
     from rmqtool.rebuild.consume_queue import QueueResult
-    from rmqtool.rebuild.sinks import Difference
 
 
 class Target(enum.Enum):

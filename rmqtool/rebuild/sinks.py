@@ -1,53 +1,23 @@
-"""Where rebuilt bytes go: into a staged tree, beside those on disk to compare, or nowhere."""
+"""Where rebuilt bytes go: into a staged tree, or nowhere; see comparing.py for a comparison."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from rmqtool.derive.queue_runs import QueueKind
-from rmqtool.errors import UnreadablePath
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
-from rmqtool.formats.index import INDEX_HEADER
-from rmqtool.rebuild.index import pieces, unwritten
+from rmqtool.rebuild.index import pieces
 from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from rmqtool.rebuild.consume_queue import Piece
     from rmqtool.rebuild.index import BuiltIndexFile
     from rmqtool.store.output_tree import OutputTree
-    from rmqtool.store.queues import QueueFiles
-    from rmqtool.store.segment import Segment
-    from rmqtool.store.tree import Store
 
 INDEX: Final = "index"
 COMPARED_BYTES: Final = 1 << 22
 SHOWN_BYTES: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Where a file on disk is not what the log gives.
-
-    Attributes:
-        path: relative to the store root.
-        position: first byte that differs; None when it is about the whole file.
-        length: bytes from there to the last one that differs, as far as they were compared at once.
-        expected: what the log gives, hex or words.
-        actual: what is there.
-    """
-
-    path: str
-    position: int | None
-    length: int | None
-    expected: str
-    actual: str
 
 
 class CountingSink:
@@ -103,172 +73,6 @@ class WritingSink:
         if parts not in self._trees:
             self._trees[parts] = self._tree_of(*parts)
         return self._trees[parts]
-
-
-class ComparingSink:
-    """Compares with the files of a store; nothing is written.
-
-    Attributes:
-        differences: where they are not equal.
-    """
-
-    def __init__(self, store: Store, log_start: int) -> None:
-        self.differences: list[Difference] = []
-        self._store, self._log_start = store, log_start
-        self._index = {file.place.name: file for file in store.index_files()}
-        self._covered: dict[tuple[QueueKind, str, int], dict[int, int]] = defaultdict(dict)
-
-    def put(self, pieces: list[Piece]) -> None:
-        """Compare pieces of a queue."""
-        first = pieces[0]
-        queue = self._queue(first)
-        for start, group in groupby(pieces, key=lambda piece: piece.file_start):
-            found = list(group)
-            ends = self._covered[first.kind, first.topic, first.queue_id]
-            ends[start] = max(ends.get(start, 0), found[-1].position + len(found[-1].data))
-            segment = queue.files.at(start) if queue else None
-            if segment is None or segment.start != start:
-                path = f"{first.kind}/{first.topic}/{first.queue_id}/{file_name(start)}"
-                self._differ(path, None, None, f"a file of {first.file_length} bytes", "none")
-                continue
-            if segment.size != first.file_length:
-                self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
-            self._compare(segment, found)
-
-    def put_index(self, built: BuiltIndexFile) -> None:
-        """Compare an index file; the unused entry 0 may hold anything."""
-        found = self._index.pop(built.name, None)
-        if found is None:
-            self._differ(f"{INDEX}/{built.name}", None, None, f"{built.entries} entries", "no file")
-            return
-        if found.size != built.size:
-            self._differ(found.path, None, None, str(built.size), str(found.size))
-        low, high = unwritten(built.slots)
-        with found.place.open() as file:
-            for start in range(0, min(found.size, built.size), COMPARED_BYTES):
-                actual = np.frombuffer(file.read_at(start, COMPARED_BYTES), np.uint8).copy()
-                expected = built.content[start : start + len(actual)]
-                actual[max(low - start, 0) : max(high - start, 0)] = 0
-                if not np.array_equal(actual, expected):
-                    self._differ_at(found.path, start, expected, actual)
-                    return
-
-    def finish(self, *, queues: bool, index: bool, whole: bool) -> None:
-        """Look at what was not built.
-
-        Args:
-            queues: whether queues were rebuilt.
-            index: whether the index was.
-            whole: whether all queues were, so that others are superfluous.
-        """
-        if queues:
-            self._finish_queues(whole=whole)
-        if index:
-            self._finish_index()
-
-    def _finish_queues(self, *, whole: bool) -> None:
-        for queue in self._known(whole=whole):
-            kind = QueueKind(queue.path.partition("/")[0])
-            covered = self._covered.get((kind, queue.topic, queue.queue_id))
-            if covered is None:
-                self._superfluous(queue.files.segments)
-                continue
-            for segment in queue.files.segments:
-                if segment.start not in covered:
-                    self._superfluous([segment])
-                else:
-                    self._zero_behind(segment, covered[segment.start])
-
-    def _finish_index(self) -> None:
-        """Look at index files that were not built; those of expired segments may stay."""
-        for file in self._index.values():
-            raw = file.place.read(INDEX_HEADER.size)
-            is_whole = len(raw) == INDEX_HEADER.size
-            header = INDEX_HEADER.parse(raw, path=file.path) if is_whole else {}
-            if header.get("end_physical_offset", self._log_start) >= self._log_start:
-                self._differ(file.path, None, None, "no file", "a file")
-
-    def _known(self, *, whole: bool) -> Iterator[QueueFiles]:
-        if whole:
-            yield from self._store.queues()
-            yield from self._store.batch_queues()
-            return
-        for kind, topic, queue_id in self._covered:
-            find = self._store.queue if kind is QueueKind.CONSUME_QUEUE else self._store.batch_queue
-            queue = find(topic, queue_id)
-            if queue is not None:
-                yield queue
-
-    def _queue(self, piece: Piece) -> QueueFiles | None:
-        if piece.kind is QueueKind.CONSUME_QUEUE:
-            return self._store.queue(piece.topic, piece.queue_id)
-        return self._store.batch_queue(piece.topic, piece.queue_id)
-
-    def _compare(self, segment: Segment, found: list[Piece]) -> None:
-        with segment.open() as file:
-            for piece in found:
-                actual = file.read_at(piece.position, len(piece.data))
-                if actual == piece.data:
-                    continue
-                if piece.is_pre_blank and self._is_expired(actual):
-                    continue  # units of messages that have expired since
-                expected = np.frombuffer(piece.data, np.uint8)
-                there = np.frombuffer(actual, np.uint8)
-                self._differ_at(segment.path, piece.position, expected, there)
-                return
-
-    def _is_expired(self, units: bytes) -> bool:
-        """Whether all units are of messages before the first segment, or pre-blank."""
-        offsets = np.frombuffer(units[: len(units) // CQ_UNIT_SIZE * CQ_UNIT_SIZE], CQ_UNIT.dtype)
-        return bool((offsets["physical_offset"] < self._log_start).all() | (self._log_start == 0))
-
-    def _superfluous(self, segments: list[Segment] | tuple[Segment, ...]) -> None:
-        for segment in segments:
-            try:
-                with segment.open() as file:
-                    raw = file.read_at(0, segment.size)
-            except UnreadablePath as error:
-                self._differ(segment.path, None, None, "no file", error.reason)
-                continue
-            used = raw.rstrip(b"\0")
-            units = raw[: -(-len(used) // CQ_UNIT_SIZE) * CQ_UNIT_SIZE]
-            if self._log_start and self._is_expired(units):
-                continue
-            self._differ(segment.path, None, None, "no file", f"{len(used)} bytes of units")
-
-    def _zero_behind(self, segment: Segment, end: int) -> None:
-        with segment.open() as file:
-            for start in range(end, segment.size, COMPARED_BYTES):
-                raw = file.read_at(start, COMPARED_BYTES)
-                if raw.strip(b"\0"):
-                    actual = np.frombuffer(raw, np.uint8)
-                    self._differ_at(segment.path, start, np.zeros_like(actual), actual)
-                    return
-
-    def _differ_at(
-        self,
-        path: str,
-        start: int,
-        expected: np.ndarray[tuple[int], np.dtype[np.uint8]],
-        actual: np.ndarray[tuple[int], np.dtype[np.uint8]],
-    ) -> None:
-        shared = min(len(expected), len(actual))
-        places = np.flatnonzero(expected[:shared] != actual[:shared])
-        first = int(places[0]) if len(places) else shared
-        last = int(places[-1]) if len(places) == shared or len(places) else len(expected) - 1
-        shown = slice(first, first + SHOWN_BYTES)
-        self._differ(
-            path,
-            start + first,
-            max(last, first) - first + 1,
-            expected[shown].tobytes().hex(),
-            actual[shown].tobytes().hex(),
-        )
-
-    def _differ(
-        self, path: str, position: int | None, length: int | None, expected: str, actual: str
-    ) -> None:
-        self.differences.append(Difference(path, position, length, expected, actual))
 
 
 def file_name(start: int) -> str:

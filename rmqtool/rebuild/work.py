@@ -12,11 +12,12 @@ from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.in_place import rebuild_in_place
 from rmqtool.rebuild.index import BuiltIndexFile, IndexBuilder
 from rmqtool.rebuild.options import LostRange, Mode, RebuildOptions, RebuildResult
-from rmqtool.rebuild.sinks import ComparingSink, CountingSink, WritingSink
+from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.output import OutputDirectory

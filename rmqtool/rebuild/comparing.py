@@ -1,0 +1,275 @@
+"""Compare what the log gives with what a store has, without writing anything.
+
+Three things differ by nature and are compared by what they mean: units of messages that have
+expired since, where a rebuild has pre-blank; ext addresses, behind which the plain tags code lies;
+and, where segments have expired, index files, which then begin and end elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue_ext import EXT_UNIT, LARGEST_ADDRESS, real_offset
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER
+from rmqtool.rebuild.index import unwritten
+from rmqtool.rebuild.sinks import INDEX, file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.rebuild.consume_queue import Piece
+    from rmqtool.rebuild.index import BuiltIndexFile
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.queues import QueueFiles
+    from rmqtool.store.segment import Segment
+    from rmqtool.store.tree import Store
+
+    Bytes = npt.NDArray[np.uint8]
+
+COMPARED_BYTES: Final = 1 << 22
+SHOWN_BYTES: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a file on disk is not what the log gives.
+
+    Attributes:
+        path: relative to the store root.
+        position: first byte that differs; None when it is about the whole file.
+        length: bytes from there to the last one that differs, as far as they were compared at once.
+        expected: what the log gives, hex or words.
+        actual: what is there.
+    """
+
+    path: str
+    position: int | None
+    length: int | None
+    expected: str
+    actual: str
+
+
+class ComparingSink:
+    """Compares with the files of a store; nothing is written.
+
+    Attributes:
+        differences: where they are not equal.
+    """
+
+    def __init__(self, store: Store, log_start: int) -> None:
+        self.differences: list[Difference] = []
+        self._store, self._log_start = store, log_start
+        self._index = {file.place.name: file for file in store.index_files()}
+        self._covered: dict[tuple[QueueKind, str, int], dict[int, int]] = defaultdict(dict)
+        self._entries: list[Bytes] = []  # of expired stores, to compare by what they mean
+        self._unnamed: list[Difference] = []
+
+    def put(self, pieces: list[Piece]) -> None:
+        """Compare pieces of a queue."""
+        first = pieces[0]
+        queue = self._queue(first)
+        for start, group in groupby(pieces, key=lambda piece: piece.file_start):
+            found = list(group)
+            ends = self._covered[first.kind, first.topic, first.queue_id]
+            ends[start] = max(ends.get(start, 0), found[-1].position + len(found[-1].data))
+            segment = queue.files.at(start) if queue else None
+            if segment is None or segment.start != start:
+                path = f"{first.kind}/{first.topic}/{first.queue_id}/{file_name(start)}"
+                self._differ(path, None, None, f"a file of {first.file_length} bytes", "none")
+                continue
+            if segment.size != first.file_length:
+                self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
+            self._compare(segment, found)
+
+    def put_index(self, built: BuiltIndexFile) -> None:
+        """Compare an index file; the unused entry 0 may hold anything."""
+        if self._log_start:
+            start, _ = unwritten(built.slots)
+            self._entries.append(_live(built.content[start : built.used], self._log_start))
+            return
+        found = self._index.pop(built.name, None)
+        if found is None:
+            self._differ(f"{INDEX}/{built.name}", None, None, f"{built.entries} entries", "no file")
+            return
+        if found.size != built.size:
+            self._differ(found.path, None, None, str(built.size), str(found.size))
+        low, high = unwritten(built.slots)
+        with found.place.open() as file:
+            for start in range(0, min(found.size, built.size), COMPARED_BYTES):
+                actual = np.frombuffer(file.read_at(start, COMPARED_BYTES), np.uint8).copy()
+                expected = built.content[start : start + len(actual)]
+                actual[max(low - start, 0) : max(high - start, 0)] = 0
+                if not np.array_equal(actual, expected):
+                    self._differ_at(found.path, start, expected, actual)
+                    return
+
+    def finish(self, *, queues: bool, index: bool, whole: bool) -> None:
+        """Look at what was not built.
+
+        Args:
+            queues: whether queues were rebuilt.
+            index: whether the index was.
+            whole: whether all queues were, so that others are superfluous.
+        """
+        if queues:
+            self._finish_queues(whole=whole)
+        if index:
+            self._finish_index()
+
+    def _finish_queues(self, *, whole: bool) -> None:
+        for queue in self._known(whole=whole):
+            kind = QueueKind(queue.path.partition("/")[0])
+            covered = self._covered.get((kind, queue.topic, queue.queue_id))
+            if covered is None:
+                self._superfluous(queue.files.segments)
+                continue
+            for segment in queue.files.segments:
+                if segment.start not in covered:
+                    self._superfluous([segment])
+                else:
+                    self._zero_behind(segment, covered[segment.start])
+
+    def _finish_index(self) -> None:
+        """Look at index files that were not built; with expired segments, at all entries."""
+        if not self._log_start:
+            for file in self._index.values():
+                self._differ(file.path, None, None, "no file", "a file")
+            return
+        expected = np.concatenate([np.empty(0, np.uint8), *self._entries])
+        there = [_live(_entries_of(file), self._log_start) for file in self._index.values()]
+        actual = np.concatenate([np.empty(0, np.uint8), *there])
+        if not np.array_equal(expected, actual):
+            self._differ_at(INDEX, 0, expected, actual)
+
+    def _known(self, *, whole: bool) -> Iterator[QueueFiles]:
+        if whole:
+            yield from self._store.queues()
+            yield from self._store.batch_queues()
+            return
+        for kind, topic, queue_id in self._covered:
+            find = self._store.queue if kind is QueueKind.CONSUME_QUEUE else self._store.batch_queue
+            queue = find(topic, queue_id)
+            if queue is not None:
+                yield queue
+
+    def _queue(self, piece: Piece) -> QueueFiles | None:
+        if piece.kind is QueueKind.CONSUME_QUEUE:
+            return self._store.queue(piece.topic, piece.queue_id)
+        return self._store.batch_queue(piece.topic, piece.queue_id)
+
+    def _compare(self, segment: Segment, found: list[Piece]) -> None:
+        with segment.open() as file:
+            for piece in found:
+                actual = file.read_at(piece.position, len(piece.data))
+                if actual == piece.data:
+                    continue
+                if piece.is_pre_blank and self._is_expired(actual):
+                    continue  # units of messages that have expired since
+                actual = self._plain(piece, actual)
+                if actual == piece.data:
+                    continue
+                expected = np.frombuffer(piece.data, np.uint8)
+                there = np.frombuffer(actual, np.uint8)
+                self._differ_at(segment.path, piece.position, expected, there)
+                return
+
+    def _plain(self, piece: Piece, raw: bytes) -> bytes:
+        """Put plain tags codes in place of ext addresses, as far as their units can be read."""
+        if piece.kind is not QueueKind.CONSUME_QUEUE or len(raw) % CQ_UNIT_SIZE:
+            return raw
+        units = np.frombuffer(raw, CQ_UNIT.dtype).copy()
+        addresses = np.flatnonzero(units["tags_code"] <= LARGEST_ADDRESS)
+        ext = self._store.ext_queue(piece.topic, piece.queue_id) if len(addresses) else None
+        if ext is None:
+            return raw
+        for number in addresses.tolist():
+            position = real_offset(int(units["tags_code"][number]))
+            head = ext.files.read_at(position, EXT_UNIT.size)
+            if len(head) == EXT_UNIT.size:
+                units["tags_code"][number] = EXT_UNIT.parse(head)["tags_code"]
+        return units.tobytes()
+
+    def _is_expired(self, units: bytes) -> bool:
+        """Whether all units are of messages before the first segment, or pre-blank."""
+        offsets = np.frombuffer(units[: len(units) // CQ_UNIT_SIZE * CQ_UNIT_SIZE], CQ_UNIT.dtype)
+        return bool((offsets["physical_offset"] < self._log_start).all() | (self._log_start == 0))
+
+    def _superfluous(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            try:
+                with segment.open() as file:
+                    raw = file.read_at(0, segment.size)
+            except UnreadablePath as error:
+                self._differ(segment.path, None, None, "no file", error.reason)
+                continue
+            used = raw.rstrip(b"\0")
+            units = raw[: -(-len(used) // CQ_UNIT_SIZE) * CQ_UNIT_SIZE]
+            if self._log_start and self._is_expired(units):
+                continue
+            self._differ(segment.path, None, None, "no file", f"{len(used)} bytes of units")
+
+    def _zero_behind(self, segment: Segment, end: int) -> None:
+        with segment.open() as file:
+            for start in range(end, segment.size, COMPARED_BYTES):
+                raw = file.read_at(start, COMPARED_BYTES)
+                if raw.strip(b"\0"):
+                    actual = np.frombuffer(raw, np.uint8)
+                    self._differ_at(segment.path, start, np.zeros_like(actual), actual)
+                    return
+
+    def _differ_at(
+        self,
+        path: str,
+        start: int,
+        expected: Bytes,
+        actual: Bytes,
+    ) -> None:
+        shared = min(len(expected), len(actual))
+        places = np.flatnonzero(expected[:shared] != actual[:shared])
+        first = int(places[0]) if len(places) else shared
+        last = int(places[-1]) if len(places) == shared or len(places) else len(expected) - 1
+        shown = slice(first, first + SHOWN_BYTES)
+        self._differ(
+            path,
+            start + first,
+            max(last, first) - first + 1,
+            expected[shown].tobytes().hex(),
+            actual[shown].tobytes().hex(),
+        )
+
+    def _differ(
+        self, path: str, position: int | None, length: int | None, expected: str, actual: str
+    ) -> None:
+        self.differences.append(Difference(path, position, length, expected, actual))
+
+
+def _entries_of(file: IndexFile) -> Bytes:
+    """Read the entries in use of an index file, the unused entry 0 included."""
+    raw = file.place.read(file.size)
+    if len(raw) < INDEX_HEADER.size:
+        return np.empty(0, np.uint8)
+    count = max(min(INDEX_HEADER.parse(raw)["index_count"], file.entries), FIRST_ENTRY)
+    start, size = unwritten(file.slots)[0], count * INDEX_ENTRY.size
+    return np.frombuffer(raw[start : start + size], np.uint8)
+
+
+def _live(entries: Bytes, log_start: int) -> Bytes:
+    """Give hash and offset of the entries whose record is in the log, packed, in order."""
+    whole = entries[: entries.size // INDEX_ENTRY.size * INDEX_ENTRY.size]
+    rows = whole.view(INDEX_ENTRY.dtype)[FIRST_ENTRY:]
+    kept = rows[rows["physical_offset"] >= log_start]
+    return (
+        np.stack([kept["key_hash"], kept["physical_offset"]], axis=1, dtype=">i8")
+        .view(np.uint8)
+        .reshape(-1)
+    )
