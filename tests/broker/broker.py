@@ -4,7 +4,9 @@
 cleanly at the end unless it was crashed before.
 
     with running_broker("5.3.3", tmp_path, {"mappedFileSizeCommitLog": 262144}) as broker:
-        producer = broker.producer()
+        broker.create_topic("orders", 4)
+        with Producer(broker, "shop") as producer:
+            producer.send(Outgoing("orders", b"body", keys=("ORDER-1",)))
 """
 
 from __future__ import annotations

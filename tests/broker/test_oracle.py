@@ -11,7 +11,8 @@ import pytest
 
 from tests.broker.bare_store import BareStore
 from tests.broker.broker import running_broker
-from tests.broker.client import Admin, PullConsumer
+from tests.broker.client import Admin
+from tests.broker.consumer import PullConsumer
 from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm
 from tests.broker.message import Received

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from tests.broker.client import Producer, PullConsumer
+from tests.broker.consumer import PullConsumer
 from tests.broker.direct import put_direct
 from tests.broker.message import Outgoing
+from tests.broker.producer import Producer
 from tests.broker.scenarios.stage import Scenario, Stage, order
 
 _TOPIC: Final = "crash-orders"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.broker.client import Producer, PullConsumer
+from tests.broker.consumer import PullConsumer
+from tests.broker.producer import Producer
 from tests.broker.scenarios.stage import Scenario, Stage, order
 
 _TOPIC: Final = "default-orders"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
-from tests.broker.client import Producer, wait_until
+from tests.broker.client import wait_until
 from tests.broker.message import Outgoing
+from tests.broker.producer import Producer
 from tests.broker.scenarios.stage import Scenario, Stage, order, text
 
 _TOPIC: Final = "dledger-orders"

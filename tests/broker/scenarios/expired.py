@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
-from tests.broker.client import Producer, PullConsumer, wait_until
+from tests.broker.client import wait_until
+from tests.broker.consumer import PullConsumer
+from tests.broker.producer import Producer
 from tests.broker.scenarios.stage import Scenario, Stage, order
 
 _TOPIC: Final = "expired-orders"

@@ -7,7 +7,8 @@ from contextlib import ExitStack
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
-from tests.broker.client import Producer, PushConsumer
+from tests.broker.consumer import PushConsumer
+from tests.broker.producer import Producer
 from tests.broker.scenarios.stage import Scenario, Stage, order
 
 _TOPIC: Final = "ext-orders"

@@ -6,10 +6,10 @@ import itertools
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
-from tests.broker.client import Producer, TransactionProducer
 from tests.broker.direct import put_direct
 from tests.broker.message import Outgoing
 from tests.broker.ports import LOOPBACK
+from tests.broker.producer import Producer, TransactionProducer
 from tests.broker.scenarios.stage import Scenario, Stage, order, text
 
 _TOPIC: Final = "ipv6-orders"

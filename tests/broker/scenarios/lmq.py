@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
-from tests.broker.client import Producer
 from tests.broker.message import Outgoing, Sent
+from tests.broker.producer import Producer
 from tests.broker.scenarios.stage import Scenario, Stage, order, text
 
 _TOPIC: Final = "lmq-parent"

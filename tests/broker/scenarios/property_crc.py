@@ -6,8 +6,8 @@ import time
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
-from tests.broker.client import Producer, TransactionProducer
 from tests.broker.message import Outgoing
+from tests.broker.producer import Producer, TransactionProducer
 from tests.broker.scenarios.stage import FIVE, Scenario, Stage, order, text
 
 _TOPIC: Final = "crc-orders"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
-from tests.broker.client import Producer
+from tests.broker.producer import Producer
 from tests.broker.scenarios.stage import FIVE, Scenario, Stage, order
 
 _TOPIC: Final = "rocksdb-orders"

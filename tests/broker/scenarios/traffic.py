@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from tests.broker.broker import SMALL_GEOMETRY
-from tests.broker.client import Producer, PullConsumer, PushConsumer, TransactionProducer
+from tests.broker.consumer import PullConsumer, PushConsumer
 from tests.broker.direct import put_direct
 from tests.broker.message import Outgoing
+from tests.broker.producer import Producer, TransactionProducer
 from tests.broker.scenarios.stage import Scenario, Stage, order, text
 
 ORDERS: Final = "traffic-orders"

@@ -1,0 +1,127 @@
+"""Consumers of a running broker: pushed to, and pulling."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from tests.broker.broker import Broker
+from tests.broker.client import Client
+from tests.broker.message import Received, received
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+_PULL_COUNT: Final = 32
+
+
+class PushConsumer(Client):
+    """A `DefaultMQPushConsumer` from the first message on, which may refuse messages.
+
+    Args:
+        broker: where to consume.
+        group: consumer group.
+        topic: topic.
+        expression: tags, or an SQL92 expression if `sql`.
+        sql: whether `expression` is SQL92.
+        refuse: true for messages whose consumption fails; null consumes all.
+    """
+
+    def __init__(  # noqa: PLR0913 - a subscription has that many parts
+        self,
+        broker: Broker,
+        group: str,
+        topic: str,
+        *,
+        expression: str = "*",
+        sql: bool = False,
+        refuse: Callable[[Received], bool] | None = None,
+        most_retries: int = 2,
+    ) -> None:
+        super().__init__(
+            broker, broker.jvm.rocketmq("client.consumer.DefaultMQPushConsumer")(group)
+        )
+        where = "common.consumer.ConsumeFromWhere"
+        first = self.jvm.rocketmq(where).CONSUME_FROM_FIRST_OFFSET
+        self._client.setConsumeFromWhere(first)
+        self._client.setMaxReconsumeTimes(most_retries)
+        self._client.setConsumeThreadMin(1)
+        self._client.setConsumeThreadMax(1)
+        if sql:
+            selector = self.jvm.rocketmq("client.consumer.MessageSelector").bySql(expression)
+            self._client.subscribe(topic, selector)
+        else:
+            self._client.subscribe(topic, expression)
+        answers = self.jvm.rocketmq("client.consumer.listener.ConsumeConcurrentlyStatus")
+        self._listener = _Listener(
+            refuse or (lambda _: False), answers.CONSUME_SUCCESS, answers.RECONSUME_LATER
+        )
+        self._client.registerMessageListener(self._listener)
+
+    def wait(self, count: int, seconds: float = 60) -> list[Received]:
+        """Wait until so many messages were consumed, retries counted; return all so far."""
+        return self._listener.wait(count, seconds)
+
+
+class _Listener:
+    """A consumer's application, called by Java."""
+
+    class Java:
+        """What py4j implements with this object."""
+
+        implements: ClassVar = [
+            "org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently"
+        ]
+
+    def __init__(
+        self, refuse: Callable[[Received], bool], done: JavaObject, later: JavaObject
+    ) -> None:
+        self._refuse, self._done, self._later = refuse, done, later
+        self._messages: list[Received] = []
+        self._arrived = threading.Condition()
+
+    def consumeMessage(self, messages: JavaObject, context: JavaObject) -> JavaObject:  # noqa: N802, ARG002
+        """Consume one message (the client's default batch); Java's name."""
+        batch = [received(message) for message in messages]
+        with self._arrived:
+            self._messages.extend(batch)
+            self._arrived.notify_all()
+        return self._later if any(self._refuse(message) for message in batch) else self._done
+
+    def wait(self, count: int, seconds: float) -> list[Received]:
+        """Wait for so many messages."""
+        with self._arrived:
+            if not self._arrived.wait_for(lambda: len(self._messages) >= count, seconds):
+                reason = f"{len(self._messages)} of {count} messages within {seconds} s"
+                raise TimeoutError(reason)
+            return list(self._messages)
+
+
+class PullConsumer(Client):
+    """A `DefaultMQPullConsumer`: reads queues from an offset on, commits what it is told."""
+
+    def __init__(self, broker: Broker, group: str) -> None:
+        super().__init__(
+            broker, broker.jvm.rocketmq("client.consumer.DefaultMQPullConsumer")(group)
+        )
+        # Made known at once: 5.x refuses offsets of a group that has not sent a heartbeat yet.
+        broker.controller.getSubscriptionGroupManager().findSubscriptionGroupConfig(group)
+
+    def read(self, topic: str, queue_id: int, start: int = 0) -> Iterator[Received]:
+        """Yield the messages of a queue from an offset to its end."""
+        queue = self.queue(topic, queue_id)
+        while True:
+            result = self._client.pull(queue, "*", start, _PULL_COUNT)
+            found = result.getMsgFoundList()
+            for message in found if found is not None else ():
+                yield received(message)
+            following = result.getNextBeginOffset()
+            if following <= start:
+                return
+            start = following
+
+    def commit(self, topic: str, queue_id: int, queue_offset: int) -> None:
+        """Commit an offset for this group."""
+        store = self._client.getDefaultMQPullConsumerImpl().getOffsetStore()
+        store.updateConsumeOffsetToBroker(self.queue(topic, queue_id), queue_offset, False)
