@@ -6,19 +6,21 @@ the next record that proves its own place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmqtool.formats import properties
+from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.startup.load import integer
 from rmqtool.startup.records import RecordCheck
+from rmqtool.startup.walk import Walk, in_doubt, segment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from rmqtool.startup.records import Record
     from rmqtool.startup.rules import Rules
     from rmqtool.startup.settings import Settings
+
+    Int64s = NDArray[np.int64]
 
 _MAGICS: Final = tuple(
     (magic & 0xFFFFFFFF).to_bytes(4, "big") for magic in (MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2)
@@ -45,84 +49,110 @@ class SegmentCensus:
         positions: int64, shape (n,); of the records, in the file, strictly increasing.
         sizes: int64, shape (n,); of the records.
         store_timestamps: int64, shape (n,); ms.
-        topics: int64, shape (n,); numbers into `Census.topics`.
+        topics: int64, shape (n,); numbers into `names`.
         messages: int64, shape (n,); how many each record holds.
+        names: topics by number.
     """
 
     path: str
     start: int
-    positions: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    store_timestamps: NDArray[np.int64]
-    topics: NDArray[np.int64]
-    messages: NDArray[np.int64]
+    positions: Int64s
+    sizes: Int64s
+    store_timestamps: Int64s
+    topics: Int64s
+    messages: Int64s
+    names: list[str]
 
 
-@dataclass(slots=True)
-class Census:
-    """Counts messages.
+def census(
+    file: ModelFile, *, rules: Rules, settings: Settings, by_kernels: bool | None = None
+) -> SegmentCensus:
+    """Count the messages of one file.
 
-    Attributes:
-        check: the record check; what it refuses is no message that could be lost.
-        topics: names, in the order in which they are met.
+    Args:
+        file: the file.
+        rules: of the version whose check says what is a message.
+        settings: of the broker.
+        by_kernels: None decides by the length of the file.
+
+    Raises:
+        UnreadablePath: the file may not be read.
     """
+    check = RecordCheck(rules, settings)
+    if Walk(check, by_kernels).uses_kernels(file):
+        return _by_kernels(file, check)
+    return _plainly(file, check)
 
-    check: RecordCheck
-    topics: list[str] = field(default_factory=list)
-    _numbers: dict[str, int] = field(default_factory=dict)
 
-    @classmethod
-    def by(cls, rules: Rules, settings: Settings) -> Census:
-        """Count by one version's check."""
-        return cls(RecordCheck(rules, settings))
+def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
+    numbers: dict[str, int] = {}
+    with file.open() as reader:
+        rows = [
+            (
+                position,
+                record.size,
+                record.store_timestamp,
+                numbers.setdefault(record.topic, len(numbers)),
+                _messages(record),
+            )
+            for position, record in _records(file, reader, check)
+            if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in _QUEUED_TYPES
+        ]
+    return _census(file, np.array(rows, np.int64).reshape(-1, 5).T, list(numbers))
 
-    def segments(self, files: Iterable[ModelFile]) -> Iterator[SegmentCensus]:
-        """Yield the messages of each file.
 
-        Raises:
-            UnreadablePath: a file may not be read.
-        """
-        for file in files:
-            with file.open() as reader:
-                rows = [
-                    (
-                        position,
-                        record.size,
-                        record.store_timestamp,
-                        self._number(record.topic),
-                        _messages(record),
-                    )
-                    for position, record in self._records(file, reader)
-                    if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in _QUEUED_TYPES
-                ]
-            columns = np.array(rows, np.int64).reshape(-1, 5).T
-            yield SegmentCensus(file.path, file.start, *columns)
+def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
+    """Count by kernels; what they find odd the check judges."""
+    from rmqtool.scan import columns as row
+    from rmqtool.scan.batch import Extent, ScanOptions
+    from rmqtool.scan.message import scan
 
-    def _records(self, file: ModelFile, reader: FileReader) -> Iterator[tuple[int, Record]]:
-        """Yield the whole records of a file: in sequence, and behind damage by their own word."""
-        position, in_sequence = 0, True
-        while True:
-            checked = self.check.check(reader, position, file.length)
-            record = checked.record
-            is_blank = checked.passed and record is None
-            if is_blank and in_sequence:
-                return
-            if record is not None and (
-                in_sequence or record.physical_offset == file.start + position
-            ):
-                yield position, record
-                position, in_sequence = position + record.size, True
+    options = ScanOptions(body_crc=check.checks_body_crc)
+    parts = [np.empty((5, 0), np.int64)]
+    names: list[str] = []
+    with file.open() as reader:
+        for batch in scan(segment_of(file), options):
+            if batch.kind is not Extent.RECORD:
                 continue
-            found = _next_magic(reader, position + 1, file.length)
-            if found is None:
-                return
-            position, in_sequence = found, False
+            found = batch.columns
+            kinds = found[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
+            chosen = np.isin(kinds, _QUEUED_TYPES)
+            for number in np.flatnonzero(chosen & in_doubt(check, found)):
+                position = int(found[row.POSITION, number])
+                chosen[number] = check.check(reader, position, file.length).record is not None
+            inner = (found[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
+            messages = np.where(inner, np.maximum(found[row.INNER_NUM], 1), 1)
+            fields = (row.POSITION, row.SIZE, row.STORE_TIMESTAMP, row.TOPIC_NUMBER)
+            parts.append(np.stack([*(found[field] for field in fields), messages])[:, chosen])
+            names += (text(batch.topics[n]) for n in range(len(names), len(batch.topics)))
+    return _census(file, np.concatenate(parts, axis=1), names)
 
-    def _number(self, topic: str) -> int:
-        if topic not in self._numbers:
-            self._numbers[topic] = len(self.topics)
-            self.topics.append(topic)
-        return self._numbers[topic]
+
+def _census(file: ModelFile, columns: Int64s, names: list[str]) -> SegmentCensus:
+    positions, sizes, store_timestamps, topics, messages = columns
+    return SegmentCensus(
+        file.path, file.start, positions, sizes, store_timestamps, topics, messages, names
+    )
+
+
+def _records(
+    file: ModelFile, reader: FileReader, check: RecordCheck
+) -> Iterator[tuple[int, Record]]:
+    """Yield the whole records of a file: in sequence, and behind damage by their own word."""
+    position, in_sequence = 0, True
+    while True:
+        checked = check.check(reader, position, file.length)
+        record = checked.record
+        if checked.passed and record is None and in_sequence:
+            return
+        if record is not None and (in_sequence or record.physical_offset == file.start + position):
+            yield position, record
+            position, in_sequence = position + record.size, True
+            continue
+        found = _next_magic(reader, position + 1, file.length)
+        if found is None:
+            return
+        position, in_sequence = found, False
 
 
 def _next_magic(reader: FileReader, position: int, end: int) -> int | None:

@@ -11,8 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqtool.startup.files import java_remainder
 from rmqtool.startup.records import RecordCheck, Stop
+from rmqtool.startup.walk import Block, Walk
 
 if TYPE_CHECKING:
     from rmqtool.startup.files import FileReader, ModelFile
@@ -48,8 +51,8 @@ def dispatch(model: Model) -> Dispatched:
     if not (model.rules.dispatches_from_queues or model.settings.rechecks_queues):
         return Dispatched(log.maximum, log.maximum, is_awaited=False)
     begin = max(log.minimum, model.queue_maximum, 0)
-    reput = _Reput(model, RecordCheck(model.rules, model.settings), begin)
-    return reput.run()
+    walk = Walk(RecordCheck(model.rules, model.settings), model.by_kernels)
+    return _Reput(model, walk, begin).run()
 
 
 @dataclass(slots=True)
@@ -57,7 +60,7 @@ class _Reput:
     """The thread that dispatches."""
 
     model: Model
-    check: RecordCheck
+    walk: Walk
     at: int
 
     def run(self) -> Dispatched:
@@ -80,30 +83,49 @@ class _Reput:
         return Dispatched(begin, self.at, tuple(skipped))
 
     def _file(self, file: ModelFile, reader: FileReader, position: int) -> tuple[int, int] | None:
-        """Dispatch the records of one file; give a stretch that was passed over.
+        """Dispatch the records of one file; give a stretch that was passed over."""
+        for step in self.walk.steps(file, reader, position, reads_body=False):
+            if isinstance(step, Block):
+                self.model.dispatch_block(step, np.ones(len(step.positions), np.bool_))
+                self.at += step.end - position
+                position = step.end
+            elif step.record is not None:
+                self.model.dispatch(step.record)
+                self.at += step.size
+                position += step.size
+            elif step.passed:
+                self._roll()
+            elif step.stop is not Stop.OUT_OF_MEMORY:
+                return self._damage(file, reader, position)
+        return None
+
+    def _damage(self, file: ModelFile, reader: FileReader, begin: int) -> tuple[int, int] | None:
+        """Go on as the broker does behind the first record that it cannot read.
 
         A record whose lengths do not add up is passed by its totalSize, but the buffer stays where
-        its parts ended: what is read next is not what the physical offset says.
+        its parts ended, and what is left to read is not counted down.
         """
-        limit, done = file.wrote_position, position
+        limit, position, done = file.wrote_position, begin, begin
         while done < limit:
-            checked = self.check.check(reader, position, limit, reads_body=False)
-            if checked.stop is Stop.OUT_OF_MEMORY:
-                return None
+            checked = self.walk.check.check(reader, position, limit, reads_body=False)
             position += checked.consumed
             if checked.record is not None:
                 self.model.dispatch(checked.record)
                 self.at += checked.size
                 done += checked.size
             elif checked.passed:
-                length = self.model.commitlog.file_length
-                self.at += length - java_remainder(self.at, length)
+                self._roll()
                 return None
             elif checked.size > 0:
                 self.at += checked.size
             else:
-                return self._skip(limit - done)
+                return None if checked.stop is Stop.OUT_OF_MEMORY else self._skip(limit - done)
         return None
+
+    def _roll(self) -> None:
+        """Go on with the next file. Source: CommitLog#rollNextFile."""
+        length = self.model.commitlog.file_length
+        self.at += length - java_remainder(self.at, length)
 
     def _skip(self, length: int) -> tuple[int, int] | None:
         """Pass over what is left of the file, as a master does; others stay where they are."""

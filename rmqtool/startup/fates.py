@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.startup.batch_queues import BatchQueue
-from rmqtool.startup.losses import real_units
+from rmqtool.startup.coverage import Coverage, join, real_units
 from rmqtool.startup.prediction import IndexFate, QueueFate
 from rmqtool.startup.pull import LogExtent, Pull
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rmqtool.startup.model import Model, QueueKey
     from rmqtool.startup.queues import ConsumeQueue
 
+    FateKey = tuple[QueueKey, bool]
+
 
 @dataclass(frozen=True, slots=True)
 class Before:
@@ -29,13 +31,15 @@ class Before:
 
     Attributes:
         log: files of the commitlog.
-        counts: real units by topic and queue number, of consume queues and batch queues.
-        units: physical offsets that they point to, int64, sorted.
+        queues: files of each queue, by topic, number and kind.
+        counts: real units, likewise.
+        coverage: what these units point to.
     """
 
     log: tuple[ModelFile, ...]
-    counts: dict[tuple[QueueKey, bool], int]
-    units: NDArray[np.int64]
+    queues: dict[FateKey, tuple[ModelFile, ...]]
+    counts: dict[FateKey, int]
+    coverage: Coverage
 
     @classmethod
     def of(cls, model: Model) -> Before:
@@ -44,16 +48,27 @@ class Before:
         Raises:
             UnreadablePath: a file may not be read.
         """
-        counts, offsets = {}, [np.empty(0, np.int64)]
+        counts, queues = {}, {}
+        coverage = Coverage.of(model.commitlog.file_length)
         for queue in model.all_queues():
-            count = 0
-            for _, units in queue.units():
-                real = units["physical_offset"][real_units(units)].astype(np.int64)
-                count += real.size
-                offsets.append(real)
-            counts[_key(queue)] = count
-        log = tuple(replace(file) for file in model.commitlog.files)
-        return cls(log, counts, np.sort(np.concatenate(offsets)))
+            offsets, sizes = join(units for _, units in queue.units())
+            coverage.now.add(offsets, sizes)
+            counts[_key(queue)] = len(offsets)
+            queues[_key(queue)] = _copies(queue.files.files)
+        return cls(_copies(model.commitlog.files), queues, counts, coverage)
+
+    def note_changes(self, model: Model) -> None:
+        """Tell the coverage which units the start takes away and adds."""
+        for queue in model.all_queues():
+            key = _key(queue)
+            files = self.queues.get(key, ())
+            if not queue.appended and _unchanged(files, queue.files.files):
+                continue
+            then = join(units for _, units in queue.units())
+            kept, queue.files.files = queue.files.files, list(files)
+            now = join(units for _, units in queue.units())
+            queue.files.files = kept
+            self.coverage.change(now, then)
 
 
 def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
@@ -99,7 +114,19 @@ def index_fate(index: Index) -> IndexFate:
     )
 
 
-def _key(queue: ConsumeQueue | BatchQueue) -> tuple[QueueKey, bool]:
+def _copies(files: list[ModelFile]) -> tuple[ModelFile, ...]:
+    """Give the files as they are now: the broker's positions go down, and it writes."""
+    return tuple(replace(file, written=[]) for file in files)
+
+
+def _unchanged(before: tuple[ModelFile, ...], after: list[ModelFile]) -> bool:
+    """Tell whether all files are still full up; then no unit can be gone."""
+    return [(file.path, file.wrote_position) for file in before] == [
+        (file.path, file.wrote_position) for file in after
+    ]
+
+
+def _key(queue: ConsumeQueue | BatchQueue) -> FateKey:
     return (queue.topic, queue.queue_id), isinstance(queue, BatchQueue)
 
 

@@ -6,7 +6,9 @@ Source: IndexService#load, #buildIndex, IndexFile, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from rmqtool.formats import properties
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
@@ -16,11 +18,16 @@ from rmqtool.startup.load import entries
 from rmqtool.store.place import EntryKind, printable
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from rmqtool.startup.load import Loader
     from rmqtool.startup.records import Record
     from rmqtool.startup.rules import Rules
     from rmqtool.startup.settings import Settings
+    from rmqtool.startup.walk import Block
     from rmqtool.store.place import Place
+
+_ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
 
 
 @dataclass(slots=True)
@@ -110,8 +117,7 @@ class Index:
         file = self._last_for_append()
         if record.physical_offset < file.end_physical_offset:
             return
-        kind = record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE
-        if kind == SysFlag.TRANSACTION_ROLLBACK_TYPE:
+        if record.sys_flag & _ROLLBACK == _ROLLBACK:
             return
         for _ in range(self._keys_of(record)):
             file = self._last_for_append()
@@ -119,6 +125,39 @@ class Index:
             file.end_physical_offset = record.physical_offset
             file.end_timestamp = record.store_timestamp
             self.added += 1
+
+    def put_many(self, block: Block, chosen: NDArray[np.bool_]) -> None:
+        """Index the chosen records of a block, as `put` would one after the other."""
+        if not self.settings.indexes or not self._writes_files:
+            return
+        numbers = np.flatnonzero(chosen)
+        offsets = block.physical_offsets[numbers]
+        is_rollback = block.sys_flags[numbers] & _ROLLBACK == _ROLLBACK
+        counts = np.where(is_rollback, 0, block.key_counts[numbers])
+        number = 0
+        while number < len(offsets):
+            # Each record asks for a file, whether it has keys or not.
+            newest = self._last_for_append().end_physical_offset
+            new = np.flatnonzero((offsets[number:] >= newest) & (counts[number:] > 0))
+            if not new.size:
+                return
+            number += int(new[0])
+            ascends = np.diff(offsets[number:]) >= 0
+            end = number + (int(ascends.argmin()) + 1 if not ascends.all() else len(ascends) + 1)
+            with_keys = number + np.flatnonzero(counts[number:end])
+            number = int(with_keys[-1]) + 1
+            self._add(int(counts[with_keys].sum()))
+            self.files[-1].end_physical_offset = int(offsets[number - 1])
+            self.files[-1].end_timestamp = int(block.store_timestamps[numbers[number - 1]])
+
+    def _add(self, count: int) -> None:
+        """Add entries, in as many files as they need."""
+        self.added += count
+        while count:
+            file = self._last_for_append()
+            fitting = min(count, self.capacity - file.index_count)
+            file.index_count += fitting
+            count -= fitting
 
     @property
     def _writes_files(self) -> bool:

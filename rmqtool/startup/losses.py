@@ -1,26 +1,33 @@
 """Stage 6: what consumers would not get any more, and why.
 
 Each whole message of the log is asked: would its bytes stay, and would a queue point to it, now and
-then?
+then? A file that units tile without a hole, and that the start does not touch, has no message
+that could answer no, and is not read.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
+from rmqtool.engine import run
+from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
+from rmqtool.startup.census import census
 from rmqtool.startup.prediction import Loss
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from rmqtool.startup.census import Census, SegmentCensus
+    from rmqtool.startup.census import SegmentCensus
+    from rmqtool.startup.commitlog import Recovered
+    from rmqtool.startup.coverage import Coverage
+    from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
 
     Mask = NDArray[np.bool_]
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
 class Tally:
     """Adds up one kind of loss."""
 
-    topics: Counter[int] = field(default_factory=Counter)
+    topics: Counter[str] = field(default_factory=Counter)
     first: int | None = None
     last: int | None = None
 
@@ -38,27 +45,27 @@ class Tally:
         """Add the messages of a segment that a mask chooses."""
         if not mask.any():
             return
-        for topic in np.unique(segment.topics[mask]):
-            self.topics[int(topic)] += int(segment.messages[mask & (segment.topics == topic)].sum())
+        counts = np.bincount(segment.topics[mask], segment.messages[mask], len(segment.names))
+        for number in np.flatnonzero(counts):
+            self.topics[segment.names[number]] += int(counts[number])
         times = segment.store_timestamps[mask]
         first, last = int(times.min()), int(times.max())
         self.first = first if self.first is None else min(self.first, first)
         self.last = last if self.last is None else max(self.last, last)
 
-    def loss(self, names: list[str]) -> Loss:
+    def loss(self) -> Loss:
         """Give the sum."""
-        topics = {names[number]: count for number, count in self.topics.most_common()}
-        return Loss(topics, self.first, self.last)
+        return Loss(dict(self.topics.most_common()), self.first, self.last)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Losses:
     """The four kinds of loss; see `Prediction`."""
 
-    lost: Loss
-    cut: Loss
-    unlisted: Loss
-    deleted_topics: Loss
+    lost: Tally = field(default_factory=Tally)
+    cut: Tally = field(default_factory=Tally)
+    unlisted: Tally = field(default_factory=Tally)
+    deleted_topics: Tally = field(default_factory=Tally)
 
 
 @dataclass(slots=True)
@@ -67,71 +74,67 @@ class LossCount:
 
     Attributes:
         model: the store as the broker would hold it.
-        units_now: physical offsets that queues point to now, int64, sorted.
+        coverage: what queues point to.
+        recovered: how recovery went; None when it did not come to that.
         is_known: tells whether a topic is configured or has a queue.
+        jobs: threads; None is one for each processor.
     """
 
     model: Model
-    units_now: NDArray[np.int64]
+    coverage: Coverage
+    recovered: Recovered | None
     is_known: Callable[[str], bool]
+    jobs: int | None = None
 
-    def count(self, census: Census, files: Iterable[Any]) -> Losses:
-        """Ask each message.
-
-        Args:
-            census: names its topics while it counts.
-            files: the files of the log as it lies there now.
+    def count(self, log: Iterable[ModelFile]) -> Losses:
+        """Ask each message of the log as it lies there now.
 
         Raises:
             UnreadablePath: a file may not be read.
         """
-        lost, cut, unlisted, gone = Tally(), Tally(), Tally(), Tally()
-        units_then = physical_offsets(queue.units() for queue in self.model.all_queues())
-        positions = {file.path: file.wrote_position for file in self.model.commitlog.files}
-        newest_kept = -1
-        for segment in census.segments(files):
-            end = positions.get(segment.path, 0)
-            stays = segment.positions + segment.sizes <= end
-            if stays.any():
-                newest_kept = int(segment.store_timestamps[stays][-1])
-            # What an earlier cut left behind is older than the record that it was cut after.
-            lost.add(segment, ~stays & (segment.store_timestamps >= newest_kept))
-            offsets = segment.start + segment.positions
-            had, has = is_in(offsets, self.units_now), is_in(offsets, units_then)
-            cut.add(segment, stays & ~has & had)
-            none = stays & ~has & ~had
-            known = self._known(segment, census.topics)
-            unlisted.add(segment, none & known)
-            gone.add(segment, none & ~known)
-        names = census.topics
-        return Losses(lost.loss(names), cut.loss(names), unlisted.loss(names), gone.loss(names))
+        losses = Losses()
+        ends = {file.path: file.wrote_position for file in self.model.commitlog.files}
+        count = partial(
+            census,
+            rules=self.model.rules,
+            settings=self.model.settings,
+            by_kernels=self.model.by_kernels,
+        )
+        for segment in run(count, self._files_in_doubt(log, ends), jobs=self.jobs):
+            self._ask(segment, ends.get(segment.path, 0), losses)
+        return losses
 
-    def _known(self, segment: SegmentCensus, names: list[str]) -> Mask:
-        numbers = [number for number, name in enumerate(names) if self.is_known(name)]
-        return np.isin(segment.topics, numbers)
+    def _ask(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
+        stays = segment.positions + segment.sizes <= end
+        # What an earlier cut left behind is older than the record that it was cut after.
+        newest = self.recovered.last_timestamp if self.recovered else 0
+        losses.lost.add(segment, ~stays & (segment.store_timestamps >= newest))
+        had = self.coverage.had(segment.start, segment.positions)
+        has = self.coverage.has(segment.start, segment.positions)
+        losses.cut.add(segment, stays & ~has & had)
+        none = stays & ~has & ~had
+        known = np.array([self.is_known(name) for name in segment.names], np.bool_)
+        is_known = known[segment.topics] if len(known) else none
+        losses.unlisted.add(segment, none & is_known)
+        losses.deleted_topics.add(segment, none & ~is_known)
 
+    def _files_in_doubt(
+        self, log: Iterable[ModelFile], ends: dict[str, int]
+    ) -> Iterator[ModelFile]:
+        """Yield the files that may hold a message that is lost."""
+        for file in log:
+            is_last = self.recovered is not None and file.path == self.recovered.end_path
+            is_kept = ends.get(file.path) == file.length
+            if is_last or not is_kept or not self._is_covered(file):
+                yield file
 
-def physical_offsets(queues: Iterable[Iterable[tuple[int, NDArray[Any]]]]) -> NDArray[np.int64]:
-    """Give where all units point to, sorted; unused and pre-blank ones left out."""
-    found = [
-        units["physical_offset"][real_units(units)].astype(np.int64)
-        for queue in queues
-        for _, units in queue
-    ]
-    return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
-
-
-def real_units(units: NDArray[Any]) -> Mask:
-    """Tell which units stand for a record."""
-    offsets, sizes = units["physical_offset"], units["size"]
-    real: Mask = (offsets >= 0) & (sizes > 0) & ~((offsets == 0) & (sizes == PRE_BLANK_SIZE))
-    return real
-
-
-def is_in(wanted: NDArray[np.int64], there: NDArray[np.int64]) -> Mask:
-    """Tell which numbers are among sorted ones."""
-    if not there.size:
-        return np.zeros(wanted.shape, np.bool_)
-    places = np.minimum(np.searchsorted(there, wanted), there.size - 1)
-    found: Mask = there[places] == wanted
-    return found
+    def _is_covered(self, file: ModelFile) -> bool:
+        if not self.coverage.is_unchanged(file.start):
+            return False
+        end = self.coverage.now.tile(file.start)
+        if end is None:
+            return False
+        with file.open() as reader:
+            head = reader.read_at(end, BLANK.size).ljust(BLANK.size, b"\0")
+        magic: int = BLANK.packer.unpack(head)[1]
+        return magic == BLANK_MAGIC_CODE or end == file.length

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from rmqtool.formats import properties
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.sys_flag import SysFlag
@@ -20,11 +22,14 @@ from rmqtool.startup.queues import ConsumeQueue
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from rmqtool.startup.indexes import Index
     from rmqtool.startup.load import Loader
     from rmqtool.startup.records import Record
     from rmqtool.startup.rules import Rules
     from rmqtool.startup.settings import Settings
+    from rmqtool.startup.walk import Block
 
 RETRY_PREFIX: Final = "%RETRY%"
 LMQ_PREFIX: Final = "%LMQ%"
@@ -58,6 +63,7 @@ class Model:
         batch_queues: batch queues likewise.
         dispatched: records that were handed to the queues.
         failed_topic: a topic that cannot be a directory name; from it on no queue is written.
+        by_kernels: whether logs are read by kernels; None decides by the length of a file.
     """
 
     rules: Rules
@@ -74,6 +80,7 @@ class Model:
     batch_queues: dict[QueueKey, BatchQueue] = field(default_factory=dict)
     dispatched: int = 0
     failed_topic: str | None = None
+    by_kernels: bool | None = None
 
     def all_queues(self) -> Iterator[ConsumeQueue | BatchQueue]:
         """Give the queues of both kinds."""
@@ -119,10 +126,44 @@ class Model:
             self._queue(record)
         self.index.put(record)
 
+    def dispatch_block(self, block: Block, chosen: NDArray[np.bool_]) -> None:
+        """Hand the chosen records of a block to queues and key index, many at a time.
+
+        Queues know nothing of each other, so that each takes its own records in one go.
+        """
+        if not chosen.any():
+            return
+        if self._is_special(block):
+            for record in block.records(chosen):
+                self.dispatch(record)
+            return
+        self.dispatched += int(chosen.sum())
+        self.index.put_many(block, chosen)
+        kinds = block.sys_flags & SysFlag.TRANSACTION_ROLLBACK_TYPE
+        numbers = np.flatnonzero(chosen & np.isin(kinds, _QUEUED_TYPES))
+        order = numbers[np.lexsort((numbers, block.queue_ids[numbers], block.topics[numbers]))]
+        topics, queue_ids = block.topics[order], block.queue_ids[order]
+        borders = np.flatnonzero((np.diff(topics) != 0) | (np.diff(queue_ids) != 0)) + 1
+        for run in np.split(order, borders):
+            if run.size:
+                name, queue_id = block.names[block.topics[run[0]]], int(block.queue_ids[run[0]])
+                self._consume_queue(name, queue_id).put_many(
+                    block.physical_offsets[run], block.sizes[run], block.queue_offsets[run]
+                )
+
+    def _is_special(self, block: Block) -> bool:
+        """Tell whether a block needs a look at each record: properties or names matter."""
+        return (
+            self.settings.dispatches_to_many
+            or self.failed_topic is not None
+            or bool(self.rules.has_batch_queues and self.batch_topics.intersection(block.names))
+            or any("\0" in name for name in block.names)
+        )
+
     def _queue(self, record: Record) -> None:
         if self.failed_topic is not None:
             return
-        if "\0" in record.topic or not record.topic:
+        if "\0" in record.topic:
             self.failed_topic = record.topic
             return
         if self.rules.has_batch_queues and record.topic in self.batch_topics:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.startup.coverage import real_units
 from rmqtool.startup.files import java_remainder
-from rmqtool.startup.losses import real_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -18,8 +18,12 @@ from rmqtool.startup.rules import MinimumSearch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
     from rmqtool.startup.files import FileQueue, FileReader, ModelFile
     from rmqtool.startup.records import Record
+
+    Int64s = NDArray[np.int64]
 
 _FILES_RECOVERED: Final = 3  # the newest ones; older files are not looked at
 _FIRST_CHUNK, _LARGEST_CHUNK = 1 << 12, 1 << 20  # bytes; most queues end early in their file
@@ -116,11 +120,12 @@ class ConsumeQueue:
             return
 
     def put(self, record: Record, queue_offset: int) -> None:
-        """Append the unit of a record, or skip it as one that is there already.
+        """Append the unit of a record, or skip it as one that is there already."""
+        self.put_unit(record.physical_offset, record.size, queue_offset)
 
-        Source: ConsumeQueue#putMessagePositionInfo.
-        """
-        if record.physical_offset + record.size <= self.max_physical_offset:
+    def put_unit(self, physical_offset: int, size: int, queue_offset: int) -> None:
+        """Do the same by the fields. Source: ConsumeQueue#putMessagePositionInfo."""
+        if physical_offset + size <= self.max_physical_offset:
             return
         expected = to_int64(queue_offset * CQ_UNIT_SIZE)
         file = self.files.last_for_append(expected)
@@ -132,9 +137,43 @@ class ConsumeQueue:
         if queue_offset and expected < current:
             return
         self.shifted += expected != current
-        self.max_physical_offset = record.physical_offset + record.size
-        file.append(CQ_UNIT.packer.pack(record.physical_offset, record.size, 0))
+        self.max_physical_offset = physical_offset + size
+        file.append(CQ_UNIT.packer.pack(physical_offset, size, 0))
         self.appended += 1
+
+    def put_many(self, offsets: Int64s, sizes: Int64s, queue_offsets: Int64s) -> None:
+        """Append the units of several records, as `put` would one after the other.
+
+        Args:
+            offsets: int64, shape (n,); physical offsets, as the records say.
+            sizes: int64, shape (n,).
+            queue_offsets: int64, shape (n,).
+        """
+        ends = offsets + sizes
+        number = 0
+        while number < len(offsets):
+            new = np.flatnonzero(ends[number:] > self.max_physical_offset)
+            if not new.size:
+                return
+            number += int(new[0])
+            number += self._put_run(offsets[number:], sizes[number:], queue_offsets[number:])
+
+    def _put_run(self, offsets: Int64s, sizes: Int64s, queue_offsets: Int64s) -> int:
+        """Append as many units as follow each other and fit into the file; at least one record."""
+        last = self.files.last
+        expected = int(queue_offsets[0]) * CQ_UNIT_SIZE
+        if last is None or last.is_full or expected != self.files.maximum:
+            self.put_unit(int(offsets[0]), int(sizes[0]), int(queue_offsets[0]))
+            return 1
+        follows = (np.diff(queue_offsets) == 1) & (np.diff(offsets + sizes) > 0)
+        count = len(offsets) if follows.all() else int(follows.argmin()) + 1
+        count = min(count, (last.length - last.wrote_position) // CQ_UNIT_SIZE)
+        units = np.zeros(count, CQ_UNIT.dtype)
+        units["physical_offset"], units["size"] = offsets[:count], sizes[:count]
+        last.append(units.tobytes())
+        self.max_physical_offset = int(offsets[count - 1] + sizes[count - 1])
+        self.appended += count
+        return count
 
     def correct_minimum(self, log_minimum: int, search: MinimumSearch) -> None:
         """Find the first unit of the first file whose record is still in the log.

@@ -167,7 +167,7 @@ class RecordCheck:
         if properties_length > 0:
             found = properties.decode(cursor.copied(properties_length, array))
             self._judge(topic, found)
-        if reads_body and self._checks_property_crc:
+        if reads_body and self.checks_property_crc:
             self._property_crc(cursor, found, total_size)
         length = MESSAGE_PREFIX.size + layout.size + topic_width + _LENGTH_BYTES
         length += max(body_length, 0) + topic_length + max(properties_length, 0)
@@ -222,18 +222,24 @@ class RecordCheck:
             return
         if length > array:
             raise _Fails(Stop.LENGTHS)
-        if not self.settings.checks_crc or self._forces_property_crc:
+        if not self.checks_body_crc:
             cursor.skip(length)
         elif cursor.crc(length) != body_crc:
             raise _Fails(Stop.BODY_CRC)
 
     @property
-    def _forces_property_crc(self) -> bool:
-        return self.rules.verifies_property_crc and self.settings.forces_property_crc
+    def checks_body_crc(self) -> bool:
+        """Whether bodies are compared with their CRC."""
+        return self.settings.checks_crc and not self._forces_property_crc
 
     @property
-    def _checks_property_crc(self) -> bool:
+    def checks_property_crc(self) -> bool:
+        """Whether the property CRC is asked for instead, of every record."""
         return self.settings.checks_crc and self._forces_property_crc
+
+    @property
+    def _forces_property_crc(self) -> bool:
+        return self.rules.verifies_property_crc and self.settings.forces_property_crc
 
     @staticmethod
     def _judge(topic: str, found: dict[str, str]) -> None:

@@ -6,13 +6,13 @@ Source: DefaultMessageStore#load, #recover, #start, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
 from rmqtool.startup import surroundings
 from rmqtool.startup.batch_queues import BatchQueue
-from rmqtool.startup.census import Census
-from rmqtool.startup.commitlog import StartFails, recover
+from rmqtool.startup.commitlog import recover
 from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.fates import Before, index_fate, queue_fates
 from rmqtool.startup.indexes import Index
@@ -23,6 +23,7 @@ from rmqtool.startup.prediction import Prediction
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.rules import rules_of
 from rmqtool.startup.settings import Settings, settings_of
+from rmqtool.startup.start_file import StartFails
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.rocksdb import is_rocksdb
 
@@ -40,13 +41,20 @@ _NOT_FORETOLD: Final = {
 }
 
 
-def predict(store: Store, version: str, settings: Settings | None = None) -> Prediction:
+def predict(
+    store: Store,
+    version: str,
+    settings: Settings | None = None,
+    *,
+    by_kernels: bool | None = None,
+) -> Prediction:
     """Foretell what the broker of a version would do if it were started on a store now.
 
     Args:
         store: a whole store; nothing of it is written.
         version: a release (`5.3.3`) or a line (`5.3`).
         settings: of the broker; None takes them from the store's broker.conf.
+        by_kernels: whether the log is read by kernels; None decides by the length of its files.
 
     Raises:
         UsageError: the version is not known.
@@ -60,6 +68,7 @@ def predict(store: Store, version: str, settings: Settings | None = None) -> Pre
     _refuse_what_cannot_be(store)
     loader = Loader(rules)
     model = _load(store, rules, settings, loader)
+    model.by_kernels = by_kernels
     before = Before.of(model)
     surroundings.refuse_configuration(store, rules, loader)
     surroundings.refuse_timer(store, rules, loader)
@@ -96,7 +105,6 @@ class _Run:
         except EmptyLastFile as failure:
             reason = "the newest file of the queue is empty, and correctMinOffset throws"
             model.loader.refuse(str(failure), reason)
-
 
     def load_index(self, store: Store, *, stopped_cleanly: bool) -> None:
         """Take, and after a crash destroy, the files of the key index."""
@@ -165,10 +173,9 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
     """Join what the stages left into one answer."""
     log = model.commitlog
     topics = frozenset(topic for topic, _ in (*model.queues, *model.batch_queues))
-    count = LossCount(
-        model, before.units, lambda topic: surroundings.is_known(store, topics, topic)
-    )
-    losses = count.count(Census.by(model.rules, model.settings), before.log)
+    before.note_changes(model)
+    known = partial(surroundings.is_known, store, topics)
+    losses = LossCount(model, before.coverage, run.recovered, known).count(before.log)
     return Prediction(
         version=model.rules.version,
         is_proven=model.rules.is_proven,
@@ -183,10 +190,10 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         index=index_fate(model.index),
         dispatched=run.dispatched,
         records_dispatched=model.dispatched,
-        lost=losses.lost,
-        cut=losses.cut,
-        unlisted=losses.unlisted,
-        deleted_topics=losses.deleted_topics,
+        lost=losses.lost.loss(),
+        cut=losses.cut.loss(),
+        unlisted=losses.unlisted.loss(),
+        deleted_topics=losses.deleted_topics.loss(),
         failed_topic=model.failed_topic,
         not_foretold=tuple(name for name in _NOT_FORETOLD if exists(store.root.child(name))),
     )

@@ -1,0 +1,134 @@
+"""Stage 4, first half: which commitlog file recovery begins with.
+
+Source: CommitLog#recoverNormally, #recoverAbnormally, #isMappedFileMatchedRecover,
+ConsumeQueueStore#isMappedFileMatchedRecover, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.formats.message import (
+    MESSAGE_MAGIC_CODE,
+    MESSAGE_MAGIC_CODE_V2,
+    MESSAGE_PREFIX,
+    middle_of,
+)
+from rmqtool.startup.records import RecordCheck, Stop
+from rmqtool.startup.rules import AbnormalStart, NormalStart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.startup.files import ModelFile
+    from rmqtool.startup.model import Model
+    from rmqtool.startup.records import Record
+
+    Matches = Callable[[ModelFile], bool]
+
+_FILES_LOOKED_AT: Final = 3
+_CHECKPOINT_MARGIN_MS: Final = 3000
+
+
+class StartFails(Exception):
+    """Java throws, and the broker does not start; never leaves the package."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__()
+        self.path, self.reason = path, reason
+
+
+@dataclass(slots=True)
+class StartFile:
+    """Finds the file that recovery begins with."""
+
+    model: Model
+    check: RecordCheck
+    dispatch_from: int
+
+    def find(self) -> int:
+        """Give its number."""
+        if self.model.stopped_cleanly:
+            return self._normal()
+        return self._newest(self._matches_abnormally, down_to=-1)
+
+    def _normal(self) -> int:
+        files, rule = self.model.commitlog.files, self.model.rules.normal_start
+        if rule is NormalStart.THIRD_LAST:
+            return max(len(files) - _FILES_LOOKED_AT, 0)
+        if rule is NormalStart.QUEUE_MAXIMUM:
+            return self._newest(lambda file: file.start <= self.dispatch_from, down_to=0)
+        return self._newest(self._matches_normally, down_to=0)
+
+    def _newest(self, matches: Matches, *, down_to: int) -> int:
+        """Go back from the newest file until one matches or enough have been looked at."""
+        files = self.model.commitlog.files
+        left = self.model.settings.recover_files if self.model.rules.recovers_newest_only else None
+        for number in range(len(files) - 1, down_to, -1):
+            if left is not None:
+                left -= 1
+            if matches(files[number]) or left == 0:
+                return number
+        return 0
+
+    def _matches_normally(self, file: ModelFile) -> bool:
+        record = self._first_record(file)
+        return (
+            record is not None
+            and bool(record.store_timestamp)
+            and record.physical_offset <= self.dispatch_from
+            and self._index_agrees(record.store_timestamp)
+        )
+
+    def _matches_abnormally(self, file: ModelFile) -> bool:
+        rule = self.model.rules.abnormal_start
+        if rule is AbnormalStart.STORE_TIME:
+            return self._is_old_enough(file)
+        record = self._first_record(file)
+        if record is None or not record.store_timestamp:
+            return False
+        if not self._index_agrees(record.store_timestamp):
+            return False
+        checkpoint = self.model.checkpoint
+        if rule is AbnormalStart.CHECKED_STORE_TIME:
+            return record.store_timestamp <= _minimum_timestamp(checkpoint)
+        if checkpoint["logics_physical_offset"] <= 0:
+            return record.store_timestamp <= checkpoint["logics_msg_timestamp"]
+        return record.physical_offset <= self.dispatch_from
+
+    def _first_record(self, file: ModelFile) -> Record | None:
+        """Give the record that a file begins with; None where the check fails or it is a blank."""
+        with file.open() as reader:
+            checked = self.check.check(reader, 0, file.length)
+        if checked.stop is Stop.OUT_OF_MEMORY:
+            raise StartFails(file.path, str(Stop.OUT_OF_MEMORY))
+        return checked.record
+
+    def _index_agrees(self, store_timestamp: int) -> bool:
+        if not (self.model.settings.indexes and self.model.settings.index_is_safe):
+            return True
+        return store_timestamp <= self.model.checkpoint["index_msg_timestamp"]
+
+    def _is_old_enough(self, file: ModelFile) -> bool:
+        """Look at magic and store time only, wherever a record's lengths may lead."""
+        with file.open() as reader:
+            prefix = MESSAGE_PREFIX.packer.unpack(reader.read_at(0, MESSAGE_PREFIX.size))
+            fields = dict(zip(MESSAGE_PREFIX.positions, prefix, strict=True))
+            layout = middle_of(fields["sys_flag"])
+            middle = layout.packer.unpack(reader.read_at(MESSAGE_PREFIX.size, layout.size))
+        known = {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2 if self.model.rules.reads_v2 else None}
+        store_timestamp = dict(zip(layout.positions, middle, strict=True))["store_timestamp"]
+        if fields["magic_code"] not in known or not store_timestamp:
+            return False
+        checkpoint = self.model.checkpoint
+        limit = _minimum_timestamp(checkpoint)
+        if self.model.settings.indexes and self.model.settings.index_is_safe:
+            limit = min(limit, checkpoint["index_msg_timestamp"])
+        return bool(store_timestamp <= limit)
+
+
+def _minimum_timestamp(checkpoint: dict[str, int]) -> int:
+    """Source: StoreCheckpoint#getMinTimestamp."""
+    newest = min(checkpoint["physic_msg_timestamp"], checkpoint["logics_msg_timestamp"])
+    return max(newest - _CHECKPOINT_MARGIN_MS, 0)
