@@ -202,11 +202,6 @@ def _judge_ends(head: IndexHead, first: EntryBatch, last: EntryBatch) -> Iterato
         if head.header[name] != expected:
             at = At(head.file.path, INDEX_HEADER.positions[name], 8, expected)
             yield finding("IX-HEAD", at, expected=expected, actual=head.header[name])
-    begin, end = head.header["begin_timestamp"], head.header["end_timestamp"]
-    latest = begin + 1000 * int(last.column("time_difference")[-1])
-    if not latest <= end < latest + 1000 and last.first + len(last) - 1 > FIRST_ENTRY:
-        at = At(head.file.path, INDEX_HEADER.positions["end_timestamp"], 8)
-        yield finding("IX-HEAD", at, expected=f"{latest} to {latest + 999}", actual=end)
 
 
 def _has_bytes_behind(head: IndexHead, opened: OpenFile) -> bool:

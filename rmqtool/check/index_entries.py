@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.check.index import ENTRY, IndexHead, expired_note
 from rmqtool.check.registry import At, finding
 from rmqtool.findings import Severity
-from rmqtool.formats.index import FIRST_ENTRY, entry_position
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.scan.index import scan
 
 if TYPE_CHECKING:
@@ -155,6 +155,7 @@ class IndexComparer:
 
     def _times(self, entries: Int64s, store_timestamps: Int64s) -> Iterator[Finding]:
         """Yield entries whose time is not that of their record, rounded down."""
+        yield from self._ends(entries, store_timestamps)
         times = entries[TIME]
         late = store_timestamps - times
         wrong = (times != NO_TIME) & ((late < 0) | (late >= SECOND_MS))
@@ -163,6 +164,17 @@ class IndexComparer:
             at = self._at(file, entry, offset)
             expected = int(store_timestamps[number])
             yield finding("IX-TIME", at, expected=f"{expected - 999} to {expected}", actual=time)
+
+    def _ends(self, entries: Int64s, store_timestamps: Int64s) -> Iterator[Finding]:
+        """Compare a header's times with the records of the first and the last entry, to the ms."""
+        last = np.array([one.end - 1 for one in self._heads], np.int64)[entries[FILE]]
+        for name, numbers in (("begin_timestamp", FIRST_ENTRY), ("end_timestamp", last)):
+            for number in np.flatnonzero(entries[NUMBER] == numbers).tolist():
+                head = self._heads[int(entries[FILE, number])]
+                expected = int(store_timestamps[number])
+                if head.header[name] != expected:
+                    at = At(head.file.path, INDEX_HEADER.positions[name], 8)
+                    yield finding("IX-HEAD", at, expected=expected, actual=head.header[name])
 
     def _at(self, file: int, number: int, offset: int) -> At:
         found = self._heads[file].file
