@@ -35,7 +35,7 @@ from rmqtool.store.file_edit import NEW, OLD, SAVED_NAMES
 from rmqtool.store.journal import (
     Journal,
     State,
-    first_line,
+    discard_path,
     new_undo_name,
     state_line,
     undo_directories,
@@ -45,8 +45,16 @@ from rmqtool.store.output_tree import OutputTree, inherit
 from rmqtool.store.staged import SavedBytes, StagedEdit, StagedSwap
 from rmqtool.store.staging import DiskSync, write_errors
 from rmqtool.store.swap import Swap
-from rmqtool.store.undo import discard, finish, restore_mtimes, settle
-from rmqtool.store.workplace import Workplace, inode
+from rmqtool.store.system_calls import rename_new
+from rmqtool.store.undo import (
+    discard,
+    finish,
+    remove_leftovers,
+    restore_mtime,
+    restore_mtimes,
+    settle,
+)
+from rmqtool.store.workplace import Workplace, inode, like_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -81,7 +89,8 @@ class Transaction:
         self._command = command
         self._sync = DiskSync()
         self._work = Workplace(lock.root, self.undo_directory)
-        self._journal = Journal(self.undo_directory, self._sync)
+        self._staging = discard_path(self.undo_directory)
+        self._journal = Journal(self._staging, self._sync)
         self._asides: dict[Path, OutputTree] = {}
         self._swaps: dict[str, StagedSwap] = {}
         self._edits: dict[str, StagedEdit] = {}
@@ -106,17 +115,17 @@ class Transaction:
             if edit.state is not State.DONE:
                 reason = f"{edit.name} was interrupted and has to be finished first"
                 raise PlanMismatch(path=str(root), reason=reason)
-        with write_errors(self.undo_directory):
+        remove_leftovers(self._lock, self._sync)
+        with write_errors(self._staging):
             self._root_mtime_ns = root.stat().st_mtime_ns
-            self.undo_directory.mkdir()
+            self._staging.mkdir()
             try:
-                head = first_line(
+                self._journal.begin(
                     self._command, root_mtime_ns=self._root_mtime_ns, lock=self._lock.found
                 )
-                self._journal.append(head)
                 for name in SAVED_NAMES:
-                    self._saved.append(SavedBytes(self.undo_directory / name))
-                self._aside(self.undo_directory / "aside")
+                    self._saved.append(SavedBytes(self._staging / name))
+                self._aside(self._staging / "aside")
             except BaseException:
                 self._abandon()
                 raise
@@ -141,7 +150,7 @@ class Transaction:
             self._commit(changes, line)
             self.is_changing = True
         else:
-            discard(self._lock, self.undo_directory, self._sync)
+            remove_leftovers(self._lock, self._sync)
 
     def replace_tree(self, path: str | os.PathLike[str], *, reason: str = "") -> OutputTree:
         """Stage a tree in place of what is there, or where nothing is.
@@ -154,7 +163,7 @@ class Transaction:
             WriteFailed: the system refused.
         """
         staged, rest = self._stage(path, reason)
-        tree = _tree_of(staged)
+        tree = staged.open_tree()
         return tree.subtree(*rest) if rest else tree
 
     def replace_file(
@@ -181,10 +190,10 @@ class Transaction:
         """
         staged, rest = self._stage(path, reason)
         if rest:
-            _tree_of(staged).file(*rest, size=size, pieces=pieces, mtime_ms=mtime_ms)
+            staged.open_tree().file(*rest, size=size, pieces=pieces, mtime_ms=mtime_ms)
             return
         staged.file = staged.aside.file(staged.name, size=size, pieces=pieces, mtime_ms=mtime_ms)
-        like = _like(staged.target)
+        like = like_of(staged.target)
         with write_errors(staged.file.path):
             mode = stat.S_IMODE(like.st_mode) if stat.S_ISREG(like.st_mode) else None
             inherit(Path(staged.file.path), like, mode=mode)
@@ -239,7 +248,7 @@ class Transaction:
         if staged is None:
             target = self._work.target(top)
             aside, number = self._aside_of(top, target), self._next_number()
-            is_inside = aside.top.parent == self.undo_directory
+            is_inside = aside.top.parent == self._staging
             name = f"{number:04}" if is_inside else f"{aside.top}/{number:04}"
             what = "create" if inode(target) is None else "replace"
             staged = StagedSwap(number, top, target, aside, name, what, reason, bool(rest))
@@ -294,7 +303,7 @@ class Transaction:
         with write_errors(target):
             device = target.parent.stat().st_dev
             if device == self._lock.root.stat().st_dev:
-                return self._asides[self.undo_directory / "aside"]
+                return self._asides[self._staging / "aside"]
             beside = self._beside(shown)
             if beside.stat().st_dev != device:
                 reason = "is a file system of its own: nothing can be swapped in; write a new copy"
@@ -333,39 +342,40 @@ class Transaction:
         if changes:
             for aside in self._asides.values():
                 aside.finish()
-            with write_errors(self.undo_directory):
-                above = {place.parent for place in self._asides}
-                self._sync.all([*sorted(above), self._lock.root])
             lines = [line for change in changes for line in change.lines()]
             self._journal.append(*lines, state_line(State.PREPARED, changes=len(changes)))
+            with write_errors(self.undo_directory):
+                self._sync.all(sorted({place.parent for place in self._asides}))
+                rename_new(self._staging, self.undo_directory)
+                self._sync.path(self._lock.root)
         return changes
 
     def _refuse_nested(self) -> None:
-        targets = [swap.target for swap in self._swaps.values()]
-        targets += [edit.target for edit in self._edits.values()]
-        paths = sorted(target.parts for target in targets)
-        for outer, inner in itertools.pairwise(paths):
+        paths = [swap.target.parts for swap in self._swaps.values()]
+        paths += [edit.target.parts for edit in self._edits.values()]
+        for outer, inner in itertools.pairwise(sorted(paths)):
             if inner[: len(outer)] == outer:
                 raise RepairError(path=str(Path(*inner)), reason="is to be changed twice")
 
     def _committed_line(self, changes: list[Change]) -> dict[str, Any]:
         """Give the line that commits: what is where now, and what will have to be put back."""
         swaps = [change for change in changes if isinstance(change, Swap)]
+        above = {self._work.target(swap.path).parent: swap.path for swap in reversed(swaps)}
         with write_errors(self._lock.root):
-            parents = {self._work.target(swap.path).parent for swap in swaps} - {self._lock.root}
             return state_line(
                 State.COMMITTED,
                 inodes={str(swap.number): swap.inodes(self._work) for swap in swaps},
-                directories={str(path): path.stat().st_mtime_ns for path in sorted(parents)},
+                fingerprints={str(swap.number): swap.fingerprints(self._work) for swap in swaps},
+                directories={path: parent.stat().st_mtime_ns for parent, path in above.items()},
                 lock=self._lock.found,
             )
 
     def _commit(self, changes: list[Change], line: dict[str, Any]) -> None:
         """Make the changes; on an error take back those already made."""
         try:
-            self._journal.append(line)
+            Journal(self.undo_directory, self._sync).append(line)
             settle(self._work, changes, line["inodes"], NEW, self._sync, trusted=True)
-            finish(self._lock, self._work, changes, self._sync)
+            finish(self._lock, self._work, self._sync)
         except BaseException as error:
             self._roll_back(changes, line, error)
             raise
@@ -373,29 +383,18 @@ class Transaction:
     def _roll_back(self, changes: list[Change], line: dict[str, Any], error: BaseException) -> None:
         try:
             settle(self._work, changes, line["inodes"], OLD, self._sync, trusted=True)
-            restore_mtimes(line["directories"])
+            restore_mtimes(self._work, line["directories"])
             discard(self._lock, self.undo_directory, self._sync)
         except RepairError as second:
             reason = f"{error}; it could not be taken back ({second}): run again to finish it"
             raise WriteFailed(path=str(self.undo_directory), reason=reason) from error
 
     def _abandon(self) -> None:
-        """Remove what was staged, as far as the system lets us; `resume` removes the rest."""
+        """Remove what was staged, as far as the system lets us; a later run removes the rest."""
         for saved in self._saved:
             saved.close()
         with suppress(RepairError):
-            discard(self._lock, self.undo_directory, self._sync)
-            restore_mtimes({str(self._lock.root): self._root_mtime_ns})
-
-
-def _tree_of(staged: StagedSwap) -> OutputTree:
-    """Give the tree that is staged, made when it is first needed."""
-    if staged.tree is None:
-        staged.tree = staged.aside.subtree(staged.name, like=_like(staged.target))
-    return staged.tree
-
-
-def _like(target: Path) -> os.stat_result:
-    """Give whose owner and mode a new thing gets: of what it replaces, else of what holds it."""
-    with write_errors(target):
-        return target.parent.stat() if inode(target) is None else target.lstat()
+            if inode(self.undo_directory) is not None:
+                discard(self._lock, self.undo_directory, self._sync)
+            remove_leftovers(self._lock, self._sync)
+            restore_mtime(self._lock.root, self._root_mtime_ns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from rmqtool.errors import PlanMismatch
 from rmqtool.store.staging import write_all, write_errors
@@ -102,19 +102,19 @@ class FileEdit:
             WriteFailed: the system refused.
         """
         path = work.target(self.path)
-        with write_errors(path):
+        with write_errors(path), _Saved(work) as saved:
             handle = os.open(path, _OPEN)
             try:
                 if not trusted:
-                    self._refuse_foreign(work, handle, path)
-                if self._is_at(work, side, handle):
+                    self._refuse_foreign(saved, handle, path)
+                if self._is_at(saved, side, handle):
                     sync.handle(handle)  # whoever wrote it may have been killed before that
                     return
                 if os.fstat(handle).st_size != self.length[side]:
                     os.ftruncate(handle, self.length[side])
                 for part in self.ranges:
                     position = part.position
-                    for chunk in _saved(work, side, part[side]):
+                    for chunk in saved.read(side, part):
                         write_all(handle, chunk, position)
                         position += len(chunk)
                 os.utime(handle, ns=(os.fstat(handle).st_atime_ns, self.mtime_ns[side]))
@@ -122,7 +122,25 @@ class FileEdit:
             finally:
                 os.close(handle)
 
-    def _is_at(self, work: Workplace, side: int, handle: int) -> bool:
+    def problem(self, work: Workplace) -> str | None:
+        """Say what differs from how the edit left things; None when nothing does."""
+        path = work.target(self.path)
+        with write_errors(path), _Saved(work) as saved:
+            handle = os.open(path, READ_FLAGS)
+            try:
+                if os.fstat(handle).st_size != self.length[NEW]:
+                    return "its length changed since"
+                for part in self.ranges:
+                    here = read_stretch(handle, part.position, part.new.length)
+                    if _digest(here) != part.new.sha256:
+                        return f"the bytes at {part.position} changed since"
+                    if _digest(saved.read(OLD, part)) != part.old.sha256:
+                        return f"the saved bytes of {part.position} are damaged"
+            finally:
+                os.close(handle)
+        return None
+
+    def _is_at(self, saved: _Saved, side: int, handle: int) -> bool:
         """Whether the file is on that side already, so that it need not be written."""
         facts = os.fstat(handle)
         if (facts.st_size, facts.st_mtime_ns) != (self.length[side], self.mtime_ns[side]):
@@ -132,44 +150,20 @@ class FileEdit:
             for part in self.ranges
             for here, there in zip(
                 read_stretch(handle, part.position, part[side].length),
-                _saved(work, side, part[side]),
-                strict=False,
+                saved.read(side, part),
+                strict=True,
             )
         )
 
-    def problem(self, work: Workplace) -> str | None:
-        """Say what differs from how the edit left things; None when nothing does."""
-        path = work.target(self.path)
-        with write_errors(path):
-            handle = os.open(path, READ_FLAGS)
-            try:
-                if os.fstat(handle).st_size != self.length[NEW]:
-                    return "its length changed since"
-                for part in self.ranges:
-                    digest = hashlib.sha256()
-                    for chunk in read_stretch(handle, part.position, part.new.length):
-                        digest.update(chunk)
-                    if digest.hexdigest() != part.new.sha256:
-                        return f"the bytes at {part.position} changed since"
-            finally:
-                os.close(handle)
-            for part in self.ranges:
-                digest = hashlib.sha256()
-                for chunk in _saved(work, OLD, part.old):
-                    digest.update(chunk)
-                if digest.hexdigest() != part.old.sha256:
-                    return f"the saved bytes of {part.position} are damaged"
-        return None
-
-    def _refuse_foreign(self, work: Workplace, handle: int, path: Path) -> None:
+    def _refuse_foreign(self, saved: _Saved, handle: int, path: Path) -> None:
         """Refuse a file whose bytes are of neither side; a torn write has some of each."""
         if os.fstat(handle).st_size not in self.length:
             raise PlanMismatch(path=str(path), reason="its length changed since")
         for part in self.ranges:
             longest = max(part.old.length, part.new.length)
             sides = zip(
-                _padded(_saved(work, OLD, part.old), longest),
-                _padded(_saved(work, NEW, part.new), longest),
+                _padded(saved.read(OLD, part), longest),
+                _padded(saved.read(NEW, part), longest),
                 strict=True,
             )
             position = part.position
@@ -181,14 +175,38 @@ class FileEdit:
                 position += len(old)
 
 
-def _saved(work: Workplace, side: int, saved: Saved) -> Iterator[bytes]:
-    """Read a saved stretch, some at a time."""
-    if saved.length:
-        handle = os.open(work.undo / SAVED_NAMES[side], READ_FLAGS)
-        try:
-            yield from read_stretch(handle, saved.at, saved.length)
-        finally:
+class _Saved:
+    """Reads what is saved of both sides; open once for all ranges of a file."""
+
+    def __init__(self, work: Workplace) -> None:
+        self._paths = [work.undo / name for name in SAVED_NAMES]
+        self._handles: list[int] = []
+
+    def __enter__(self) -> Self:
+        for path in self._paths:
+            with write_errors(path):
+                self._handles.append(os.open(path, READ_FLAGS))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles:
             os.close(handle)
+
+    def read(self, side: int, part: ByteRange) -> Iterator[bytes]:
+        """Read one side of a range, some at a time."""
+        wanted, length = part[side], 0
+        for chunk in read_stretch(self._handles[side], wanted.at, wanted.length):
+            length += len(chunk)
+            yield chunk
+        if length != wanted.length:
+            raise PlanMismatch(path=str(self._paths[side]), reason="was cut off")
+
+
+def _digest(chunks: Iterator[bytes]) -> str:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
 
 
 def read_stretch(handle: int, position: int, length: int) -> Iterator[bytes]:

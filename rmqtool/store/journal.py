@@ -11,20 +11,23 @@ BrokerPathConfigHelper, IndexStoreService; 4.9.3 to 5.5.0), so the directory doe
 
 The lines, in this order:
 
-    {"journal": 1, "rmqtool": …, "command": …, "time": …, "root_mtime_ns": …, "lock": …}
+    {"journal": 1, "rmqtool": …, "command": …, "time": …, "root_mtime_ns": …, "lock": …, "inode": …}
     {"outside": path}           an `aside` on another file system, where a link of the store leads
     {"number": 1, "operation": "swap", "path": …, "aside": …, "what": "replace|create|remove", …}
     {"number": 2, "operation": "edit", "path": …, "length": [old, new], "mtime_ns": [old, new], …}
     {"number": 2, "operation": "bytes", "position": …, "old": {at, length, sha256}, "new": {…}}
     {"state": "prepared", …}    all of the above is on the disk; the store is untouched
-    {"state": "committed", …}   from here on the edit is finished, not taken back, after a kill
-    {"state": "done", …}        with fingerprints of both sides, to see later changes
+    {"state": "committed", …}   from here on the edit is finished, not taken back, after a kill;
+                                with inodes and fingerprints of both sides, to tell which is where
+    {"state": "done", …}
     {"state": "undoing", …}     from here on it is taken back, also after a kill
 
 Paths are relative to `R`, or absolute where the broker's configuration leads out of it. `lock` is
-size and mtime of the broker's lock file: a broker that starts writes it. A line that a kill cut off
-does not count. What is taken back or was never committed is renamed to `rmqtool-discard-<UTC time>`
-before it is removed, so that no half of it can be mistaken for a whole.
+size and mtime of the broker's lock file: a broker that starts writes it. `inode` is the journal's:
+one that came with a store from elsewhere has another, and is not followed out of `R`. A line that a
+kill cut off does not count. Until all is prepared, and again before it is removed, the directory is
+called `rmqtool-discard-<UTC time>`: what has that name may go at any time, what has the other never
+does without its journal saying so.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from __future__ import annotations
 import enum
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,20 +44,32 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool import __version__
 from rmqtool.errors import PlanMismatch
 from rmqtool.store.staging import write_all, write_errors
+from rmqtool.store.workplace import inode
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.store.staging import DiskSync
 
 UNDO_PREFIX: Final = "rmqtool-undo-"
 DISCARD_PREFIX: Final = "rmqtool-discard-"
 JOURNAL_NAME: Final = "journal.jsonl"
 FORMAT: Final = 1
+_LOCK: Final = {"lock": (list, type(None))}
+_FACTS: Final[dict[str, dict[str, Any]]] = {
+    "": {"command": str, "time": str, "root_mtime_ns": int, "inode": int, **_LOCK},
+    "outside": {"outside": str},
+    "prepared": {},
+    "committed": {"inodes": dict, "fingerprints": dict, "directories": dict, **_LOCK},
+    "done": {"checkpoint": (str, type(None)), **_LOCK},
+    "undoing": _LOCK,
+}
+_CHANGE: Final = b'{"number": '  # what the lines of changes begin with
 
 
 class State(enum.StrEnum):
     """How far an edit is."""
 
-    STAGING = "staging"  # no state line yet
     PREPARED = "prepared"
     COMMITTED = "committed"
     DONE = "done"
@@ -66,7 +82,7 @@ class UndoDirectory:
 
     Attributes:
         path: the directory.
-        lines: of its journal, in order.
+        lines: of its journal, in order, but for those of the changes: there may be 100,000.
     """
 
     path: Path
@@ -80,23 +96,22 @@ class UndoDirectory:
     @property
     def state(self) -> State:
         """How far the edit is."""
-        states = [line["state"] for line in self.lines if "state" in line]
-        return State(states[-1]) if states else State.STAGING
+        return State([line["state"] for line in self.lines if "state" in line][-1])
 
     @property
     def command(self) -> str:
         """What was run."""
-        return str(self.lines[0].get("command", "")) if self.lines else ""
+        return str(self.lines[0]["command"])
+
+    @property
+    def is_from_here(self) -> bool:
+        """Whether the journal is the file that was written, and no copy of it."""
+        return inode(self.path / JOURNAL_NAME) == int(self.lines[0]["inode"])
 
     @property
     def time(self) -> str:
         """When it was begun, ISO 8601 UTC."""
-        return str(self.lines[0].get("time", "")) if self.lines else ""
-
-    @property
-    def outside(self) -> list[Path]:
-        """Its directories on other file systems."""
-        return [Path(line["outside"]) for line in self.lines if "outside" in line]
+        return str(self.lines[0]["time"])
 
     def last(self, state: State) -> dict[str, Any]:
         """Give the last line of a state; empty when it was not reached."""
@@ -115,6 +130,16 @@ class Journal:
         self.path = directory / JOURNAL_NAME
         self._sync = sync
 
+    def begin(self, command: str, **facts: object) -> None:
+        """Create the journal with its first line.
+
+        Raises:
+            WriteFailed: the system refused.
+        """
+        self.append()
+        head = {"journal": FORMAT, "rmqtool": __version__, "command": command, "time": now()}
+        self.append(head | facts | {"inode": inode(self.path)})
+
     def append(self, *lines: dict[str, Any]) -> None:
         """Append lines, in place of a line that was cut off by a kill.
 
@@ -123,7 +148,8 @@ class Journal:
         """
         text = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in lines)
         with write_errors(self.path):
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            handle = os.open(self.path, flags, 0o644)
             try:
                 end = _end_of_lines(self.path)
                 os.ftruncate(handle, end)
@@ -136,12 +162,6 @@ class Journal:
 def state_line(state: State, **facts: object) -> dict[str, Any]:
     """Give the line that says how far an edit is."""
     return {"state": state.value, "time": now(), **facts}
-
-
-def first_line(command: str, **facts: object) -> dict[str, Any]:
-    """Give the line that a journal begins with."""
-    head = {"journal": FORMAT, "rmqtool": __version__, "command": command, "time": now()}
-    return head | facts
 
 
 def now() -> str:
@@ -163,22 +183,75 @@ def undo_directories(root: str | os.PathLike[str]) -> list[UndoDirectory]:
 
 
 def read_undo_directory(path: Path) -> UndoDirectory:
-    """Read the journal of an undo directory; one without a journal has no lines.
+    """Read the journal of an undo directory.
+
+    Raises:
+        PlanMismatch: there is none, or none that this version can read.
+    """
+    lines = head_lines(path) if is_directory(path) and is_directory(path / "aside") else ()
+    states = [line["state"] for line in lines if "state" in line]
+    if not states or (states != [State.PREPARED] and State.COMMITTED not in states):
+        reason = "has no journal, or half of one: move it away if nothing in it is needed"
+        raise PlanMismatch(path=str(path), reason=reason)
+    return UndoDirectory(path, lines)
+
+
+def is_directory(path: Path) -> bool:
+    """Whether a name is a directory itself, and no link to one."""
+    with write_errors(path):
+        return path.is_dir() and not path.is_symlink()
+
+
+def head_lines(path: Path) -> tuple[dict[str, Any], ...]:
+    """Give the lines of a journal but for those of the changes; none where there is no journal.
 
     Raises:
         PlanMismatch: it is none that this version can read.
     """
+    lines = tuple(_lines(path, changes=False))
+    if lines and lines[0].get("journal") != FORMAT:
+        reason = "was written by another version of rmqtool"
+        raise PlanMismatch(path=str(path / JOURNAL_NAME), reason=reason)
+    if not all(_is_complete(line, number) for number, line in enumerate(lines)):
+        raise PlanMismatch(path=str(path / JOURNAL_NAME), reason="is not a journal")
+    return lines
+
+
+def change_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Give the lines of the changes from the journal of an undo directory.
+
+    Raises:
+        PlanMismatch: one is no line of a journal.
+    """
+    return _lines(path, changes=True)
+
+
+def _is_complete(line: dict[str, Any], number: int) -> bool:
+    """Whether a line has all that is asked of it later: a journal may be damaged like any file."""
+    kind = "" if not number else str(line.get("state") or "outside")
+    wanted = _FACTS.get(kind)
+    return wanted is not None and all(
+        name in line and isinstance(line[name], types) for name, types in wanted.items()
+    )
+
+
+def _lines(path: Path, *, changes: bool) -> Iterator[dict[str, Any]]:
     journal = path / JOURNAL_NAME
     with write_errors(journal):
-        raw = journal.read_bytes()[: _end_of_lines(journal)] if journal.exists() else b""
-    try:
-        lines = [json.loads(line) for line in raw.splitlines()]
-        known = not lines or lines[0]["journal"] == FORMAT
-    except (ValueError, LookupError, TypeError) as error:
-        raise PlanMismatch(path=str(journal), reason="is not a journal") from error
-    if not known:
-        raise PlanMismatch(path=str(journal), reason="was written by another version of rmqtool")
-    return UndoDirectory(path, tuple(lines))
+        raw = journal.read_bytes()[: _end_of_lines(journal)] if inode(journal) is not None else b""
+    for text in raw.splitlines():
+        if text.startswith(_CHANGE) == changes:
+            line: object = None
+            with suppress(ValueError):
+                line = json.loads(text)
+            if not isinstance(line, dict):
+                raise PlanMismatch(path=str(journal), reason="is not a journal")
+            yield line
+
+
+def discard_path(path: Path) -> Path:
+    """Give the name that an undo directory has before it is prepared, and when it has served."""
+    return path.with_name(path.name.replace(UNDO_PREFIX, DISCARD_PREFIX, 1))
 
 
 def new_undo_name(root: Path) -> str:

@@ -97,7 +97,7 @@ class StoreLock:
                 os.utime(self._handle, ns=(_OUR_MTIME_NS, _OUR_MTIME_NS))
                 _inherit_owner(self._handle, facts)
                 _set_mtime(self.root, facts.st_mtime_ns)
-            _lock_first_byte(self._handle)
+            _lock_first_byte(self._handle, fcntl.F_WRLCK)
             with contextlib.suppress(FileNotFoundError):
                 if self._path.stat().st_ino == os.fstat(self._handle).st_ino:
                     break
@@ -129,6 +129,8 @@ class StoreLock:
 
     def _close(self) -> None:
         if self._handle >= 0:
+            with contextlib.suppress(OSError):  # a forked child would keep it
+                _lock_first_byte(self._handle, fcntl.F_UNLCK)
             os.close(self._handle)
         self._handle = -1
 
@@ -170,10 +172,10 @@ def _writes(process: str, target: os.stat_result) -> bool:
     return False
 
 
-def _lock_first_byte(handle: int) -> None:
-    """Lock bytes [0, 1) exclusively, or raise the OSError of the system."""
+def _lock_first_byte(handle: int, kind: int) -> None:
+    """Lock bytes [0, 1) exclusively, or unlock them, or raise the OSError of the system."""
     if sys.platform == "linux":
-        wanted = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        wanted = struct.pack(_FLOCK, kind, os.SEEK_SET, 0, 1, 0)
         try:
             fcntl.fcntl(handle, fcntl.F_OFD_SETLK, wanted)
         except OSError as error:
@@ -181,7 +183,8 @@ def _lock_first_byte(handle: int) -> None:
                 raise
         else:
             return
-    fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+    how = fcntl.LOCK_UN if kind == fcntl.F_UNLCK else fcntl.LOCK_EX | fcntl.LOCK_NB
+    fcntl.lockf(handle, how, 1, 0, os.SEEK_SET)
 
 
 def _abort_pid(path: Path) -> int | None:

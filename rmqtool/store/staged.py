@@ -12,7 +12,7 @@ from rmqtool.store.file_edit import NEW, OLD, ByteRange, FileEdit, Saved, read_s
 from rmqtool.store.output_tree import has_content
 from rmqtool.store.staging import write_all, write_errors
 from rmqtool.store.swap import Swap
-from rmqtool.store.workplace import READ_FLAGS
+from rmqtool.store.workplace import READ_FLAGS, like_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -97,6 +97,12 @@ class StagedSwap:
     def name(self) -> str:
         """Its name in the tree that it is written in."""
         return f"{self.number:04}"
+
+    def open_tree(self) -> OutputTree:
+        """Give the tree that is staged, made when it is first needed."""
+        if self.tree is None:
+            self.tree = self.aside.subtree(self.name, like=like_of(self.target))
+        return self.tree
 
     def build(self) -> Swap | None:
         """Give the change; None, with nothing left of it, when the store has just that already."""

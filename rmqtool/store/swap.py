@@ -46,6 +46,20 @@ class Swap:
         """Give the inodes [in the store, aside]: which side is where, when names cannot tell."""
         return [inode(work.target(self.path)), inode(work.aside(self.aside))]
 
+    def sides(self, work: Workplace, prints: list[str | None]) -> list[int | None]:
+        """Give the inodes [old, new] by fingerprints, when a copy of the store has others.
+
+        Raises:
+            PlanMismatch: the two sides look the same, or one is missing.
+        """
+        path, aside = work.target(self.path), work.aside(self.aside)
+        places = (path, aside, _between(aside))
+        found: dict[str | None, int | None] = {fingerprint(place): inode(place) for place in places}
+        found[None] = None
+        if prints[0] == prints[1] or found.keys() != {None, *prints}:
+            raise PlanMismatch(path=str(path), reason="it cannot be told which side is where")
+        return [found[side] for side in prints]
+
     def directories(self, work: Workplace) -> set[Path]:
         """Give the directories whose entries it changes."""
         return {work.target(self.path).parent, work.aside(self.aside).parent}
@@ -63,7 +77,7 @@ class Swap:
             WriteFailed: the system refused.
         """
         path, aside = work.target(self.path), work.aside(self.aside)
-        between = aside.with_name(aside.name + ".between")  # of a swap in three renames
+        between = _between(aside)
         with write_errors(path):
             here = inode(path)
             if here is not None and here not in {wanted, other}:
@@ -82,6 +96,11 @@ class Swap:
     def fingerprints(self, work: Workplace) -> list[str | None]:
         """Give the fingerprints [in the store, aside]."""
         return [fingerprint(work.target(self.path)), fingerprint(work.aside(self.aside))]
+
+
+def _between(aside: Path) -> Path:
+    """Give the place that the outgoing side has for a moment, in a swap of three renames."""
+    return aside.with_name(aside.name + ".between")
 
 
 def _bring(source: Path, path: Path, free: Path) -> None:

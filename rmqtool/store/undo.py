@@ -10,7 +10,9 @@ from __future__ import annotations
 import enum
 import hashlib
 import os
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.errors import PlanMismatch, RepairError
@@ -22,7 +24,10 @@ from rmqtool.store.journal import (
     Journal,
     State,
     UndoDirectory,
-    read_undo_directory,
+    change_lines,
+    discard_path,
+    head_lines,
+    is_directory,
     state_line,
     undo_directories,
 )
@@ -33,7 +38,6 @@ from rmqtool.store.workplace import Workplace, inode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from rmqtool.store.lock import StoreLock
 
@@ -77,7 +81,7 @@ def resume(lock: StoreLock) -> list[Resumed]:
         WriteFailed: the system refused; the next call goes on.
     """
     sync = DiskSync()
-    _remove_leftovers(lock, sync)
+    remove_leftovers(lock, sync)
     found: list[Resumed] = []
     for edit in undo_directories(lock.root):
         outcome = _resume_one(lock, edit, sync)
@@ -102,7 +106,7 @@ def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
         WriteFailed: the system refused; the next `undo` or `resume` goes on.
     """
     sync = DiskSync()
-    _remove_leftovers(lock, sync)
+    remove_leftovers(lock, sync)
     edits = undo_directories(lock.root)
     chosen = [edit for edit in edits if which in {None, edit.name}]
     if not chosen:
@@ -111,8 +115,7 @@ def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
     if chosen[-1] is not edits[-1]:
         raise PlanMismatch(path=str(lock.root), reason=f"{edits[-1].name} has to be undone first")
     edit = chosen[-1]
-    if edit.state in {State.STAGING, State.PREPARED}:
-        _refuse_without_journal(edit)
+    if edit.state is State.PREPARED:
         discard(lock, edit.path, sync)
     else:
         _undo(lock, edit, sync)
@@ -144,7 +147,9 @@ def settle(
         if isinstance(change, FileEdit):
             change.settle(work, side, sync, trusted=trusted)
             continue
-        pair = sides[str(change.number)]
+        pair = sides.get(str(change.number), [])
+        if len(pair) != len((OLD, NEW)):
+            raise PlanMismatch(path=str(work.undo), reason=f"change {change.number} is incomplete")
         change.settle(work, pair[side], pair[1 - side])
         touched |= change.directories(work)
         if is_few:
@@ -153,20 +158,15 @@ def settle(
     _sync_directories(work, touched, sync)
 
 
-def finish(lock: StoreLock, work: Workplace, changes: Sequence[Change], sync: DiskSync) -> None:
-    """Write down that all is done, and how it looks, so that later changes can be seen."""
-    prints = {
-        str(change.number): change.fingerprints(work)
-        for change in changes
-        if isinstance(change, Swap)
-    }
+def finish(lock: StoreLock, work: Workplace, sync: DiskSync) -> None:
+    """Write down that all is done, and what a broker would change first."""
     facts = {"lock": lock.found, "checkpoint": _checkpoint_digest(lock.root)}
-    Journal(work.undo, sync).append(state_line(State.DONE, fingerprints=prints, **facts))
+    Journal(work.undo, sync).append(state_line(State.DONE, **facts))
 
 
 def discard(lock: StoreLock, path: Path, sync: DiskSync) -> None:
     """Remove an undo directory that is no longer needed, under another name first."""
-    target = path.with_name(path.name.replace(UNDO_PREFIX, DISCARD_PREFIX, 1))
+    target = discard_path(path)
     if inode(target) is not None:
         _remove_discarded(lock, target, sync)
     with write_errors(path):
@@ -175,8 +175,17 @@ def discard(lock: StoreLock, path: Path, sync: DiskSync) -> None:
     _remove_discarded(lock, target, sync)
 
 
-def changes_of(lines: Sequence[dict[str, Any]]) -> list[Change]:
-    """Read the changes of a journal back, in order.
+def remove_leftovers(lock: StoreLock, sync: DiskSync) -> None:
+    """Remove what killed runs had not prepared yet, or were about to remove."""
+    with write_errors(lock.root):
+        paths = sorted(lock.root.iterdir())
+    for path in paths:
+        if path.name.startswith(DISCARD_PREFIX) and is_directory(path):
+            _remove_discarded(lock, path, sync)
+
+
+def changes_of(path: Path) -> list[Change]:
+    """Read the changes of an undo directory back, in order.
 
     Raises:
         PlanMismatch: a line is not what this version writes.
@@ -184,7 +193,7 @@ def changes_of(lines: Sequence[dict[str, Any]]) -> list[Change]:
     heads: dict[int, dict[str, Any]] = {}
     ranges: dict[int, list[ByteRange]] = {}
     try:
-        for line in lines:
+        for line in change_lines(path):
             match line.get("operation"):
                 case "swap" | "edit":
                     heads[line["number"]] = line
@@ -194,7 +203,9 @@ def changes_of(lines: Sequence[dict[str, Any]]) -> list[Change]:
                     ranges.setdefault(line["number"], []).append(part)
         return [_change(line, tuple(ranges.get(number, ()))) for number, line in heads.items()]
     except (LookupError, TypeError, ValueError) as error:
-        raise PlanMismatch(path=JOURNAL_NAME, reason=f"cannot be understood: {error}") from error
+        raise PlanMismatch(
+            path=str(path), reason=f"journal cannot be understood: {error}"
+        ) from error
 
 
 def _change(line: dict[str, Any], ranges: tuple[ByteRange, ...]) -> Change:
@@ -210,45 +221,62 @@ def _resume_one(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> Outcome
     """Bring one edit to its end; None when it was there already."""
     if edit.state is State.DONE:
         return None
-    if edit.state in {State.STAGING, State.PREPARED}:
-        _refuse_without_journal(edit)
+    if edit.state is State.PREPARED:
         discard(lock, edit.path, sync)
         return Outcome.REMOVED
     if edit.state is State.UNDOING:
         _undo(lock, edit, sync)
         return Outcome.UNDONE
-    line = edit.last(State.COMMITTED)
-    _refuse_after_broker(lock, edit, line)
-    work, changes = Workplace(lock.root, edit.path), changes_of(edit.lines)
-    settle(work, changes, line["inodes"], NEW, sync, trusted=False)
-    finish(lock, work, changes, sync)
+    _refuse_after_broker(lock, edit, edit.last(edit.state))
+    work, changes = _workplace(lock, edit), changes_of(edit.path)
+    settle(work, changes, _sides(work, edit, changes), NEW, sync, trusted=False)
+    finish(lock, work, sync)
     return Outcome.FINISHED
 
 
 def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
     """Take a committed edit back, however far it, or its undoing, is."""
-    work, changes = Workplace(lock.root, edit.path), changes_of(edit.lines)
-    line = edit.last(edit.state)
-    _refuse_after_broker(lock, edit, line)
+    work, changes = _workplace(lock, edit), changes_of(edit.path)
+    _refuse_after_broker(lock, edit, edit.last(edit.state))
     if edit.state is State.DONE:
-        _refuse_changed(lock, work, changes, line)
-        swaps = [change for change in changes if isinstance(change, Swap)]
-        sides: Sides = {str(swap.number): swap.inodes(work)[::-1] for swap in swaps}
-    else:
-        sides = line["inodes"]
+        _refuse_changed(lock, work, edit, changes)
+    sides = _sides(work, edit, changes)
     if edit.state is not State.UNDOING:
-        begun = state_line(State.UNDOING, inodes=sides, lock=lock.found)
-        Journal(edit.path, sync).append(begun)
+        Journal(edit.path, sync).append(state_line(State.UNDOING, lock=lock.found))
     settle(work, changes, sides, OLD, sync, trusted=edit.state is State.DONE)
-    restore_mtimes(edit.last(State.COMMITTED)["directories"])
+    restore_mtimes(work, edit.last(State.COMMITTED)["directories"])
     discard(lock, edit.path, sync)
 
 
-def restore_mtimes(mtimes: dict[str, int]) -> None:
-    """Put the mtimes (ns) of directories back."""
+def _sides(work: Workplace, edit: UndoDirectory, changes: Sequence[Change]) -> Sides:
+    """Give the inodes of both sides of each swap, whatever state the edit is in."""
+    committed = edit.last(State.COMMITTED)
+    swaps = [change for change in changes if isinstance(change, Swap)]
+    if edit.state is State.DONE:
+        return {str(swap.number): swap.inodes(work)[::-1] for swap in swaps}
+    if edit.is_from_here:
+        return dict(committed["inodes"])
+    prints = committed["fingerprints"]
+    return {
+        str(swap.number): swap.sides(work, prints.get(str(swap.number), [None, None]))
+        for swap in swaps
+    }
+
+
+def restore_mtimes(work: Workplace, mtimes: dict[str, int]) -> None:
+    """Put back the mtimes (ns) of the directories that hold some paths of the store."""
     for path, mtime_ns in mtimes.items():
-        with write_errors(path):
-            os.utime(path, ns=(os.lstat(path).st_atime_ns, mtime_ns))
+        restore_mtime(work.target(path).parent, mtime_ns)
+
+
+def restore_mtime(path: Path, mtime_ns: int) -> None:
+    """Put the mtime (ns) of a directory back."""
+    with write_errors(path):
+        os.utime(path, ns=(path.stat().st_atime_ns, mtime_ns))
+
+
+def _workplace(lock: StoreLock, edit: UndoDirectory) -> Workplace:
+    return Workplace(lock.root, edit.path, is_confined=not edit.is_from_here)
 
 
 def _refuse_after_broker(lock: StoreLock, edit: UndoDirectory, line: dict[str, Any]) -> None:
@@ -258,54 +286,47 @@ def _refuse_after_broker(lock: StoreLock, edit: UndoDirectory, line: dict[str, A
 
 
 def _refuse_changed(
-    lock: StoreLock, work: Workplace, changes: Sequence[Change], line: dict[str, Any]
+    lock: StoreLock, work: Workplace, edit: UndoDirectory, changes: Sequence[Change]
 ) -> None:
     """Refuse a store that is not as the edit left it."""
-    if line["checkpoint"] != _checkpoint_digest(lock.root):
+    prints = edit.last(State.COMMITTED)["fingerprints"]
+    if edit.last(State.DONE)["checkpoint"] != _checkpoint_digest(lock.root):
         raise PlanMismatch(path=str(lock.root / "checkpoint"), reason="changed since")
     for change in changes:
         if isinstance(change, FileEdit):
             problem = change.problem(work)
         else:
-            is_same = line["fingerprints"][str(change.number)] == change.fingerprints(work)
+            is_same = prints.get(str(change.number)) == change.fingerprints(work)[::-1]
             problem = None if is_same else "it, or what it replaced, was changed since"
         if problem is not None:
             raise PlanMismatch(path=str(work.target(change.path)), reason=problem)
 
 
-def _refuse_without_journal(edit: UndoDirectory) -> None:
-    """Refuse a directory that holds something, but no journal: it may be all that is left."""
-    with write_errors(edit.path):
-        if not edit.lines and set(os.listdir(edit.path)) - {JOURNAL_NAME}:  # noqa: PTH208
-            reason = "has no journal; move it away if nothing in it is needed"
-            raise PlanMismatch(path=str(edit.path), reason=reason)
-
-
-def _remove_leftovers(lock: StoreLock, sync: DiskSync) -> None:
-    """Remove what a killed run was about to remove."""
-    with write_errors(lock.root):
-        paths = sorted(lock.root.iterdir())
-    for path in paths:
-        if path.name.startswith(DISCARD_PREFIX):
-            _remove_discarded(lock, path, sync)
-
-
 def _remove_discarded(lock: StoreLock, path: Path, sync: DiskSync) -> None:
     """Remove a discarded directory, its journal last, and put the root's mtime back."""
-    edit = read_undo_directory(path)
+    lines: tuple[dict[str, Any], ...] = ()
+    with suppress(PlanMismatch):  # killed, or damaged, before there was anything to lose
+        lines = head_lines(path)
     with write_errors(path):
-        for outside in edit.outside:
-            if inode(outside) is not None:
-                remove(outside)
+        for outside in _outside(path, lines):
+            remove(outside)
         for inside in sorted(path.iterdir()):
             if inside.name != JOURNAL_NAME:
                 remove(inside)
         (path / JOURNAL_NAME).unlink(missing_ok=True)
         path.rmdir()
         sync.path(lock.root)
-    head = edit.lines[0] if edit.lines else {}
+    head = lines[0] if lines else {}
     if head and head["lock"] == _as_json(lock.found):  # nobody else changed the root meanwhile
-        restore_mtimes({str(lock.root): head["root_mtime_ns"]})
+        restore_mtime(lock.root, head["root_mtime_ns"])
+
+
+def _outside(path: Path, lines: tuple[dict[str, Any], ...]) -> list[Path]:
+    """Give what a discarded directory has elsewhere, if it is the one that was made here."""
+    if not lines or lines[0]["inode"] != inode(path / JOURNAL_NAME):
+        return []
+    found = [Path(line["outside"]) for line in lines if "outside" in line]
+    return [path for path in found if path.name.startswith(UNDO_PREFIX) and is_directory(path)]
 
 
 def _sync_directories(work: Workplace, paths: set[Path], sync: DiskSync) -> None:

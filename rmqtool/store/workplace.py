@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import RepairError
+from rmqtool.errors import PlanMismatch, RepairError
 from rmqtool.store.names import relative_path
 from rmqtool.store.staging import write_errors
 
@@ -27,10 +27,13 @@ class Workplace:
     Attributes:
         root: the store root.
         undo: the undo directory.
+        is_confined: whether nothing outside of the root may be touched: a store that came from
+            elsewhere may hold a journal made to lead us astray.
     """
 
     root: Path
     undo: Path
+    is_confined: bool = False
 
     def target(self, path: str) -> Path:
         """Give the real place of a path of the store.
@@ -42,12 +45,14 @@ class Workplace:
         """
         with write_errors(path):
             if path.startswith("/"):
+                self._refuse_outside(path)
                 given = Path(path)
                 return given.parent.resolve() / given.name
             parts = tuple(path.split("/"))
             relative_path(parts)
             place = self.root / parts[0]
             if place.is_symlink():
+                self._refuse_outside(path)
                 place = place.resolve()
             for part in parts[1:]:
                 place /= part
@@ -57,7 +62,16 @@ class Workplace:
 
     def aside(self, name: str) -> Path:
         """Give the place in the undo directory of what a swap brings or keeps."""
-        return Path(name) if name.startswith("/") else self.undo / "aside" / name
+        if name.startswith("/"):
+            self._refuse_outside(name)
+            return Path(name)
+        relative_path((name,))
+        return self.undo / "aside" / name
+
+    def _refuse_outside(self, path: str) -> None:
+        if self.is_confined:
+            reason = f"{path} is outside of the store, and the journal was not written here"
+            raise PlanMismatch(path=str(self.undo), reason=reason)
 
 
 def inode(path: Path) -> int | None:
@@ -67,6 +81,12 @@ def inode(path: Path) -> int | None:
             return path.lstat().st_ino
         except FileNotFoundError:
             return None
+
+
+def like_of(target: Path) -> os.stat_result:
+    """Give whose owner and mode a new thing gets: of what it replaces, else of what holds it."""
+    with write_errors(target):
+        return target.parent.stat() if inode(target) is None else target.lstat()
 
 
 def fingerprint(path: Path) -> str | None:

@@ -41,6 +41,7 @@ def quick_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StoreLock, "_others", lambda _: [])
 
 
+RERUN_EACH = 5  # of failed reads; every change is followed by a rerun elsewhere
 SWAPPED = (f"{QUEUE}/{FILE}", "checkpoint")
 Sides = tuple[dict[str, tuple[int, str]], dict[str, tuple[int, str]]]
 
@@ -177,12 +178,12 @@ def test_edit_fails(quick_path: Path) -> None:
             faults = Faults(number, no_space, reads=True)
             with pytest.raises(RepairError, match="No space left"), faults.injected():
                 attempt(lock)
-            assert before == traces(root), number
-            resume(lock)
-        edit(root)
-        assert old_new[1] == contents(root), number
-        taken_back(root)
-        assert (before, []) == (traces(root), leftovers(root)), number
+        assert before == traces(root), number
+        if number % RERUN_EACH == 0:
+            edit(root)
+            assert old_new[1] == contents(root), number
+            taken_back(root)
+            assert (before, []) == (traces(root), leftovers(root)), number
 
 
 def test_disk_breaks(quick_path: Path) -> None:

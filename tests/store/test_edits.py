@@ -26,6 +26,7 @@ from tests.store.edited_store import (
     traces,
 )
 
+HEAD = '{"journal": 1, "command": "", "time": "", "root_mtime_ns": 0, "inode": 0, "lock": null}'
 CQ_FILE = f"{QUEUE}/{FILE}"
 
 
@@ -275,12 +276,27 @@ def test_journal(quick_path: Path) -> None:
     assert (path.name, State.DONE, "edit") == (listed.name, listed.state, listed.command)
 
 
-@pytest.mark.parametrize("text", ["{}\n", "[]\n", "?\n", '{"journal": 99}\n', "\0\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        "?",
+        "\0",
+        '{"journal": 99}',
+        '{"journal": 1}',
+        f'{HEAD}\n{{"state": "mad"}}',
+        f'{HEAD}\n{{"state": ["done"]}}',
+        f'{HEAD}\n{{"state": "done"}}',
+        f'{HEAD}\n{{"state": "committed", "inodes": [], "directories": {{}}, "lock": null}}',
+        f"{HEAD}\n{{}}",
+    ],
+)
 def test_strange_journal(quick_path: Path, text: str) -> None:
     """A journal that is none, or of another version, stops everything: it may be the last copy."""
     root = make_store(quick_path / "store")
     path = edit(root).undo_directory
-    (path / "journal.jsonl").write_text(text)
+    (path / "journal.jsonl").write_text(f"{text}\n")
     with StoreLock(root) as lock:
         for action in (undo, resume):
             with pytest.raises(PlanMismatch):

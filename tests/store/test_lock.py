@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -170,3 +171,22 @@ def test_old_kind_of_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "platform", "other")
     with StoreLock(tmp_path), pytest.raises(AssertionError), broker(tmp_path):
         pass
+
+
+def test_child_does_not_keep_it(tmp_path: Path) -> None:
+    """A child that was forked meanwhile, and lives on, does not hold the store."""
+    (tmp_path / "lock").write_text("lock")
+    read, write = os.pipe()
+    with StoreLock(tmp_path):
+        child = os.fork()
+        if not child:
+            os.close(write)
+            os.read(read, 1)
+            os._exit(0)
+    try:
+        with (tmp_path / "lock").open("r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+    finally:
+        os.close(read)
+        os.close(write)
+        os.waitpid(child, 0)
