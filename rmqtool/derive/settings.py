@@ -23,7 +23,8 @@ def rules_of(store: Store, version: str) -> DispatchRules:
     """Give the rules by which a broker of a release dispatches the log of a store.
 
     Without a broker.conf the delay levels are what the queues of delayed messages show, else
-    RocketMQ's default, and records go to further queues if the store has such queues.
+    RocketMQ's default, and records go to further queues if the store has such queues, or none at
+    all: a record names their queue offsets only where a broker sent it there.
 
     Args:
         store: whose configuration counts.
@@ -63,10 +64,10 @@ def batch_topics(store: Store) -> frozenset[bytes] | None:
 
 
 def has_lmq_queues(store: Store) -> bool:
-    """Tell whether a light message queue lies among the consume queues."""
+    """Tell whether a light message queue lies among the consume queues; so it may if none does."""
     family = store.family(BranchKind.CONSUME_QUEUE)
     try:
         names = family.topics() if family else []
     except UnreadablePath:
-        return False
-    return any(os.fsencode(name).startswith(LMQ_PREFIX) for name in names)
+        return True
+    return not names or any(os.fsencode(name).startswith(LMQ_PREFIX) for name in names)

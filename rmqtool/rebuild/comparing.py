@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -19,7 +18,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue_ext import EXT_UNIT, LARGEST_ADDRESS, real_offset
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER
-from rmqtool.rebuild.index import unwritten
+from rmqtool.rebuild.index_file import unwritten
 from rmqtool.rebuild.sinks import INDEX, file_name
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.rebuild.consume_queue import Piece
-    from rmqtool.rebuild.index import BuiltIndexFile
+    from rmqtool.rebuild.index_file import BuiltIndexFile
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import Segment
@@ -75,21 +74,20 @@ class ComparingSink:
         self._unnamed: list[Difference] = []
 
     def put(self, pieces: list[Piece]) -> None:
-        """Compare pieces of a queue."""
-        first = pieces[0]
+        """Compare pieces of a queue file."""
+        first, last = pieces[0], pieces[-1]
+        start = first.file_start
+        ends = self._covered[first.kind, first.topic, first.queue_id]
+        ends[start] = max(ends.get(start, 0), last.position + len(last.data))
         queue = self._queue(first)
-        for start, group in groupby(pieces, key=lambda piece: piece.file_start):
-            found = list(group)
-            ends = self._covered[first.kind, first.topic, first.queue_id]
-            ends[start] = max(ends.get(start, 0), found[-1].position + len(found[-1].data))
-            segment = queue.files.at(start) if queue else None
-            if segment is None or segment.start != start:
-                path = f"{first.kind}/{first.topic}/{first.queue_id}/{file_name(start)}"
-                self._differ(path, None, None, f"a file of {first.file_length} bytes", "none")
-                continue
-            if segment.size != first.file_length:
-                self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
-            self._compare(segment, found)
+        segment = queue.files.at(start) if queue else None
+        if segment is None or segment.start != start:
+            path = f"{first.kind}/{first.topic}/{first.queue_id}/{file_name(start)}"
+            self._differ(path, None, None, f"a file of {first.file_length} bytes", "none")
+            return
+        if segment.size != first.file_length:
+            self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
+        self._compare(segment, pieces)
 
     def put_index(self, built: BuiltIndexFile) -> None:
         """Compare an index file; the unused entry 0 may hold anything."""

@@ -7,7 +7,8 @@ Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, BatchConsumeQueue, 4
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqtool.derive.queue_runs import QueueKind
@@ -57,7 +58,7 @@ class QueueSink(Protocol):
     """Takes the pieces of queues: writes them, compares them, or only counts."""
 
     def put(self, pieces: list[Piece]) -> None:
-        """Take pieces of one queue, in order of their place."""
+        """Take pieces of one file, in order of their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +117,21 @@ class QueueBuilder:
     def __init__(self, options: QueueOptions, sink: QueueSink) -> None:
         self.units = 0
         self._options, self._sink = options, sink
-        self._queues: dict[tuple[QueueKind, bytes, int], _Queue | None] = {}
+        self._queues: dict[tuple[QueueKind, str, int], _Queue | None] = {}
+        self._texts: dict[bytes, str] = {}
         self._left_out: list[QueueResult] = []
         self._pending = 0
 
     def add(self, runs: QueueRuns) -> None:
         """Take the runs of the next part of the log."""
         for run in runs:
-            key = (run.kind, run.topic, run.queue_id)
+            # By text: names that Java decodes to the same one are one queue to a broker.
+            topic = self._texts.get(run.topic)
+            if topic is None:
+                topic = self._texts.setdefault(run.topic, java.text(run.topic))
+            key = (run.kind, topic, run.queue_id)
             if key not in self._queues:
-                self._queues[key] = self._open(run)
+                self._queues[key] = self._open(run, topic)
             queue = self._queues[key]
             if queue is not None:
                 self.units += run.count
@@ -143,9 +149,9 @@ class QueueBuilder:
         results += self._left_out
         yield from sorted(results, key=lambda one: (one.kind, one.topic, one.queue_id))
 
-    def _open(self, run: QueueRun) -> _Queue | None:
+    def _open(self, run: QueueRun, topic: str) -> _Queue | None:
         """Begin a queue; None for one that was not asked for, or that cannot be a directory."""
-        options, topic = self._options, java.text(run.topic)
+        options = self._options
         if options.topic not in {None, topic} or options.queue_id not in {None, run.queue_id}:
             return None
         problem = name_problem(topic)
@@ -163,7 +169,8 @@ class QueueBuilder:
     def _flush(self) -> None:
         for queue in self._queues.values():
             if queue is not None and queue.pending:
-                self._sink.put(list(queue.pieces()))
+                for _, pieces in groupby(queue.pieces(), key=lambda piece: piece.file_start):
+                    self._sink.put(list(pieces))
                 queue.pending.clear()
         self._pending = 0
 
@@ -196,25 +203,25 @@ class _Queue:
         """Keep units until they are written; return what they cost in memory."""
         before = len(self.pending)
         # Copied: the run's own array holds the units of all queues of its part.
-        self.pending += [
-            Units(one.queue_offset, bytes(one.packed), one.store_timestamp, one.is_filler)
-            for one in placed
-        ]
+        self.pending += [replace(one, packed=bytes(one.packed)) for one in placed]
         return sum(len(one.packed) + PENDING_UNIT_COST for one in self.pending[before:])
 
     def cut(self, position: int, units: Units, length: int) -> Iterator[Piece]:
         """Cut bytes where files end."""
-        data, mtime_ms = memoryview(units.packed), units.store_timestamp
-        while data:
+        data, end = memoryview(units.packed), position + units.length
+        while position < end:
             within = position % length
-            piece = data[: length - within]
+            taken = min(length - within, end - position)
+            if units.repeated > 1:
+                piece = memoryview(bytes(units.packed) * (taken // len(units.packed)))
+            else:
+                piece, data = data[:taken], data[taken:]
             self.files.add(position - within)
             yield Piece(
                 self.kind, self.topic, self.queue_id, position - within, length, within, piece,
-                mtime_ms,
+                units.store_timestamp,
             )  # fmt: skip
-            position += len(piece)
-            data = data[len(piece) :]
+            position += taken
 
 
 class _ConsumeQueue(_Queue):

@@ -124,7 +124,7 @@ class LostRange:
         path: segment, relative to the store root.
         physical_offset: first byte.
         length: bytes.
-        code: finding code, or `unreadable`.
+        code: finding code, `unreadable`, or `missing` where no file holds it.
     """
 
     path: str

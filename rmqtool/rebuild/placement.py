@@ -7,7 +7,7 @@ and fills true holes. Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun
 
 FILLER_TAGS_CODE: Final = 0
+FEW_FILLERS: Final = 1 << 16  # a queue file with default settings has 300,000 units
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +30,18 @@ class Units:
         queue_offset: of the first unit.
         packed: 20 bytes each.
         store_timestamp: of the record of the last unit, ms.
-        is_filler: whether they stand in for records that are lost.
+        repeated: how often `packed` lies there: a hole of a million units is one unit here.
     """
 
     queue_offset: int
     packed: memoryview | bytes
     store_timestamp: int
-    is_filler: bool = False
+    repeated: int = 1
 
     @property
-    def count(self) -> int:
-        """Units."""
-        return len(self.packed) // CQ_UNIT_SIZE
+    def length(self) -> int:
+        """Bytes."""
+        return len(self.packed) * self.repeated
 
 
 @dataclass(slots=True)
@@ -79,28 +80,32 @@ class Placement:
         segment_length: bytes of a commitlog segment.
     """
 
-    __slots__ = ("_doubtful", "_last", "_log", "first", "next", "tally")
+    __slots__ = ("_doubtful", "_last", "_log", "_seen", "first", "next", "tally")
 
     def __init__(self, filler_start: int, segment_length: int) -> None:
         self.first = self.next = -1
         self.tally = Tally()
         self._log = (filler_start, segment_length)
         self._last = b""  # the last unit of a record
+        self._seen = filler_start  # commitlog offset of the newest record that has a unit
         self._doubtful: QueueRun | None = None
 
     def add(self, run: QueueRun) -> Iterator[Units]:
         """Take the next run in log order; yield what is certain now."""
         doubtful, self._doubtful = self._doubtful, None
         if doubtful is not None:
-            if run.queue_offset == self.next + doubtful.count:
-                self.tally.misnumbered += doubtful.count
-                yield self._put(doubtful, self.next)
-            else:
+            place = self._place_before(doubtful, run)
+            if place is None:
                 yield from self._decide(doubtful)
-        if self.next < 0 or run.queue_offset == self.next:
+            else:
+                self.tally.misnumbered += doubtful.count
+                yield self._put(doubtful, place)
+        is_certain = run.count > 1 if self.next < 0 else run.queue_offset == self.next
+        if is_certain:
             yield from self._decide(run)
-        else:
-            self._doubtful = run  # the next run tells whether this one's number is wrong
+        else:  # the next run tells whether this one's number is wrong
+            # Copied: the run's own array holds the units of all queues of its part.
+            self._doubtful = replace(run, units=memoryview(bytes(run.units)))
 
     def finish(self) -> Iterator[Units]:
         """Yield what was kept back."""
@@ -108,12 +113,17 @@ class Placement:
         if doubtful is not None:
             yield from self._decide(doubtful)
 
+    def _place_before(self, doubtful: QueueRun, run: QueueRun) -> int | None:
+        """Give the place of a misnumbered run, which the next one tells; None if it is none."""
+        place = run.queue_offset - doubtful.count
+        if self.next >= 0:
+            return place if place == self.next else None
+        is_backwards = 0 <= place < doubtful.queue_offset
+        return place if is_backwards and run.queue_offset > 0 else None
+
     def _decide(self, run: QueueRun) -> Iterator[Units]:
         """Yield a run at its own queue offset, with the hole before it filled."""
-        physical_offset = CQ_UNIT.packer.unpack_from(run.units)[0]
-        if run.queue_offset < 0 or run.queue_offset > physical_offset // SMALLEST_RECORD:
-            # More units than records of the smallest size would fit in the log before it: the
-            # field is in no checksum, and a flipped bit must not fill the disk.
+        if not self._is_plausible(run):
             self.tally.implausible += run.count
             return
         if self.next < 0:
@@ -128,17 +138,33 @@ class Placement:
             rest = run.units[known * CQ_UNIT_SIZE :]
             yield self._put_units(rest, run.queue_offset + known, run.store_timestamp)
 
+    def _is_plausible(self, run: QueueRun) -> bool:
+        """Whether the messages that a queue offset claims can have been in the log.
+
+        The field is in no checksum, and a flipped bit must not fill the disk. What lies before the
+        first unit has expired, so all of the log counts; what lies in a hole was in the log between
+        its neighbours, unless several records in a row agree on a small one.
+        """
+        physical_offset: int = CQ_UNIT.packer.unpack_from(run.units)[0]
+        if self.next < 0:
+            return 0 <= run.queue_offset <= physical_offset // SMALLEST_RECORD
+        most = (physical_offset - self._seen) // SMALLEST_RECORD
+        if run.count > 1:
+            most = max(most, FEW_FILLERS)
+        return run.queue_offset >= 0 and run.queue_offset - self.next <= most
+
     def _put(self, run: QueueRun, queue_offset: int) -> Units:
         return self._put_units(run.units, queue_offset, run.store_timestamp)
 
     def _put_units(self, packed: memoryview, queue_offset: int, store_timestamp: int) -> Units:
         if self.first < 0:
             self.first = queue_offset
-        placed = Units(queue_offset, packed, store_timestamp)
-        self.next = queue_offset + placed.count
-        self.tally.units += placed.count
+        count = len(packed) // CQ_UNIT_SIZE
+        self.next = queue_offset + count
+        self.tally.units += count
         self._last = bytes(packed[-CQ_UNIT_SIZE:])
-        return placed
+        self._seen = CQ_UNIT.packer.unpack(self._last)[0]
+        return Units(queue_offset, packed, store_timestamp)
 
     def _fill(self, hole: int, run: QueueRun) -> Units:
         """Fill a hole with units that cost no neighbour, whatever the release.
@@ -154,7 +180,7 @@ class Placement:
             unit = CQ_UNIT.packer.pack(segment_start - 1, length, FILLER_TAGS_CODE)
         else:
             unit = self._last
-        placed = Units(self.next, unit * hole, run.store_timestamp, is_filler=True)
+        placed = Units(self.next, unit, run.store_timestamp, repeated=hole)
         self.tally.filler += hole
         self.next += hole
         return placed

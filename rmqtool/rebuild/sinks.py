@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.rebuild.index import pieces
+from rmqtool.rebuild.index_file import stretches
 from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.rebuild.consume_queue import Piece
-    from rmqtool.rebuild.index import BuiltIndexFile
+    from rmqtool.rebuild.index_file import BuiltIndexFile
     from rmqtool.store.output_tree import OutputTree
 
 INDEX: Final = "index"
-COMPARED_BYTES: Final = 1 << 22
-SHOWN_BYTES: Final = 20
 
 
 class CountingSink:
     """Takes everything and keeps nothing."""
 
     def put(self, pieces: list[Piece]) -> None:
-        """Take pieces of a queue."""
+        """Take pieces of a queue file."""
 
     def put_index(self, built: BuiltIndexFile) -> None:
         """Take an index file."""
@@ -43,29 +40,27 @@ class WritingSink:
         self._trees: dict[tuple[str, ...], OutputTree] = {}
 
     def put(self, pieces: list[Piece]) -> None:
-        """Write pieces of a queue, a file at a time."""
-        for start, group in groupby(pieces, key=lambda piece: piece.file_start):
-            found = list(group)
-            first = found[0]
-            whole = (first.topic, str(first.queue_id), file_name(start))
-            tree = self._tree(first.kind, *whole[: self._skipped])
-            parts = whole[self._skipped :]
-            data = [(piece.position, piece.data) for piece in found]
-            file = tree.files.get("/".join(parts))
-            if file is None:
-                file = tree.file(*parts, size=first.file_length, pieces=data)
-            else:
-                with file.writing() as handle:
-                    for position, one in data:
-                        file.put(handle, position, one)
-            file.mtime_ns = found[-1].mtime_ms * 1_000_000
+        """Write pieces of a queue file."""
+        first = pieces[0]
+        whole = (first.topic, str(first.queue_id), file_name(first.file_start))
+        tree = self._tree(first.kind, *whole[: self._skipped])
+        parts = whole[self._skipped :]
+        data = [(piece.position, piece.data) for piece in pieces]
+        file = tree.files.get("/".join(parts))
+        if file is None:
+            file = tree.file(*parts, size=first.file_length, pieces=data)
+        else:
+            with file.writing() as handle:
+                for position, one in data:
+                    file.put(handle, position, one)
+        file.mtime_ns = pieces[-1].mtime_ms * 1_000_000
 
     def put_index(self, built: BuiltIndexFile) -> None:
         """Write an index file."""
         self._tree(INDEX).file(
             built.name,
             size=built.size,
-            pieces=pieces(built),
+            pieces=stretches(built),
             mtime_ms=built.header["end_timestamp"] or None,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqtool.derive.collector import RunCollector
@@ -15,7 +16,7 @@ from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.in_place import rebuild_in_place
-from rmqtool.rebuild.index import BuiltIndexFile, IndexBuilder
+from rmqtool.rebuild.index_file import BuiltIndexFile, IndexBuilder
 from rmqtool.rebuild.options import LostRange, Mode, RebuildOptions, RebuildResult
 from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
@@ -26,7 +27,7 @@ from rmqtool.store.segment import SegmentPart, parts
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rmqtool.derive.dispatch import DispatchRules
     from rmqtool.store.tree import Store
@@ -112,6 +113,7 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
     )
     target = options.target
     work = DerivePart(DeriveOptions(rules, target.has_queues, target.has_index, store.is_dledger))
+    result.lost += _missing(store)
     last = (-1, 0)
     for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=options.jobs):
         if target.has_queues:
@@ -131,6 +133,7 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
         result.entries, result.index_files = index.entries, index.files
         result.index_end = index.end_timestamp_of_last
     result.last_physical_offset, result.last_store_timestamp = last
+    result.lost.sort(key=lambda one: one.physical_offset)
     return result
 
 
@@ -170,11 +173,21 @@ def _index_names(store: Store) -> dict[int, str]:
     """Give the names of the index files on disk by the offset of their first entry."""
     names: dict[int, str] = {}
     for file in store.index_files():
-        raw = file.place.read(INDEX_HEADER.size)
+        try:
+            raw = file.place.read(INDEX_HEADER.size)
+        except UnreadablePath:
+            continue
         if len(raw) == INDEX_HEADER.size:
             header = INDEX_HEADER.parse(raw)
             names.setdefault(header["begin_physical_offset"], file.place.name)
     return names
+
+
+def _missing(store: Store) -> Iterator[LostRange]:
+    """Yield the stretches between segments that no file holds: it was removed, or is too short."""
+    for before, after in pairwise(store.commitlog):
+        if after.start > before.end:
+            yield LostRange(store.commitlog.path, before.end, after.start - before.end, "missing")
 
 
 def _account(result: RebuildResult, part: SegmentPart, runs: Runs) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.index_runs import IndexRun
 
 NAME_FORMAT: Final = "%Y%m%d%H%M%S"  # and three digits of milliseconds
+LAST_MOMENT_MS: Final = 253_402_207_200_000  # the last day of 9999, in any time zone
 PIECE_BYTES: Final = 1 << 22  # zeros of this length and more stay holes
 
 
@@ -95,7 +96,7 @@ class IndexBuilder:
         self._header[kernels.INDEX_COUNT] = FIRST_ENTRY
         self._content: npt.NDArray[np.uint8] | None = None
         self._created_at = 0
-        self._taken: set[str] = set()
+        self._last_name = ""
 
     def add(self, run: IndexRun) -> None:
         """Add the entries of the next part of the log."""
@@ -159,34 +160,32 @@ class IndexBuilder:
         self._content = None
 
     def _name(self, header: dict[str, int]) -> str:
-        """Name a file; two that were created in one millisecond must not share a name."""
+        """Name a file: behind the one before, for a broker loads them in the order of names."""
         known = self._names.get(header["begin_physical_offset"], "")
-        moment = self._created_at
-        while not known or known in self._taken:
-            known = file_name(moment, self._zone)
-            moment += 1
-        self._taken.add(known)
+        if known <= self._last_name:
+            known = file_name(self._created_at, self._zone)
+        if known <= self._last_name:
+            known = f"{int(self._last_name) + 1:0{len(self._last_name)}}"
+        self._last_name = known
         return known
 
 
 def file_name(moment_ms: int, zone: tzinfo = UTC) -> str:
-    """Give the name of a file that a broker created at a moment.
+    """Give the name of a file that a broker created at a moment, of the years 1970 to 9999.
 
     Source: UtilAll#timeMillisToHumanString, 4.9.3 to 5.5.0.
     """
-    moment = datetime.fromtimestamp(max(moment_ms, 0) // 1000, zone)
-    return f"{moment:{NAME_FORMAT}}{moment_ms % 1000:03}"
+    known_ms = min(max(moment_ms, 0), LAST_MOMENT_MS)
+    moment = datetime.fromtimestamp(known_ms // 1000, zone)
+    return f"{moment:{NAME_FORMAT}}{known_ms % 1000:03}"
 
 
-def pieces(built: BuiltIndexFile) -> list[tuple[int, memoryview]]:
+def stretches(built: BuiltIndexFile) -> list[tuple[int, memoryview]]:
     """Give the stretches of a file that are not all zero, so that the rest stays a hole."""
-    ends = [*range(PIECE_BYTES, built.used, PIECE_BYTES), built.used]
-    stretches = [(end - 1) // PIECE_BYTES * PIECE_BYTES for end in ends]
-    return [
-        (start, built.content[start:end].data)
-        for start, end in zip(stretches, ends, strict=True)
-        if built.content[start:end].any()
-    ]
+    content = built.content[: built.used]
+    starts = range(0, built.used, PIECE_BYTES)
+    found = [(start, content[start : start + PIECE_BYTES]) for start in starts]
+    return [(start, stretch.data) for start, stretch in found if stretch.any()]
 
 
 def unwritten(slots: int) -> tuple[int, int]:
