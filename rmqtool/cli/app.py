@@ -40,6 +40,7 @@ class Entry:
 CONTENTS: Final = (
     Entry("Look", "info", "Show a store at a glance: its content, its writer, how it was left."),
     Entry("Look", "dump", "Show what is in a store, a directory or a file of it, row by row."),
+    Entry("Look", "query", "Find a message by ID, key, offset or time, verified and explained."),
     Entry("Look", "startup", "Foretell what a broker would do if it were started on a store now."),
     Entry("Rebuild", "rebuild", "Rebuild consume queues and key index from the commitlog."),
     Entry("Rebuild", "rebuild-cq", "Rebuild consume queues from the commitlog."),

@@ -1,0 +1,102 @@
+"""What a request found: records, how each is known, and where else was looked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.query.explain import Trail
+
+if TYPE_CHECKING:
+    from rmqtool.query.log import LogRecord
+    from rmqtool.query.requests import Request
+    from rmqtool.query.search import Stretch
+
+BY_OFFSET: Final = "physical offset"
+BY_COVERING: Final = "covers the offset"
+BY_INDEX: Final = "index"
+BY_QUEUE: Final = "consume queue"
+BY_SEARCH: Final = "search of the log"
+BY_TIME: Final = "store time"
+
+
+@dataclass(slots=True)
+class Found:
+    """One record that was found and verified.
+
+    Attributes:
+        record: what it is.
+        found_by: what led to it.
+        how: as what it fits the request, such as `key`.
+        stage: in the life of a message, where that was asked for.
+        note: what a person ought to know, or empty.
+    """
+
+    record: LogRecord
+    found_by: str
+    how: str = ""
+    stage: str = ""
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one request found.
+
+    Attributes:
+        request: what was asked.
+        found: records in the order of the log, each once.
+        trail: the way to them.
+        taken_for: what the request was taken for, one phrase.
+        problem: what is wrong with the request or the store, and what is nearest; may be empty.
+        rows: of queues, for times.
+        doubtful: index files that turned out to be damaged.
+        searched: stretches of the log that were searched.
+        may_search: a place of a queue may be found by searching the log.
+    """
+
+    request: Request
+    found: list[Found] = field(default_factory=list)
+    trail: Trail = field(default_factory=Trail)
+    taken_for: str = ""
+    problem: str = ""
+    rows: list[dict[str, object]] | None = None
+    doubtful: set[str] = field(default_factory=set)
+    searched: list[Stretch] = field(default_factory=list)
+    may_search: bool = False
+
+    @property
+    def is_found(self) -> bool:
+        """Whether there is an answer."""
+        return bool(self.found or self.rows)
+
+    def take(self, found: Found) -> bool:
+        """Add a record unless it is there; tell whether it was new."""
+        offset = found.record.physical_offset
+        if any(one.record.physical_offset == offset for one in self.found):
+            return False
+        self.found.append(found)
+        self.found.sort(key=lambda one: one.record.physical_offset)
+        return True
+
+    @property
+    def summary(self) -> str:
+        """Say in one sentence what came of it."""
+        if self.is_found:
+            return "; ".join(filter(None, (self.taken_for, self._known(), self.problem)))
+        where = "; ".join(self.trail.searched) or "nothing could be searched"
+        words = [f"not found: {self.request}", self.taken_for, self.problem]
+        return "; ".join([*filter(None, words), f"searched: {where}"])
+
+    def _known(self) -> str:
+        if not self.found:
+            return ""
+        ways = " and ".join(dict.fromkeys(one.found_by for one in self.found))
+        first = self.found[0]
+        verified = first.record.verified if len(self.found) == 1 else "each record"
+        how = ", ".join(dict.fromkeys(filter(None, (one.how for one in self.found))))
+        how = "" if how == ways else how
+        count = "1 message" if len(self.found) == 1 else f"{len(self.found)} messages"
+        notes = "; ".join(dict.fromkeys(filter(None, (one.note for one in self.found))))
+        words = f"{count} by {ways}, verified: {', '.join(filter(None, (how, verified)))}"
+        return f"{words}; {notes}" if notes else words

@@ -1,0 +1,77 @@
+"""The way to an answer, as data: which file was asked where, and what it said.
+
+`--explain` shows these steps as rows; a summary of them ends up in "not found".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+STEP_COLUMNS: Final = ("asked", "step", "action", "path", "position", "physical_offset", "result")
+STEPS_SHOWN: Final = ("step", "action", "result", "path", "position", "physical_offset")
+MOST_STEPS: Final = 10_000  # of one request; a hostile chain may have millions
+
+
+class Step(NamedTuple):
+    """One thing that was looked at.
+
+    Attributes:
+        action: what was done, such as `index chain` or `record`.
+        result: what came of it, one phrase.
+        path: file, relative to the store root; empty when it is about none.
+        position: byte of that file.
+        physical_offset: commitlog offset that was found or looked at.
+    """
+
+    action: str
+    result: str
+    path: str = ""
+    position: int | None = None
+    physical_offset: int | None = None
+
+
+@dataclass(slots=True)
+class Trail:
+    """The steps of one request, in the order in which they were taken.
+
+    Attributes:
+        steps: what was done.
+        searched: phrases for "not found": where the answer would have been.
+        left_out: steps beyond the limit.
+    """
+
+    steps: list[Step] = field(default_factory=list)
+    searched: list[str] = field(default_factory=list)
+    left_out: int = 0
+
+    def add(
+        self,
+        action: str,
+        result: str,
+        path: str = "",
+        position: int | None = None,
+        physical_offset: int | None = None,
+    ) -> None:
+        """Take down one step."""
+        if len(self.steps) >= MOST_STEPS:
+            self.left_out += 1
+            return
+        self.steps.append(Step(action, result, path, position, physical_offset))
+
+    def search(self, phrase: str) -> None:
+        """Take down where the answer was looked for, once."""
+        if phrase not in self.searched:
+            self.searched.append(phrase)
+
+
+def step_rows(asked: str, trail: Trail) -> list[dict[str, object]]:
+    """Give the steps of a request as rows of `STEP_COLUMNS`."""
+    rows: list[dict[str, object]] = [
+        {"asked": asked, "step": number, **step._asdict(), "path": step.path or None}
+        for number, step in enumerate(trail.steps, 1)
+    ]
+    if trail.left_out:
+        more = f"{trail.left_out} more steps were taken"
+        rows.append({"asked": asked, "step": len(rows) + 1, "action": "…", "result": more})
+    return rows

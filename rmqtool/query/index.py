@@ -1,0 +1,293 @@
+"""Look keys up in the key index, and say how far its word can be taken.
+
+A file answers with offsets of records that may have the key: hashes collide, entries outlive
+records. A chain that turns, points beyond the file or through entries of another slot makes the
+file doubtful, and so do a first and last entry that are not what the header says; what a doubtful
+file would have covered is then searched in the log itself.
+Source: IndexFile#selectPhyOffset, IndexService#queryOffset, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.index import (
+    FIRST_ENTRY,
+    INDEX_ENTRY,
+    INDEX_HEADER,
+    entry_position,
+    slot_position,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.place import OpenFile
+
+ENTRIES_KEPT: Final = 1000  # of a chain, to be shown
+SLOTS_COUNTED: Final = 1 << 16  # 256 KiB: few enough to be looked at each time
+PAGE: Final = 4096  # what a crash loses or keeps as a whole
+DENSE: Final = 16  # one slot in so many is used: then a page of empty ones is no chance
+BLOCK: Final = 1 << 20
+_SLOT_BYTES: Final = 4
+
+
+class Entry(NamedTuple):
+    """One entry of a chain."""
+
+    number: int
+    key_hash: int
+    physical_offset: int
+    time_difference: int
+    previous: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What one file says about one hash.
+
+    Attributes:
+        path: of the file.
+        key_hash: what was looked for.
+        slot: where its chain begins.
+        head: number in the slot.
+        entries: of the chain, newest first, the first thousand.
+        walked: how many there were.
+        offsets: of the entries with this hash.
+        trouble: why the chain cannot be taken as a whole; empty when nothing speaks against it.
+    """
+
+    path: str
+    key_hash: int
+    slot: int
+    head: int
+    entries: tuple[Entry, ...]
+    walked: int
+    offsets: tuple[int, ...]
+    trouble: str = ""
+
+
+class IndexReader:
+    """One index file, open. Nothing in it is believed further than it can be checked."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self.file = file
+        self.slots = file.slots
+        self.trouble = ""
+        self.begin = self.end = self.count = self.slot_count = 0
+        self.begin_timestamp = 0
+        self._open: OpenFile | None = None
+        try:
+            self._open = file.open()
+            self._read_header(self._open)
+        except UnreadablePath as error:
+            self.trouble = error.reason
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._open is not None:
+            self._open.close()
+
+    @property
+    def capacity(self) -> int:
+        """Entries that the file has room for, entry 0 counted."""
+        room = self.file.size - entry_position(self.slots, 0)
+        return max(room, 0) // INDEX_ENTRY.size
+
+    @property
+    def last(self) -> int:
+        """Highest number that an entry can have here: counts of a crashed broker may be old."""
+        return self.capacity - 1
+
+    def entry(self, number: int) -> Entry | None:
+        """Read one entry; None where none can be."""
+        if self._open is None or not FIRST_ENTRY <= number <= self.last:
+            return None
+        position = entry_position(self.slots, number)
+        raw = self._open.read_at(position, INDEX_ENTRY.size)
+        if len(raw) < INDEX_ENTRY.size:
+            return None
+        return Entry(number, *INDEX_ENTRY.packer.unpack(raw))
+
+    def chain(self, key_hash: int) -> Chain:
+        """Walk the chain of a hash; it ends in any case, as entry numbers must fall.
+
+        Raises:
+            UnreadablePath: the disk refused.
+        """
+        slot = key_hash % self.slots if self.slots else 0
+        if self._open is None or not self.slots:
+            return Chain(self.file.path, key_hash, slot, 0, (), 0, (), self.trouble or "unreadable")
+        raw = self._open.read_at(slot_position(slot), _SLOT_BYTES)
+        head = int.from_bytes(raw, "big", signed=True)
+        kept: list[Entry] = []
+        offsets: list[int] = []
+        number, walked, trouble = head, 0, self._slot_trouble(slot, head, len(raw))
+        while number > 0 and not trouble:
+            entry = self.entry(number)
+            if entry is None:
+                trouble = f"entry {number} is beyond the file, which has room for {self.last}"
+                break
+            walked += 1
+            if len(kept) < ENTRIES_KEPT:
+                kept.append(entry)
+            if entry.key_hash == key_hash:
+                offsets.append(entry.physical_offset)
+            trouble = self._entry_trouble(entry, slot)
+            number = entry.previous
+        return Chain(self.file.path, key_hash, slot, head, (*kept,), walked, (*offsets,), trouble)
+
+    def proves_whole(self) -> str:
+        """Read all slots and entries for what a lost page would leave; say what is wrong.
+
+        For "not found" only: it reads the file, 400 MB at most by default.
+
+        Raises:
+            UnreadablePath: the disk refused.
+        """
+        if self._open is None or self.trouble:
+            return self.trouble or "unreadable"
+        used = self._used_slots(0, self.slots)
+        if used < self.slot_count:
+            return f"{used} of {self.slot_count} used slots are there"
+        return self._zero_entries(self._open)
+
+    def _read_header(self, file: OpenFile) -> None:
+        raw = file.read_at(0, INDEX_HEADER.size)
+        if len(raw) < INDEX_HEADER.size or not self.slots:
+            self.trouble = "its numbers of slots and entries cannot be told"
+        if len(raw) < INDEX_HEADER.size:
+            return
+        header = INDEX_HEADER.packer.unpack(raw)
+        self.begin_timestamp, _, self.begin, self.end, self.slot_count, self.count = header
+        if not self.trouble:
+            self.trouble = self._header_trouble()
+
+    def _header_trouble(self) -> str:
+        """Compare the header with the first and the last entry, and with a short slot table."""
+        if self.count < FIRST_ENTRY or self.count - 1 > self.last:
+            return f"its header counts {self.count - 1} entries, there is room for {self.last}"
+        if self.count > FIRST_ENTRY:
+            first, last = self.entry(FIRST_ENTRY), self.entry(self.count - 1)
+            ends = first and first.physical_offset, last and last.physical_offset
+            if ends != (self.begin, self.end):
+                return "its first or last entry is not what the header says"
+        following = self.entry(self.count)
+        if following is not None and following.physical_offset:
+            return "entries go on behind what its header counts"
+        if self.slots <= SLOTS_COUNTED:
+            used = self._used_slots(0, self.slots)
+            if used != self.slot_count:
+                return f"{used} slots are used, its header says {self.slot_count}"
+        return ""
+
+    def _slot_trouble(self, slot: int, head: int, length: int) -> str:
+        """Say what is wrong with a slot."""
+        if length < _SLOT_BYTES:
+            return f"slot {slot} is missing"
+        if head < 0 or head > self.last:
+            return f"slot {slot} names entry {head}, there is room for {self.last}"
+        if head == 0 and self.slot_count * DENSE > self.slots > SLOTS_COUNTED:
+            page = (slot_position(slot) // PAGE) * PAGE
+            begin = max((page - slot_position(0)) // _SLOT_BYTES, 0)
+            end = min(begin + PAGE // _SLOT_BYTES, self.slots)
+            if not self._used_slots(begin, end):
+                return f"slots {begin} to {end - 1} are all empty: a lost page"
+        return ""
+
+    def _entry_trouble(self, entry: Entry, slot: int) -> str:
+        """Say why a chain cannot be followed beyond an entry, or must not be believed."""
+        if entry.previous >= entry.number:
+            turn = "itself" if entry.previous == entry.number else "a newer one"
+            return f"entry {entry.number} leads to {turn}, {entry.previous}: the chain would turn"
+        if entry.previous < 0:
+            return f"entry {entry.number} leads to {entry.previous}"
+        if entry.key_hash < 0 or entry.key_hash % self.slots != slot:
+            return f"entry {entry.number} belongs to another slot"
+        return ""
+
+    def _used_slots(self, begin: int, end: int) -> int:
+        """Count the slots that are not empty."""
+        from array import array
+
+        used = 0
+        if self._open is None:
+            return used
+        for start in range(begin, end, BLOCK // _SLOT_BYTES):
+            length = min(end - start, BLOCK // _SLOT_BYTES) * _SLOT_BYTES
+            values = array("i", self._open.read_at(slot_position(start), length))
+            used += len(values) - values.count(0)
+        return used
+
+    def _zero_entries(self, file: OpenFile) -> str:
+        """Look for a run of zeros as long as a few entries, which only a lost page leaves."""
+        hole = bytes(4 * INDEX_ENTRY.size)
+        position = entry_position(self.slots, FIRST_ENTRY)
+        end = entry_position(self.slots, self.count)
+        while position < end:
+            raw = file.read_at(position, min(BLOCK, end - position))
+            if (at := raw.find(hole)) >= 0:
+                return f"zeros between its entries, at {position + at}"
+            if len(raw) < BLOCK:
+                break
+            position += BLOCK - len(hole)
+        return ""
+
+
+class Index:
+    """All index files of a store. A context manager."""
+
+    def __init__(self, files: Sequence[IndexFile]) -> None:
+        usual = Counter(file.slots for file in files if file.slots).most_common(1)
+        slots = usual[0][0] if usual else 0
+        self.readers = [
+            IndexReader(file if file.slots else replace(file, slots=slots)) for file in files
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for reader in self.readers:
+            reader.close()
+
+    def __bool__(self) -> bool:
+        return bool(self.readers)
+
+    @property
+    def latest(self) -> int | None:
+        """Physical offset of the newest entry, for the end of the log."""
+        ends = [reader.end for reader in self.readers if not reader.trouble and reader.count > 1]
+        return max(ends, default=None)
+
+    def chains(self, key_hash: int) -> list[Chain]:
+        """Ask every file for a hash, oldest first.
+
+        Raises:
+            UnreadablePath: the disk refused.
+        """
+        return [reader.chain(key_hash) for reader in self.readers]
+
+    def covered(self, doubtful: Iterable[str] = ()) -> list[tuple[int, int]]:
+        """Give the stretches of the log whose records are all in trustworthy files.
+
+        Args:
+            doubtful: paths of files that turned out to be damaged.
+
+        Returns:
+            Physical offsets of the first and of the last record, in ascending order.
+        """
+        passed = set(doubtful)
+        return sorted(
+            (reader.begin, reader.end)
+            for reader in self.readers
+            if not reader.trouble and reader.count > FIRST_ENTRY and reader.file.path not in passed
+        )
+
+    def troubles(self) -> list[tuple[str, str]]:
+        """Give the files that cannot be believed, each with the reason."""
+        return [(reader.file.path, reader.trouble) for reader in self.readers if reader.trouble]

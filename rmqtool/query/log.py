@@ -1,0 +1,270 @@
+"""Records of a commitlog, one at a time, each verified by what it says of itself.
+
+A record is only taken for one when it states its own physical offset and its lengths add up; the
+CRC of its body is compared, and a difference is told, not hidden.
+Source: CommitLog#checkMessageAndReturnSize, DefaultMessageStore#selectOneMessageByOffset.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
+
+from rmqtool.errors import DecodeError
+from rmqtool.formats.message import (
+    BLANK,
+    BLANK_MAGIC_CODE,
+    END_FILE_MIN_BLANK_LENGTH,
+    SMALLEST_RECORD,
+    Message,
+    decode,
+)
+from rmqtool.store.record_heads import LARGEST_WINDOW, LogReader, RecordHead, head_of
+from rmqtool.store.tail import Walker, find_tail
+
+if TYPE_CHECKING:
+    from rmqtool.store.segment import MappedFiles, Segment
+    from rmqtool.store.tree import Store
+
+FIRST_READ: Final = 4096  # most records are shorter, and one read is then enough
+NEAR: Final = 64 << 10  # how far in front of an offset its record is first looked for
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One record that says of itself where it lies, and whose lengths add up.
+
+    Attributes:
+        message: its fields.
+        raw: its bytes.
+        segment: the file.
+        crc_matches: None without a body, as the broker does.
+    """
+
+    message: Message
+    raw: bytes
+    segment: Segment
+    crc_matches: bool | None
+
+    @property
+    def physical_offset(self) -> int:
+        """Where it lies."""
+        return self.message.physical_offset
+
+    @property
+    def position(self) -> int:
+        """First byte in the file."""
+        return self.message.physical_offset - self.segment.start
+
+    @property
+    def end(self) -> int:
+        """Physical offset behind it."""
+        return self.message.physical_offset + self.message.total_size
+
+    @property
+    def verified(self) -> str:
+        """Say what was compared."""
+        words = {True: "body CRC", False: "body CRC DIFFERS", None: "no body"}
+        return f"physical offset, lengths, {words[self.crc_matches]}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoRecord:
+    """Why there is no record at an offset.
+
+    Attributes:
+        physical_offset: that was asked for.
+        reason: one phrase.
+        segment: the file that holds the offset; None when none does.
+    """
+
+    physical_offset: int
+    reason: str
+    segment: Segment | None = None
+
+
+class Log:
+    """The commitlog of a store. A context manager; keeps some files open."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.files: tuple[MappedFiles, ...] = tuple(
+            files for files in (store.old_commitlog, store.commitlog) if files
+        )
+        self.reader = LogReader(*self.files)
+        self.is_dledger = store.is_dledger
+        self.known_end: int | None = None  # physical offset of a late record, to find the end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.reader.__exit__(*exception)
+
+    @property
+    def start(self) -> int:
+        """First physical offset that is there."""
+        return min((files.start for files in self.files), default=0)
+
+    @cached_property
+    def end(self) -> int:
+        """Physical offset behind the last record, found with a few reads.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        if not self.store.commitlog:
+            return max((files.end for files in self.files), default=0)
+        tail = find_tail(
+            self.store.commitlog,
+            self.reader,
+            is_dledger=self.is_dledger,
+            dispatched=self.known_end,
+        )
+        return max(tail.physical_offset, self.start)
+
+    @property
+    def segments(self) -> list[Segment]:
+        """All files, in the order of the log."""
+        return [segment for files in self.files for segment in files]
+
+    def is_entry(self, segment: Segment) -> bool:
+        """Whether the records of a file lie in DLedger entries."""
+        return self.is_dledger and segment in self.store.commitlog.segments
+
+    @property
+    def range_text(self) -> str:
+        """The offsets that are there, as people read them."""
+        if not self.files:
+            return "there is no commitlog"
+        return f"the log has [{self.start}, {self.end})"
+
+    def record_at(self, physical_offset: int) -> LogRecord | NoRecord:
+        """Read and verify the record that begins at an offset.
+
+        Raises:
+            UnreadablePath: the file may not be read.
+        """
+        segment = self.reader.segment_at(physical_offset)
+        if segment is None:
+            return NoRecord(physical_offset, f"outside of the log: {self.range_text}")
+        file = self.reader.file_of(segment)
+        position = physical_offset - segment.start
+        raw = file.read_at(position, FIRST_READ)
+        head = head_of(raw, 0, physical_offset)
+        if head is None:
+            return NoRecord(physical_offset, _what_is_here(raw, physical_offset), segment)
+        if head.end > segment.end:
+            reason = f"a size of {head.size} reaches behind the end of its file"
+            return NoRecord(physical_offset, reason, segment)
+        if head.size > len(raw):
+            raw = file.read_at(position, head.size)
+        raw = raw[: head.size]
+        try:
+            message = decode(raw, path=segment.path, position=position)
+        except DecodeError as error:
+            return NoRecord(physical_offset, f"{error.field}: {error.reason}", segment)
+        return LogRecord(message, raw, segment, message.crc_matches)
+
+    def covering(self, physical_offset: int) -> LogRecord | NoRecord:
+        """Find the record that covers a byte: steps from a record in front of it, else nearby.
+
+        A record's body may hold bytes that look like a record; steps by sizes pass them, so what
+        the steps reach counts, and only where they break off what was found by its looks.
+
+        Raises:
+            UnreadablePath: the file may not be read.
+        """
+        found = self.record_at(physical_offset)
+        if isinstance(found, LogRecord) and self._is_reached(found):
+            return found
+        segment = self.reader.segment_at(physical_offset)
+        if segment is None:
+            return found
+        head = self._covering_head(segment, physical_offset)
+        if head is None:
+            return found
+        return self.record_at(head.physical_offset)
+
+    def next_record(self, physical_offset: int) -> RecordHead | None:
+        """Find the first record at or behind an offset, some MiB far in its file, or in the next.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        for segment in self.segments:
+            if segment.end > physical_offset:
+                position = max(physical_offset - segment.start, 0)
+                head = self.reader.first_from(segment, position)
+                if head is not None:
+                    return head
+                if position < segment.size - LARGEST_WINDOW:
+                    return None
+        return None
+
+    def previous_record(self, physical_offset: int) -> RecordHead | None:
+        """Find the last record that begins in front of an offset, some MiB far at most.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        for segment in reversed(self.segments):
+            if segment.start < physical_offset:
+                head = self.reader.last_before(
+                    segment, min(physical_offset - segment.start, segment.size)
+                )
+                if head is not None or segment.size > LARGEST_WINDOW:
+                    return head
+        return None
+
+    def _is_reached(self, record: LogRecord) -> bool:
+        """Tell whether no other record covers the one that was found; mostly a single step."""
+        before = self.reader.last_before(record.segment, record.position)
+        if before is None or before.end <= record.physical_offset:
+            return True
+        head = self._covering_head(record.segment, record.physical_offset)
+        return head is None or head.physical_offset == record.physical_offset
+
+    def _covering_head(self, segment: Segment, physical_offset: int) -> RecordHead | None:
+        position = physical_offset - segment.start
+        nearest = self.reader.last_before(segment, position + 1)
+        start = self.reader.first_from(segment, max(0, position - NEAR))
+        if nearest is None or start is None or start.physical_offset > physical_offset:
+            return nearest if nearest and nearest.end > physical_offset else None
+        reached = self._step_to(start, physical_offset)
+        if reached is not None:
+            return reached
+        return nearest if nearest.end > physical_offset else None
+
+    def _step_to(self, head: RecordHead, physical_offset: int) -> RecordHead | None:
+        """Step from record to record; give the one that covers the offset."""
+        header = Walker(self.files[-1], self.reader, is_dledger=self.is_dledger).header
+        current: RecordHead | None = head
+        while current is not None and current.end <= physical_offset:
+            following = self.reader.head_at(current.end + header)
+            if following is None and header:
+                following = self.reader.head_at(current.end)
+            current = following
+        if current is None or current.physical_offset > physical_offset:
+            return None
+        return current
+
+
+def _what_is_here(raw: bytes, physical_offset: int) -> str:
+    """Say what lies where no record does."""
+    if len(raw) < SMALLEST_RECORD and not any(raw):
+        return "the file ends here"
+    size, magic = BLANK.packer.unpack_from(raw.ljust(END_FILE_MIN_BLANK_LENGTH, b"\0"))
+    if magic == BLANK_MAGIC_CODE:
+        return f"the blank record that closes the file, {size} bytes"
+    if not any(raw[:SMALLEST_RECORD]):
+        return "zeros: unused space"
+    from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES, unpack_prefix
+
+    if magic in MESSAGE_MAGIC_CODES and len(raw) >= SMALLEST_RECORD:
+        own = unpack_prefix(raw)[6]
+        if own != physical_offset:
+            return f"a record that says it lies at {own}: a copy or a remnant"
+        return f"a record of an impossible size, {size} bytes"
+    return "no record begins here"

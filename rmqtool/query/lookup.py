@@ -1,0 +1,491 @@
+"""Find what was asked for: ask offsets, index and queues, verify, and search where they fail.
+
+1. An offset is read. An index or a queue proposes records; each is verified (match.py).
+2. Stretches of the log that no trustworthy index file covers are searched themselves.
+3. Where nothing was found, the index is proved whole; where it is not, or cannot be asked, more of
+   the log is searched: by the time that a unique key carries, else all of it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
+
+from rmqtool.formats import java
+from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.formats.message_id import OffsetMessageId
+from rmqtool.query import topics, window
+from rmqtool.query.answer import (
+    BY_COVERING,
+    BY_INDEX,
+    BY_OFFSET,
+    BY_QUEUE,
+    BY_SEARCH,
+    BY_TIME,
+    Answer,
+    Found,
+)
+from rmqtool.query.consume_queue import Queue
+from rmqtool.query.index import Index
+from rmqtool.query.log import Log, LogRecord
+from rmqtool.query.match import Wanted, at_place, hash_collision
+from rmqtool.query.requests import (
+    Boundary,
+    ById,
+    ByKey,
+    ByOffset,
+    ByQueueOffset,
+    ByTime,
+    ByTransaction,
+    Request,
+    described,
+    id_problem,
+)
+from rmqtool.query.search import Stretch, search
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqtool.query.index import Chain
+    from rmqtool.store.tree import Store
+
+QUEUES_OPEN: Final = 64
+
+
+class Lookup:
+    """A store that can be asked. A context manager; keeps files open between questions.
+
+    Args:
+        store: to look into.
+        scan: None searches the log where index or queues fail; True always searches all of it;
+            False never does.
+    """
+
+    def __init__(self, store: Store, *, scan: bool | None = None) -> None:
+        self.store, self.scan = store, scan
+        self.log = Log(store)
+        self.index = Index(store.index_files())
+        self.log.known_end = self.index.latest
+        self._queues: OrderedDict[tuple[str, int], Queue | None] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.log.__exit__(*exception)
+        self.index.__exit__(*exception)
+        for queue in self._queues.values():
+            if queue is not None:
+                queue.close()
+
+    @cached_property
+    def topics(self) -> list[str]:
+        """The topics that records of this store are likely to have."""
+        return topics.known_topics(self.store)
+
+    def find(self, request: Request) -> Answer:
+        """Answer one request.
+
+        Raises:
+            UnreadablePath: what is needed for any answer may not be read.
+        """
+        answer = Answer(request)
+        match request:
+            case ById():
+                self._by_id(request.text, answer)
+            case ByKey():
+                self._by_key(request, answer)
+            case ByOffset():
+                self._by_offset(request.physical_offset, answer)
+            case ByQueueOffset():
+                self._by_queue_offset(request, answer)
+            case ByTime():
+                self._by_time(request, answer)
+            case ByTransaction():
+                answer.taken_for = "transaction ID"
+                self.find_text(Wanted(request.text, as_transaction=True), answer)
+        return answer
+
+    def queue(self, topic: str, queue_id: int) -> Queue | None:
+        """Give a queue, plain or batch; None when there is none."""
+        key = topic, queue_id
+        if key in self._queues:
+            self._queues.move_to_end(key)
+            return self._queues[key]
+        queue: Queue | None = None
+        if files := self.store.queue(topic, queue_id):
+            queue = Queue(files, BranchKind.CONSUME_QUEUE, self.log.start)
+        elif files := self.store.batch_queue(topic, queue_id):
+            queue = Queue(files, BranchKind.BATCH_QUEUE, self.log.start)
+        if len(self._queues) >= QUEUES_OPEN:
+            _, old = self._queues.popitem(last=False)
+            if old is not None:
+                old.close()
+        self._queues[key] = queue
+        return queue
+
+    def queues_of(self, topic: str) -> list[Queue]:
+        """Give all queues of a topic, by number.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        found: dict[int, Queue] = {}
+        for kind in (BranchKind.BATCH_QUEUE, BranchKind.CONSUME_QUEUE):
+            family = self.store.family(kind)
+            if family is None or topic not in family.topics():
+                continue
+            for files in family.queues_of(topic):
+                queue = self.queue(topic, files.queue_id)
+                if queue is not None:
+                    found[files.queue_id] = queue
+        return [found[number] for number in sorted(found)]
+
+    # IDs
+
+    def _by_id(self, text: str, answer: Answer) -> None:
+        answer.taken_for = described(text)
+        kind = ById(text).kind
+        if isinstance(kind, OffsetMessageId) and self._by_offset_id(kind, text, answer):
+            return
+        names = list(dict.fromkeys((text, text.upper())))
+        for name in names:
+            self._from_index(Wanted(name), answer)
+            if answer.found:
+                answer.taken_for = "unique key" if name == text else f"unique key {name}"
+        is_opaque = kind is None and self.scan is None and bool(self.index)
+        for name in names[-1:] if is_opaque else names:
+            self._from_log(Wanted(name), answer, may_search_all=not is_opaque)
+        if not answer.found and (problem := id_problem(text)):
+            answer.problem = f"{text[:80]!a} is no ID that RocketMQ makes: {problem}"
+
+    def _by_offset_id(self, kind: OffsetMessageId, text: str, answer: Answer) -> bool:
+        """Read the record that an offset ID names; tell whether that settles it."""
+        found = self.log.record_at(kind.physical_offset)
+        answer.trail.search(f"offset {kind.physical_offset} in the log")
+        if not isinstance(found, LogRecord):
+            answer.trail.add(
+                "offset message ID",
+                found.reason,
+                found.segment.path if found.segment else "",
+                physical_offset=kind.physical_offset,
+            )
+            answer.problem = f"at {kind.physical_offset}: {found.reason}"
+            return False
+        note = ""
+        if found.message.message_id != text.upper():
+            note = f"the record was stored by {found.message.store_host}, the ID says {kind.host}"
+            self._from_index(Wanted(text), answer)
+            if answer.found:  # an ID of the application that looks like an offset
+                answer.taken_for = "unique key"
+                return True
+        self._verified(found, answer, "offset message ID")
+        answer.take(Found(found, BY_OFFSET, "offset message ID", note=note))
+        return True
+
+    # keys
+
+    def _by_key(self, request: ByKey, answer: Answer) -> None:
+        answer.taken_for = "key"
+        wanted = Wanted(request.key, as_key=True, topics=request.topics)
+        if not request.key:
+            answer.problem = "an empty key is never indexed"
+            return
+        self.find_text(wanted, answer)
+        if answer.found:
+            return
+        unknown = [topic for topic in request.topics if topic not in self.topics]
+        problems = [topics.hint(topic, self.topics) for topic in unknown]
+        if " " in request.key:
+            problems.append("brokers cut keys at spaces: ask for its parts")
+        if self.scan is None and self.store.branches_of(BranchKind.BATCH_QUEUE):
+            problems.append("keys of messages inside a batch are not indexed: try --scan")
+        answer.problem = "; ".join(problems)
+
+    def find_text(self, wanted: Wanted, answer: Answer) -> None:
+        """Find all records that have a text, by the index and where that does not reach."""
+        self._from_index(wanted, answer)
+        self._from_log(wanted, answer)
+
+    def _from_index(self, wanted: Wanted, answer: Answer) -> None:
+        """Ask the index for each topic, and verify what it proposes."""
+        names = wanted.topics or self.topics
+        trail = answer.trail
+        files = len(self.index.readers)
+        if files:
+            trail.search(f"{files} index files for {len(names)} topics")
+        for path, trouble in self.index.troubles():
+            trail.add("index file", f"not believed: {trouble}", path)
+        for topic in names if files else ():
+            key_hash = java.key_hash(topic, wanted.text)
+            for chain in self.index.chains(key_hash):
+                self._from_chain(chain, f"{topic}#{wanted.text}", wanted, answer)
+
+    def _from_chain(self, chain: Chain, key: str, wanted: Wanted, answer: Answer) -> None:
+        if chain.trouble:
+            trouble = f"hash {chain.key_hash}, slot {chain.slot}: {chain.trouble}"
+            answer.trail.add("index chain", trouble, chain.path)
+            answer.doubtful.add(chain.path)
+        if not chain.offsets:
+            return
+        answer.trail.add(
+            "index chain",
+            f"{key}: hash {chain.key_hash}, slot {chain.slot}, first entry {chain.head}, "
+            f"{chain.walked} entries walked, {len(chain.offsets)} of this hash",
+            chain.path,
+        )
+        for entry in chain.entries:
+            same = "this hash" if entry.key_hash == chain.key_hash else f"hash {entry.key_hash}"
+            answer.trail.add(
+                "index entry",
+                f"entry {entry.number}: {same}, next older {entry.previous}",
+                chain.path,
+                physical_offset=entry.physical_offset,
+            )
+        for physical_offset in dict.fromkeys(reversed(chain.offsets)):
+            self._propose(physical_offset, chain.key_hash, wanted, answer)
+
+    def _propose(self, physical_offset: int, key_hash: int, wanted: Wanted, answer: Answer) -> None:
+        """Verify a record that the index proposes."""
+        record = self.log.record_at(physical_offset)
+        if not isinstance(record, LogRecord):
+            answer.trail.add("record", record.reason, physical_offset=physical_offset)
+            return
+        how = wanted.match(record.message)
+        if how:
+            self._verified(record, answer, how)
+            answer.take(Found(record, BY_INDEX, how))
+            return
+        other = hash_collision(record.message, key_hash)
+        reason = f"hash collision with {other}" if other else "the record has no such key"
+        answer.trail.add("record", reason, record.segment.path, record.position, physical_offset)
+
+    def _from_log(self, wanted: Wanted, answer: Answer, *, may_search_all: bool = True) -> None:
+        """Search the log where the index says nothing that can be believed."""
+        if self.scan is False:
+            answer.trail.search("the log was not searched (--no-scan)")
+            return
+        if self.scan:
+            self._search(wanted, [Stretch(self.log.start, self.log.end)], answer)
+            return
+        stretches = self.uncovered(answer.doubtful)
+        bound = window.earliest(self.log, wanted.text)
+        if bound is not None and any(one.length > window.WORTHWHILE for one in stretches):
+            answer.trail.add("time window", f"its time says not before offset {bound}")
+            stretches = [Stretch(max(one.start, bound), one.end) for one in stretches
+                         if one.end > bound]  # fmt: skip
+        self._search(wanted, stretches, answer)
+        if answer.found or not may_search_all:
+            return
+        self._prove_index(wanted, answer)
+        if not answer.found and (near := window.around(self.log, wanted.text)):
+            self._search(wanted, near, answer)
+        if not answer.found and not wanted.topics and not self.keeps_queues:
+            self._search(wanted, [Stretch(self.log.start, self.log.end)], answer)
+
+    def _prove_index(self, wanted: Wanted, answer: Answer) -> None:
+        """Read index files as a whole; search what a damaged one would have covered."""
+        damaged = set()
+        for reader in self.index.readers:
+            if reader.trouble or reader.file.path in answer.doubtful:
+                continue
+            if trouble := reader.proves_whole():
+                answer.trail.add("index file", f"not believed: {trouble}", reader.file.path)
+                damaged.add(reader.file.path)
+        if damaged:
+            answer.doubtful |= damaged
+            self._search(wanted, self.uncovered(answer.doubtful), answer)
+
+    @property
+    def keeps_queues(self) -> bool:
+        """Whether there are directories of queues, which also tell which topics there are."""
+        return bool(self.store.branches_of(BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE))
+
+    def _search(self, wanted: Wanted, stretches: list[Stretch], answer: Answer) -> None:
+        todo = [one for one in stretches if one.length and one not in answer.searched]
+        answer.searched += todo
+        for stretch in todo:
+            answer.trail.search(f"the log {stretch}")
+        for record, how in search(self.log, wanted, todo, answer.trail):
+            if answer.take(Found(record, BY_SEARCH, how)):
+                self._verified(record, answer, how)
+
+    def uncovered(self, doubtful: Iterable[str] = ()) -> list[Stretch]:
+        """Give the stretches of the log that no trustworthy index file covers."""
+        found: list[Stretch] = []
+        cursor = self.log.start
+        for first, last in self.index.covered(doubtful):
+            if first - cursor >= SMALLEST_RECORD:
+                found.append(Stretch(cursor, first))
+            head = self.log.reader.head_at(last)
+            cursor = max(cursor, head.end if head else last)
+        if self.log.end - cursor >= SMALLEST_RECORD:
+            found.append(Stretch(cursor, self.log.end))
+        return found
+
+    @staticmethod
+    def _verified(record: LogRecord, answer: Answer, how: str) -> None:
+        answer.trail.add(
+            "record",
+            f"verified: {how}, {record.verified}",
+            record.segment.path,
+            record.position,
+            record.physical_offset,
+        )
+
+    # offsets
+
+    def _by_offset(self, physical_offset: int, answer: Answer) -> None:
+        answer.taken_for = "physical offset"
+        answer.trail.search(f"offset {physical_offset} in the log")
+        record = self.log.covering(physical_offset)
+        if isinstance(record, LogRecord):
+            inside = physical_offset - record.physical_offset
+            how = BY_COVERING if inside else BY_OFFSET
+            note = f"byte {inside} of its {record.message.total_size}" if inside else ""
+            self._verified(record, answer, how)
+            answer.take(Found(record, how, how, note=note))
+            return
+        answer.trail.add("record", record.reason, physical_offset=physical_offset)
+        words = [f"at {physical_offset}: {record.reason}"]
+        if before := self.log.previous_record(physical_offset):
+            words.append(f"the record before it is at {before.physical_offset}")
+        if behind := self.log.next_record(physical_offset):
+            words.append(f"the next one is at {behind.physical_offset}")
+        answer.problem = ", ".join(words)
+
+    # places of queues
+
+    def _by_queue_offset(self, request: ByQueueOffset, answer: Answer) -> None:
+        answer.taken_for = "place in a queue"
+        queue = self.queue(request.topic, request.queue_id)
+        if queue is None:
+            self._without_queue(request, answer)
+            return
+        place = queue.find(request.queue_offset)
+        found = queue.range
+        answer.trail.search(f"queue {queue.files.path}")
+        if (
+            place is not None
+            and place.unit is not None
+            and self._unit_agrees(
+                request, place.path, place.position, place.unit.physical_offset, answer
+            )
+        ):
+            return
+        if place is not None and place.problem:
+            answer.trail.add("queue unit", place.problem, place.path, place.position)
+        inside = found.first is not None and (
+            found.min_offset <= request.queue_offset < found.max_offset
+        )
+        if inside and not (place and place.unit and place.unit.physical_offset < self.log.start):
+            low, high = queue.bounds(request.queue_offset)
+            self._search_place(request, low, high, answer)
+        if not answer.found:
+            answer.problem = (
+                f"queue {request.topic} {request.queue_id} has offsets "
+                f"[{found.min_offset}, {found.max_offset})"
+            )
+            if found.expired:
+                answer.problem += f", {found.expired} before them are expired"
+
+    def _unit_agrees(
+        self,
+        request: ByQueueOffset,
+        path: str,
+        position: int,
+        physical_offset: int,
+        answer: Answer,
+    ) -> bool:
+        """Verify the record that a unit names."""
+        answer.trail.add("queue unit", "names a record", path, position, physical_offset)
+        record = self.log.record_at(physical_offset)
+        if not isinstance(record, LogRecord):
+            answer.trail.add("record", record.reason, physical_offset=physical_offset)
+            return False
+        how = at_place(record.message, request)
+        if not how:
+            message = record.message
+            says = f"{message.topic} {message.queue_id} {message.queue_offset}"
+            reason = f"the record says it belongs to {says}"
+            answer.trail.add("record", reason, record.segment.path, record.position,
+                             physical_offset)  # fmt: skip
+            return False
+        self._verified(record, answer, how)
+        answer.take(Found(record, BY_QUEUE, how))
+        return True
+
+    def _without_queue(self, request: ByQueueOffset, answer: Answer) -> None:
+        """Answer where there is no such queue: it may be lost, or never have been."""
+        known = topics.queue_topics(self.store)
+        if request.topic in known:
+            numbers = [queue.files.queue_id for queue in self.queues_of(request.topic)]
+            of_topic = ", ".join(map(str, numbers)) or "none"
+            answer.problem = f"topic {request.topic} has queues: {of_topic}"
+        elif known:
+            answer.problem = topics.hint(request.topic, known)
+        answer.trail.add("queue", answer.problem or "there are no queues here")
+        is_lost = not self.keeps_queues or (
+            request.topic in self.topics and request.topic not in known
+        )
+        if is_lost or self.scan:
+            self._search_place(request, None, None, answer)
+        else:
+            answer.trail.search("the directories of queues")
+        if answer.found:
+            answer.problem = ""
+
+    def _search_place(
+        self, request: ByQueueOffset, low: int | None, high: int | None, answer: Answer
+    ) -> None:
+        """Search the log for the record of a place, between its neighbours where known."""
+        answer.may_search = True
+        if self.scan is False:
+            answer.trail.search("the log was not searched (--no-scan)")
+            return
+        from rmqtool.query.scan import find_places
+
+        begin = self.log.start if low is None else low
+        stretch = Stretch(begin, self.log.end if high is None else high + 1)
+        answer.trail.search(f"the log {stretch}")
+        for record, _ in find_places(self.log, [request], [stretch], answer.trail):
+            how = at_place(record.message, request)
+            if answer.take(Found(record, BY_SEARCH, how)):
+                self._verified(record, answer, how)
+
+    # times
+
+    def _by_time(self, request: ByTime, answer: Answer) -> None:
+        if request.topic is not None:
+            from rmqtool.query.queue_times import find_in_queues
+
+            find_in_queues(self, request, answer)
+            return
+        from rmqtool.query.time import first_record_from, last_record_until
+
+        answer.taken_for = "store time"
+        is_lower = request.boundary is Boundary.LOWER
+        search_log = first_record_from if is_lower else last_record_until
+        head = search_log(self.log, request.timestamp)
+        answer.trail.search(f"the times of the log {Stretch(self.log.start, self.log.end)}")
+        record = self.log.record_at(head.physical_offset) if head else None
+        if isinstance(record, LogRecord):
+            self._verified(record, answer, BY_TIME)
+            note = "first stored at or after" if is_lower else "last stored at or before"
+            answer.take(Found(record, BY_TIME, note))
+            return
+        answer.problem = self._time_range()
+
+    def _time_range(self) -> str:
+        from rmqtool.times import iso_time
+
+        first = self.log.next_record(self.log.start)
+        last = self.log.previous_record(self.log.end)
+        if first is None or last is None:
+            return "the log has no records"
+        return (
+            f"records were stored from {iso_time(first.store_timestamp)} "
+            f"to {iso_time(last.store_timestamp)}"
+        )

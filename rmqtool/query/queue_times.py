@@ -1,0 +1,85 @@
+"""Times in queues: one row a queue, with the plain answer and what a broker would say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.query import topics
+from rmqtool.query.broker_time import BrokerSearch, difference, version_of
+from rmqtool.query.log import LogRecord
+from rmqtool.query.time import search_queue
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from rmqtool.query.answer import Answer
+    from rmqtool.query.consume_queue import Queue
+    from rmqtool.query.lookup import Lookup
+    from rmqtool.query.requests import ByTime
+
+
+def find_in_queues(lookup: Lookup, request: ByTime, answer: Answer) -> None:
+    """Find a time in one queue, or in all queues of a topic.
+
+    Raises:
+        UsageError: the release to be imitated is not known.
+        UnreadablePath: a queue may not be read.
+    """
+    answer.taken_for = f"store time in queues, {request.boundary} boundary"
+    topic = request.topic or ""
+    queues = lookup.queues_of(topic)
+    if request.queue_id is not None:
+        numbers = ", ".join(str(queue.files.queue_id) for queue in queues)
+        if queues:
+            answer.problem = f"topic {topic} has queues: {numbers}"
+        queues = [queue for queue in queues if queue.files.queue_id == request.queue_id]
+    answer.trail.search(f"{len(queues)} queues")
+    if not queues:
+        known = topics.queue_topics(lookup.store)
+        if topic not in known:
+            answer.problem = topics.hint(topic, known)
+        return
+    answer.problem = ""
+    answer.rows = [_row(lookup, queue, request, answer) for queue in queues]
+
+
+def _row(lookup: Lookup, queue: Queue, request: ByTime, answer: Answer) -> dict[str, object]:
+    found = queue.range
+    offset = search_queue(lookup.log, queue, request.timestamp, request.boundary, answer.trail)
+    row: dict[str, object] = {
+        "topic": queue.files.topic,
+        "queue_id": queue.files.queue_id,
+        "queue_offset": offset,
+        "min_offset": found.min_offset,
+        "max_offset": found.max_offset,
+    }
+    row |= _message(lookup, queue, offset, found.max_offset)
+    if request.like_broker is not None:
+        row |= _like_broker(lookup, queue, request, offset)
+    return row
+
+
+def _message(lookup: Lookup, queue: Queue, offset: int, end: int) -> dict[str, object]:
+    """Give what is known of the message at a queue offset."""
+    place = queue.find(offset)
+    if place is None or place.unit is None:
+        note = "the queue is empty" if not end else "all messages are older"
+        return {"note": note if offset >= end else place.problem if place else "no unit"}
+    record = lookup.log.record_at(place.unit.physical_offset)
+    row: dict[str, object] = {"physical_offset": place.unit.physical_offset}
+    if not isinstance(record, LogRecord):
+        return row | {"note": record.reason}
+    message = record.message
+    return row | {
+        "store_time": iso_time(message.store_timestamp),
+        "unique_key": message.unique_key,
+        "tags": message.tags,
+        "keys": list(message.keys),
+    }
+
+
+def _like_broker(lookup: Lookup, queue: Queue, request: ByTime, offset: int) -> dict[str, object]:
+    version = version_of(request.like_broker or "")
+    if queue.is_batch:
+        return {"difference": "searches of batch queues are not imitated"}
+    theirs = BrokerSearch(lookup.log, queue, version).find(request.timestamp, request.boundary)
+    return {"like_broker": theirs, "difference": difference(version, offset, theirs) or None}

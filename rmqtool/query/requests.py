@@ -1,0 +1,324 @@
+"""What can be asked, and how a pasted string or a line of a file is understood.
+
+A line is either the options of the command line (`--key order-1 --topic T`), a JSON object with
+the same names, or a bare string: an ID, a physical offset, `topic queue offset`, a time, else a
+key. What it was taken for is said in the answer.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rmqtool.errors import UsageError
+from rmqtool.formats.message_id import ClientMessageId, OffsetMessageId, UniqueKey, recognise
+from rmqtool.times import iso_time, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+MessageId: TypeAlias = OffsetMessageId | UniqueKey | ClientMessageId
+ID_LENGTHS: Final = (32, 34, 56)
+_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9]{1,19}")
+_HEX: Final = re.compile(r"[0-9a-fA-F]+")
+_PLACE: Final = re.compile(r"(\S+)\s+(\d{1,10})\s+(\d{1,19})")
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d([T ]\S*)?")
+_LARGEST: Final = 2**63 - 1
+_LARGEST_QUEUE: Final = 2**31 - 1
+NAMES: Final = ("id", "key", "at", "time", "transaction", "topic", "queue", "queue-offset")
+KEPT: Final = 60  # characters of hostile input that an error repeats
+
+
+class Boundary(StrEnum):
+    """Which message a time asks for."""
+
+    LOWER = "lower"  # first one stored at or after
+    UPPER = "upper"  # last one stored at or before
+
+
+@dataclass(frozen=True, slots=True)
+class ById:
+    """An ID that somebody pasted: offset message ID or client unique key."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"--id {self.text}"
+
+    @property
+    def kind(self) -> MessageId | None:
+        """What it most likely is; None when no client and no broker makes such IDs."""
+        return recognise(self.text)
+
+
+@dataclass(frozen=True, slots=True)
+class ByKey:
+    """A key of the application; without topics all are tried."""
+
+    key: str
+    topics: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join([f"--key {self.key}", *(f"--topic {topic}" for topic in self.topics)])
+
+
+@dataclass(frozen=True, slots=True)
+class ByOffset:
+    """A byte of the commitlog."""
+
+    physical_offset: int
+
+    def __str__(self) -> str:
+        return f"--at {self.physical_offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByQueueOffset:
+    """A place in a queue."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+
+    def __str__(self) -> str:
+        return f"--topic {self.topic} --queue {self.queue_id} --queue-offset {self.queue_offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class ByTime:
+    """A store time: in the whole store, in a topic's queues, or in one queue.
+
+    Attributes:
+        timestamp: ms since 1970.
+        topic: None for the whole store.
+        queue_id: None for all queues of the topic.
+        boundary: first at or after, or last at or before.
+        like_broker: release whose answer is wanted beside the true one.
+    """
+
+    timestamp: int
+    topic: str | None = None
+    queue_id: int | None = None
+    boundary: Boundary = Boundary.LOWER
+    like_broker: str | None = None
+
+    def __str__(self) -> str:
+        words = [f"--time {iso_time(self.timestamp)}"]
+        words += [f"--topic {self.topic}"] if self.topic is not None else []
+        words += [f"--queue {self.queue_id}"] if self.queue_id is not None else []
+        words += [f"--boundary {self.boundary}"] if self.boundary is not Boundary.LOWER else []
+        return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class ByTransaction:
+    """A transaction's ID: half message, operation and what came of it."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return f"--transaction {self.text}"
+
+
+Request: TypeAlias = ById | ByKey | ByOffset | ByQueueOffset | ByTime | ByTransaction
+
+
+def id_problem(text: str) -> str:
+    """Say why a text is no ID that RocketMQ makes; empty when it may be one."""
+    if len(text) not in ID_LENGTHS:
+        return f"{len(text)} characters, an ID has 32, 34 or 56 hex digits"
+    if not _HEX.fullmatch(text):
+        odd = next(character for character in text if not _HEX.match(character))
+        return f"{odd!a} is no hex digit"
+    return ""
+
+
+def number(option: str, text: str, largest: int = _LARGEST) -> int:
+    """Read a decimal or `0x` number.
+
+    Raises:
+        UsageError: it is none, or does not fit.
+    """
+    text = text.strip()
+    if not _NUMBER.fullmatch(text):
+        raise UsageError(option=option, reason=f"{text[:KEPT]!r} is no number; 4096 and 0x1000 are")
+    value = int(text, 16 if text[:2].lower() == "0x" else 10)
+    if value > largest:
+        raise UsageError(option=option, reason=f"{text} is more than {largest}")
+    return value
+
+
+def request_of(
+    asked: Mapping[str, str],
+    *,
+    topics: tuple[str, ...] = (),
+    boundary: Boundary = Boundary.LOWER,
+    like_broker: str | None = None,
+) -> Request:
+    """Make one request of named texts.
+
+    Args:
+        asked: names as on the command line, without dashes.
+        topics: of a key, where there are several.
+        boundary: of a time.
+        like_broker: of a time.
+
+    Raises:
+        UsageError: it says nothing that can be looked up, or two things at once.
+    """
+    topics = topics or ((asked["topic"],) if "topic" in asked else ())
+    given = [name for name in ("id", "key", "at", "queue-offset", "time", "transaction")
+             if name in asked]  # fmt: skip
+    if len(given) != 1:
+        options = " ".join(f"--{name}" for name in given) or "nothing"
+        reason = f"one of --id --key --at --queue-offset --time --transaction, not {options}"
+        raise UsageError(option="query", reason=reason)
+    (name,) = given
+    _refuse_unused(asked, topics, name)
+    text = asked[name]
+    if name == "key":
+        return ByKey(text, topics)
+    if name == "queue-offset":
+        return _place(asked, topics)
+    if name == "time":
+        return _time(asked, topics, boundary, like_broker)
+    if name == "at":
+        return ByOffset(number("--at", text))
+    if not text:
+        raise UsageError(option=f"--{name}", reason="is empty")
+    return ById(text) if name == "id" else ByTransaction(text)
+
+
+def _refuse_unused(asked: Mapping[str, str], topics: tuple[str, ...], name: str) -> None:
+    """Refuse options that say nothing about what was asked.
+
+    Raises:
+        UsageError: there is one.
+    """
+    if topics and name not in {"key", "queue-offset", "time"}:
+        raise UsageError(option="--topic", reason=f"says nothing about --{name}")
+    if "queue" in asked and name not in {"queue-offset", "time"}:
+        raise UsageError(option="--queue", reason=f"says nothing about --{name}")
+    if name != "key" and len(topics) > 1:
+        raise UsageError(option="--topic", reason=f"only one with --{name}")
+
+
+def _place(asked: Mapping[str, str], topics: tuple[str, ...]) -> ByQueueOffset:
+    if not topics or "queue" not in asked:
+        reason = "needs --topic and --queue: an offset counts units of one queue"
+        raise UsageError(option="--queue-offset", reason=reason)
+    queue_id = number("--queue", asked["queue"], _LARGEST_QUEUE)
+    return ByQueueOffset(topics[0], queue_id, number("--queue-offset", asked["queue-offset"]))
+
+
+def _time(
+    asked: Mapping[str, str], topics: tuple[str, ...], boundary: Boundary, like_broker: str | None
+) -> ByTime:
+    if "queue" in asked and not topics:
+        raise UsageError(option="--queue", reason="needs --topic")
+    queue_id = number("--queue", asked["queue"], _LARGEST_QUEUE) if "queue" in asked else None
+    try:
+        timestamp = parse_time(asked["time"])
+    except ValueError as error:
+        raise UsageError(option="--time", reason=str(error)) from error
+    return ByTime(timestamp, topics[0] if topics else None, queue_id, boundary, like_broker)
+
+
+def parse_line(line: str) -> Request:
+    """Understand one line of a file of requests.
+
+    Raises:
+        UsageError: it cannot be meant.
+    """
+    text = line.strip()
+    if text.startswith("--"):
+        return request_of(_options(text))
+    if text.startswith("{"):
+        return request_of(_object(text))
+    return pasted(text)
+
+
+def pasted(text: str) -> Request:
+    """Say what a bare string is: an ID, an offset, a place in a queue, a time, else a key."""
+    if len(text) in ID_LENGTHS and _HEX.fullmatch(text):
+        return ById(text)
+    if _NUMBER.fullmatch(text) and int(text, 0 if text[:2] == "0x" else 10) <= _LARGEST:
+        return ByOffset(number("line", text))
+    if (place := _PLACE.fullmatch(text)) and int(place[2]) <= _LARGEST_QUEUE:
+        return ByQueueOffset(place[1], int(place[2]), number("line", place[3]))
+    if _ISO.fullmatch(text):
+        try:
+            return ByTime(parse_time(text))
+        except ValueError:
+            return ByKey(text)
+    return ByKey(text)
+
+
+def parse_lines(lines: Iterable[str]) -> Iterator[Request]:
+    """Understand the lines of a file; empty ones and those that begin with `#` are passed.
+
+    Raises:
+        UsageError: a line cannot be meant; its number is said.
+    """
+    for line_number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            yield parse_line(line)
+        except UsageError as error:
+            reason = f"{error.option}: {error.reason}"
+            raise UsageError(option=f"line {line_number}", reason=reason) from error
+
+
+def _options(text: str) -> dict[str, str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(option="line", reason=f"cannot be split: {error}") from error
+    found: dict[str, str] = {}
+    names, values = words[::2], words[1::2]
+    for word, value in zip(names, values, strict=False):
+        _take(found, word.removeprefix("--"), value)
+    if len(names) != len(values):
+        raise UsageError(option=names[-1][:KEPT], reason="has no value")
+    return found
+
+
+def _object(text: str) -> dict[str, str]:
+    from orjson import JSONDecodeError, loads
+
+    try:
+        document = loads(text)
+    except JSONDecodeError as error:
+        raise UsageError(option="line", reason=f"is no JSON: {error}") from error
+    found: dict[str, str] = {}
+    for name, value in document.items():
+        if isinstance(value, bool) or not isinstance(value, str | int):
+            raise UsageError(option=name[:KEPT], reason="must be a text or a number")
+        _take(found, name.replace("_", "-"), str(value))
+    return found
+
+
+def _take(found: dict[str, str], name: str, value: str) -> None:
+    if name not in NAMES:
+        known = " ".join(NAMES)
+        raise UsageError(option=name[:KEPT], reason=f"is not known; there are: {known}")
+    if name in found:
+        raise UsageError(option=name, reason="is there twice")
+    found[name] = value
+
+
+def described(text: str) -> str:
+    """Say in words what an ID is."""
+    kind = recognise(text)
+    if isinstance(kind, OffsetMessageId):
+        return f"offset message ID of {kind.host}, physical offset {kind.physical_offset}"
+    if isinstance(kind, UniqueKey):
+        return f"unique key of client {kind.host}, process {kind.process_id}"
+    if isinstance(kind, ClientMessageId):
+        return f"unique key of a 5.x client, made at {iso_time(kind.time)} if its base is UTC"
+    problem = id_problem(text)
+    return f"no ID that RocketMQ makes ({problem}), taken for a unique key of the application"

@@ -1,0 +1,91 @@
+"""Which topics a store knows, as far as its directories and its configuration tell.
+
+The key index holds hashes of topic and key together, so a key without a topic can only be looked
+up topic by topic. A record's topic may be none that was ever configured: system topics are
+tried, too.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from rmqtool.store.tree import Store
+
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+ROCKSDB_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
+ROCKSDB_OP_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+RETRY_PREFIX: Final = "%RETRY%"
+DLQ_PREFIX: Final = "%DLQ%"
+SYSTEM_TOPICS: Final = (
+    *(SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_TOPIC, CHECK_MAX_TOPIC),
+    *(ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC),
+)
+TOPICS_FILE: Final = "topics.json"
+GROUPS_FILE: Final = "subscriptionGroup.json"
+FAMILIES: Final = (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE)
+MOST_HINTS: Final = 3
+
+
+def queue_topics(store: Store) -> list[str]:
+    """Give the topics that have a directory of queues, as they are named there.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    found: dict[str, None] = {}
+    for kind in FAMILIES:
+        family = store.family(kind)
+        if family is not None:
+            found |= dict.fromkeys(family.topics())
+    return list(found)
+
+
+def known_topics(store: Store) -> list[str]:
+    """Give every topic that a record of this store is likely to have, without duplicates."""
+    found = dict.fromkeys(_listed(store))
+    found |= dict.fromkeys(_named(store.config(TOPICS_FILE).document, "topicConfigTable"))
+    for group in _named(store.config(GROUPS_FILE).document, "subscriptionGroupTable"):
+        found |= {f"{RETRY_PREFIX}{group}": None, f"{DLQ_PREFIX}{group}": None}
+    found |= dict.fromkeys(SYSTEM_TOPICS)
+    return list(found)
+
+
+def nearest(topic: str, known: list[str]) -> list[str]:
+    """Give the names that are most like a topic, the nearest first.
+
+    Names that differ in case only come first: that is what a person gets wrong most often.
+    """
+    same = [name for name in known if name.casefold() == topic.casefold()]
+    close = get_close_matches(topic, known, MOST_HINTS, 0.6)
+    return list(dict.fromkeys([*same, *close]))[:MOST_HINTS]
+
+
+def hint(topic: str, known: list[str]) -> str:
+    """Word what is like a topic that is not there."""
+    names = nearest(topic, [name for name in known if name not in SYSTEM_TOPICS]) or nearest(
+        topic, known
+    )
+    if names:
+        return f"no topic {topic!r} here; like it: {', '.join(names)}"
+    return f"no topic {topic!r} here, and none like it"
+
+
+def _listed(store: Store) -> list[str]:
+    try:
+        return queue_topics(store)
+    except UnreadablePath:
+        return []
+
+
+def _named(document: dict[str, object], table: str) -> list[str]:
+    names = document.get(table)
+    return [name for name in names if isinstance(name, str)] if isinstance(names, dict) else []

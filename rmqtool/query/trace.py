@@ -1,0 +1,208 @@
+"""The whole life of a message: every record that its IDs lead to, each with its stage.
+
+1. Copies keep the unique key: half and commit, scheduled and delivered, retries, dead letter.
+2. A commit names its half message by offset; a retry and a dead letter name their origin by ID.
+3. An operation on a half message names its queue offset in the body, a recalled timer its unique
+   key in a property: their queues are read from the half message or timer on.
+Source: TransactionalMessageBridge, SendMessageProcessor#consumerSendMsgBack,
+TimerMessageStore, ScheduleMessageService, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.formats.message_id import OffsetMessageId, recognise
+from rmqtool.query import topics
+from rmqtool.query.answer import BY_OFFSET, BY_QUEUE, Answer, Found
+from rmqtool.query.log import LogRecord
+from rmqtool.query.match import TRANSACTION_ID, Wanted, members
+from rmqtool.query.requests import Boundary
+from rmqtool.query.time import search_queue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.formats.message import Message
+    from rmqtool.query.lookup import Lookup
+
+ORIGINS: Final = ("ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_MESSAGE_ID")
+RECALLED_KEY: Final = "TIMER_DEL_UNIQKEY"
+ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
+HALF_OFFSET: Final = "TRANS_OFFSET"  # 5.4.0+, in the operations of RocksDB transactions
+MOST_UNITS: Final = 50_000  # of a queue that are read for one operation
+MOST_RECORDS: Final = 1000  # of one life; a unique key that everybody uses is none
+HALF_TOPICS: Final = frozenset({topics.HALF_TOPIC, topics.ROCKSDB_HALF_TOPIC})
+OP_TOPICS: Final = frozenset({topics.OP_TOPIC, topics.ROCKSDB_OP_TOPIC})
+
+
+def follow(lookup: Lookup, answer: Answer) -> None:
+    """Add to an answer every record of the same message, and give each its stage.
+
+    Args:
+        lookup: the store.
+        answer: what was found so far; afterwards the whole life.
+
+    Raises:
+        UnreadablePath: a file may not be read.
+    """
+    asked: set[str] = set()
+    done: set[int] = set()
+    while todo := [one for one in answer.found if one.record.physical_offset not in done]:
+        if len(answer.found) > MOST_RECORDS:
+            answer.problem = f"more than {MOST_RECORDS} records belong together; the rest is left"
+            break
+        for found in todo:
+            done.add(found.record.physical_offset)
+            _copies(lookup, found.record.message, asked, answer)
+            _origins(lookup, found.record.message, answer)
+            _later(lookup, found.record.message, answer)
+    for found in answer.found:
+        found.stage = stage(found.record.message)
+        if found.stage == "half" and not found.note:
+            found.note = _outcome(found.record.message, answer)
+
+
+def stage(message: Message) -> str:
+    """Say which part of its life a record is."""
+    topic, stored = message.topic, message.properties
+    if topic in HALF_TOPICS:
+        return "half"
+    if topic in OP_TOPICS:
+        return "operation"
+    if topic == topics.CHECK_MAX_TOPIC:
+        return "discarded"
+    if topic == topics.SCHEDULE_TOPIC:
+        is_retry = stored.get("REAL_TOPIC", "").startswith(topics.RETRY_PREFIX)
+        return "scheduled retry" if is_retry else "scheduled"
+    if topic == topics.TIMER_TOPIC:
+        return _timer_stage(stored)
+    if topic.startswith(topics.DLQ_PREFIX):
+        return "dead letter"
+    if topic.startswith(topics.RETRY_PREFIX):
+        return "retry"
+    if message.transaction != "none":
+        return message.transaction
+    if "TIMER_OUT_MS" in stored or stored.get("DELAY", "0") != "0" or "TIMER_DELIVER_MS" in stored:
+        return "delivered"
+    return "batch" if any(members(message)) else "message"
+
+
+def _timer_stage(stored: dict[str, str]) -> str:
+    if RECALLED_KEY in stored:
+        return "recall"
+    return "rolled" if stored.get(ROLL_TIMES, "0") != "0" else "timer"
+
+
+def _copies(lookup: Lookup, message: Message, asked: set[str], answer: Answer) -> None:
+    """Look up the IDs of a record."""
+    stored = message.properties
+    for text in (message.unique_key, stored.get(TRANSACTION_ID), stored.get(RECALLED_KEY)):
+        if text and text not in asked:
+            asked.add(text)
+            lookup.find_text(Wanted(text), answer)
+            if "+" in text:  # 5.3.2 to 5.3.4: topic and unique key
+                lookup.find_text(Wanted(text.rpartition("+")[2]), answer)
+
+
+def _origins(lookup: Lookup, message: Message, answer: Answer) -> None:
+    """Read the records that a record names."""
+    if message.transaction == "commit":
+        _read(lookup, message.prepared_transaction_offset, "prepared offset", answer)
+    for name in ORIGINS:
+        identifier = recognise(message.properties.get(name, ""))
+        if isinstance(identifier, OffsetMessageId):
+            _read(lookup, identifier.physical_offset, name, answer)
+
+
+def _read(lookup: Lookup, physical_offset: int, how: str, answer: Answer) -> None:
+    record = lookup.log.record_at(physical_offset)
+    if isinstance(record, LogRecord):
+        answer.take(Found(record, BY_OFFSET, how))
+    else:
+        answer.trail.add(how, record.reason, physical_offset=physical_offset)
+
+
+def _later(lookup: Lookup, message: Message, answer: Answer) -> None:
+    """Find what names a record later on: the operation on a half message, a recall."""
+    if message.topic in HALF_TOPICS:
+        topic = {topics.HALF_TOPIC: topics.OP_TOPIC}.get(message.topic, topics.ROCKSDB_OP_TOPIC)
+        for record in _since(lookup, topic, message.queue_id, message.store_timestamp, answer):
+            if _names(record.message, message):
+                answer.take(Found(record, BY_QUEUE, "names the half message"))
+                return
+    elif message.topic == topics.TIMER_TOPIC and RECALLED_KEY not in message.properties:
+        key = message.unique_key or ""
+        for record in _since(lookup, message.topic, 0, message.store_timestamp, answer):
+            named = record.message.properties.get(RECALLED_KEY, "")
+            if key and named.endswith(key):
+                answer.take(Found(record, BY_QUEUE, "recalls the timer"))
+
+
+def _names(operation: Message, half: Message) -> bool:
+    """Tell whether an operation names a half message.
+
+    Its body is one queue offset, from 5.1.0 on several with a comma behind each.
+    """
+    stored = operation.properties
+    if HALF_OFFSET in stored:
+        return stored[HALF_OFFSET] == str(half.physical_offset)
+    wanted = str(half.queue_offset).encode()
+    return wanted in operation.body.split(b",")
+
+
+def _since(
+    lookup: Lookup, topic: str, queue_id: int, timestamp: int, answer: Answer
+) -> Iterator[LogRecord]:
+    """Yield the records of a queue from a store time on; of the log where the queue is lost."""
+    queue = lookup.queue(topic, queue_id)
+    if queue is None:
+        yield from _since_in_log(lookup, topic, timestamp, answer)
+        return
+    end = queue.range.max_offset
+    offset = search_queue(lookup.log, queue, timestamp, Boundary.LOWER, answer.trail)
+    for queue_offset in range(offset, min(end, offset + MOST_UNITS)):
+        place = queue.find(queue_offset)
+        if place is None or place.unit is None:
+            continue
+        record = lookup.log.record_at(place.unit.physical_offset)
+        if isinstance(record, LogRecord) and record.message.topic == topic:
+            yield record
+
+
+def _since_in_log(
+    lookup: Lookup, topic: str, timestamp: int, answer: Answer
+) -> Iterator[LogRecord]:
+    if lookup.scan is False or lookup.keeps_queues:
+        return
+    from rmqtool.query.scan import find_topics
+    from rmqtool.query.search import Stretch
+    from rmqtool.query.time import first_record_from
+
+    head = first_record_from(lookup.log, timestamp)
+    start = lookup.log.end if head is None else head.physical_offset
+    stretch = Stretch(start, lookup.log.end)
+    yield from find_topics(lookup.log, (topic,), [stretch], answer.trail)
+
+
+def _outcome(half: Message, answer: Answer) -> str:
+    """Say how a transaction ended, as far as the records tell."""
+    others = [one.record.message for one in answer.found]
+    if any(
+        one.transaction == "commit" and one.prepared_transaction_offset == half.physical_offset
+        for one in others
+    ):
+        return "committed"
+    mine = [one for one in others if one.topic in OP_TOPICS and _names(one, half)]
+    if not mine:
+        return "no operation on it: undecided"
+    later = [
+        one
+        for one in others
+        if one.topic in HALF_TOPICS and one.physical_offset > half.physical_offset
+    ]
+    if later:
+        return "stored anew, as the broker came back to ask"
+    if any(one.topic == topics.CHECK_MAX_TOPIC for one in others):
+        return "discarded after too many checks"
+    return "rolled back"
