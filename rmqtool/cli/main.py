@@ -18,11 +18,11 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
+from rmqtool.cli.signals import Terminated, stoppable
 from rmqtool.errors import OutputClosed, RepairError, RmqtoolError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import FrameType
 
     from typer import TyperException
 
@@ -35,20 +35,16 @@ INTERRUPTED: Final = 128 + signal.SIGINT
 TERMINATED: Final = 128 + signal.SIGTERM
 
 
-class Terminated(BaseException):
-    """Somebody asked the process to end; staged files are cleaned up on the way out."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code.
 
     Args:
         arguments: without the program's name; None is those of the process.
     """
-    before = signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
-        _flush()
+        with stoppable():
+            code = _run(sys.argv[1:] if arguments is None else arguments)
+            _flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Terminated:
@@ -61,8 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  (the one place: a bug becomes a sentence)
         _report_bug(error)
         code = BUG
-    finally:
-        signal.signal(signal.SIGTERM, before)
     if code == INTERRUPTED:
         say("interrupted")
     elif code == TERMINATED:
@@ -88,10 +82,6 @@ def _run(arguments: Sequence[str]) -> int:
             raise OutputClosed from error
         return error.code if isinstance(error.code, int) else DONE
     return code if isinstance(code, int) else DONE
-
-
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    raise Terminated
 
 
 def _flush() -> None:

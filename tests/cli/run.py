@@ -1,0 +1,69 @@
+"""Run the command line: in this process where that is enough, as a process where it matters."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+COMMAND = [sys.executable, "-m", "rmqtool"]
+CLEAN = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in {"NO_COLOR", "COLUMNS", "LINES", "RMQTOOL_DEBUG"}
+}
+
+
+class Run(NamedTuple):
+    """What a process did."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        """Standard output as lines."""
+        return self.out.decode().splitlines()
+
+
+def rmqtool(*arguments: object, env: Mapping[str, str] | None = None, cwd: object = None) -> Run:
+    """Run a command with pipes for output."""
+    done = subprocess.run(  # noqa: S603 - our own program
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        check=False,
+        env={**CLEAN, **(env or {})},
+        cwd=str(cwd) if cwd else None,
+        timeout=120,
+    )
+    return Run(done.returncode, done.stdout, done.stderr.decode())
+
+
+def on_terminal(
+    arguments: Sequence[object], columns: int, env: Mapping[str, str] | None = None
+) -> Run:
+    """Run a command whose stdout is a terminal of some width; stderr is a pipe."""
+    terminal, process_side = pty.openpty()
+    process = subprocess.Popen(  # noqa: S603 - our own program
+        [*COMMAND, *map(str, arguments)],
+        stdout=process_side,
+        stderr=subprocess.PIPE,
+        env={"TERM": "xterm", **CLEAN, "COLUMNS": str(columns), **(env or {})},
+    )
+    os.close(process_side)
+    out = bytearray()
+    while True:
+        try:
+            piece = os.read(terminal, 1 << 16)
+        except OSError:  # Linux says so at the end
+            break
+        if not piece:
+            break
+        out += piece
+    os.close(terminal)
+    _, err = process.communicate(timeout=120)
+    return Run(process.returncode, bytes(out).replace(b"\r\n", b"\n"), err.decode())
