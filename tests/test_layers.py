@@ -88,7 +88,7 @@ def is_writing(call: ast.Call) -> bool:
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     if name in WRITING:
         return True
-    modes = [*call.args, *(keyword.value for keyword in call.keywords)]
+    modes = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "mode")]
     texts = [arg.value for arg in modes if isinstance(arg, ast.Constant)]
     is_opening = name in {"open", "fdopen"}
     return is_opening and any(isinstance(text, str) and set(text) & set("wxa+") for text in texts)
