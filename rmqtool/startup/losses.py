@@ -7,7 +7,6 @@ that could answer no, and is not read.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ import numpy as np
 from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.startup.census import census
-from rmqtool.startup.prediction import Loss
+from rmqtool.startup.prediction import Loss, TopicLoss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,25 +36,34 @@ if TYPE_CHECKING:
 class Tally:
     """Adds up one kind of loss."""
 
-    topics: Counter[str] = field(default_factory=Counter)
-    first: int | None = None
-    last: int | None = None
+    topics: dict[str, TopicLoss] = field(default_factory=dict)
 
     def add(self, segment: SegmentCensus, mask: Mask) -> None:
         """Add the messages of a segment that a mask chooses."""
-        if not mask.any():
-            return
-        counts = np.bincount(segment.topics[mask], segment.messages[mask], len(segment.names))
-        for number in np.flatnonzero(counts):
-            self.topics[segment.names[number]] += int(counts[number])
-        times = segment.store_timestamps[mask]
-        first, last = int(times.min()), int(times.max())
-        self.first = first if self.first is None else min(self.first, first)
-        self.last = last if self.last is None else max(self.last, last)
+        for number in np.unique(segment.topics[mask]):
+            chosen = mask & (segment.topics == number)
+            times = segment.store_timestamps[chosen]
+            found = TopicLoss(
+                segment.names[number],
+                int(segment.messages[chosen].sum()),
+                int(times.min()),
+                int(times.max()),
+            )
+            before = self.topics.get(found.topic)
+            self.topics[found.topic] = found if before is None else _sum(before, found)
 
     def loss(self) -> Loss:
         """Give the sum."""
-        return Loss(dict(self.topics.most_common()), self.first, self.last)
+        return Loss(tuple(sorted(self.topics.values(), key=lambda one: -one.messages)))
+
+
+def _sum(one: TopicLoss, two: TopicLoss) -> TopicLoss:
+    return TopicLoss(
+        one.topic,
+        one.messages + two.messages,
+        min(one.first_timestamp, two.first_timestamp),
+        max(one.last_timestamp, two.last_timestamp),
+    )
 
 
 @dataclass(slots=True)

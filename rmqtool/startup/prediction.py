@@ -15,23 +15,46 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicLoss:
+    """Messages of one topic.
+
+    Attributes:
+        topic: as stored; of a delayed message the topic that it waits in.
+        messages: how many.
+        first_timestamp: store time of the oldest, ms.
+        last_timestamp: store time of the newest, ms.
+    """
+
+    topic: str
+    messages: int
+    first_timestamp: int
+    last_timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
 class Loss:
     """Messages that consumers would not get any more.
 
     Attributes:
-        topics: messages by topic, the most first.
-        first_timestamp: store time of the oldest, ms; None without messages.
-        last_timestamp: store time of the newest, ms; None without messages.
+        topics: by topic, the most messages first.
     """
 
-    topics: dict[str, int] = field(default_factory=dict)
-    first_timestamp: int | None = None
-    last_timestamp: int | None = None
+    topics: tuple[TopicLoss, ...] = ()
 
     @property
     def messages(self) -> int:
-        """How many."""
-        return sum(self.topics.values())
+        """How many, of all topics."""
+        return sum(topic.messages for topic in self.topics)
+
+    @property
+    def first_timestamp(self) -> int | None:
+        """Store time of the oldest, ms; None without messages."""
+        return min((topic.first_timestamp for topic in self.topics), default=None)
+
+    @property
+    def last_timestamp(self) -> int | None:
+        """Store time of the newest, ms; None without messages."""
+        return max((topic.last_timestamp for topic in self.topics), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +167,11 @@ class Prediction:
         return not self.refusals and (self.dispatched is None or self.dispatched.hangs_at is None)
 
     @property
+    def unreachable(self) -> int:
+        """Messages that would be in the log and reach nobody."""
+        return self.cut.messages + self.unlisted.messages
+
+    @property
     def loses(self) -> bool:
         """Whether messages would be lost, or be in the log and reach nobody."""
-        return bool(self.lost.messages or self.cut.messages or self.unlisted.messages)
+        return bool(self.lost.messages or self.unreachable)

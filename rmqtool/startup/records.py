@@ -47,6 +47,7 @@ class Stop(enum.StrEnum):
 
     NOTHING_LEFT = "the file ends here"
     BEYOND_FILE = "totalSize is more than what is left of the file"
+    UNUSED = "nothing has been written from here on"
     NO_MAGIC = "no record begins here"
     BODY_CRC = "the body differs from what was stored"
     PROPERTY_CRC = "the property CRC differs or is missing"
@@ -200,7 +201,7 @@ class RecordCheck:
             magic == MESSAGE_MAGIC_CODE_V2 and self.rules.reads_v2
         )
         if not known and magic != BLANK_MAGIC_CODE:
-            raise _Fails(Stop.NO_MAGIC)
+            raise _Fails(Stop.NO_MAGIC if total_size or magic else Stop.UNUSED)
         return total_size, magic
 
     def _allocated(self, total_size: int) -> int:

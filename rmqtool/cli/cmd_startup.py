@@ -1,0 +1,86 @@
+"""`rmqtool startup`: what a broker would do if it were started on a store now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.main import DONE, NO
+from rmqtool.cli.options import (
+    BrokerConfOption,
+    ColorOption,
+    ColumnsOption,
+    FormatOption,
+    OutputOption,
+    QuietOption,
+    StoreArgument,
+)
+from rmqtool.errors import UsageError
+
+
+def startup(
+    store: StoreArgument,
+    broker_version: Annotated[
+        str,
+        typer.Option(
+            "--broker-version",
+            metavar="V",
+            help="Version of the broker: a release such as 5.3.3, or a line such as 5.3.",
+        ),
+    ],
+    section: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--section",
+            metavar="NAME",
+            help="Only this section; may be given several times. Default: all of them.",
+        ),
+    ] = None,
+    all_queues: Annotated[
+        bool, typer.Option("--all-queues", help="Show queues that nothing happens to, too.")
+    ] = False,
+    broker_conf: BrokerConfOption = None,
+    format_: FormatOption = None,
+    output: OutputOption = None,
+    columns: ColumnsOption = None,
+    color: ColorOption = "auto",
+    quiet: QuietOption = False,
+) -> int:
+    """Foretell what a broker would do if it were started on a store now.
+
+    Whether it refuses and why, where recovery begins, where the log ends, which segments, index
+    files and queue units go, which messages are lost or out of reach, where dispatch goes on, the
+    next offset of each queue. Nothing is written. The exit code is 1 when a message would be lost
+    or be out of reach, or when the broker would not come up.
+
+    Sections: verdict, losses, steps, queues. Losses are 'lost' (cut off the log for good), 'cut'
+    (still in the log, but the queue no longer has it), 'unlisted' (in the log, and no queue gets
+    it) and, for information, 'deleted-topic' (the same in topics that are configured no more).
+
+    File lengths and switches come from --broker-conf; without it lengths are read off the files
+    and the switches are RocketMQ's defaults.
+    """
+    from rmqtool.startup import predict
+    from rmqtool.startup.report import SECTIONS, report
+    from rmqtool.startup.verdict import verdict
+    from rmqtool.store.tree import open_store
+
+    delivery = Delivery(format_, output, columns, color, quiet)
+    for name in section or ():
+        if name not in SECTIONS:
+            reason = f"no section {name!r}; there are: {' '.join(SECTIONS)}"
+            raise UsageError(option="--section", reason=reason)
+    prediction = predict(open_store(store, broker_conf), broker_version)
+    delivery.note(verdict(prediction))
+    sections = [
+        rows
+        for rows in report(prediction, all_queues=all_queues)
+        if not section or rows.name in section
+    ]
+    if len(sections) == 1:
+        delivery.emit(sections[0])
+    else:
+        delivery.emit_all(sections)
+    return DONE if prediction.starts and not prediction.loses else NO
