@@ -219,9 +219,13 @@ class _Queue:
             self.files.add(position - within)
             yield Piece(
                 self.kind, self.topic, self.queue_id, position - within, length, within, piece,
-                units.store_timestamp,
+                self.last_timestamp(piece, units),
             )  # fmt: skip
             position += taken
+
+    def last_timestamp(self, piece: memoryview, units: Units) -> int:  # noqa: ARG002 - see batches
+        """Give the store time of the last unit of a piece, ms: runs end where files do."""
+        return units.store_timestamp
 
 
 class _ConsumeQueue(_Queue):
@@ -278,7 +282,12 @@ class _BatchQueue(_Queue):
         length = self.options.batch_file_length // BATCH_CQ_UNIT_SIZE * BATCH_CQ_UNIT_SIZE
         for units in self.pending:
             yield from self.cut(self.end, units, length)
-            self.end += len(units.packed)
+            self.end += units.length
+
+    def last_timestamp(self, piece: memoryview, units: Units) -> int:  # noqa: ARG002 - of one unit
+        """Give the store time that the last unit itself says, ms: these runs go over files."""
+        last = BATCH_CQ_UNIT.packer.unpack_from(piece, len(piece) - BATCH_CQ_UNIT_SIZE)
+        return int(last[3])
 
     def result(self) -> QueueResult:
         return QueueResult(

@@ -199,16 +199,24 @@ class BrokerPlacement(Placement):
         """Take the next run in log order; yield it where a broker puts it."""
         physical_offset, size, _ = CQ_UNIT.packer.unpack_from(run.units)
         if self.next < 0:
-            yield from self._append(run, run.units, run.queue_offset)
+            if self._is_plausible(run):
+                yield from self._append(run, run.units, run.queue_offset)
+            else:
+                self.tally.implausible += run.count
         elif physical_offset + size <= self._reached:
             self.tally.repeated += run.count
-        elif run.queue_offset == 0 or run.queue_offset >= self.next:
+        elif run.queue_offset >= self.next:
             self.tally.shifted += run.count if run.queue_offset != self.next else 0
             yield from self._append(run, run.units, self.next)
-        else:  # "built repeatedly"
-            known = min(self.next - run.queue_offset, run.count)
+        else:
+            at = 0
+            if run.queue_offset == 0:  # the only number that is appended unseen
+                self.tally.shifted += 1
+                yield from self._append(run, run.units[:CQ_UNIT_SIZE], self.next)
+                at = 1
+            known = min(self.next - run.queue_offset - at, run.count - at)  # "built repeatedly"
             self.tally.repeated += known
-            yield from self._append(run, run.units[known * CQ_UNIT_SIZE :], self.next)
+            yield from self._append(run, run.units[(at + known) * CQ_UNIT_SIZE :], self.next)
 
     def _append(self, run: QueueRun, packed: memoryview, queue_offset: int) -> Iterator[Units]:
         if len(packed):
