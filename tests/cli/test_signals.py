@@ -16,22 +16,34 @@ from rmqtool.cli.signals import Terminated, stoppable
 )
 def test_swallowed(number: signal.Signals, kind: type[BaseException]) -> None:
     """An exception that a C library's callback swallows comes again."""
-    swallowed = []
-    with pytest.raises(kind), stoppable():
+    swallowed: list[BaseException] = []
+    with pytest.raises(kind):
+        swallow(number, swallowed)
+    assert [kind] == [type(error) for error in swallowed]
+
+
+def swallow(number: signal.Signals, swallowed: list[BaseException]) -> None:
+    """Do what the loader of compiled kernels does to an exception."""
+    with stoppable():
         try:
             os.kill(os.getpid(), number)
             time.sleep(5)
-        except kind as error:
+        except (KeyboardInterrupt, Terminated) as error:
             swallowed.append(error)
         time.sleep(30)
-        pytest.fail("nothing came")
-    assert 1 == len(swallowed)
 
 
 def test_clean_up_is_not_interrupted() -> None:
     """While an exception of ours is on its way, no second one disturbs what runs."""
-    done = []
-    with pytest.raises(Terminated), stoppable():
+    done: list[str] = []
+    with pytest.raises(Terminated):
+        clean_up(done)
+    assert ["cleaned up"] == done
+
+
+def clean_up(done: list[str]) -> None:
+    """Take longer to clean up than it takes until the exception would come again."""
+    with stoppable():
         try:
             os.kill(os.getpid(), signal.SIGTERM)
             time.sleep(5)
@@ -40,7 +52,6 @@ def test_clean_up_is_not_interrupted() -> None:
             while time.monotonic() < until:
                 pass
             done.append("cleaned up")
-    assert ["cleaned up"] == done
 
 
 def test_handlers_are_put_back() -> None:
