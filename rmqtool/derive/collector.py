@@ -12,6 +12,7 @@ from rmqtool.derive.index_runs import IndexRun
 from rmqtool.derive.queue_runs import QueueKind, QueueRuns
 from rmqtool.derive.rare import RareUnits, batch_unit, further_units
 from rmqtool.derive.runs import Runs, Stretch
+from rmqtool.derive.scratch import Scratch
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rmqtool.scan.batch import Batch
 
 
-FIRST_UNITS: Final = 1 << 16
 FIRST_QUEUES: Final = 1 << 10
 
 
@@ -73,12 +73,8 @@ class RunCollector:
         self._kinds = np.zeros(0, np.int64)
         self._may_multi: list[bool] = []
         self._table = QueueTable()
-        self._packed = np.empty(FIRST_UNITS * CQ_UNIT_SIZE, np.uint8)
-        self._facts = np.empty((kernels.FACTS, FIRST_UNITS), np.int64)
-        self._units = 0
-        self._hashes = np.empty(FIRST_UNITS, np.int32)
-        self._places = np.empty((2, FIRST_UNITS), np.int64)
-        self._entries = 0
+        self._scratch = Scratch.take()
+        self._units = self._entries = 0
         self._fates = np.zeros(0, np.int64)
         self._further = RareUnits(QueueKind.CONSUME_QUEUE)
         self._batched = RareUnits(QueueKind.BATCH_QUEUE)
@@ -128,7 +124,8 @@ class RunCollector:
 
     def _dispatch(self, batch: Batch) -> None:
         """Pack the units of a batch."""
-        self._make_room(batch.count)
+        scratch = self._scratch
+        scratch.make_room_for_units(self._units, batch.count)
         done = 0
         while True:
             done, why, self._units = kernels.dispatch(
@@ -136,19 +133,13 @@ class RunCollector:
                 (done, batch.count, self._units),
                 (self._kinds, self._levels),
                 self._table.state,
-                (self._packed, self._facts),
+                (scratch.packed, scratch.facts),
                 self._fates,
             )
             if why == kernels.DONE:
                 break
             self._table.grow()
         self._treat_rare(batch)
-
-    def _make_room(self, count: int) -> None:
-        """Have room for so many more units."""
-        while self._facts.shape[1] < self._units + count:
-            self._packed = np.concatenate([self._packed, np.empty_like(self._packed)])
-            self._facts = np.concatenate([self._facts, np.empty_like(self._facts)], axis=1)
 
     def _treat_rare(self, batch: Batch) -> None:
         """Treat the records of a batch that go elsewhere, or nowhere."""
@@ -168,42 +159,41 @@ class RunCollector:
 
     def _index(self, batch: Batch) -> None:
         """Append the index entries of a batch."""
-        pairs = batch.key_pairs
-        count = pairs.shape[1]
-        while self._hashes.size < self._entries + count:
-            self._hashes = np.concatenate([self._hashes, np.empty_like(self._hashes)])
-            self._places = np.concatenate([self._places, np.empty_like(self._places)], axis=1)
+        scratch = self._scratch
+        scratch.make_room_for_entries(self._entries, batch.key_count)
         self._entries = kernels.index_entries(
             batch.matrix,
             batch.key_matrix,
-            (count, self._entries),
+            (batch.key_count, self._entries),
             self._fates,
-            (self._hashes, self._places),
+            (scratch.hashes, scratch.places),
         )
 
     def finish(self, end: int) -> Runs:
-        """Give all runs.
+        """Give all runs; nothing can be added any more.
 
         Args:
             end: position behind the part, for one in which nothing begins.
         """
-        used = self._entries
-        return Runs(
+        runs = Runs(
             first=self._first,
             end=end if self._first is None else self._end,
             records=self._records,
             queues=self._queue_runs(),
             batch_queues=self._batched.runs(),
-            index=IndexRun(
-                self._hashes[:used].copy(),
-                self._places[0, :used].copy(),
-                self._places[1, :used].copy(),
-            ),
+            index=self._index_run(),
             stretches=tuple(self._stretches),
             undispatched=tuple(self._undispatched),
             last_physical_offset=self._last[0],
             last_store_timestamp=self._last[1],
         )
+        self._scratch.give_back()
+        del self._scratch
+        return runs
+
+    def _index_run(self) -> IndexRun:
+        used, scratch = self._entries, self._scratch
+        return IndexRun(scratch.hashes[:used].copy(), *scratch.places[:, :used].copy())
 
     def _queue_runs(self) -> QueueRuns:
         """Sort units by queue and cut them into runs."""
@@ -212,9 +202,9 @@ class RunCollector:
         units = table.facts[kernels.UNITS, :queues]
         starts = np.cumsum(units) - units
         packed = np.empty(count * CQ_UNIT_SIZE, np.uint8)
-        facts = np.empty((kernels.FACTS, count), np.int64)
+        facts = self._scratch.sorted_facts
         found = kernels.sort_units(
-            (self._packed, self._facts), count, starts, run_units, (packed, facts)
+            (self._scratch.packed, self._scratch.facts), count, starts, run_units, (packed, facts)
         )
         runs = np.empty((kernels.RUN_ROWS, found), np.int64)
         kernels.cut_runs(facts, count, run_units, runs)

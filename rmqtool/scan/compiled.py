@@ -63,7 +63,16 @@ def kernel(signature: str) -> Callable[[Function], Function]:
 
 
 def inlined(function: Function) -> Function:
-    """Compile a function that only kernels call; it becomes part of each of them."""
+    """Compile a function into each place where a kernel calls it.
+
+    A call hands over each array as seven values, which takes longer than most helpers run.
+    """
+    options = {"error_model": "numpy", "boundscheck": False, "forceinline": True}
+    return cast("Function", NJIT(**options)(function))
+
+
+def called(function: Function) -> Function:
+    """Compile a function that kernels call: for what is long or seldom needed."""
     return cast("Function", NJIT(error_model="numpy", boundscheck=False)(function))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from rmqtool.scan.compiled import inlined
+from rmqtool.scan.compiled import called, inlined
 from rmqtool.scan.intrinsics import call_crc32, load_u1
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def crc31(window: UInt8s, start: int, length: int, checksum: Checksum) -> int:
     return _by_tables(window, start, length, slices) & WITHOUT_TOP_BIT
 
 
-@inlined
+@called
 def _by_tables(window: UInt8s, start: int, length: int, slices: UInt32s) -> int:
     """Give the CRC-32 of a stretch of the window, 16 bytes a round."""
     value, end = 0xFFFFFFFF, start + length

@@ -146,25 +146,6 @@ def trailing_zeros(context: Any, number: Any) -> Any:
 
 
 @instruction
-def hash_of_8(context: Any, characters: Any) -> Any:
-    """Give what 8 ASCII characters add to a Java hash: the sum of c(n) * 31 ** (7 - n), 32 bits.
-
-    The characters come as load_i8 gives them: the first one in the highest byte.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        narrow, wide = ir.VectorType(_I8, 8), ir.VectorType(_I32, 8)
-        lanes = builder.zext(builder.bitcast(arguments[0], narrow), wide)
-        weights = [pow(31, power, 1 << 32) for power in range(8)]  # lane 0 is the last character
-        products = builder.mul(lanes, ir.Constant(wide, weights))
-        name, kind = "llvm.vector.reduce.add.v8i32", ir.FunctionType(_I32, [wide])
-        reduce = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-        return builder.zext(builder.call(reduce, [products]), _I64)
-
-    return types.int64(types.int64), generate
-
-
-@instruction
 def call_crc32(context: Any, array: Any, position: Any, length: Any, address: Any) -> Any:
     """Call `uint32_t crc32_gzip_refl(uint32_t, unsigned char *, uint64_t)` at an address."""
 

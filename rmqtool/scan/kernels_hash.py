@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.scan.compiled import inlined, kernel
-from rmqtool.scan.intrinsics import hash_of_8, load_i8, load_u1
+from rmqtool.scan.compiled import called, inlined, kernel
+from rmqtool.scan.intrinsics import load_i8, load_u1
 
 if TYPE_CHECKING:
     from rmqtool.scan.arrays import UInt8s
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 WORD: Final = 8
 TOP_BITS: Final = -0x7F7F7F7F7F7F7F80  # 0x80 in each byte: what no ASCII has
 LOW_32: Final = 0xFFFFFFFF
+LOW_16_OF_32: Final = 0x0000FFFF0000FFFF
+LOW_8_OF_16: Final = 0x00FF00FF00FF00FF
 REPLACEMENT: Final = 0xFFFD
 POWERS: Final = tuple(pow(31, power, 1 << 32) for power in range(WORD + 1))  # 31 ** n, wrapped
 
@@ -29,6 +31,17 @@ def first_bytes(word: int, count: int) -> int:
     if count == WORD:
         return word
     return (word >> (8 * (WORD - count))) & ((1 << (8 * count)) - 1)
+
+
+@inlined
+def hash_of_8(word: int) -> int:
+    """Give what 8 ASCII characters add to a hash: the sum of c(n) * 31 ** (7 - n).
+
+    Neighbours are put together in lanes of 16, 32 and 64 bits; no lane overflows into the next.
+    """
+    pairs = ((word >> 8) & LOW_8_OF_16) * 31 + (word & LOW_8_OF_16)
+    fours = ((pairs >> 16) & LOW_16_OF_32) * POWERS[2] + (pairs & LOW_16_OF_32)
+    return (fours >> 32) * POWERS[4] + (fours & LOW_32)
 
 
 @inlined
@@ -86,7 +99,7 @@ def sequence_length(window: UInt8s, start: int, end: int) -> tuple[int, int]:
     return needed, present
 
 
-@inlined
+@called
 def decoded_hash(window: UInt8s, start: int, length: int, seed: int) -> tuple[int, bool]:
     """Give the hash of a stretch of UTF-8 that is not plain ASCII, and whether it is malformed."""
     value, malformed = seed, False

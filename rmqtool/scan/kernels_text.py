@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.message import SysFlag
 from rmqtool.scan import columns as row
-from rmqtool.scan.compiled import inlined, kernel
+from rmqtool.scan.compiled import called, inlined, kernel
 from rmqtool.scan.crc import crc31
 from rmqtool.scan.intrinsics import MASK_BYTES, load_i8, load_u1, mask_of, trailing_zeros
 from rmqtool.scan.kernels_hash import (
@@ -86,39 +86,37 @@ MOST_OTHER_KEYS: Final = 3  # the unique key, the tags, and one that rounding hi
 LARGEST_SHORT, LARGEST_INT, LARGEST_LONG = 2**15 - 1, 2**31 - 1, 2**63 - 1
 
 
+@called
+def which_seldom(window: UInt8s, start: int, length: int) -> int:
+    """Say which of the less common wanted properties has this name; WANTED for none."""
+    word, last = load_i8(window, start), load_i8(window, start + length - WORD)
+    if length == 5:  # noqa: PLR2004 - the lengths of the names above
+        return DELAY if first_bytes(word, length) == DELAY_WORD else WANTED
+    if length == 9:  # noqa: PLR2004
+        return INNER_NUM if (word, last) == INNER_NUM_WORDS else WANTED
+    if length == 10:  # noqa: PLR2004
+        return INNER_BASE if (word, last) == INNER_BASE_WORDS else WANTED
+    middle = load_i8(window, start + WORD)
+    if length == 20:  # noqa: PLR2004
+        return DISPATCH if (word, middle, last) == DISPATCH_WORDS else WANTED
+    return DISPATCH_OFFSET if (word, middle, last) == DISPATCH_OFFSET_WORDS else WANTED
+
+
 @inlined
-def which_short(word: int, length: int) -> int:
-    """Say which wanted property has this name of up to 8 bytes; WANTED for none."""
+def which_property(window: UInt8s, start: int, length: int) -> int:
+    """Say which wanted property has the name at `start`; WANTED for none."""
+    word = load_i8(window, start)
     if length == 4:  # noqa: PLR2004 - the lengths of the names above
+        word = first_bytes(word, length)
         if word == TAGS_WORD:
             return TAGS
-        if word == KEYS_WORD:
-            return KEYS
-    elif length == 8:  # noqa: PLR2004
+        return KEYS if word == KEYS_WORD else WANTED
+    if length == 8:  # noqa: PLR2004
         if word == UNIQ_KEY_WORD:
             return UNIQUE_KEY
-        if word == CRC_WORD:
-            return CRC
-    elif length == 5 and word == DELAY_WORD:  # noqa: PLR2004
-        return DELAY
-    return WANTED
-
-
-@inlined
-def which_long(window: UInt8s, start: int, length: int) -> int:
-    """Say which wanted property has this name of more than 8 bytes; WANTED for none."""
-    word, last = load_i8(window, start), load_i8(window, start + length - WORD)
-    if length == 9 and word == INNER_NUM_WORDS[0] and last == INNER_NUM_WORDS[1]:  # noqa: PLR2004
-        return INNER_NUM
-    if length == 10 and word == INNER_BASE_WORDS[0] and last == INNER_BASE_WORDS[1]:  # noqa: PLR2004
-        return INNER_BASE
-    if length < 20:  # noqa: PLR2004
-        return WANTED
-    middle = load_i8(window, start + WORD)
-    if length == 20 and (word, middle, last) == DISPATCH_WORDS:  # noqa: PLR2004
-        return DISPATCH
-    if length == 24 and (word, middle, last) == DISPATCH_OFFSET_WORDS:  # noqa: PLR2004
-        return DISPATCH_OFFSET
+        return CRC if word == CRC_WORD else WANTED
+    if length in (5, 9, 10, 20, 24):
+        return which_seldom(window, start, length)
     return WANTED
 
 
@@ -131,17 +129,13 @@ def take_item(window: UInt8s, start: int, name_end: int, end: int, found: Int64s
         start: first byte of the item.
         name_end: its first 0x01; negative when it has none.
         end: its 0x02, or the end of the properties.
-        found: int64, shape (WANTED + 1, 2).
+        found: int64, shape SCRATCH.
     """
     if name_end <= start or name_end + 1 >= end:  # the reader drops empty names and values
         if end > start:
             found[STATE, 0] |= row.MARK_DROPPED_ITEM
         return
-    length = name_end - start
-    if length > WORD:
-        which = which_long(window, start, length)
-    else:
-        which = which_short(first_bytes(load_i8(window, start), length), length)
+    which = which_property(window, start, name_end - start)
     if which != WANTED:
         if found[which, 1]:
             found[STATE, 0] |= row.MARK_DUPLICATE
@@ -151,37 +145,41 @@ def take_item(window: UInt8s, start: int, name_end: int, end: int, found: Int64s
 
 @inlined
 def read_properties(window: UInt8s, start: int, end: int, found: Int64s) -> None:
-    """Cut properties at 0x02 and note the wanted ones; a later duplicate wins."""
+    """Cut properties at 0x02 and note the wanted ones; a later duplicate wins.
+
+    A block of bytes at a time: one mask says where items end, another where names may.
+    """
     found[:WANTED] = 0
     found[STATE, 0] = 0
     item, name_end = start, -1
     for block in range(start, end, MASK_BYTES):
-        separators = mask_of(window, block, NAME_VALUE_SEPARATOR) | mask_of(
-            window, block, PROPERTY_SEPARATOR
-        )
+        names = mask_of(window, block, NAME_VALUE_SEPARATOR)
+        ends = mask_of(window, block, PROPERTY_SEPARATOR)
         if end - block < MASK_BYTES:
-            separators &= (1 << (end - block)) - 1
-        while separators:
-            position = block + trailing_zeros(separators)
-            separators &= separators - 1
-            if window[position] == PROPERTY_SEPARATOR:
-                take_item(window, item, name_end, position, found)
-                item, name_end = position + 1, -1
-            elif name_end < 0:
-                name_end = position
+            inside = (1 << (end - block)) - 1
+            names, ends = names & inside, ends & inside
+        while ends:
+            lowest = ends & -ends
+            if name_end < 0 and names & (lowest - 1):
+                name_end = block + trailing_zeros(names)
+            position = block + trailing_zeros(ends)
+            take_item(window, item, name_end, position, found)
+            item, name_end = position + 1, -1
+            ends ^= lowest
+            names &= -lowest
+        if name_end < 0 and names:
+            name_end = block + trailing_zeros(names)
     if item < end:
         take_item(window, item, name_end, end, found)
 
 
-@inlined
+@called
 def parse_number(window: UInt8s, value: tuple[int, int], largest: int) -> int:
-    """Read a decimal number as Java's parse methods do; ABSENT for no text.
+    """Read a decimal number as Java's parse methods do.
 
     The smallest number of each type is taken for unparsable; no broker writes it.
     """
     position, end = value[0], value[0] + value[1]
-    if position == end:
-        return row.ABSENT
     negative = window[position] == MINUS
     if negative or window[position] == PLUS:
         position += 1
@@ -197,15 +195,13 @@ def parse_number(window: UInt8s, value: tuple[int, int], largest: int) -> int:
     return -number if negative else number
 
 
-@inlined
+@called
 def parse_crc(window: UInt8s, start: int, length: int) -> int:
     """Read a property CRC: decimal digits, least significant first, wrapping as Java's int.
 
     Source: CommitLog#checkMessageAndReturnSize, 5.2.0 to 5.5.0, which takes a negative result
     for "not found".
     """
-    if length == 0:
-        return row.ABSENT
     value = 0
     for position in range(start + length - 1, start - 1, -1):
         value = (value * 10 + load_u1(window, position) - ZERO_DIGIT) & 0xFFFFFFFF
@@ -263,9 +259,9 @@ def intern(window: UInt8s, start: int, length: int, topics: Topics) -> int:
     while slots[slot] >= 0:
         number = slots[slot]
         if (
-            facts[HASH, number] == value
-            and facts[TEXT_LENGTH, number] == length
-            and same_bytes(window, start, text, facts[TEXT_START, number], length)
+            facts[number, HASH] == value
+            and facts[number, TEXT_LENGTH] == length
+            and same_bytes(window, start, text, facts[number, TEXT_START], length)
         ):
             return int(number)
         slot = (slot + 1) & last
@@ -274,9 +270,9 @@ def intern(window: UInt8s, start: int, length: int, topics: Topics) -> int:
         return -1
     for position in range(length):
         text[used + position] = window[start + position]
-    facts[HASH, number], facts[TEXT_START, number] = value, used
-    facts[TEXT_LENGTH, number] = length
-    facts[KEY_SEED, number] = (31 * java_hash(window, start, length, 0) + 0x23) & 0xFFFFFFFF
+    facts[number, HASH], facts[number, TEXT_START] = value, used
+    facts[number, TEXT_LENGTH] = length
+    facts[number, KEY_SEED] = (31 * java_hash(window, start, length, 0) + 0x23) & 0xFFFFFFFF
     slots[slot] = number
     counts[TOPICS], counts[TOPICS_TEXT] = number + 1, used + length
     return int(number)
@@ -308,43 +304,73 @@ def collect_keys(window: UInt8s, number: int, seed: int, keys: Keys, want: int) 
         add_key(window, (found[UNIQUE_KEY, 0], found[UNIQUE_KEY, 1]), seed, number, keys)
     start = found[KEYS, 0]
     end = start + found[KEYS, 1]
-    for position in range(start, end + 1):
-        if position == end or window[position] == KEY_SEPARATOR:
+    for block in range(start, end, MASK_BYTES):
+        spaces = mask_of(window, block, KEY_SEPARATOR)
+        if end - block < MASK_BYTES:
+            spaces &= (1 << (end - block)) - 1
+        while spaces:
+            position = block + trailing_zeros(spaces)
+            spaces &= spaces - 1
             if position > start:
                 add_key(window, (start, position - start), seed, number, keys)
             start = position + 1
+    if start < end:
+        add_key(window, (start, end - start), seed, number, keys)
     if want & WANT_TAG_KEYS and found[TAGS, 1]:
         tag_seed = (31 * (31 * seed + (TAG_KEY >> 8)) + (TAG_KEY & 0xFF)) & 0xFFFFFFFF
         add_key(window, (found[TAGS, 0], found[TAGS, 1]), tag_seed, number, keys)
 
 
-@inlined
+@called
 def is_malformed(window: UInt8s, start: int, length: int) -> bool:
     """Tell whether a stretch is no UTF-8, so that Java replaces part of it."""
     return decoded_hash(window, start, length, 0)[1]
 
 
+@called
+def note_seldom(window: UInt8s, columns: Int64s, number: int, found: Int64s) -> None:
+    """Write the numbers that few records have; those that are not there stay ABSENT."""
+    if found[DELAY, 1]:
+        value = found[DELAY, 0], found[DELAY, 1]
+        columns[row.DELAY_LEVEL, number] = parse_number(window, value, LARGEST_INT)
+    if found[INNER_NUM, 1]:
+        value = found[INNER_NUM, 0], found[INNER_NUM, 1]
+        columns[row.INNER_NUM, number] = parse_number(window, value, LARGEST_SHORT)
+    if found[INNER_BASE, 1]:
+        value = found[INNER_BASE, 0], found[INNER_BASE, 1]
+        columns[row.INNER_BASE, number] = parse_number(window, value, LARGEST_LONG)
+    if found[CRC, 1]:
+        columns[row.PROPERTY_CRC, number] = parse_crc(window, found[CRC, 0], found[CRC, 1])
+
+
 @inlined
 def note(window: UInt8s, columns: Int64s, number: int, found: Int64s) -> None:
     """Write what was found in the properties into the record's column."""
-    columns[row.TAGS_START, number] = found[TAGS, 0]
-    columns[row.TAGS_LENGTH, number] = found[TAGS, 1]
-    columns[row.TAGS_CODE, number] = signed(java_hash(window, found[TAGS, 0], found[TAGS, 1], 0))
-    columns[row.UNIQUE_KEY_START, number] = found[UNIQUE_KEY, 0]
-    columns[row.UNIQUE_KEY_LENGTH, number] = found[UNIQUE_KEY, 1]
-    columns[row.KEYS_START, number] = found[KEYS, 0]
-    columns[row.KEYS_LENGTH, number] = found[KEYS, 1]
-    columns[row.DELAY_LEVEL, number] = parse_number(window, found[DELAY], LARGEST_INT)
-    columns[row.INNER_NUM, number] = parse_number(window, found[INNER_NUM], LARGEST_SHORT)
-    columns[row.INNER_BASE, number] = parse_number(window, found[INNER_BASE], LARGEST_LONG)
-    columns[row.PROPERTY_CRC, number] = parse_crc(window, found[CRC, 0], found[CRC, 1])
-    columns[row.PROPERTY_CRC_FOUND, number] = -1
+    tags, tags_length = found[TAGS, 0], found[TAGS, 1]
+    unique_key, unique_key_length = found[UNIQUE_KEY, 0], found[UNIQUE_KEY, 1]
+    keys, keys_length = found[KEYS, 0], found[KEYS, 1]
+    seldom = found[DELAY, 1] | found[INNER_NUM, 1] | found[INNER_BASE, 1] | found[CRC, 1]
+    marks = found[STATE, 0]
     if found[DISPATCH, 1] and found[DISPATCH_OFFSET, 1]:
-        found[STATE, 0] |= row.MARK_MULTI_DISPATCH
-    columns[row.MARKS, number] = found[STATE, 0]
+        marks |= row.MARK_MULTI_DISPATCH
+    columns[row.TAGS_CODE, number] = signed(java_hash(window, tags, tags_length, 0))
+    columns[row.TAGS_START, number] = tags
+    columns[row.TAGS_LENGTH, number] = tags_length
+    columns[row.UNIQUE_KEY_START, number] = unique_key
+    columns[row.UNIQUE_KEY_LENGTH, number] = unique_key_length
+    columns[row.KEYS_START, number] = keys
+    columns[row.KEYS_LENGTH, number] = keys_length
+    columns[row.MARKS, number] = marks
+    columns[row.DELAY_LEVEL, number] = row.ABSENT
+    columns[row.INNER_NUM, number] = row.ABSENT
+    columns[row.INNER_BASE, number] = row.ABSENT
+    columns[row.PROPERTY_CRC, number] = row.ABSENT
+    columns[row.PROPERTY_CRC_FOUND, number] = -1
+    if seldom:
+        note_seldom(window, columns, number, found)
 
 
-@inlined
+@called
 def check_more(window: UInt8s, columns: Int64s, number: int, want: int, checksum: Checksum) -> None:
     """Do what only a deep reading wants: the property CRC, and whether texts are UTF-8."""
     if want & WANT_PROPERTY_CRC and columns[row.PROPERTY_CRC, number] >= 0:
@@ -407,7 +433,7 @@ def texts(
         read_properties(window, start, start + length, found)
         note(window, columns, number, found)
         if want & WANT_KEYS and columns[row.SYS_FLAG, number] & ROLLBACK != ROLLBACK:
-            collect_keys(window, number, topics[1][KEY_SEED, topic], keys, want)
+            collect_keys(window, number, topics[1][topic, KEY_SEED], keys, want)
         columns[row.KEY_COUNT, number] = found[STATE, 1] - before
         if want & (WANT_PROPERTY_CRC | WANT_WELL_FORMED):
             check_more(window, columns, number, want, checksum)
@@ -420,12 +446,12 @@ def place_topics(slots: Int64s, facts: Int64s, count: int) -> None:
 
     Args:
         slots: int64, shape (power of two,), all -1.
-        facts: int64, shape (FACTS, n).
+        facts: int64, shape (n, FACTS).
         count: topics, less than half of the slots.
     """
     last = slots.size - 1
     for number in range(count):
-        slot = first_slot(facts[HASH, number], last)
+        slot = first_slot(facts[number, HASH], last)
         while slots[slot] >= 0:
             slot = (slot + 1) & last
         slots[slot] = number

@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-# Rows of `facts`.
+# Columns of `facts`: what is known of a topic shares a cache line.
 HASH, TEXT_START, TEXT_LENGTH, KEY_SEED = range(4)
 FACTS: Final = 4
 # Places of `counts`.
@@ -30,7 +30,7 @@ class TopicTable:
 
     Attributes:
         slots: int64, shape (power of two,); number of a topic, -1 where empty.
-        facts: int64, shape (FACTS, slots / 2).
+        facts: int64, shape (slots / 2, FACTS).
         text: uint8, shape (n,); the names, one behind the other.
         counts: int64, shape (2,); topics, and bytes of `text` in use.
     """
@@ -39,7 +39,7 @@ class TopicTable:
 
     def __init__(self) -> None:
         self.slots: npt.NDArray[np.int64] = np.full(FIRST_SLOTS, -1, np.int64)
-        self.facts: npt.NDArray[np.int64] = np.zeros((FACTS, FIRST_SLOTS // 2), np.int64)
+        self.facts: npt.NDArray[np.int64] = np.zeros((FIRST_SLOTS // 2, FACTS), np.int64)
         self.text: npt.NDArray[np.uint8] = np.zeros(FIRST_TEXT, np.uint8)
         self.counts: npt.NDArray[np.int64] = np.zeros(2, np.int64)
 
@@ -50,8 +50,8 @@ class TopicTable:
         """Give the bytes of a topic."""
         if not 0 <= number < len(self):
             raise IndexError(number)
-        start = int(self.facts[TEXT_START, number])
-        return self.text[start : start + int(self.facts[TEXT_LENGTH, number])].tobytes()
+        start = int(self.facts[number, TEXT_START])
+        return self.text[start : start + int(self.facts[number, TEXT_LENGTH])].tobytes()
 
     @property
     def state(
@@ -68,7 +68,7 @@ class TopicTable:
 
         if 4 * len(self) >= self.slots.size:  # half of the half that is ever used
             self.slots = np.full(2 * self.slots.size, -1, np.int64)
-            self.facts = np.concatenate([self.facts, np.zeros_like(self.facts)], axis=1)
+            self.facts = np.concatenate([self.facts, np.zeros_like(self.facts)])
             place_topics(self.slots, self.facts, len(self))
         if self.text.size < 2 * int(self.counts[TOPICS_TEXT]) + LONGEST_TOPIC + WORD_SLACK:
             self.text = np.concatenate([self.text, np.zeros_like(self.text)])

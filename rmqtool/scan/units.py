@@ -69,7 +69,9 @@ class UnitBatch:
         """Which units are nothing but zeros: bool, shape (count,)."""
         if self.is_hole:
             return np.ones(self.count, np.bool_)
-        return np.equal(self.raw.max(axis=1), 0)
+        largest: npt.NDArray[np.uint8] = self.raw.max(axis=1)
+        zero: npt.NDArray[np.bool_] = largest == 0
+        return zero
 
 
 def scan_units(
