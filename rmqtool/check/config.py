@@ -5,13 +5,14 @@ Source: ConfigManager#load, #persist, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.check.configuration import BACKUP, ConfigFile, config_files
 from rmqtool.check.registry import At, finding
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings import Severity
 from rmqtool.formats import config_shapes
+from rmqtool.formats.config import parse_object
+from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, is_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,31 +20,61 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings import Finding
 
+TEMPORARY = ".tmp"  # brokers up to 5.0.0 write it first; it counts for nothing when it stays
+
+
+class ConfigFile(NamedTuple):
+    """One file of `config/`.
+
+    Attributes:
+        path: relative to the store root.
+        name: last part of it.
+        raw: its bytes.
+    """
+
+    path: str
+    name: str
+    raw: bytes
+
 
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Parse every configuration file, and compare each with its `.bak`."""
-    try:
-        files = [file for file in config_files(inspection.store) if file.is_json]
-    except UnreadablePath as error:
-        yield inspection.unread("config", error)
-        return
+    files: list[ConfigFile] = []
+    yield from _read(inspection, files)
     documents: dict[str, dict[str, Any]] = {}
     broken: list[tuple[ConfigFile, DecodeError]] = []
     for file in files:
         try:
-            documents[file.name] = file.parse()
-        except UnreadablePath as error:
-            yield inspection.unread(file.path, error)
+            documents[file.name] = parse_object(file.raw, path=file.path)
         except DecodeError as error:
             broken.append((file, error))
-        inspection.account.files += 1
-        inspection.account.bytes += file.size
     for file, problem in broken:
         yield _of_broken(file, problem, has_other=_other(file.name) in documents)
     for file in files:
         backup = documents.get(file.name + BACKUP)
         if backup is not None and file.name in documents:
             yield from _compare(file, documents[file.name], backup)
+
+
+def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
+    """Read all files that a broker could load."""
+    try:
+        branches = inspection.store.config_files()
+    except UnreadablePath as error:
+        yield inspection.unread("config", error)
+        return
+    for branch in branches:
+        name = branch.path.rpartition("/")[2]
+        if not is_json(name) or name.endswith(TEMPORARY):
+            continue
+        try:
+            raw = branch.place.read(LARGEST_CONFIG)
+        except UnreadablePath as error:
+            yield inspection.unread(branch.path, error)
+            continue
+        inspection.account.files += 1
+        inspection.account.bytes += len(raw)
+        files.append(ConfigFile(branch.path, name, raw))
 
 
 def _other(name: str) -> str:
@@ -59,7 +90,7 @@ def _of_broken(file: ConfigFile, error: DecodeError, *, has_other: bool) -> Find
     else:
         message = "it cannot be parsed, and there is no .bak that can: defaults will be used"
     needless = file.name.endswith(BACKUP) and has_other
-    actual = "an empty file" if not file.size else error.reason
+    actual = "an empty file" if not file.raw else error.reason
     return finding(
         "CF-JSON",
         At(file.path, error.position),

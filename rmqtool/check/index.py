@@ -1,225 +1,259 @@
-"""Judge each key index file by itself: length, header, slots, chains, and the order of the files.
+"""Compare index files with the entries that the log asks for, and follow their chains: IX-*.
 
-Whether the entries are those of the log is in index_entries.py.
-Source: IndexFile#putKey, IndexService#load, #getAndCreateLastIndexFile, 4.9.3 to 5.5.0.
+Entries lie in the order of the log, so a sound file is proven by going along both at once. Where
+they differ, the shortest explanation is taken: entries that are damaged, missing or too many.
+Source: IndexService#buildIndex, IndexFile#putKey, 4.9.3 to 5.5.0.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.check import kernels_index as kernel
+from rmqtool.check.index_file import FileReader
+from rmqtool.check.index_header import Opened, index_files
 from rmqtool.check.registry import At, finding
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings import Severity
-from rmqtool.formats.index import (
-    FIRST_ENTRY,
-    INDEX_ENTRY,
-    INDEX_HEADER,
-    INDEX_SLOT,
-    entry_position,
-    file_length,
-    slot_position,
-)
-from rmqtool.scan.index import BATCH_ENTRIES, Chains, EntryBatch, read_header, read_slots, scan
+from rmqtool.formats.index import INDEX_ENTRY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.derive.index_runs import IndexRun
     from rmqtool.findings import Finding
-    from rmqtool.store.index_files import IndexFile
-    from rmqtool.store.place import OpenFile
 
-SHOWN_LINKS: Final = 8  # broken links of one file that are listed one by one
-ENTRY: Final = INDEX_ENTRY.size
+    Pairs = npt.NDArray[np.int64]
 
-
-@dataclass(frozen=True, slots=True)
-class IndexHead:
-    """What is known of one file once its header has been judged.
-
-    Attributes:
-        file: where it is, and its geometry.
-        header: its fields.
-        end: number behind the last entry that can be read.
-    """
-
-    file: IndexFile
-    header: dict[str, int]
-    end: int
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the broker goes on in another file."""
-        return self.header["index_count"] >= self.file.entries
-
-    @property
-    def count(self) -> int:
-        """Entries in use."""
-        return max(self.end - FIRST_ENTRY, 0)
+LOOK_AHEAD: Final = 256  # entries in which an explanation is looked for; ten torn sectors
+FAR: Final = LOOK_AHEAD + 1
 
 
-@dataclass(frozen=True, slots=True)
-class IndexReport:
-    """What one file by itself gave.
+class IndexComparer:
+    """Takes the index runs of the log in order."""
 
-    Attributes:
-        file: which.
-        head: None where no entries can be read.
-        findings: of this file.
-        unread: why it could not be read; empty when it could.
-    """
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+        self._files: list[Opened] = []
+        self._current: FileReader | None = None
+        self._next = 0
+        self._last_offset = -1  # of the last record that was found
+        self._missing_behind = 0  # entries that the log wants behind the last file
+        self._missing_between = 0  # between two files, one of which was not full
+        self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
+        self._duplicates = 0
+        self._first_duplicate = At("index")
 
-    file: IndexFile
-    head: IndexHead | None
-    findings: tuple[Finding, ...]
-    unread: str = ""
+    def open(self) -> Iterator[Finding]:
+        """Judge the headers and take up the first file."""
+        yield from index_files(self._inspection, self._files)
+        yield from self._advance()
+        log = self._inspection.log
+        if self._current is not None and log is not None:
+            self._current.skip_before(log.start)
 
+    def _advance(self) -> Iterator[Finding]:
+        """Close the current file and open the next one."""
+        if self._current is not None:
+            self._inspection.account.entries += self._current.count - 1
+            self._inspection.account.bytes += self._current.used_bytes
+            self._inspection.account.files += 1
+            yield from self._current.finish()
+            self._current = None
+        while self._current is None and self._next < len(self._files):
+            before = self._files[self._next - 1] if self._next else None
+            opened = self._files[self._next]
+            self._next += 1
+            try:
+                self._current = FileReader(self._inspection, opened, before)
+            except UnreadablePath as error:
+                yield self._inspection.unread(opened.file.path, error)
 
-def inspect_index_file(file: IndexFile, *, deep: bool = True) -> IndexReport:
-    """Judge one file: a per-file function for the engine.
+    def take(self, run: IndexRun) -> Iterator[Finding]:
+        """Compare the entries of one part of the log."""
+        arrays = (run.hashes, run.physical_offsets, run.store_timestamps)
+        state = np.zeros(kernel.STATE, np.int64)
+        while state[kernel.RUN] < len(run):
+            reader = self._current
+            if reader is None:
+                self._missing_behind += len(run) - int(state[kernel.RUN])
+                return
+            try:
+                why = reader.compare(arrays, state)
+            except UnreadablePath as error:
+                yield self._inspection.unread(reader.path, error)
+                self._current = None
+                yield from self._advance()
+                continue
+            self._note_skipped(state)
+            if why == kernel.WINDOW_DONE:
+                yield from self._advance()
+                self._skip_to_file(reader, arrays, state)
+            elif why == kernel.WRONG_TIME:
+                yield reader.wrong_time(int(arrays[2][state[kernel.RUN]]))
+                state[kernel.RUN] += 1
+            elif why == kernel.DIFFERS:
+                yield from self._explain(reader, arrays, state)
+            if state[kernel.RUN]:
+                self._last_offset = int(arrays[1][state[kernel.RUN] - 1])
 
-    Args:
-        file: which.
-        deep: follow the chains; else only length and header are judged.
-    """
-    try:
-        with file.open() as opened:
-            head, found = _judge_head(file, opened)
-            if head is not None and deep:
-                found += _judge_chains(head, opened)
-    except UnreadablePath as error:
-        return IndexReport(file, None, (), error.reason)
-    return IndexReport(file, head, tuple(found))
+    def _note_skipped(self, state: npt.NDArray[np.int64]) -> None:
+        self._skipped += int(state[kernel.SKIPPED])
+        state[kernel.SKIPPED] = 0
 
+    def _skip_to_file(
+        self,
+        before: FileReader,
+        arrays: tuple[npt.NDArray[np.int32], Pairs, Pairs],
+        state: npt.NDArray[np.int64],
+    ) -> None:
+        """Pass over entries between a file that was not full and the next one."""
+        if self._current is None or before.opened.is_full:
+            return
+        number = int(state[kernel.RUN])
+        found = int(np.searchsorted(arrays[1], self._current.opened.begin))
+        if found > number:
+            self._missing_between += found - number
+            state[kernel.RUN] = found
 
-def judge_order(heads: Sequence[IndexHead]) -> Iterator[Finding]:
-    """Judge the files among each other, in the order in which a broker loads them."""
-    for before, after in pairwise(heads):
-        at = At(after.file.path)
-        first, next_first = (one.header["begin_physical_offset"] for one in (before, after))
-        if next_first < first:
-            yield finding("IX-ORDER", at, expected=f"from {first} on", actual=next_first)
-        elif not before.is_full:
-            yield finding("IX-CAP", At(before.file.path), actual=before.header["index_count"])
-
-
-def _judge_head(file: IndexFile, opened: OpenFile) -> tuple[IndexHead | None, list[Finding]]:
-    at = At(file.path)
-    header = read_header(opened)
-    if header is None:
-        return None, [finding("IX-LEN", at, expected=INDEX_HEADER.size, actual=opened.size)]
-    if not file.slots or not file.entries:
-        message = "neither configuration nor content tells how many slots the file was made for"
-        return None, [finding("IX-LEN", at, message, actual=opened.size)]
-    found = []
-    length = file_length(file.slots, file.entries)
-    if opened.size != length:
-        found.append(finding("IX-LEN", at, expected=length, actual=opened.size))
-    count = header["index_count"]
-    if not (FIRST_ENTRY <= count <= file.entries or not any(header.values())):
-        at = At(file.path, INDEX_HEADER.positions["index_count"], 4)
-        bounds = f"{FIRST_ENTRY} to {file.entries}"
-        found.append(finding("IX-COUNT", at, expected=bounds, actual=count))
-    room = (opened.size - entry_position(file.slots, 0)) // ENTRY
-    return IndexHead(file, header, max(min(count, file.entries, room), 0)), found
-
-
-def _judge_chains(head: IndexHead, opened: OpenFile) -> list[Finding]:
-    """Follow all entries once: what they say every slot and every link must hold."""
-    file, chains = head.file, Chains(head.file.slots)
-    found: list[Finding] = []
-    broken = empty = 0
-    first: EntryBatch | None = None
-    last: EntryBatch | None = None
-    for batch in scan(opened, file, end=head.end):
-        first, last = first or batch, batch
-        zero = int((batch.raw.max(axis=1) == 0).sum())
-        empty += zero
-        for link in chains.follow(batch):
-            broken += 1
-            if broken <= SHOWN_LINKS:
-                at = At(file.path, entry_position(file.slots, link.number), ENTRY)
-                message = f"entry {link.number} is not chained to the one before it in its slot"
-                found.append(
-                    finding("IX-CHAIN", at, message, expected=link.expected, actual=link.actual)
-                )
-    if broken > SHOWN_LINKS:
-        message = f"{broken - SHOWN_LINKS} more entries of this file are chained wrongly"
-        found.append(finding("IX-CHAIN", At(file.path), message))
-    if empty:
-        message = f"{empty} entries before indexCount are all zero: a torn write"
-        found.append(finding("IX-STALE", At(file.path), message))
-    found += _judge_slots(head, chains, opened)
-    if first is not None and last is not None:
-        found += _judge_ends(head, first, last)
-    if _has_bytes_behind(head, opened):
-        position = entry_position(file.slots, head.end)
-        at = At(file.path, position, opened.size - position)
-        found.append(finding("IX-STALE", at, "bytes that are not zero lie behind the last entry"))
-    return found
-
-
-def _judge_slots(head: IndexHead, chains: Chains, opened: OpenFile) -> list[Finding]:
-    """Compare the slots with the newest entry of each chain."""
-    file, found = head.file, []
-    slots = read_slots(opened, file.slots)
-    shared = min(slots.size, file.slots)
-    wrong = np.flatnonzero(slots[:shared] != chains.newest[:shared])
-    for slot in wrong[:SHOWN_LINKS].tolist():
-        at = At(file.path, slot_position(slot), INDEX_SLOT.size)
-        exists = 0 <= slots[slot] < max(head.end, FIRST_ENTRY)
-        found.append(
-            finding(
-                "IX-CHAIN" if exists else "IX-SLOT",
-                at,
-                f"slot {slot} does not name the newest entry of its chain" if exists else "",
-                expected=int(chains.newest[slot]),
-                actual=int(slots[slot]),
-            )
+    def _explain(
+        self,
+        reader: FileReader,
+        arrays: tuple[npt.NDArray[np.int32], Pairs, Pairs],
+        state: npt.NDArray[np.int64],
+    ) -> Iterator[Finding]:
+        """Find the shortest explanation why entries are not those of the run."""
+        number = int(state[kernel.RUN])
+        have = reader.ahead(LOOK_AHEAD)
+        want = np.stack(
+            [array[number : number + LOOK_AHEAD].astype(np.int64) for array in arrays[:2]]
         )
-    if len(wrong) > SHOWN_LINKS:
-        message = f"{len(wrong) - SHOWN_LINKS} more slots of this file are wrong"
-        found.append(finding("IX-SLOT", At(file.path), message))
-    used = int(np.count_nonzero(slots))
-    stated = head.header["hash_slot_count"]
-    if used != stated and not len(wrong):
-        at = At(file.path, INDEX_HEADER.positions["hash_slot_count"], 4)
-        found.append(finding("IX-SLOTCOUNT", at, expected=used, actual=stated))
-    return found
+        lost = self._inspection.lost.mask(have[1])
+        if lost[0]:
+            count = int(np.argmin(lost)) if not lost.all() else len(lost)
+            self._inspection.lost.count_entries(have[1][:count])
+            reader.pass_over(count)
+            return
+        if self._inspection.moved.get(int(want[1, 0])) == int(have[1, 0]):
+            reader.pass_over(1)
+            state[kernel.RUN] += 1
+            return
+        extra, damaged, missing = _distances(want, have)
+        best = min(extra, damaged, missing)
+        if best == FAR:
+            yield from self._far_apart(reader, want, have, state)
+        elif best == damaged:
+            yield from reader.damaged(damaged, want)
+            state[kernel.RUN] += damaged
+        elif best == extra:
+            yield from self._extra(reader, have[:, :extra])
+        else:
+            yield self._missing(reader, want[:, :missing])
+            state[kernel.RUN] += missing
+
+    def _far_apart(
+        self,
+        reader: FileReader,
+        want: Pairs,
+        have: Pairs,
+        state: npt.NDArray[np.int64],
+    ) -> Iterator[Finding]:
+        """Go on where nothing nearby fits: pass over what lies further back in the log."""
+        offset = int(have[1, 0])
+        if want[1, 0] < offset <= want[1, -1] or (want[1] < offset).all():
+            count = int(np.searchsorted(want[1], offset))
+            is_before = reader.is_at_start
+            state[kernel.RUN] += count
+            if is_before:
+                self._missing_between += count  # keys from before the index began
+            else:
+                yield self._missing(reader, want[:, :count])
+            return
+        yield from reader.damaged(1, want)
+        if offset >= want[1, 0]:
+            state[kernel.RUN] += 1
+
+    def _extra(self, reader: FileReader, entries: Pairs) -> Iterator[Finding]:
+        """Judge entries that the log does not ask for."""
+        again = entries[1] == self._last_offset
+        if again.all():
+            if not self._duplicates:
+                self._first_duplicate = reader.at(0)
+            self._duplicates += entries.shape[1]
+            reader.pass_over(entries.shape[1])
+            return
+        yield from reader.unwanted(entries.shape[1])
+
+    def _missing(self, reader: FileReader, entries: Pairs) -> Finding:
+        count = entries.shape[1]
+        at = At(reader.path, reader.at(0).position, None, int(entries[1, 0]))
+        plural = f"{count} keys of records have" if count > 1 else "a key of a record has"
+        return finding("IX-MISSING", at, f"{plural} no entry before this one")
+
+    def finish(self) -> Iterator[Finding]:
+        """Judge what is left in the files, and say what was only counted."""
+        while self._current is not None:
+            reader = self._current
+            try:
+                yield from self._judge_rest(reader)
+            except UnreadablePath as error:
+                yield self._inspection.unread(reader.path, error)
+            yield from self._advance()
+        if self._duplicates:
+            message = f"{self._duplicates} entries are there twice"
+            yield finding("IX-DUP", self._first_duplicate, message)
+        left_out = {
+            "behind the last entry of the index": self._missing_behind,
+            "before or between index files that are not full": self._missing_between,
+            "which are for tags, that releases before 5.4.0 do not index": self._skipped,
+        }
+        for words, count in left_out.items():
+            if count and self._files:
+                message = f"{count} keys of records have no entry: {words}"
+                yield finding("IX-MISSING", At("index"), message, severity=Severity.NOTE)
+
+    def _judge_rest(self, reader: FileReader) -> Iterator[Finding]:
+        """Judge the entries that no record of the log has asked for."""
+        while (have := reader.ahead(1 << 14)).size:
+            lost = self._inspection.lost.mask(have[1])
+            self._inspection.lost.count_entries(have[1][lost])
+            log = self._inspection.log
+            end = log.end if log else 0
+            beyond = ~lost & (have[1] >= end)
+            again = have[1] == self._last_offset
+            if beyond.any():
+                yield self._beyond(reader, np.flatnonzero(beyond), have)
+            other = np.flatnonzero(~(lost | beyond | again))
+            self._duplicates += int(again.sum())
+            for row in other.tolist():
+                yield from reader.unwanted(1, row, passes=False)
+            reader.pass_over(have.shape[1])
+
+    def _beyond(self, reader: FileReader, rows: npt.NDArray[np.int64], have: Pairs) -> Finding:
+        first = int(rows[0])
+        at = reader.at(first)
+        return finding(
+            "IX-KEY",
+            At(at.path, at.position, len(rows) * INDEX_ENTRY.size, int(have[1, first])),
+            f"{len(rows)} entries point behind the end of the commitlog",
+            actual=int(have[1, first]),
+            severity=Severity.NOTE if self._inspection.has_crashed else None,
+        )
 
 
-def _judge_ends(head: IndexHead, first: EntryBatch, last: EntryBatch) -> Iterator[Finding]:
-    """Compare the header's offsets with those of the first and the last entry."""
-    ends = {
-        "begin_physical_offset": int(first.column("physical_offset")[0]),
-        "end_physical_offset": int(last.column("physical_offset")[-1]),
-    }
-    for name, expected in ends.items():
-        if head.header[name] != expected:
-            at = At(head.file.path, INDEX_HEADER.positions[name], 8, expected)
-            yield finding("IX-HEAD", at, expected=expected, actual=head.header[name])
-
-
-def _has_bytes_behind(head: IndexHead, opened: OpenFile) -> bool:
-    """Tell whether anything but zeros lies behind the last entry; holes are not read."""
-    position = entry_position(head.file.slots, max(head.end, FIRST_ENTRY))
-    step = BATCH_ENTRIES * ENTRY
-    while position < opened.size:
-        data = opened.next_data(position)
-        if data is None:
-            return False
-        position = max(data, position)
-        if opened.read_at(position, step).strip(b"\0"):
-            return True
-        position += step
-    return False
-
-
-def expired_note(file: IndexFile, count: int) -> Finding:
-    """Say how many entries of a file are of messages that have expired."""
-    message = f"{count} entries are of messages that have expired"
-    return finding("IX-KEY", At(file.path), message, severity=Severity.NOTE)
+def _distances(want: Pairs, have: Pairs) -> tuple[int, int, int]:
+    """Give how many entries are too many, damaged or missing if that alone explains it."""
+    same = (have == want[:, :1]).all(axis=0)
+    extra = int(np.argmax(same)) if same.any() else FAR
+    length = min(want.shape[1], have.shape[1])
+    same = (have[:, :length] == want[:, :length]).all(axis=0)
+    # What is damaged may run up to the end of what can be seen of the run.
+    damaged = int(np.argmax(same)) if same.any() else (length if length < LOOK_AHEAD else FAR)
+    same = (want == have[:, :1]).all(axis=0)
+    missing = int(np.argmax(same)) if same.any() else FAR
+    return extra, damaged, missing

@@ -6,22 +6,27 @@ does not read again what an earlier one knows, and does not judge what could not
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.check.configuration import document
-from rmqtool.check.queue_extent import QueueExtent, batch_extent, extent
+from rmqtool.check.lost import LostRanges
 from rmqtool.check.registry import At, finding
+from rmqtool.check.transactions import Transactions
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats import config_shapes
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.queue_range import read_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.check.options import ValidateOptions
-    from rmqtool.findings import Finding
+    from rmqtool.findings import Finding, Severity
     from rmqtool.store.place import Place
     from rmqtool.store.queues import QueueFiles
-    from rmqtool.store.segment import MappedFiles
+    from rmqtool.store.segment import MappedFiles, Segment
     from rmqtool.store.tree import Store
 
 QueueName = tuple[str, int]
@@ -79,7 +84,15 @@ class Inspection:
         account: what was read.
         log: what is known of the commitlog; None before it was looked at, or without one.
         has_crashed: whether `abort` is there.
+        lost: stretches of the log without records.
+        moved: records that lie elsewhere than they say: what they say to where they lie.
+        transactions: halves and ends.
+        more: findings that were only counted.
+        compares_queues: whether queues are compared with the log.
+        compares_index: whether the index is compared with the log.
+        version: release by whose rules records are dispatched.
         newest_unit: largest physical offset of a queue unit; None when the queues were not read.
+        bridges: physical offsets of the records that repair has put over damage, in order.
         has_rocksdb_queues: whether queues lie in RocksDB, where they are not read.
     """
 
@@ -89,10 +102,19 @@ class Inspection:
     log: LogFacts | None = None
     has_crashed: bool = False
 
+    lost: LostRanges = field(default_factory=LostRanges)
+    moved: dict[int, int] = field(default_factory=dict)
+    transactions: Transactions = field(default_factory=Transactions)
+    more: Counter[tuple[str, Severity]] = field(default_factory=Counter)
+    compares_queues: bool = False
+    compares_index: bool = False
+    version: str = "5.3.3"
     newest_unit: int | None = None
     has_rocksdb_queues: bool = False
+    bridges: list[int] = field(default_factory=list)
+    _topics: frozenset[str] | None = None
     _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
-    _extents: dict[QueueName, QueueExtent | None] = field(default_factory=dict)
+    _ranges: dict[QueueName, tuple[int, int] | None] = field(default_factory=dict)
     _families: dict[str, dict[QueueName, QueueFiles]] = field(default_factory=dict)
     _pending: list[Finding] = field(default_factory=list)
 
@@ -140,32 +162,61 @@ class Inspection:
     def document_with_path(self, name: str) -> tuple[dict[str, Any], str] | None:
         """Give the same with the path it came from, which may be the `.bak`."""
         if name not in self._documents:
-            self._documents[name] = document(self.store, name)
+            found = self.store.config(name)
+            self._documents[name] = (found.document, found.path) if found else None
         return self._documents[name]
 
-    def extent(self, topic: str, queue_id: int) -> QueueExtent | None:
-        """Give the extent of a queue; None when it lies in RocksDB.
+    def range_of(self, topic: str, queue_id: int) -> tuple[int, int] | None:
+        """Give a queue's first and next queue offset; None when nothing can be said.
 
         Raises:
             UnreadablePath: a file cannot be read.
         """
         name = (topic, queue_id)
-        if name not in self._extents:
-            self._extents[name] = self._find_extent(name)
-        return self._extents[name]
+        if name not in self._ranges:
+            self._ranges[name] = self._find_range(name)
+        return self._ranges[name]
 
-    def _find_extent(self, name: QueueName) -> QueueExtent | None:
+    def _find_range(self, name: QueueName) -> tuple[int, int] | None:
         start = self.log.start if self.log else 0
-        if queue := self.family("queues").get(name):
-            return extent(queue.files, start)
-        if queue := self.family("batch_queues").get(name):
-            return batch_extent(queue.files, start)
-        return None if self.has_rocksdb_queues else QueueExtent(0, 0, -1, -1)
+        kinds = {"queues": BranchKind.CONSUME_QUEUE, "batch_queues": BranchKind.BATCH_QUEUE}
+        for family, kind in kinds.items():
+            if queue := self.family(family).get(name):
+                found = read_range(queue, kind, start)
+                # Files without a unit of their own hold fillers only: the queue begins behind.
+                return (found.min_offset, found.max_offset) if found.last else None
+        return None if self.has_rocksdb_queues else (0, 0)
 
     def pending(self) -> Iterator[Finding]:
         """Give the findings that came up while something was listed, once."""
         while self._pending:
             yield self._pending.pop(0)
+
+    @property
+    def topics(self) -> frozenset[str] | None:
+        """The configured topics; None when topics.json is not there."""
+        document = self.document("topics.json")
+        if document is None:
+            return None
+        if self._topics is None:
+            self._topics = frozenset(topic.topic for topic in config_shapes.topics(document))
+        return self._topics
+
+    def has_bridges(self, start: int, end: int) -> bool:
+        """Tell whether repair has put a bridge over a lost record in [start, end) of the log."""
+        number = bisect_left(self.bridges, start)
+        return number < len(self.bridges) and self.bridges[number] < end
+
+    def postpone(self, said: Finding) -> None:
+        """Keep a finding for `pending`."""
+        self._pending.append(said)
+
+    def segment_at(self, physical_offset: int) -> Segment | None:
+        """Give the segment that holds a byte of the log."""
+        for log in (self.store.commitlog, self.store.old_commitlog):
+            if segment := log.at(physical_offset):
+                return segment
+        return None
 
     def path_of(self, location: str) -> str:
         """Give a path of the operating system relative to the store root."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
-    from rmqtool.check.queue_extent import QueueExtent
     from rmqtool.findings import Finding
     from rmqtool.formats.config_shapes import ConsumerOffset
 
@@ -87,30 +86,28 @@ def _words(offset: ConsumerOffset) -> str:
 def _judge(inspection: Inspection, offset: ConsumerOffset, path: str) -> Iterator[Finding]:
     if offset.queue_offset is None:
         return
-    extent = _extent_of(inspection, offset.topic, offset.queue_id)
-    if extent is None:
+    found = _range_of(inspection, offset.topic, offset.queue_id)
+    if found is None or found[0] <= offset.queue_offset <= found[1]:
         return
-    if extent.min_offset <= offset.queue_offset <= extent.max_offset:
-        return
-    is_ahead = offset.queue_offset > extent.max_offset
+    is_ahead = offset.queue_offset > found[1]
     where = "ahead of the queue's end" if is_ahead else "before the queue's first message"
     yield finding(
         "CO-RANGE",
         At(path),
         f"{_words(offset)}: the offset lies {where}",
-        expected=f"{extent.min_offset} to {extent.max_offset}",
+        expected="{} to {}".format(*found),
         actual=offset.queue_offset,
         # A slow consumer is overtaken by expiry every day; only an offset ahead tells of a loss.
         severity=None if is_ahead else Severity.NOTE,
     )
 
 
-def _extent_of(inspection: Inspection, topic: str, queue_id: int) -> QueueExtent | None:
-    """Give the extent of a queue of either kind; None when nothing can be said."""
+def _range_of(inspection: Inspection, topic: str, queue_id: int) -> tuple[int, int] | None:
+    """Give the range of a queue of either kind; None when nothing can be said."""
     if topic.startswith(LMQ_PREFIX) and (topic, queue_id) not in inspection.family("queues"):
         return None  # light queues may lie in RocksDB only
     try:
-        return inspection.extent(topic, queue_id)
+        return inspection.range_of(topic, queue_id)
     except UnreadablePath:
         return None  # the queue's own check says so
 
@@ -121,13 +118,13 @@ def _delay_offsets(inspection: Inspection) -> Iterator[Finding]:
         return
     document, path = found
     for level, offset in sorted(config_shapes.delay_offsets(document).items()):
-        extent = _extent_of(inspection, SCHEDULE_TOPIC, level - 1)
-        if extent is None or offset is None or offset <= extent.max_offset:
+        found_range = _range_of(inspection, SCHEDULE_TOPIC, level - 1)
+        if found_range is None or offset is None or offset <= found_range[1]:
             continue
         yield finding(
             "DO-RANGE",
             At(path),
             f"the offset of delay level {level} lies ahead of its queue's end",
-            expected=f"{extent.min_offset} to {extent.max_offset}",
+            expected="{} to {}".format(*found_range),
             actual=offset,
         )

@@ -58,6 +58,11 @@ class Level(enum.StrEnum):
         """Whether every record is read."""
         return self is not Level.QUICK
 
+    @property
+    def is_deep(self) -> bool:
+        """Whether what records hold is looked into."""
+        return self is Level.DEEP
+
 
 def area_of(code: str) -> str:
     """Give the area that a finding code belongs to."""

@@ -19,6 +19,9 @@ CONSUME_QUEUE_CODES: Final = (
     Code(
         "CQ-RANGE",
         DAMAGE,
+        also=(NOTE,),
+        when="a note while abort is present: a queue may have reached the disk before the log, and "
+        "recovery cuts it",
         meaning="a unit points behind the end of the commitlog",
         consequence="consumers stop there; recovery of the log cuts the queue at this unit",
         remedy="truncate the queue at this unit",
@@ -68,6 +71,8 @@ CONSUME_QUEUE_CODES: Final = (
     Code(
         "CQ-GAP",
         DAMAGE,
+        also=(NOTE,),
+        when="a note for a topic that is not configured any more",
         meaning="records that belong into this queue have no unit, although later ones have",
         consequence="the messages are in the log, but no consumer gets them",
         remedy="rebuild the queue",

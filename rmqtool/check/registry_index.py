@@ -36,6 +36,8 @@ INDEX_CODES: Final = (
     Code(
         "IX-STALE",
         WARNING,
+        also=(NOTE,),
+        when="a note while abort is present: a broker writes entries before their number",
         meaning="entry bytes lie at or behind indexCount, or an entry before it is all zero",
         consequence="keys of a torn write are lost; the bytes behind are overwritten",
         remedy="rebuild the index",
@@ -52,6 +54,8 @@ INDEX_CODES: Final = (
     Code(
         "IX-SLOT",
         DAMAGE,
+        also=(NOTE,),
+        when="a note for a slot ahead of indexCount while abort is present, likewise",
         meaning="a slot names an entry that does not exist",
         consequence="every key of this slot is not found; the next one starts a new chain and "
         "the old entries stay unreachable",
@@ -80,7 +84,7 @@ INDEX_CODES: Final = (
         "IX-KEY",
         DAMAGE,
         also=(NOTE,),
-        when="damage; a note where the record lies in an expired range or in a damaged stretch",
+        when="a note for entries behind the log's end while abort is present",
         meaning="no record at the entry's offset has a key with the entry's hash",
         consequence="a query by key answers with a foreign message or with none",
         remedy="rebuild the index",
@@ -125,6 +129,8 @@ INDEX_CODES: Final = (
     Code(
         "IX-CRASH",
         WARNING,
+        also=(NOTE,),
+        when="a note for the newest file, which no checkpoint covers while a broker runs",
         meaning="abort is present and this file ends behind checkpoint.indexMsgTimestamp",
         consequence="the next start destroys this file and indexes only what recovery dispatches: "
         "older keys in it are lost",

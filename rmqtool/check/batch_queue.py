@@ -1,0 +1,193 @@
+"""Compare the batch queues on disk with the units that the log asks for: BQ-UNIT.
+
+Units of a batch queue have no place of their own; they follow each other in the order of the log.
+Source: BatchConsumeQueue#putBatchMessagePositionInfo, #recover, 5.0.0 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.registry import At, finding
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.derive.queue_runs import QueueRuns
+    from rmqtool.findings import Finding
+    from rmqtool.store.segment import MappedFiles
+
+UNIT: Final = BATCH_CQ_UNIT.size
+SEARCHED_UNITS: Final = 1 << 16
+MOST: Final = 64  # units of one queue that are reported one by one
+
+
+@dataclass(slots=True)
+class BatchState:
+    """One batch queue.
+
+    Attributes:
+        path: its directory.
+        files: its files; None when there is no directory.
+        start: where in the queue's byte space the next unit should be; -1 before the first one.
+        missing: units that are not there.
+        first_missing: physical offset of the first of them.
+    """
+
+    path: str
+    files: MappedFiles | None
+    start: int = -1
+    missing: int = 0
+    first_missing: int = -1
+
+
+class BatchComparer:
+    """Takes the batch queue units of the log in order."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+        self._states: dict[tuple[str, int], BatchState] = {}
+
+    def take(self, runs: QueueRuns) -> Iterator[Finding]:
+        """Compare the units of one part."""
+        for run in runs:
+            name = (run.topic.decode("utf-8", "backslashreplace"), run.queue_id)
+            if self._inspection.options.topic not in {None, name[0]}:
+                continue
+            state = self._states.get(name)
+            if state is None:
+                state = self._states[name] = self._new_state(name)
+            try:
+                yield from self._compare(state, bytes(run.units))
+            except UnreadablePath as error:
+                yield self._inspection.unread(self._inspection.path_of(error.path), error)
+
+    def _new_state(self, name: tuple[str, int]) -> BatchState:
+        queue = self._inspection.family("batch_queues").get(name)
+        path = queue.path if queue else "batchconsumequeue/{}/{}".format(*name)
+        return BatchState(path, self._inspection.files_of(queue) if queue else None)
+
+    def _compare(self, state: BatchState, wanted: bytes) -> Iterator[Finding]:
+        """Compare units with those on disk, from where the last ones ended."""
+        units = np.frombuffer(wanted, BATCH_CQ_UNIT.dtype)
+        if state.start < 0:
+            state.start = self._first(state, units)
+        found = _read(state.files, state.start, len(wanted))
+        newest = int(units["physical_offset"][-1])
+        if found == wanted:
+            self._inspection.newest_unit = max(self._inspection.newest_unit or 0, newest)
+            state.start += len(wanted)
+        else:
+            yield from self._differ(state, units, wanted)
+        self._inspection.account.units += len(units)
+        self._inspection.account.bytes += len(wanted)
+
+    def _first(self, state: BatchState, units: npt.NDArray[np.void]) -> int:
+        """Find the unit of the first record of the log: those before it have expired."""
+        start = state.files.start if state.files else 0
+        place = _find(state.files, start, int(units["physical_offset"][0]))
+        return start if place is None else place
+
+    def _differ(
+        self, state: BatchState, units: npt.NDArray[np.void], wanted: bytes
+    ) -> Iterator[Finding]:
+        """Compare unit by unit; find the place again where one is missing or too many."""
+        for number in range(len(units)):
+            unit = wanted[number * UNIT : (number + 1) * UNIT]
+            found = _read(state.files, state.start, UNIT)
+            if found != unit:
+                offset = int(units["physical_offset"][number])
+                place = _find(state.files, state.start, offset)
+                if place is None:
+                    following = units["physical_offset"][number + 1 : number + 2]
+                    if following.size and _points_to(state, state.start + UNIT, int(following[0])):
+                        place = state.start  # this one alone is damaged
+                if place is None:
+                    state.missing += 1
+                    state.first_missing = offset if state.first_missing < 0 else state.first_missing
+                    continue
+                yield self._wrong(state, place, offset, unit)
+                state.start = place
+            state.start += UNIT
+
+    def _wrong(self, state: BatchState, place: int, offset: int, unit: bytes) -> Finding:
+        """Say that a unit is not as wanted, or that units stand before it that nobody wants."""
+        found = _read(state.files, place, UNIT)
+        segment = state.files.at(place) if state.files else None
+        position = place - segment.start if segment else None
+        at = At(segment.path if segment else state.path, position, UNIT, offset)
+        if place > state.start:
+            message = f"{(place - state.start) // UNIT} units stand here that no record asks for"
+            return finding("BQ-UNIT", at, message)
+        return finding("BQ-UNIT", at, expected=unit.hex(), actual=found.hex())
+
+    def finish(self) -> Iterator[Finding]:
+        """Judge what is missing, and what lies behind the last unit of each queue."""
+        for state in self._states.values():
+            if state.missing:
+                message = f"{state.missing} records of the queue have no unit"
+                at = At(state.path, None, None, state.first_missing)
+                newest = self._inspection.newest_unit
+                is_behind = self._inspection.has_crashed and newest is not None
+                yield finding("CQ-LAG" if is_behind else "BQ-UNIT", at, message)
+            try:
+                yield from self._behind(state)
+            except UnreadablePath as error:
+                yield self._inspection.unread(self._inspection.path_of(error.path), error)
+
+    def _behind(self, state: BatchState) -> Iterator[Finding]:
+        found = _read(state.files, state.start, SEARCHED_UNITS * UNIT)
+        units = np.frombuffer(found, BATCH_CQ_UNIT.dtype, len(found) // UNIT)
+        rows = np.flatnonzero((units["size"] > 0) & (units["batch_size"] > 0))
+        segment = state.files.at(state.start) if state.files else None
+        if not rows.size or segment is None:
+            return
+        offsets = units["physical_offset"][rows].astype(np.int64)
+        lost = self._inspection.lost.mask(offsets)
+        self._inspection.lost.count_units(offsets[lost])
+        left = rows[~lost]
+        if left.size:
+            position = state.start + int(left[0]) * UNIT - segment.start
+            at = At(segment.path, position, len(left) * UNIT, int(offsets[~lost][0]))
+            log = self._inspection.log
+            beyond = log is not None and int(offsets[~lost][0]) >= log.end
+            message = f"{len(left)} units stand behind the last one that a record asks for"
+            yield finding("CQ-RANGE" if beyond else "BQ-UNIT", at, message)
+
+
+def _read(files: MappedFiles | None, start: int, length: int) -> bytes:
+    """Read across the files of a queue; a unit does not cross their border."""
+    parts: list[bytes] = []
+    while files is not None and length > 0 and files.at(start) is not None:
+        raw = files.read_at(start, length)
+        if not raw:
+            break
+        parts.append(raw)
+        start, length = start + len(raw), length - len(raw)
+    return b"".join(parts)
+
+
+def _points_to(state: BatchState, start: int, physical_offset: int) -> bool:
+    raw = _read(state.files, start, 8)
+    return int.from_bytes(raw, "big", signed=True) == physical_offset
+
+
+def _find(files: MappedFiles | None, start: int, physical_offset: int) -> int | None:
+    """Find the unit of a record at or behind a place."""
+    while raw := _read(files, start, SEARCHED_UNITS * UNIT):
+        units = np.frombuffer(raw, BATCH_CQ_UNIT.dtype, len(raw) // UNIT)
+        rows = np.flatnonzero((units["physical_offset"] == physical_offset) & (units["size"] > 0))
+        if rows.size:
+            return start + int(rows[0]) * UNIT
+        if not units.size or not (units["size"][-1] > 0):
+            return None
+        start += units.size * UNIT
+    return None

@@ -1,0 +1,67 @@
+"""Judge what records hold (level deep): compressed bodies, inner batches, further queues.
+
+Source: UtilAll#uncompress, CompressorFactory, MessageDecoder#decodeMessage,
+ConsumeQueue#multiDispatchLmqQueue, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.registry import At, finding
+from rmqtool.errors import BadLength
+from rmqtool.formats import inner_batch, properties
+from rmqtool.formats.compression import decompress
+from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.scan import columns as row
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.findings import Finding
+    from rmqtool.scan.batch import Batch
+
+SEPARATOR: Final = ","
+
+
+def check_content(batch: Batch, number: int, at: At) -> Iterator[Finding]:
+    """Judge one record that is compressed, a batch, or dispatched to further queues."""
+    record = batch.matrix[:, number]
+    start, flags = int(record[row.BODY_START]), int(record[row.SYS_FLAG])
+    if start >= 0 and flags & (SysFlag.COMPRESSED_FLAG | SysFlag.INNER_BATCH_FLAG):
+        body = batch.text(start, int(record[row.BODY_LENGTH]))
+        found = decompress(body, flags)
+        if found.body is None:
+            yield finding("CL-DECOMP", at, expected="a body", actual=found.reason)
+        elif flags & SysFlag.INNER_BATCH_FLAG:
+            yield from _batch(found.body, int(record[row.INNER_NUM]), at)
+    if int(record[row.MARKS]) & row.MARK_MULTI_DISPATCH:
+        raw = batch.text(int(record[row.PROPERTIES_START]), int(record[row.PROPERTIES_LENGTH]))
+        yield from _multi_dispatch(properties.decode(raw), at)
+
+
+def _batch(body: bytes, stated: int, at: At) -> Iterator[Finding]:
+    """Count the messages in the body of an inner batch."""
+    count = 0
+    try:
+        for _ in inner_batch.messages(body):
+            count += 1
+    except BadLength as error:
+        message = "the body of the batch cannot be taken apart"
+        yield finding("CL-BATCH", at, message, expected=stated, actual=error.reason)
+        return
+    if count != stated:
+        message = "the body does not hold as many messages as INNER_NUM says"
+        yield finding("CL-BATCH", at, message, expected=stated, actual=count)
+
+
+def _multi_dispatch(values: dict[str, str], at: At) -> Iterator[Finding]:
+    """Compare the names of further queues with their offsets."""
+    names = values.get(properties.INNER_MULTI_DISPATCH, "").split(SEPARATOR)
+    offsets = values.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(SEPARATOR)
+    if len(names) != len(offsets):
+        message = "the number of further queues is not that of their offsets"
+        yield finding("CL-LMQ", at, message, expected=len(names), actual=len(offsets))
+    elif not all(offset.strip().isdigit() for offset in offsets):
+        message = "an offset of a further queue is no number"
+        yield finding("CL-LMQ", at, message, actual=SEPARATOR.join(offsets))
