@@ -71,27 +71,29 @@ def json_lines(
     fields = [
         (name, _with_nulls(batch.column(name), is_optional=name in optional)) for name in columns
     ]
-    out, cursors = _room(rows, fields)
-    for number, (name, pieces) in enumerate(fields):
-        kernels.put_pieces(_prefix(name, number), pieces.contiguous(), cursors, out)
+    offsets = _offsets(_lengths(rows, fields))
+    out, begins = np.empty(int(offsets[-1]), np.uint8), offsets[:-1]
+    cursors = begins.copy()
+    for name, pieces in fields:
+        kernels.put_pieces(_prefix(name), pieces.contiguous(), cursors, out)
+    cursors = np.maximum(cursors, begins + 1)
     kernels.put_pieces(_END, Pieces.empty(rows).contiguous(), cursors, out)
+    out[begins] = ord("{")  # in place of the first field's comma
     damaged = rows - batch["code"].null_count if "code" in batch.schema.names else 0
     return JsonLines(rows, out.data, damaged)
 
 
-def _prefix(name: str, number: int) -> Bytes:
-    text = (b"," if number else b"{") + orjson.dumps(name) + b":"
-    return np.frombuffer(text, np.uint8).copy()
+def _prefix(name: str) -> Bytes:
+    return np.frombuffer(b"," + orjson.dumps(name) + b":", np.uint8).copy()
 
 
-def _room(rows: int, fields: Sequence[tuple[str, Pieces]]) -> tuple[Bytes, Integers]:
-    """Give a buffer for all rows, and where each of them begins."""
-    lengths = np.full(rows, len(_END), np.int64)
-    for number, (name, pieces) in enumerate(fields):
-        written = pieces.ends - pieces.starts + len(_prefix(name, number))
+def _lengths(rows: int, fields: Sequence[tuple[str, Pieces]]) -> Integers:
+    """Give the bytes of each line."""
+    lengths = np.zeros(rows, np.int64)
+    for name, pieces in fields:
+        written = pieces.ends - pieces.starts + len(_prefix(name))
         lengths += np.where(pieces.starts < 0, 0, written)
-    offsets = _offsets(lengths)
-    return np.empty(int(offsets[-1]), np.uint8), offsets[:-1].copy()
+    return np.maximum(lengths, 1) + len(_END)
 
 
 def _offsets(lengths: Integers) -> Integers:

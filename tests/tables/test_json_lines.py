@@ -1,0 +1,100 @@
+"""The kernels that write JSON agree, byte for byte, with the plain way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool.render.values import json_line
+from rmqtool.tables.batch import plain_rows
+from rmqtool.tables.json_lines import json_lines
+
+SPECIAL = st.sampled_from(
+    ["\x00", "\x08\t\n\x0c\r", '"\\/', "\x7f", "\x80", "\x9f", "\xa0", "\xad", "\u061c", "\u200b",
+     "\u2028", "\u202e", "\u2060", "\ufeff", "\ufffd", "\U000e0001", "\U0001f600", "é中"]
+)  # fmt: skip
+TEXT = st.lists(SPECIAL | st.text(st.characters(codec="utf-8"), max_size=8)).map("".join)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+OPTIONAL = ("maybe",)
+SCHEMA = pa.schema(
+    [
+        ("number", pa.int64()),
+        ("small", pa.int32()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("text", pa.string()),
+        ("word", pa.dictionary(pa.int32(), pa.string())),
+        ("keys", pa.list_(pa.string())),
+        ("properties", pa.map_(pa.string(), pa.string())),
+        ("maybe", pa.string()),
+        ("null", pa.string()),
+    ]
+)
+ROW = st.fixed_dictionaries(
+    {
+        "number": st.none() | INT64,
+        "small": st.none() | st.integers(-(2**31), 2**31 - 1),
+        "time": st.none() | INT64,
+        "text": st.none() | TEXT,
+        "word": st.none() | st.sampled_from(["few", "wörds", '"\x1b']),
+        "keys": st.none() | st.lists(TEXT, max_size=3),
+        "properties": st.none()
+        | st.dictionaries(TEXT, TEXT, max_size=4).map(lambda d: [*d.items()]),
+        "maybe": st.none() | TEXT,
+        "null": st.none(),
+    }
+)
+
+
+def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Make a batch; times as microseconds, as no `datetime` holds them all."""
+    arrays = []
+    for field in SCHEMA:
+        values = [row[field.name] for row in rows]
+        kind = pa.int64() if field.name == "time" else field.type
+        plain = pa.string() if field.name == "word" else kind
+        array = pa.array(values, plain)
+        arrays.append(array.dictionary_encode() if field.name == "word" else array.cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def plain(batch: pa.RecordBatch, columns: list[str]) -> bytes:
+    """Write a batch the plain way."""
+    return b"".join(json_line(row, columns, OPTIONAL) for row in plain_rows(batch))
+
+
+@given(st.lists(ROW, max_size=6))
+def test_parity(rows: list[dict[str, Any]]) -> None:
+    """All types, all characters, nulls and optional fields: the same bytes."""
+    batch = batch_of(rows)
+    found = json_lines(batch, SCHEMA.names, OPTIONAL)
+    assert (len(rows), plain(batch, SCHEMA.names)) == (found.count, bytes(found.text))
+
+
+@given(st.lists(ROW, min_size=2, max_size=8), st.permutations(SCHEMA.names), st.data())
+def test_parity_of_parts(rows: list[dict[str, Any]], names: list[str], data: st.DataObject) -> None:
+    """So it is for a slice of a batch, and for some columns in another order."""
+    start = data.draw(st.integers(0, len(rows)))
+    some = batch_of(rows).slice(start, data.draw(st.integers(0, len(rows) - start)))
+    columns = names[: data.draw(st.integers(1, len(names)))]
+    assert plain(some, columns) == bytes(json_lines(some, columns, OPTIONAL).text)
+
+
+def test_times() -> None:
+    """Every year has its text: leap days, before 1970, beyond four digits."""
+    milliseconds = [
+        *range(-62_167_219_200_001, 253_402_300_800_001, 86_399_999 * 1237),
+        *(951_782_399_999, 951_782_400_000, 4_107_542_400_000, -1, 0, 253_402_300_799_999),
+        *(253_402_300_800_000, -62_167_219_200_000, -62_167_219_200_001, 2**63 // 1000 - 1),
+    ]
+    rows = [dict.fromkeys(SCHEMA.names) | {"time": one * 1000} for one in milliseconds]
+    batch = batch_of(rows)
+    assert plain(batch, ["time"]) == bytes(json_lines(batch, ["time"]).text)
+
+
+def test_damage_is_counted() -> None:
+    """Lines know how many of them tell of damage."""
+    batch = pa.RecordBatch.from_pylist([{"code": "CL-CRC"}, {"code": None}, {"code": "CL-TAIL"}])
+    assert 2 == json_lines(batch, ["code"]).damaged
