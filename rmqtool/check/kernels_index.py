@@ -29,6 +29,7 @@ _AT: Final = INDEX_ENTRY.positions
 AT_HASH: Final = _AT["key_hash"]
 AT_OFFSET: Final = _AT["physical_offset"]
 AT_DIFFERENCE: Final = _AT["time_difference"]
+NO_TIMES: Final = -1  # in place of a begin: times are not compared
 LARGEST_DIFFERENCE: Final = 0x7FFFFFFF
 SECOND_MS: Final = 1000
 
@@ -81,7 +82,8 @@ def compare(
             why = DIFFERS
             break
         difference = load_i4(raw, place + AT_DIFFERENCE)
-        if difference != seconds(times[number], begin) and first + at != FIRST_ENTRY:
+        is_compared = begin != NO_TIMES and first + at != FIRST_ENTRY
+        if is_compared and difference != seconds(times[number], begin):
             why = WRONG_TIME
             break
         at, number = at + 1, number + 1

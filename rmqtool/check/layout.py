@@ -34,15 +34,18 @@ SYSTEM_TOPICS: Final = frozenset(
         "CHECKPOINT_TOPIC",
     }
 )
+LOGS: Final = ("commitlog", "old_commitlog")
 _IGNORED: Final = frozenset({OddityKind.MISSING})
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Judge all mapped-file directories, the lock, and queues that nobody configured."""
     store = inspection.store
+    for oddity in store.oddities:
+        yield from _of_oddity(inspection, oddity, is_last=False)
     for name in ("commitlog", "old_commitlog", "timer_log", "dledger_index"):
         try:
-            yield from mapped_files(inspection, getattr(store, name))
+            yield from mapped_files(inspection, getattr(store, name), is_log=name in LOGS)
         except UnreadablePath as error:
             yield inspection.unread(inspection.path_of(error.path), error)
     for name in ("queues", "batch_queues", "ext_queues"):
@@ -55,8 +58,51 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     yield from _orphans(inspection)
 
 
-def mapped_files(inspection: Inspection, files: MappedFiles) -> Iterator[Finding]:
-    """Judge one directory of segments."""
+def register_lost(inspection: Inspection) -> None:
+    """Note what files that are missing or too short leave out of the commitlog.
+
+    What is said of them waits until it is known which units and entries point there.
+    """
+    for name in LOGS:
+        try:
+            files: MappedFiles = getattr(inspection.store, name)
+        except UnreadablePath:
+            continue  # check says so
+        last = files.segments[-1].path if files.segments else ""
+        for oddity in files.oddities:
+            for said in _lost(inspection, files, oddity, is_last=oddity.path == last):
+                start, end = _lost_range(files, oddity)
+                inspection.lost.add(start, end, said)
+
+
+def _lost(
+    inspection: Inspection, files: MappedFiles, oddity: Oddity, *, is_last: bool
+) -> Iterator[Finding]:
+    """Give what is to be said of an oddity that takes a stretch away from the log."""
+    misnamed = bool(files.file_length and (oddity.start or 0) % files.file_length)
+    is_hole = oddity.kind is OddityKind.HOLE and not misnamed
+    is_short = oddity.kind in {OddityKind.ODD_LENGTH, OddityKind.EMPTY_FILE}
+    if is_hole or (is_short and (oddity.length or 0) < files.file_length):
+        yield from _of_oddity(inspection, oddity, is_last=is_last)
+
+
+def _lost_range(files: MappedFiles, oddity: Oddity) -> tuple[int, int]:
+    start, length = oddity.start or 0, oddity.length or 0
+    if oddity.kind is OddityKind.HOLE:
+        return start, start + length
+    return start + length, start + files.file_length
+
+
+def mapped_files(
+    inspection: Inspection, files: MappedFiles, *, is_log: bool = False
+) -> Iterator[Finding]:
+    """Judge one directory of segments.
+
+    Args:
+        inspection: of the store.
+        files: of the directory.
+        is_log: what is lost of it has been noted by `register_lost`.
+    """
     misnamed = set()
     for segment in files.segments:
         if files.file_length and segment.start % files.file_length:
@@ -70,6 +116,8 @@ def mapped_files(inspection: Inspection, files: MappedFiles) -> Iterator[Finding
             )
     last = files.segments[-1].path if files.segments else ""
     for oddity in files.oddities:
+        if is_log and any(_lost(inspection, files, oddity, is_last=False)):
+            continue
         if oddity.path not in misnamed or oddity.kind in {
             OddityKind.ODD_LENGTH,
             OddityKind.EMPTY_FILE,

@@ -57,14 +57,20 @@ class LogPass:
         self._last_time = -1
         self._last_entry: tuple[int, int] | None = None
 
-    def check(self) -> Iterator[Finding]:
-        """Judge all records and segments."""
+    def check(self, begin: Callable[[], Iterator[Finding]] | None = None) -> Iterator[Finding]:
+        """Judge all records and segments.
+
+        Args:
+            begin: what is to be done once it is known where the log starts.
+        """
         inspection = self._inspection
         store = inspection.store
         logs = [(log, False) for log in (store.old_commitlog,) if log.segments]
         logs.append((store.commitlog, store.is_dledger))
         facts = LogFacts(start=min((log.start for log, _ in logs if log.segments), default=0))
         inspection.log = facts
+        if begin is not None:
+            yield from begin()
         for log, is_dledger in logs:
             segments = _without_duplicates(log.segments)
             last_used = _last_used(segments)

@@ -42,6 +42,9 @@ TOPIC_AREAS: Final = frozenset(
 )
 
 
+UNREAD: Final = "FS-READ"
+
+
 class Level(enum.StrEnum):
     """How deep a validation goes; each level has all of the one before.
 
@@ -118,9 +121,13 @@ class ValidateOptions:
 
     def keeps(self, finding: Finding) -> bool:
         """Tell whether a finding is to be reported."""
-        if finding.code in self.ignore:
+        return self.keeps_code(finding.code)
+
+    def keeps_code(self, code: str) -> bool:
+        """Tell whether findings of a code are to be reported; what cannot be read always is."""
+        if code in self.ignore:
             return False
-        return not self.only or finding.code in self.only or area_of(finding.code) in self.only
+        return not self.only or code in self.only or area_of(code) in self.only or code == UNREAD
 
     @property
     def version(self) -> tuple[int, ...] | None:

@@ -85,6 +85,8 @@ STATE_CODES: Final = (
     Code(
         "TW-POS",
         DAMAGE,
+        also=(NOTE,),
+        when="a note for a place behind the timer log while abort is present",
         meaning="a slot of the timer wheel points to no timer log record of its time",
         consequence="timer messages of that slot are delivered late, twice or never",
         remedy="delete the wheel: it is rebuilt from the timer log",
@@ -102,6 +104,8 @@ STATE_CODES: Final = (
     Code(
         "TL-REF",
         WARNING,
+        also=(NOTE,),
+        when="a note for a message behind the log's end while abort is present",
         meaning="a timer log record points to no timer message",
         consequence="this timer is skipped when it is due",
         remedy="none",

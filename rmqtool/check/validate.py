@@ -1,0 +1,295 @@
+"""Validate a store: all checks in the order that avoids follow-up errors, and the account of it.
+
+Order: layout, commitlog with queues and index in the same pass, transactions, extensions,
+compaction, checkpoint, timer, epochs, JSON.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check import (
+    checkpoint,
+    compaction,
+    config,
+    consume_queue_ext,
+    dledger,
+    epoch,
+    filters,
+    layout,
+    offsets,
+    timer,
+)
+from rmqtool.check.batch_queue import BatchComparer
+from rmqtool.check.consume_queue import QueueComparer
+from rmqtool.check.findings_list import Bounded
+from rmqtool.check.index import IndexComparer
+from rmqtool.check.index_header import Opened, index_files
+from rmqtool.check.inspection import Account, Inspection
+from rmqtool.check.log import LogPass, log_files, quick_facts
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings import Severity
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.release import release_of
+from rmqtool.store.tail import find_tail
+from rmqtool.store.tree import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.part import PartReport
+    from rmqtool.findings import Finding
+    from rmqtool.store.rocksdb import RocksDb
+    from rmqtool.store.tree import Store
+
+SOUND: Final = 0
+DAMAGED: Final = 1
+INCOMPLETE: Final = 3
+DEFAULT_VERSION: Final = "5.3.3"
+LARGEST_RECORD: Final = 8 << 20
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a validation was about, once all findings have been read.
+
+    Attributes:
+        account: what was read, and what was not.
+        counts: findings by severity, those that were only counted included.
+        seconds: how long it took.
+        is_finished: whether it came to its end; an interrupted one proves nothing.
+    """
+
+    account: Account
+    counts: dict[Severity, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    is_finished: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """One word: sound, damaged, incomplete, or interrupted."""
+        if not self.is_finished:
+            return "interrupted"
+        if self.account.unread:
+            return "incomplete"
+        return "damaged" if self.counts.get(Severity.DAMAGE) else "sound"
+
+
+class Findings:
+    """The findings of one validation; they stream, and the summary is known behind the last one.
+
+    Attributes:
+        summary: what was checked, and what not.
+    """
+
+    def __init__(self, options: ValidateOptions, watch: Callable[[int], None]) -> None:
+        self._options, self._watch = options, watch
+        self._store = open_store(options.store, options.broker_conf)
+        self.summary = Summary(Account())
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of the commitlog that are going to be read, for a progress bar."""
+        if not self._options.level.reads_log:
+            return 0
+        try:
+            return self._store.commitlog.size + self._store.old_commitlog.size
+        except UnreadablePath:
+            return 0
+
+    def __iter__(self) -> Iterator[Finding]:
+        """Validate, and yield each finding when it is found."""
+        begin = time.monotonic()
+        bounded = Bounded()
+        inspection = Inspection(self._store, self._options, self.summary.account)
+        try:
+            for one in bounded.take(filter(self._options.keeps, _run(inspection, self._watch))):
+                self._count(one.severity)
+                yield one
+            more = _kept(inspection, self._options)
+            bounded.add(more.items())
+            for (_, severity), count in more.items():
+                self._count(severity, count)
+            for one in bounded.rest():
+                yield one
+            self.summary.is_finished = True
+        finally:
+            self.summary.seconds = time.monotonic() - begin
+
+    def _count(self, severity: Severity, count: int = 1) -> None:
+        counts = self.summary.counts
+        counts[severity] = counts.get(severity, 0) + count
+
+    @property
+    def exit_code(self) -> int:
+        """0 nothing at or above --fail-on, 1 found something, 3 some input could not be read."""
+        if self.summary.account.unread:
+            return INCOMPLETE
+        limit = self._options.fail_on.rank
+        failed = any(
+            count for severity, count in self.summary.counts.items() if severity.rank >= limit
+        )
+        return DAMAGED if failed else SOUND
+
+
+def validate(options: ValidateOptions, watch: Callable[[int], None] = lambda _: None) -> Findings:
+    """Begin to validate a store; reading goes on while the findings are read.
+
+    Args:
+        options: what to validate, and how.
+        watch: takes the bytes of the commitlog done since it was last called.
+
+    Raises:
+        UnreadablePath: the store cannot be opened at all.
+        NotAStore: nothing of a store was recognised.
+        UnsupportedStore: it is a RocksDB database.
+    """
+    return Findings(options, watch)
+
+
+def _kept(inspection: Inspection, options: ValidateOptions) -> dict[tuple[str, Severity], int]:
+    """Give what was only counted, as far as it was asked for."""
+    return {key: count for key, count in inspection.more.items() if options.keeps_code(key[0])}
+
+
+def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:
+    """Run all checks that were asked for."""
+    options = inspection.options
+    _know(inspection)
+    layout.register_lost(inspection)
+    if options.wants("layout"):
+        yield from layout.check(inspection)
+    yield from _log(inspection, watch)
+    if options.wants("dledger", "commitlog"):
+        yield from dledger.check(inspection)
+    for areas, check in (
+        (("consumequeue_ext",), consume_queue_ext.check),
+        (("compaction",), compaction.check),
+        (("checkpoint",), checkpoint.check),
+        (("timer",), timer.check),
+        (("epoch",), epoch.check),
+        (("config",), config.check),
+        (("offsets",), offsets.check),
+        (("filters",), filters.check),
+    ):
+        if options.wants(*areas):
+            yield from check(inspection)
+            yield from inspection.pending()
+    yield from inspection.lost.findings(options)
+    yield from _unsupported(inspection)
+
+
+def _know(inspection: Inspection) -> None:
+    """Find out what kind of store this is."""
+    options, store = inspection.options, inspection.store
+    inspection.has_crashed = store.abort is not None
+    inspection.has_rocksdb_queues = any(
+        one.path.startswith("consumequeue") and not one.is_empty for one in _databases(inspection)
+    )
+    reads = options.level.reads_log
+    queues = options.wants("consumequeue", "batchconsumequeue", "consumequeue_ext")
+    has_queues = bool(store.branches_of(BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE))
+    is_root = store.asked.kind is BranchKind.STORE
+    inspection.compares_queues = (
+        reads and queues and (has_queues or is_root) and not inspection.has_rocksdb_queues
+    )
+    has_index = bool(store.branches_of(BranchKind.INDEX))
+    inspection.compares_index = reads and has_index and options.wants("index")
+    inspection.version = options.broker_version or _written_by(store)
+
+
+def _written_by(store: Store) -> str:
+    """Give a release that may have written the newest record, by the traces it left."""
+    newest = b""
+    try:
+        with LogReader(store.old_commitlog, store.commitlog) as reader:
+            tail = find_tail(store.commitlog, reader, is_dledger=store.is_dledger)
+            if tail.last is not None and tail.last.size <= LARGEST_RECORD:
+                newest = reader.read_at(tail.last.physical_offset, tail.last.size)
+    except UnreadablePath:
+        pass  # the check of the log says so
+    return release_of(store, newest).at_least or DEFAULT_VERSION
+
+
+def _log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:
+    """Read the log, and compare queues and index with it."""
+    options = inspection.options
+    log = log_files(inspection)
+    yield from inspection.pending()
+    if log is None:
+        if options.wants("commitlog", "consumequeue", "index"):
+            inspection.leave_out("queues and index against the log", "there is no commitlog")
+            yield from _headers(inspection)
+        return
+    if not options.level.reads_log:
+        yield from quick_facts(inspection)
+        yield from _headers(inspection)
+        inspection.leave_out(
+            "records, units and entries", "--level quick looks at names, lengths and tails"
+        )
+        return
+    yield from _whole_log(inspection, watch)
+
+
+def _headers(inspection: Inspection) -> Iterator[Finding]:
+    """Judge the headers of the index files alone."""
+    if inspection.options.wants("index"):
+        opened: list[Opened] = []
+        yield from index_files(inspection, opened)
+
+
+def _whole_log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:
+    queues = QueueComparer(inspection) if inspection.compares_queues else None
+    batches = BatchComparer(inspection) if inspection.compares_queues else None
+    index = IndexComparer(inspection) if inspection.compares_index else None
+
+    def take(report: PartReport) -> Iterator[Finding]:
+        runs = report.runs
+        if runs is None:
+            return
+        if queues is not None and batches is not None:
+            yield from queues.take(runs.queues)
+            yield from batches.take(runs.batch_queues)
+        if index is not None:
+            yield from index.take(runs.index)
+
+    begin = index.open if index is not None else None
+    yield from LogPass(inspection, take, watch).check(begin)
+    store = inspection.store
+    with LogReader(store.old_commitlog, store.commitlog) as reader:
+        if queues is not None and batches is not None:
+            yield from queues.finish(reader)
+            yield from batches.finish()
+    if index is not None:
+        yield from index.finish()
+    if inspection.options.wants("commitlog"):
+        yield from inspection.transactions.check(inspection)
+    yield from inspection.pending()
+
+
+def _databases(inspection: Inspection) -> list[RocksDb]:
+    try:
+        return inspection.store.rocksdb()
+    except UnreadablePath as error:
+        inspection.postpone(inspection.unread(inspection.path_of(error.path), error))
+        return []
+
+
+def _unsupported(inspection: Inspection) -> Iterator[Finding]:
+    """Name what is recognised and not read; without its queues a result is incomplete."""
+    store = inspection.store
+    for database in _databases(inspection):
+        if database.is_empty:
+            continue
+        reason = f"a RocksDB database with {database.holds}: reading it is not supported yet"
+        if database.path.startswith("consumequeue") and inspection.options.wants("consumequeue"):
+            error = UnreadablePath(path=database.path, reason=reason)
+            yield inspection.unread(database.path, error)
+        else:
+            inspection.leave_out(database.path, reason)
+    for branch in store.branches_of(BranchKind.TIERED_INDEX):
+        inspection.leave_out(branch.path, "tiered storage is not validated yet")
