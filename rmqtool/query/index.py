@@ -34,6 +34,8 @@ PAGE: Final = 4096  # what a crash loses or keeps as a whole
 DENSE: Final = 16  # one slot in so many is used: then a page of empty ones is no chance
 BLOCK: Final = 1 << 20
 _SLOT_BYTES: Final = 4
+_ENTRY_BYTES: Final = INDEX_ENTRY.size
+_unpack = INDEX_ENTRY.packer.unpack
 
 
 class Entry(NamedTuple):
@@ -77,6 +79,10 @@ class IndexReader:
     def __init__(self, file: IndexFile) -> None:
         self.file = file
         self.slots = file.slots
+        self._entries = entry_position(self.slots, 0)
+        room = max(file.size - self._entries, 0) // INDEX_ENTRY.size
+        # The highest number an entry can have here; the count of a crashed broker may be old.
+        self.last = room - 1
         self.trouble = ""
         self.begin = self.end = self.count = self.slot_count = 0
         self.begin_timestamp = 0
@@ -92,26 +98,12 @@ class IndexReader:
         if self._open is not None:
             self._open.close()
 
-    @property
-    def capacity(self) -> int:
-        """Entries that the file has room for, entry 0 counted."""
-        room = self.file.size - entry_position(self.slots, 0)
-        return max(room, 0) // INDEX_ENTRY.size
-
-    @property
-    def last(self) -> int:
-        """Highest number that an entry can have here: counts of a crashed broker may be old."""
-        return self.capacity - 1
-
     def entry(self, number: int) -> Entry | None:
         """Read one entry; None where none can be."""
         if self._open is None or not FIRST_ENTRY <= number <= self.last:
             return None
-        position = entry_position(self.slots, number)
-        raw = self._open.read_at(position, INDEX_ENTRY.size)
-        if len(raw) < INDEX_ENTRY.size:
-            return None
-        return Entry(number, *INDEX_ENTRY.packer.unpack(raw))
+        raw = self._open.read_at(self._entries + number * _ENTRY_BYTES, _ENTRY_BYTES)
+        return Entry(number, *_unpack(raw)) if len(raw) == _ENTRY_BYTES else None
 
     def chain(self, key_hash: int) -> Chain:
         """Walk the chain of a hash; it ends in any case, as entry numbers must fall.

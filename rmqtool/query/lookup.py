@@ -271,6 +271,9 @@ class Lookup:
             self._search(wanted, [Stretch(self.log.start, self.log.end)], answer)
             return
         stretches = self.uncovered(answer.doubtful)
+        if not wanted.topics and not self.knows_topics:
+            answer.trail.add("topics", "not known: the index cannot be asked without them")
+            stretches = [Stretch(self.log.start, self.log.end)]
         bound = window.earliest(self.log, wanted.text)
         if bound is not None and any(one.length > window.WORTHWHILE for one in stretches):
             answer.trail.add("time window", f"its time says not before offset {bound}")
@@ -298,10 +301,15 @@ class Lookup:
             answer.doubtful |= damaged
             self._search(wanted, self.uncovered(answer.doubtful), answer)
 
-    @property
+    @cached_property
     def keeps_queues(self) -> bool:
-        """Whether there are directories of queues, which also tell which topics there are."""
-        return bool(self.store.branches_of(BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE))
+        """Whether there are directories of queues; RocksDB has its own."""
+        return bool(topics.queue_topics(self.store))
+
+    @cached_property
+    def knows_topics(self) -> bool:
+        """Whether directories or configuration tell which topics there are."""
+        return self.keeps_queues or bool(self.store.config(topics.TOPICS_FILE))
 
     def _search(self, wanted: Wanted, stretches: list[Stretch], answer: Answer) -> None:
         todo = [one for one in stretches if one.length and one not in answer.searched]

@@ -34,6 +34,14 @@ MOST_UNITS: Final = 50_000  # of a queue that are read for one operation
 MOST_RECORDS: Final = 1000  # of one life; a unique key that everybody uses is none
 HALF_TOPICS: Final = frozenset({topics.HALF_TOPIC, topics.ROCKSDB_HALF_TOPIC})
 OP_TOPICS: Final = frozenset({topics.OP_TOPIC, topics.ROCKSDB_OP_TOPIC})
+TIMES: Final = ("TIMER_OUT_MS", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+STAGES: Final = {
+    **dict.fromkeys(HALF_TOPICS, "half"),
+    **dict.fromkeys(OP_TOPICS, "operation"),
+    topics.CHECK_MAX_TOPIC: "discarded",
+    topics.DLQ_PREFIX: "dead letter",
+    topics.RETRY_PREFIX: "retry",
+}
 
 
 def follow(lookup: Lookup, answer: Answer) -> None:
@@ -66,26 +74,18 @@ def follow(lookup: Lookup, answer: Answer) -> None:
 def stage(message: Message) -> str:
     """Say which part of its life a record is."""
     topic, stored = message.topic, message.properties
-    if topic in HALF_TOPICS:
-        return "half"
-    if topic in OP_TOPICS:
-        return "operation"
-    if topic == topics.CHECK_MAX_TOPIC:
-        return "discarded"
     if topic == topics.SCHEDULE_TOPIC:
         is_retry = stored.get("REAL_TOPIC", "").startswith(topics.RETRY_PREFIX)
         return "scheduled retry" if is_retry else "scheduled"
     if topic == topics.TIMER_TOPIC:
         return _timer_stage(stored)
-    if topic.startswith(topics.DLQ_PREFIX):
-        return "dead letter"
-    if topic.startswith(topics.RETRY_PREFIX):
-        return "retry"
+    for prefix, word in STAGES.items():
+        if topic.startswith(prefix):
+            return word
     if message.transaction != "none":
         return message.transaction
-    if "TIMER_OUT_MS" in stored or stored.get("DELAY", "0") != "0" or "TIMER_DELIVER_MS" in stored:
-        return "delivered"
-    return "batch" if any(members(message)) else "message"
+    was_delayed = stored.get("DELAY", "0") != "0" or any(name in stored for name in TIMES)
+    return "delivered" if was_delayed else "batch" if any(members(message)) else "message"
 
 
 def _timer_stage(stored: dict[str, str]) -> str:
@@ -193,16 +193,12 @@ def _outcome(half: Message, answer: Answer) -> str:
         for one in others
     ):
         return "committed"
-    mine = [one for one in others if one.topic in OP_TOPICS and _names(one, half)]
-    if not mine:
-        return "no operation on it: undecided"
-    later = [
-        one
-        for one in others
-        if one.topic in HALF_TOPICS and one.physical_offset > half.physical_offset
-    ]
-    if later:
+    if any(
+        one.topic in HALF_TOPICS and one.physical_offset > half.physical_offset for one in others
+    ):
         return "stored anew, as the broker came back to ask"
+    if not any(one.topic in OP_TOPICS and _names(one, half) for one in others):
+        return "no operation on it: undecided"
     if any(one.topic == topics.CHECK_MAX_TOPIC for one in others):
         return "discarded after too many checks"
     return "rolled back"

@@ -1,0 +1,178 @@
+"""The answers stay the same when index or queues are gone or torn; chains that lie end."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position, slot_position
+from rmqtool.query import ById, ByKey, ByQueueOffset, Lookup, Request
+from rmqtool.query.answer import BY_SEARCH
+from rmqtool.query.batch import find_all
+from rmqtool.store.tree import open_store
+from tests.query.expected import Expected, offsets
+from tests.stores import broker_conf, fixture_names, fixture_store
+from tests.truth.fixture import Fixture
+
+SOME = 12
+NAMES = [
+    *fixture_names(scenario="traffic"),
+    *fixture_names(scenario="batch-queue"),
+    *fixture_names("5.5.0", "lmq"),
+    *fixture_names("5.3.3", "dledger"),
+    *fixture_names("4.9.3", "expired"),
+]
+
+
+def remove_index(store: Path) -> None:
+    """Delete the whole index."""
+    shutil.rmtree(store / "index")
+
+
+def index_files(store: Path) -> list[Path]:
+    """Give the index files, oldest first."""
+    return sorted((store / "index").iterdir())
+
+
+def tear_in_half(store: Path) -> None:
+    """Cut the first index file."""
+    file = index_files(store)[0]
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def lose_slots(store: Path) -> None:
+    """Zero the slots of the first index file, as a crash that loses a page does."""
+    file = index_files(store)[0]
+    raw = bytearray(file.read_bytes())
+    raw[INDEX_HEADER.size : slot_position(200)] = bytes(800)
+    file.write_bytes(raw)
+
+
+def lose_entries(store: Path) -> None:
+    """Zero some entries of the last index file."""
+    file = index_files(store)[-1]
+    raw = bytearray(file.read_bytes())
+    begin = entry_position(500, 10)
+    raw[begin : begin + 30 * INDEX_ENTRY.size] = bytes(30 * INDEX_ENTRY.size)
+    file.write_bytes(raw)
+
+
+def lose_header(store: Path) -> None:
+    """Zero the header of the last index file."""
+    file = index_files(store)[-1]
+    file.write_bytes(bytes(INDEX_HEADER.size) + file.read_bytes()[INDEX_HEADER.size :])
+
+
+def remove_queues(store: Path) -> None:
+    """Delete the consume queues."""
+    shutil.rmtree(store / "consumequeue", ignore_errors=True)
+    shutil.rmtree(store / "batchconsumequeue", ignore_errors=True)
+
+
+def remove_everything(store: Path) -> None:
+    """Leave nothing but the log."""
+    remove_index(store)
+    remove_queues(store)
+    shutil.rmtree(store / "config")
+
+
+DAMAGES = (
+    *(remove_index, tear_in_half, lose_slots, lose_entries, lose_header),
+    *(remove_queues, remove_everything),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_same_answers(name: str, tmp_path: Path) -> None:
+    """Keys, unique keys and places find the same records under every damage."""
+    for damage in DAMAGES:
+        place = tmp_path / damage.__name__
+        place.mkdir()
+        expected = Expected(Fixture(name, fixture_store(name, place)))
+        assert expected.by_place
+        damage(expected.fixture.store)
+        check(expected, damage)
+
+
+def check(expected: Expected, damage: Callable[[Path], None]) -> None:
+    """Look some of each kind up."""
+    name, store = expected.fixture.name, expected.fixture.store
+    why = f"{name} {damage.__name__}"
+    with Lookup(open_store(store, broker_conf(name))) as lookup:
+        for key in expected.key_names(SOME):
+            assert expected.by_key[key] == offsets(lookup.find(ByKey(key))), (why, key)
+        for line in expected.sent(SOME):
+            if known := expected.by_unique_key.get(line["unique_key"]):
+                assert known == offsets(lookup.find(ById(line["unique_key"]))), (why, line)
+        for queue_place in expected.places(SOME):
+            answer = lookup.find(ByQueueOffset(*queue_place))
+            assert [expected.by_place[queue_place]] == offsets(answer), (why, queue_place)
+
+
+@pytest.mark.parametrize("damage", [None, *DAMAGES])
+def test_batch(damage: Callable[[Path], None] | None, tmp_path: Path) -> None:
+    """Many requests in one pass have the answers of each alone, in their order."""
+    name = fixture_names("5.3.3", "traffic")[0]
+    expected = Expected(Fixture(name, fixture_store(name, tmp_path)))
+    keys, places = expected.key_names(200), expected.places(200)
+    if damage is not None:
+        damage(expected.fixture.store)
+    requests: list[Request] = [
+        *map(ByKey, keys),
+        *(ByQueueOffset(*place) for place in places),
+        ByKey("nobody"),
+    ]
+    with Lookup(open_store(expected.fixture.store, broker_conf(name))) as lookup:
+        answers = list(find_all(lookup, requests))
+    assert requests == [answer.request for answer in answers]
+    wanted = [expected.by_key[key] for key in keys]
+    wanted += [[expected.by_place[place]] for place in places]
+    assert [*wanted, []] == [offsets(answer) for answer in answers]
+
+
+def test_search_is_said(tmp_path: Path) -> None:
+    """Without an index the answer says that it comes from the log, and from which part."""
+    name = fixture_names("5.5.0", "traffic")[0]
+    expected = Expected(Fixture(name, fixture_store(name, tmp_path)))
+    remove_index(expected.fixture.store)
+    with Lookup(open_store(expected.fixture.store)) as lookup:
+        key = expected.key_names(1)[0]
+        answer = lookup.find(ByKey(key))
+        assert {BY_SEARCH} == {found.found_by for found in answer.found}
+        assert any("the log [" in one for one in answer.trail.searched)
+        lookup.scan = False
+        assert [] == lookup.find(ByKey(key)).found
+
+
+WILD = (1, 2, 5, 10**9, -1, -(2**31), 2**31 - 1)
+
+
+# An entry that ends its chain too early looks like any other last one: only --scan passes that.
+@pytest.mark.parametrize(
+    ("previous", "head"),
+    [(0, True), *((number, head) for number in WILD for head in (True, False))],
+)
+def test_hostile_chains(previous: int, head: bool, tmp_path: Path) -> None:
+    """Cycles and wild numbers in slots and entries end, and what they hide is found all the same.
+
+    Every slot, or every entry, gets the same number.
+    """
+    name = fixture_names("4.9.3", "traffic")[0]
+    expected = Expected(Fixture(name, fixture_store(name, tmp_path)))
+    slots, entries = expected.fixture.index_geometry
+    for file in index_files(expected.fixture.store):
+        raw = bytearray(file.read_bytes())
+        written = (previous & 0xFFFFFFFF).to_bytes(4, "big")
+        if head:
+            raw[slot_position(0) : slot_position(slots)] = written * slots
+        else:
+            for number in range(1, entries):
+                end = entry_position(slots, number + 1)
+                raw[end - 4 : end] = written
+        file.write_bytes(raw)
+    with Lookup(open_store(expected.fixture.store, broker_conf(name))) as lookup:
+        for key in expected.key_names(4):
+            assert expected.by_key[key] == offsets(lookup.find(ByKey(key)))
