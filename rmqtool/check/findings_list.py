@@ -6,13 +6,15 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.registry import CODES, At, finding
+from rmqtool.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.findings import Finding, Severity
+    from rmqtool.findings import Finding
 
 WHOLE: Final = 100  # findings of one code and severity that are listed one by one
+NOTES: Final = 10  # likewise of notes
 
 
 class Bounded:
@@ -25,8 +27,7 @@ class Bounded:
         counts: findings by code and severity, those that were not passed on included.
     """
 
-    def __init__(self, limit: int = WHOLE) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._paths: dict[tuple[str, Severity], set[str]] = {}
         self.counts: Counter[tuple[str, Severity]] = Counter()
 
@@ -35,9 +36,9 @@ class Bounded:
         for one in found:
             key = (one.code, one.severity)
             self.counts[key] += 1
-            if self.counts[key] <= self._limit:
+            if self.counts[key] <= _limit(one.severity):
                 yield one
-            elif len(paths := self._paths.setdefault(key, set())) < self._limit:
+            elif len(paths := self._paths.setdefault(key, set())) < WHOLE:
                 paths.add(one.path)
 
     def add(self, more: Iterable[tuple[tuple[str, Severity], int]]) -> None:
@@ -48,9 +49,13 @@ class Bounded:
     def rest(self) -> Iterator[Finding]:
         """Give one finding for each code of which there were more."""
         for (code, severity), count in sorted(self.counts.items()):
-            left = count - self._limit
+            left = count - _limit(severity)
             if left > 0:
                 paths = self._paths.get((code, severity), set())
                 where = f"; the first of them in {min(paths)}" if paths else ""
                 message = f"{left} more of this kind{where}: {CODES[code].meaning}"
                 yield finding(code, At(min(paths, default="")), message, severity=severity)
+
+
+def _limit(severity: Severity) -> int:
+    return NOTES if severity is Severity.NOTE else WHOLE

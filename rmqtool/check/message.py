@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from rmqtool.scan.batch import Batch
 
 LEGAL_TOPIC: Final = re.compile(rb"[%|a-zA-Z0-9_\-]+")
+# What can at least be a directory; a plugin or another protocol may have let it pass.
+POSSIBLE_TOPIC: Final = re.compile(
+    r"[^\x00-\x1f/\x7f\ud800-\udfff]*[^\x00-\x1f./\x7f\ud800-\udfff]+"
+)
 HALF_TOPIC: Final = b"RMQ_SYS_TRANS_HALF_TOPIC"
 HALF_TOPICS: Final = frozenset({HALF_TOPIC, b"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"})
 OP_TOPIC: Final = b"RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -151,12 +155,14 @@ class RecordJudge:
         numbers = np.isin(batch.columns[row.TOPIC_NUMBER], self._illegal)
         for number in np.flatnonzero(numbers).tolist():
             topic = batch.topics[int(batch.matrix[row.TOPIC_NUMBER, number])]
+            is_possible = bool(POSSIBLE_TOPIC.fullmatch(topic.decode("utf-8", "surrogateescape")))
             yield finding(
                 "CL-TOPIC",
                 at_record(batch, number),
-                "the topic has characters that no broker accepts" if topic else "no topic",
+                "the topic has characters that brokers refuse" if topic else "the topic is empty",
                 expected="letters, digits and %|_-",
                 actual=topic.decode("utf-8", "backslashreplace"),
+                severity=Severity.WARNING if is_possible else None,
             )
 
     def _judge_each(self, batch: Batch, found: int, before: int) -> Iterator[Finding]:
@@ -285,7 +291,11 @@ def _of_marks(record: npt.NDArray[np.int64], at: At) -> Finding:
     ]
     if int(record[row.DELAY_LEVEL]) == row.UNPARSABLE:
         problems.append("a DELAY that is no number")
-    return finding("CL-PROPS", at, f"the properties hold {' and '.join(problems)}")
+    is_wrong = marks & row.MARK_MALFORMED or int(record[row.DELAY_LEVEL]) == row.UNPARSABLE
+    severity = None if is_wrong else Severity.NOTE
+    return finding(
+        "CL-PROPS", at, f"the properties hold {' and '.join(problems)}", severity=severity
+    )
 
 
 def _op_offsets(batch: Batch, number: int) -> list[int]:

@@ -198,6 +198,9 @@ COMMITLOG_CODES: Final = (
     Code(
         "CL-PROPS",
         WARNING,
+        also=(NOTE,),
+        when="a note for what brokers themselves write: items without a value, and up to 5.3.3 the "
+        "properties of a batch behind those of its messages",
         meaning="the properties hold items that a reader drops, twice the same name, or bytes "
         "that are no UTF-8",
         consequence="consumers do not see these properties, or see one of the two",
@@ -207,6 +210,8 @@ COMMITLOG_CODES: Final = (
     Code(
         "CL-TOPIC",
         DAMAGE,
+        also=(WARNING,),
+        when="a warning for a name that brokers refuse, but that can be a directory",
         meaning="the topic's length is impossible or its text illegal",
         consequence="a negative length ends the log for recovery; an illegal name makes a queue "
         "that no client can ask for",

@@ -94,7 +94,7 @@ def _segment(
 ) -> Iterator[Finding]:
     """Judge the records of one file, and add them to the log."""
     with segment.open() as file:
-        raw = file.read_at(0, used_bytes(file, 1))
+        raw = file.read_at(0, used_bytes(file, RECORD))
     inspection.account.files += 1
     inspection.account.bytes += segment.size
     records = np.frombuffer(raw, TIMER_LOG_RECORD.dtype, len(raw) // RECORD)
