@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
-from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, PRE_BLANK
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
 from rmqtool.rebuild.placement import BrokerPlacement, Placement, Tally, Units
 from rmqtool.store.names import name_problem
 
@@ -124,14 +124,10 @@ class QueueBuilder:
 
     def add(self, runs: QueueRuns) -> None:
         """Take the runs of the next part of the log."""
-        for run in runs:
-            # By text: names that Java decodes to the same one are one queue to a broker.
-            topic = self._texts.get(run.topic)
-            if topic is None:
-                topic = self._texts.setdefault(run.topic, java.text(run.topic))
-            key = (run.kind, topic, run.queue_id)
+        for run in self._in_order(runs):
+            key = (run.kind, self._texts[run.topic], run.queue_id)
             if key not in self._queues:
-                self._queues[key] = self._open(run, topic)
+                self._queues[key] = self._open(run, key[1])
             queue = self._queues[key]
             if queue is not None:
                 self.units += run.count
@@ -148,6 +144,20 @@ class QueueBuilder:
         results = [queue.result() for queue in self._queues.values() if queue is not None]
         results += self._left_out
         yield from sorted(results, key=lambda one: (one.kind, one.topic, one.queue_id))
+
+    def _in_order(self, runs: QueueRuns) -> Iterable[QueueRun]:
+        """Give runs so that those of one queue are in log order.
+
+        Topics whose bytes Java decodes to one text are one queue to a broker.
+        """
+        for topic, _ in runs.queues:
+            if topic not in self._texts:
+                self._texts[topic] = java.text(topic)
+        if len({(self._texts[topic], queue_id) for topic, queue_id in runs.queues}) == len(
+            runs.queues
+        ):
+            return runs
+        return sorted(runs, key=lambda run: CQ_UNIT.packer.unpack_from(run.units)[0])
 
     def _open(self, run: QueueRun, topic: str) -> _Queue | None:
         """Begin a queue; None for one that was not asked for, or that cannot be a directory."""
