@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.scan.compiled import called, inlined, kernel
+from rmqtool.scan.compiled import called, inlined
 from rmqtool.scan.intrinsics import load_i8, load_u1
 
 if TYPE_CHECKING:
@@ -143,17 +143,3 @@ def index_hash(value: int) -> int:
     Source: IndexFile#indexKeyHashMethod, 4.9.3 to 5.5.0.
     """
     return abs(signed(value)) & 0x7FFFFFFF  # the smallest int has no absolute value: 0
-
-
-@kernel("UniTuple(int64, 2)(uint8[::1], int64, int64, int64)")
-def hash_text(window: UInt8s, start: int, length: int, seed: int) -> tuple[int, int]:
-    """Give the signed hash of a stretch of UTF-8, by the quick way and by the decoder.
-
-    Args:
-        window: uint8, shape (n,), with SLACK bytes behind the stretch.
-        start: first byte.
-        length: bytes.
-        seed: hash of what stands before, 32 bits unsigned.
-    """
-    quick = java_hash(window, start, length, seed)
-    return signed(quick), signed(decoded_hash(window, start, length, seed)[0])

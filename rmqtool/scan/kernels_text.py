@@ -12,14 +12,33 @@ from rmqtool.formats.message import SysFlag
 from rmqtool.scan import columns as row
 from rmqtool.scan.compiled import called, inlined, kernel
 from rmqtool.scan.crc import crc31
-from rmqtool.scan.intrinsics import MASK_BYTES, load_i8, load_u1, mask_of, trailing_zeros
+from rmqtool.scan.intrinsics import MASK_BYTES, load_i8, mask_of, trailing_zeros
 from rmqtool.scan.kernels_hash import (
+    LOW_32,
     WORD,
     decoded_hash,
     first_bytes,
     index_hash,
     java_hash,
     signed,
+)
+from rmqtool.scan.kernels_properties import (
+    CRC,
+    DELAY,
+    DISPATCH,
+    DISPATCH_OFFSET,
+    INNER_BASE,
+    INNER_NUM,
+    KEYS,
+    LARGEST_INT,
+    LARGEST_LONG,
+    LARGEST_SHORT,
+    STATE,
+    TAGS,
+    UNIQUE_KEY,
+    parse_crc,
+    parse_number,
+    read_properties,
 )
 from rmqtool.scan.topics import (
     HASH,
@@ -49,164 +68,14 @@ DONE: Final = 0
 KEYS_FULL: Final = 1
 TOPICS_FULL: Final = 2
 
-NAME_VALUE_SEPARATOR: Final = 1
-PROPERTY_SEPARATOR: Final = 2
 KEY_SEPARATOR: Final = 0x20
+NUMBER_SIGN: Final = 0x23
 SHORTEST_KEY: Final = 2  # bytes of properties that one more key takes at least, its space counted
-ZERO_DIGIT: Final = 0x30
-MINUS: Final = 0x2D
-PLUS: Final = 0x2B
 RESERVED_FOR_CRC: Final = 20  # CommitLog.CRC32_RESERVED_LEN: the tail that the sum leaves out
 ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
-
-# Rows of `found`: the properties that matter, each as start and length of its value.
-TAGS, KEYS, UNIQUE_KEY, DELAY, INNER_NUM, INNER_BASE, CRC, DISPATCH, DISPATCH_OFFSET = range(9)
-WANTED: Final = 9
-STATE: Final = 9  # found[STATE]: marks of the record, keys collected so far
-SCRATCH: Final = (WANTED + 1, 2)  # shape of `found`
-
-
-def _word(name: bytes) -> int:
-    """Give the first 8 bytes of a name as `load_i8` and `first_bytes` do."""
-    return int.from_bytes(name[:WORD], "big", signed=len(name) >= WORD)
-
-
-TAGS_WORD: Final = _word(b"TAGS")
-KEYS_WORD: Final = _word(b"KEYS")
-DELAY_WORD: Final = _word(b"DELAY")
-UNIQ_KEY_WORD: Final = _word(b"UNIQ_KEY")
-CRC_WORD: Final = _word(b"__CRC32#")
-INNER_NUM_WORDS: Final = _word(b"INNER_NUM"), _word(b"NNER_NUM")
-INNER_BASE_WORDS: Final = _word(b"INNER_BASE"), _word(b"NER_BASE")
-DISPATCH_WORDS: Final = tuple(_word(b"INNER_MULTI_DISPATCH"[n:]) for n in (0, 8, 12))
-DISPATCH_OFFSET_WORDS: Final = tuple(_word(b"INNER_MULTI_QUEUE_OFFSET"[n:]) for n in (0, 8, 16))
 MIXER: Final = 0x1E3779B97F4A7C15  # odd; its products wrap
 TAG_KEY: Final = int.from_bytes(b"T#", "big")  # IndexService: topic#T#tags
 MOST_OTHER_KEYS: Final = 3  # the unique key, the tags, and one that rounding hides
-LARGEST_SHORT, LARGEST_INT, LARGEST_LONG = 2**15 - 1, 2**31 - 1, 2**63 - 1
-
-
-@called
-def which_seldom(window: UInt8s, start: int, length: int) -> int:
-    """Say which of the less common wanted properties has this name; WANTED for none."""
-    word, last = load_i8(window, start), load_i8(window, start + length - WORD)
-    if length == 5:  # noqa: PLR2004 - the lengths of the names above
-        return DELAY if first_bytes(word, length) == DELAY_WORD else WANTED
-    if length == 9:  # noqa: PLR2004
-        return INNER_NUM if (word, last) == INNER_NUM_WORDS else WANTED
-    if length == 10:  # noqa: PLR2004
-        return INNER_BASE if (word, last) == INNER_BASE_WORDS else WANTED
-    middle = load_i8(window, start + WORD)
-    if length == 20:  # noqa: PLR2004
-        return DISPATCH if (word, middle, last) == DISPATCH_WORDS else WANTED
-    return DISPATCH_OFFSET if (word, middle, last) == DISPATCH_OFFSET_WORDS else WANTED
-
-
-@inlined
-def which_property(window: UInt8s, start: int, length: int) -> int:
-    """Say which wanted property has the name at `start`; WANTED for none."""
-    word = load_i8(window, start)
-    if length == 4:  # noqa: PLR2004 - the lengths of the names above
-        word = first_bytes(word, length)
-        if word == TAGS_WORD:
-            return TAGS
-        return KEYS if word == KEYS_WORD else WANTED
-    if length == 8:  # noqa: PLR2004
-        if word == UNIQ_KEY_WORD:
-            return UNIQUE_KEY
-        return CRC if word == CRC_WORD else WANTED
-    if length in (5, 9, 10, 20, 24):
-        return which_seldom(window, start, length)
-    return WANTED
-
-
-@inlined
-def take_item(window: UInt8s, start: int, name_end: int, end: int, found: Int64s) -> None:
-    """Note one property item if it is a wanted one.
-
-    Args:
-        window: uint8, shape (n,).
-        start: first byte of the item.
-        name_end: its first 0x01; negative when it has none.
-        end: its 0x02, or the end of the properties.
-        found: int64, shape SCRATCH.
-    """
-    if name_end <= start or name_end + 1 >= end:  # the reader drops empty names and values
-        if end > start:
-            found[STATE, 0] |= row.MARK_DROPPED_ITEM
-        return
-    which = which_property(window, start, name_end - start)
-    if which != WANTED:
-        if found[which, 1]:
-            found[STATE, 0] |= row.MARK_DUPLICATE
-        found[which, 0] = name_end + 1
-        found[which, 1] = end - name_end - 1
-
-
-@inlined
-def read_properties(window: UInt8s, start: int, end: int, found: Int64s) -> None:
-    """Cut properties at 0x02 and note the wanted ones; a later duplicate wins.
-
-    A block of bytes at a time: one mask says where items end, another where names may.
-    """
-    found[:WANTED] = 0
-    found[STATE, 0] = 0
-    item, name_end = start, -1
-    for block in range(start, end, MASK_BYTES):
-        names = mask_of(window, block, NAME_VALUE_SEPARATOR)
-        ends = mask_of(window, block, PROPERTY_SEPARATOR)
-        if end - block < MASK_BYTES:
-            inside = (1 << (end - block)) - 1
-            names, ends = names & inside, ends & inside
-        while ends:
-            lowest = ends & -ends
-            if name_end < 0 and names & (lowest - 1):
-                name_end = block + trailing_zeros(names)
-            position = block + trailing_zeros(ends)
-            take_item(window, item, name_end, position, found)
-            item, name_end = position + 1, -1
-            ends ^= lowest
-            names &= -lowest
-        if name_end < 0 and names:
-            name_end = block + trailing_zeros(names)
-    if item < end:
-        take_item(window, item, name_end, end, found)
-
-
-@called
-def parse_number(window: UInt8s, value: tuple[int, int], largest: int) -> int:
-    """Read a decimal number as Java's parse methods do.
-
-    The smallest number of each type is taken for unparsable; no broker writes it.
-    """
-    position, end = value[0], value[0] + value[1]
-    negative = window[position] == MINUS
-    if negative or window[position] == PLUS:
-        position += 1
-    if position == end:
-        return row.UNPARSABLE
-    number = 0
-    while position < end:
-        digit = load_u1(window, position) - ZERO_DIGIT
-        if not 0 <= digit <= 9 or number > (largest - digit) // 10:  # noqa: PLR2004
-            return row.UNPARSABLE
-        number = number * 10 + digit
-        position += 1
-    return -number if negative else number
-
-
-@called
-def parse_crc(window: UInt8s, start: int, length: int) -> int:
-    """Read a property CRC: decimal digits, least significant first, wrapping as Java's int.
-
-    Source: CommitLog#checkMessageAndReturnSize, 5.2.0 to 5.5.0, which takes a negative result
-    for "not found".
-    """
-    value = 0
-    for position in range(start + length - 1, start - 1, -1):
-        value = (value * 10 + load_u1(window, position) - ZERO_DIGIT) & 0xFFFFFFFF
-    value = signed(value)
-    return value if value >= 0 else row.UNPARSABLE
 
 
 @inlined
@@ -242,6 +111,12 @@ def same_bytes(window: UInt8s, start: int, text: UInt8s, text_start: int, length
     return True
 
 
+@called
+def key_seed(window: UInt8s, start: int, length: int) -> int:
+    """Give the hash of `topic#`, with which the hashes of its keys begin."""
+    return (31 * java_hash(window, start, length, 0) + NUMBER_SIGN) & LOW_32
+
+
 @inlined
 def intern(window: UInt8s, start: int, length: int, topics: Topics) -> int:
     """Give the number of a topic, a new one if need be; -1 when there is no room.
@@ -272,7 +147,7 @@ def intern(window: UInt8s, start: int, length: int, topics: Topics) -> int:
         text[used + position] = window[start + position]
     facts[number, HASH], facts[number, TEXT_START] = value, used
     facts[number, TEXT_LENGTH] = length
-    facts[number, KEY_SEED] = (31 * java_hash(window, start, length, 0) + 0x23) & 0xFFFFFFFF
+    facts[number, KEY_SEED] = key_seed(window, start, length)
     slots[slot] = number
     counts[TOPICS], counts[TOPICS_TEXT] = number + 1, used + length
     return int(number)
@@ -304,20 +179,19 @@ def collect_keys(window: UInt8s, number: int, seed: int, keys: Keys, want: int) 
         add_key(window, (found[UNIQUE_KEY, 0], found[UNIQUE_KEY, 1]), seed, number, keys)
     start = found[KEYS, 0]
     end = start + found[KEYS, 1]
-    for block in range(start, end, MASK_BYTES):
+    for block in range(start, end + 1 if end > start else start, MASK_BYTES):
         spaces = mask_of(window, block, KEY_SEPARATOR)
-        if end - block < MASK_BYTES:
-            spaces &= (1 << (end - block)) - 1
+        if end - block < MASK_BYTES:  # the end counts as a separator
+            last = 1 << (end - block)
+            spaces = spaces & (last - 1) | last
         while spaces:
             position = block + trailing_zeros(spaces)
             spaces &= spaces - 1
             if position > start:
                 add_key(window, (start, position - start), seed, number, keys)
             start = position + 1
-    if start < end:
-        add_key(window, (start, end - start), seed, number, keys)
     if want & WANT_TAG_KEYS and found[TAGS, 1]:
-        tag_seed = (31 * (31 * seed + (TAG_KEY >> 8)) + (TAG_KEY & 0xFF)) & 0xFFFFFFFF
+        tag_seed = (31 * (31 * seed + (TAG_KEY >> 8)) + (TAG_KEY & 0xFF)) & LOW_32
         add_key(window, (found[TAGS, 0], found[TAGS, 1]), tag_seed, number, keys)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
 from rmqtool.formats.message import BLANK, MESSAGE_PREFIX
 from rmqtool.scan import columns as row
-from rmqtool.scan import crc, kernels_text, kernels_walk
+from rmqtool.scan import crc, kernels_properties, kernels_text, kernels_walk
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.kernels_text import RESERVED_FOR_CRC
 from rmqtool.scan.kernels_walk import SHORT
@@ -22,13 +22,15 @@ from rmqtool.scan.topics import TopicTable
 from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from rmqtool.scan.window import Readable
     from rmqtool.store.segment import SegmentPart
 
 FIRST_KEYS: Final = 1 << 15
 SMALLEST_WINDOW: Final = 1 << 10  # bytes; holds all of a record but its body
+FEW: Final = 4  # records in a window: with fewer, much of it is read twice
+WIDER: Final = 8  # times its first size that a window becomes at most
 LARGEST_WINDOW: Final = 1 << 24  # bytes; the bodies of longer records are read piece by piece
 
 CODES: Final = {
@@ -73,9 +75,10 @@ class _Scanner:
         self.file, self.part, self.options = file, part, options
         self.size = min(file.size, part.segment.size)
         self.window = Window(file, max(options.window_bytes, SMALLEST_WINDOW))
+        self.widest = WIDER * self.window.capacity
         self.columns = np.empty((row.ROWS, options.batch_rows), np.int64)
         self.keys = np.empty((2, FIRST_KEYS), np.int64)
-        self.scratch = np.zeros(kernels_text.SCRATCH, np.int64)
+        self.scratch = np.zeros(kernels_properties.SCRATCH, np.int64)
         self.checksum = crc.checksum(by_tables=options.crc_by_tables)
         self.topics = TopicTable()
         self.entry_header = DLEDGER_BODY_OFFSET if options.is_dledger else 0
@@ -102,6 +105,9 @@ class _Scanner:
             found, stop, why = self._walk(window, position, end)
         if found:
             yield self._records(window, position, found, window.position + stop)
+            if why == SHORT and found < FEW and window.capacity < self.widest:
+                # Long records: a wider window reads fewer bytes twice.
+                self.window = Window(self.file, 2 * window.capacity)
         elif why == kernels_walk.BLANK_AHEAD:
             yield from self._filler(position)
         elif why == SHORT and window.end < self.size:
@@ -225,6 +231,10 @@ class _Scanner:
 
     def _damage(self, position: int, why: int) -> Iterator[Batch]:
         """Yield a gap up to the next record, or the unused tail of the file."""
+        if self.entry_header and why != SHORT:
+            bare = yield from self._bare(position, why)
+            if bare:
+                return
         first = self._zeros_until(position) if why in {kernels_walk.ZERO, SHORT} else position
         if first == self.size:
             yield self._batch(Extent.UNUSED, position, self.size)
@@ -237,6 +247,23 @@ class _Scanner:
         yield self._batch(Extent.GAP, position, used, code=TAIL)
         if used < self.size:
             yield self._batch(Extent.UNUSED, used, self.size)
+
+    def _bare(self, position: int, why: int) -> Generator[Batch, None, bool]:
+        """Yield a DLedger entry whose header is damaged while its record is not.
+
+        Returns:
+            Whether there was one.
+        """
+        at = position + self.entry_header
+        entry_header, self.entry_header = self.entry_header, 0
+        try:
+            found = at < self.size and self._is_record(at)
+            if found:
+                yield self._batch(Extent.GAP, position, at, code=CODES[why])
+                yield from self._step(at, at + 1)
+        finally:
+            self.entry_header = entry_header
+        return found
 
     def _after_damage(self, position: int, first: int) -> int | None:
         """Find where records go on behind damage at `position`; None when they do not.

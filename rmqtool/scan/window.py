@@ -31,6 +31,11 @@ class Readable(Protocol):
         ...
 
 
+def room(size: int) -> npt.NDArray[np.uint8]:
+    """Give memory for a window and its slack."""
+    return np.empty(size, np.uint8)
+
+
 class Window:
     """A stretch of one file. Belongs to one thread.
 
@@ -44,7 +49,7 @@ class Window:
 
     def __init__(self, file: Readable, window_bytes: int) -> None:
         self._file = file
-        self.bytes: npt.NDArray[np.uint8] = np.empty(window_bytes + SLACK, np.uint8)
+        self.bytes = room(window_bytes + SLACK)
         self.position = self.size = 0
 
     @property

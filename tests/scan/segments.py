@@ -85,11 +85,11 @@ def extents(
     found = []
     for batch in scan(part, options, start=start):
         if batch.count:
-            header = 48 if options is not None and options.is_dledger else 0
             positions, sizes = batch.columns[1].tolist(), batch.columns[3].tolist()
+            header = positions[0] - batch.position  # none behind a damaged entry header
+            assert header in (0, 48)
             rows = zip(positions, sizes, strict=True)
             found += [("record", at - header, size + header, "") for at, size in rows]
-            assert batch.position == found[-batch.count][1]
             assert batch.end == found[-1][1] + found[-1][2]
         else:
             found.append((str(batch.kind), batch.position, batch.length, batch.code))

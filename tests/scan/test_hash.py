@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqtool.formats import java
-from rmqtool.scan.kernels_hash import hash_text
+from rmqtool.scan.compiled import kernel
+from rmqtool.scan.kernels_hash import decoded_hash, java_hash, signed
 from tests.scan.test_texts import as_window
 
 # `new String(bytes, UTF_8).hashCode()` of random bytes, as OpenJDK 17 prints it.
@@ -80,6 +83,13 @@ VECTORS = [
     ("polygenelubricants", -2147483648),
     ("", 0),
 ]
+
+
+@kernel("UniTuple(int64, 2)(uint8[::1], int64, int64, int64)")
+def hash_text(window: npt.NDArray[np.uint8], start: int, length: int, seed: int) -> tuple[int, int]:
+    """Give the signed hash of a stretch, by the quick way and by the decoder."""
+    quick = java_hash(window, start, length, seed)
+    return signed(quick), signed(decoded_hash(window, start, length, seed)[0])
 
 
 @pytest.mark.parametrize(("text", "expected"), VECTORS)

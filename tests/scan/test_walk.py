@@ -320,15 +320,16 @@ def test_long_lie(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("field", [0, 4, 24, 44])
 def test_dledger_entry(field: int, tmp_path: Path) -> None:
-    """An entry header that does not fit its record makes a gap of that entry."""
+    """An entry header that does not fit its record is a gap; the record behind it is read."""
     raw = bytearray(dledger_bytes(varied(6), start=START, size=SIZE))
     options = replace(SMALL, is_dledger=True)
     sound = extents(whole(written(tmp_path, bytes(raw), START)), options)
     assert ["record"] * 6 + ["filler"] == [kind for kind, *_ in sound]
     raw[sound[2][1] + field] ^= 0x01
     damaged = extents(whole(written(tmp_path, bytes(raw), START)), options)
-    assert sound[:2] + sound[3:] == damaged[:2] + damaged[3:]
-    assert ("gap", *sound[2][1:3]) == damaged[2][:3]
+    assert sound[:2] + sound[3:] == damaged[:2] + damaged[4:]
+    assert ("gap", sound[2][1], 48) == damaged[2][:3]
+    assert ("record", sound[2][1] + 48, sound[2][2] - 48, "") == damaged[3]
 
 
 def test_empty_file(tmp_path: Path) -> None:

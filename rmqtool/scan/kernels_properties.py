@@ -1,0 +1,166 @@
+"""Kernels' helpers that cut the properties of a record and note those that scans care for.
+
+Source: MessageDecoder#string2messageProperties (4.9.1+), CommitLog#checkMessageAndReturnSize.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.scan import columns as row
+from rmqtool.scan.compiled import called, inlined
+from rmqtool.scan.intrinsics import MASK_BYTES, load_i8, load_u1, mask_of, trailing_zeros
+from rmqtool.scan.kernels_hash import WORD, first_bytes, signed
+
+if TYPE_CHECKING:
+    from rmqtool.scan.arrays import Int64s, UInt8s
+
+NAME_VALUE_SEPARATOR: Final = 1
+PROPERTY_SEPARATOR: Final = 2
+ZERO_DIGIT: Final = 0x30
+MINUS: Final = 0x2D
+PLUS: Final = 0x2B
+
+# Rows of `found`: the properties that matter, each as start and length of its value.
+TAGS, KEYS, UNIQUE_KEY, DELAY, INNER_NUM, INNER_BASE, CRC, DISPATCH, DISPATCH_OFFSET = range(9)
+WANTED: Final = 9
+STATE: Final = 9  # found[STATE]: marks of the record, keys collected so far
+SCRATCH: Final = (WANTED + 1, 2)  # shape of `found`
+
+
+def _word(name: bytes) -> int:
+    """Give the first 8 bytes of a name as `load_i8` and `first_bytes` do."""
+    return int.from_bytes(name[:WORD], "big", signed=len(name) >= WORD)
+
+
+TAGS_WORD: Final = _word(b"TAGS")
+KEYS_WORD: Final = _word(b"KEYS")
+DELAY_WORD: Final = _word(b"DELAY")
+UNIQ_KEY_WORD: Final = _word(b"UNIQ_KEY")
+CRC_WORD: Final = _word(b"__CRC32#")
+INNER_NUM_WORDS: Final = _word(b"INNER_NUM"), _word(b"NNER_NUM")
+INNER_BASE_WORDS: Final = _word(b"INNER_BASE"), _word(b"NER_BASE")
+DISPATCH_WORDS: Final = tuple(_word(b"INNER_MULTI_DISPATCH"[n:]) for n in (0, 8, 12))
+DISPATCH_OFFSET_WORDS: Final = tuple(_word(b"INNER_MULTI_QUEUE_OFFSET"[n:]) for n in (0, 8, 16))
+LARGEST_SHORT, LARGEST_INT, LARGEST_LONG = 2**15 - 1, 2**31 - 1, 2**63 - 1
+
+
+@called
+def which_seldom(window: UInt8s, start: int, length: int) -> int:
+    """Say which of the less common wanted properties has this name; WANTED for none."""
+    word, last = load_i8(window, start), load_i8(window, start + length - WORD)
+    if length == 5:  # noqa: PLR2004 - the lengths of the names above
+        return DELAY if first_bytes(word, length) == DELAY_WORD else WANTED
+    if length == 9:  # noqa: PLR2004
+        return INNER_NUM if (word, last) == INNER_NUM_WORDS else WANTED
+    if length == 10:  # noqa: PLR2004
+        return INNER_BASE if (word, last) == INNER_BASE_WORDS else WANTED
+    middle = load_i8(window, start + WORD)
+    if length == 20:  # noqa: PLR2004
+        return DISPATCH if (word, middle, last) == DISPATCH_WORDS else WANTED
+    return DISPATCH_OFFSET if (word, middle, last) == DISPATCH_OFFSET_WORDS else WANTED
+
+
+@inlined
+def which_property(window: UInt8s, start: int, length: int) -> int:
+    """Say which wanted property has the name at `start`; WANTED for none."""
+    word = load_i8(window, start)
+    if length == 4:  # noqa: PLR2004 - the lengths of the names above
+        word = first_bytes(word, length)
+        if word == TAGS_WORD:
+            return TAGS
+        return KEYS if word == KEYS_WORD else WANTED
+    if length == 8:  # noqa: PLR2004
+        if word == UNIQ_KEY_WORD:
+            return UNIQUE_KEY
+        return CRC if word == CRC_WORD else WANTED
+    if length in (5, 9, 10, 20, 24):
+        return which_seldom(window, start, length)
+    return WANTED
+
+
+@inlined
+def take_item(window: UInt8s, start: int, name_end: int, end: int, found: Int64s) -> None:
+    """Note one property item if it is a wanted one.
+
+    Args:
+        window: uint8, shape (n,).
+        start: first byte of the item.
+        name_end: its first 0x01; negative when it has none.
+        end: its 0x02, or the end of the properties.
+        found: int64, shape SCRATCH.
+    """
+    if name_end <= start or name_end + 1 >= end:  # the reader drops empty names and values
+        if end > start:
+            found[STATE, 0] |= row.MARK_DROPPED_ITEM
+        return
+    which = which_property(window, start, name_end - start)
+    if which != WANTED:
+        if found[which, 1]:
+            found[STATE, 0] |= row.MARK_DUPLICATE
+        found[which, 0] = name_end + 1
+        found[which, 1] = end - name_end - 1
+
+
+@inlined
+def read_properties(window: UInt8s, start: int, end: int, found: Int64s) -> None:
+    """Cut properties at 0x02 and note the wanted ones; a later duplicate wins.
+
+    A block of bytes at a time: one mask says where items end, another where names may.
+    """
+    found[:WANTED] = 0
+    found[STATE, 0] = 0
+    item, name_end = start, -1
+    for block in range(start, end + 1, MASK_BYTES):
+        names = mask_of(window, block, NAME_VALUE_SEPARATOR)
+        ends = mask_of(window, block, PROPERTY_SEPARATOR)
+        if end - block < MASK_BYTES:  # the end counts as a separator: an empty item is none
+            last = 1 << (end - block)
+            names, ends = names & (last - 1), ends & (last - 1) | last
+        while ends:
+            lowest = ends & -ends
+            if name_end < 0 and names & (lowest - 1):
+                name_end = block + trailing_zeros(names)
+            position = block + trailing_zeros(ends)
+            take_item(window, item, name_end, position, found)
+            item, name_end = position + 1, -1
+            ends ^= lowest
+            names &= -lowest
+        if name_end < 0 and names:
+            name_end = block + trailing_zeros(names)
+
+
+@called
+def parse_number(window: UInt8s, value: tuple[int, int], largest: int) -> int:
+    """Read a decimal number as Java's parse methods do.
+
+    The smallest number of each type is taken for unparsable; no broker writes it.
+    """
+    position, end = value[0], value[0] + value[1]
+    negative = window[position] == MINUS
+    if negative or window[position] == PLUS:
+        position += 1
+    if position == end:
+        return row.UNPARSABLE
+    number = 0
+    while position < end:
+        digit = load_u1(window, position) - ZERO_DIGIT
+        if not 0 <= digit <= 9 or number > (largest - digit) // 10:  # noqa: PLR2004
+            return row.UNPARSABLE
+        number = number * 10 + digit
+        position += 1
+    return -number if negative else number
+
+
+@called
+def parse_crc(window: UInt8s, start: int, length: int) -> int:
+    """Read a property CRC: decimal digits, least significant first, wrapping as Java's int.
+
+    Source: CommitLog#checkMessageAndReturnSize, 5.2.0 to 5.5.0, which takes a negative result
+    for "not found".
+    """
+    value = 0
+    for position in range(start + length - 1, start - 1, -1):
+        value = (value * 10 + load_u1(window, position) - ZERO_DIGIT) & 0xFFFFFFFF
+    value = signed(value)
+    return value if value >= 0 else row.UNPARSABLE
