@@ -22,7 +22,7 @@ from rmqtool.tables.selection import Selection
 from rmqtool.tables.source import FilePart
 from rmqtool.tables.table import MESSAGES
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
-from rmqtool.tables.views import LOGS, VIEWS
+from rmqtool.tables.views import INNER_BATCH, LOGS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,6 +170,8 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: O
     """Give the rows of one view out of one or more stores."""
     if options.is_hex:
         return _hex_rows(view, stores, options, outcome)
+    if view.word == INNER_BATCH:
+        return _inner_rows(view, stores, options, outcome)
     if view.is_messages:
         logs = chain.from_iterable(_messages(view, store, options, outcome) for store in stores)
         rows = _cut(logs, options, outcome)
@@ -217,6 +219,18 @@ def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Ou
     else:
         files = (part for store in stores for part in file_parts(store, view, selection))
         chunks = _each(files, of_file, outcome)
+    cut = _cut(_last(chunks, options.tail), options, outcome)
+    return Rows(COLUMNS, cut, SHOWN, view.word, OPTIONAL)
+
+
+def _inner_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Outcome) -> Rows:
+    """Give the messages in batch records."""
+    from rmqtool.tables.inner_batch import COLUMNS, OPTIONAL, SHOWN, inner_rows
+
+    wanted = options.selection.offsets
+    parts = (part for store in stores for part in segment_parts(store, view, wanted))
+    wishes = options.message_options(view)
+    chunks = _each(parts, lambda part: _in_chunks(inner_rows(part, wishes)), outcome)
     cut = _cut(_last(chunks, options.tail), options, outcome)
     return Rows(COLUMNS, cut, SHOWN, view.word, OPTIONAL)
 
@@ -272,7 +286,13 @@ def _messages(view: View, store: Store, options: DumpOptions, outcome: Outcome) 
     from rmqtool.tables.messages import PART_BYTES, MessagesOf
 
     read = MessagesOf(options.message_options(view))
-    parts = segment_parts(store, view, options.selection.offsets, PART_BYTES)
+    start, end = options.selection.offsets
+    parts = segment_parts(store, view, (start, end), PART_BYTES)
+    if start is not None and parts and parts[0].begin:
+        # Damage that begins earlier is known only to who comes from before it.
+        first = read(parts[0]).first
+        if first is None or first + parts[0].segment.start > start:
+            parts = segment_parts(store, view, (parts[0].segment.start, end), PART_BYTES)
     if options.tail is None:
         yield from _joined(read, parts, options, outcome)
         return

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
+from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.store.branch import Branch, BranchKind, Level, Why
 from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.segment import SegmentPart, start_of
@@ -89,15 +90,16 @@ def segment_parts(
         part_bytes: length of a part; None for one a segment.
     """
     found: list[SegmentPart] = []
+    start, end = wanted
     for files in _logs(store, view):
         for segment in files:
-            start, end = wanted
-            begin = max(0, (start or 0) - segment.start) if start is not None else 0
+            each = part_bytes or segment.size
+            # Parts begin where they always do, so that they give the same rows as the whole.
+            before = 0 if start is None else max(0, start - DLEDGER_BODY_OFFSET - segment.start)
+            begin = before // each * each if each else 0
             stop = segment.size if end is None else min(segment.size, end - segment.start)
             while begin < stop:
-                # A part that begins where parts always begin gives the same rows as the whole.
-                each = part_bytes or segment.size
-                behind = min(stop, (begin // each + 1) * each)
+                behind = min(stop, begin + each)
                 found.append(SegmentPart(segment, begin, behind))
                 begin = behind
     return found

@@ -38,6 +38,7 @@ class View:
         return self.branch in LOGS and self.word == str(self.branch)
 
 
+INNER_BATCH: Final = "inner-batch"
 LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER, BranchKind.COMPACTION_LOG)
 _QUEUE_COLUMNS: Final = ("topic", "queue_id", "queue_offset", "physical_offset", "size")
 _BATCH_COLUMNS: Final = ("topic", "queue_id", "msg_base_offset", "batch_size", "physical_offset")
@@ -46,6 +47,7 @@ VIEWS: Final = {
     view.word: view
     for view in (
         *(View(str(log), log, ALL, MESSAGES.shown, is_bulk=True) for log in LOGS),
+        View(INNER_BATCH, BranchKind.COMMITLOG, ALL),
         View("dledger-entry", BranchKind.DLEDGER),
         View("dledger-index", BranchKind.DLEDGER_INDEX, NUMBERED, is_bulk=True),
         View("dledger-state", BranchKind.DLEDGER_STATE),

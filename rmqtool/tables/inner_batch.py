@@ -1,0 +1,126 @@
+"""The table of messages inside of batch records: one row a message that a client sent in a batch.
+
+Source: MessageDecoder#decodeMessages, BatchConsumeQueue, 5.0.0 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.errors import DecodeError
+from rmqtool.formats import inner_batch, message, properties
+from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, decompress
+from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent
+from rmqtool.tables.bodies import Body, BodyMode, show
+from rmqtool.tables.message_filter import wanted_records
+from rmqtool.tables.messages import MessageOptions, batches_of
+from rmqtool.tables.selection import EVERYTHING
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.formats.inner_batch import ClientMessage
+    from rmqtool.formats.message import Message
+    from rmqtool.rows import Row
+    from rmqtool.store.segment import SegmentPart
+    from rmqtool.tables.selection import Selection
+
+COLUMNS: Final = (
+    *("physical_offset", "number", "position", "size", "topic", "queue_id", "queue_offset"),
+    *("flag", "born_time", "store_time", "tags", "keys", "unique_key", "message_id"),
+    *("properties", "body", "body_b64", "body_error", "segment", "extent", "code", "reason"),
+)
+OPTIONAL: Final = frozenset({"body", "body_b64", "body_error", "extent", "code", "reason"})
+SHOWN: Final = (
+    *("physical_offset", "number", "topic", "queue_id", "queue_offset", "code", "tags", "keys"),
+    *("size", "unique_key", "store_time"),
+)
+_DAMAGE: Final = "CL-BATCH"
+
+
+def inner_rows(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:
+    """Give the messages of the batch records that were asked for.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    # Tags, keys and queue offsets are those of the messages inside.
+    outer = replace(options.selection, tag=None, key=None, properties=(), queue_offsets=EVERYTHING)
+    with part.segment.open() as file:
+        for batch in batches_of(part, options, start=None):
+            if batch.kind is not Extent.RECORD:
+                continue
+            mask = wanted_records(batch, outer)
+            mask &= (batch.columns[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
+            for number in np.flatnonzero(mask).tolist():
+                record = batch.columns[:, number]
+                position, size = int(record[row.POSITION]), int(record[row.SIZE])
+                raw = file.read_at(position, min(size, DEFAULT_CEILING_BYTES))
+                yield from _rows(raw, part.segment.path, position, options)
+
+
+def _rows(raw: bytes, path: str, position: int, options: MessageOptions) -> Iterator[Row]:
+    """Take one batch record apart; what cannot be is a row."""
+    damage: dict[str, object] = {"segment": path, "extent": "gap", "code": _DAMAGE}
+    try:
+        record = message.decode(raw, path=path, position=position)
+    except DecodeError as error:
+        yield {**damage, "reason": str(error)}
+        return
+    damage["physical_offset"] = record.physical_offset
+    body = decompress(record.body, record.sys_flag)
+    if body.body is None:
+        yield {**damage, "reason": body.reason}
+        return
+    try:
+        for number, inner in enumerate(inner_batch.messages(body.body)):
+            if _is_wanted(inner, record.queue_offset + number, options.selection):
+                yield {**_row(record, inner, number, options), "segment": path}
+    except DecodeError as error:
+        yield {**damage, "position": error.position, "reason": error.reason}
+
+
+def _is_wanted(inner: ClientMessage, queue_offset: int, selection: Selection) -> bool:
+    found = inner.properties
+    keys = {*properties.keys(found), found.get(properties.UNIQ_KEY)}
+    start, end = selection.queue_offsets
+    return (
+        (selection.tag is None or found.get(properties.TAGS) == selection.tag)
+        and (selection.key is None or selection.key in keys)
+        and all(found.get(name) == value for name, value in selection.properties)
+        and (start is None or queue_offset >= start)
+        and (end is None or queue_offset < end)
+    )
+
+
+def _row(
+    record: Message, inner: ClientMessage, number: int, options: MessageOptions
+) -> dict[str, object]:
+    found = inner.properties
+    shown = Body()
+    if options.body.mode is not BodyMode.NONE:
+        shown = show(inner.body, 0, options.body)
+    return {
+        "physical_offset": record.physical_offset,
+        "number": number,
+        "position": inner.position,
+        "size": inner.total_size,
+        "topic": record.topic,
+        "queue_id": record.queue_id,
+        "queue_offset": record.queue_offset + number,
+        "flag": inner.flag,
+        "born_time": iso_time(record.born_timestamp),
+        "store_time": iso_time(record.store_timestamp),
+        "tags": found.get(properties.TAGS),
+        "keys": list(properties.keys(found)),
+        "unique_key": found.get(properties.UNIQ_KEY),
+        "message_id": record.message_id,
+        "properties": found,
+        **shown._asdict(),
+    }
