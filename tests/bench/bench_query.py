@@ -1,0 +1,123 @@
+"""How long lookups take: cold processes, searches of the log, many requests in one run.
+
+    python -m tests.bench.bench_query STORE [--pairs 20] [--many 100000]
+
+STORE is one that `tests.bench.store_builder` made. A cold lookup is timed in pairs with a bare
+interpreter that imports what every command needs; the medians are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+from rmqtool.query import ByKey, Lookup, message_row
+from rmqtool.query.batch import find_all
+from rmqtool.query.explain import Trail
+from rmqtool.query.match import Wanted
+from rmqtool.query.search import Stretch, search
+from rmqtool.store.tree import open_store
+
+BARE: Final = ("-c", "import typer, rich, construct")
+HEAVY: Final = {"numpy", "numba", "pyarrow", "pandas"}
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--pairs", type=int, default=20)
+    parser.add_argument("--many", type=int, default=100_000)
+    asked = parser.parse_args()
+    with Lookup(open_store(asked.store)) as lookup:
+        cases, keys = _cases(lookup, asked.many)
+        size = lookup.log.end - lookup.log.start
+        medians = [_cold(asked.store, case, asked.pairs) for case in cases]
+        _search(lookup, size)
+        _many(lookup, keys, statistics.median(medians))
+
+
+def _cases(lookup: Lookup, many: int) -> tuple[list[list[str]], list[str]]:
+    """Choose records all over the log, and each way to ask for one."""
+    step = max((lookup.log.end - lookup.log.start) // many, 1)
+    keys = []
+    for offset in range(lookup.log.start, lookup.log.end - 1, step):
+        head = lookup.log.next_record(offset) if len(keys) < 2 * many else None
+        if head is None:
+            break
+        record = lookup.log.record_at(head.physical_offset)
+        keys += list(record.message.keys) if hasattr(record, "message") else []
+    head = lookup.log.next_record((lookup.log.start + lookup.log.end) // 2)
+    if head is None:
+        sys.exit("the store has no records")
+    row = message_row(lookup.log.record_at(head.physical_offset))  # type: ignore[arg-type]
+    place = ["--topic", str(row["topic"]), "--queue", str(row["queue_id"])]
+    named = row["keys"]
+    key = named[0] if isinstance(named, list) and named else ""
+    return [
+        ["--id", str(row["message_id"])],
+        ["--id", str(row["unique_key"])],
+        ["--key", key, "--topic", str(row["topic"])],
+        ["--key", key],
+        ["--at", str(head.physical_offset + 7)],
+        [*place, "--queue-offset", str(row["queue_offset"])],
+        ["--time", str(row["store_time"])],
+        [*place, "--time", str(row["store_time"])],
+    ], keys[:many]
+
+
+def _run(arguments: tuple[str, ...]) -> float:
+    start = time.perf_counter()
+    subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, *arguments], check=True, capture_output=True
+    )
+    return time.perf_counter() - start
+
+
+def _cold(store: Path, case: list[str], pairs: int) -> float:
+    """Time one lookup against a bare interpreter, alternating; give its median."""
+    command = ("-m", "rmqtool", "query", str(store), *case)
+    loaded = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-X", "importtime", *command], check=True, capture_output=True, text=True
+    ).stderr
+    heavy = sorted(name for name in HEAVY if f"| {name}\n" in loaded)
+    times = [(_run(BARE), _run(command)) for _ in range(pairs)]
+    bare, ours = (statistics.median(column) for column in zip(*times, strict=True))
+    words = " ".join(case)
+    print(f"{words[:60]:60} {ours:.3f} s, bare {bare:.3f} s, {ours / bare:.2f}x {heavy or ''}")
+    return ours
+
+
+def _search(lookup: Lookup, size: int) -> None:
+    """Time searches of the whole log for what is not there."""
+    whole = [Stretch(lookup.log.start, lookup.log.end)]
+    for name, wanted in (
+        ("an ID by its bytes", Wanted("0A00000112345A6B4C000000FFFFFFFF")),
+        ("a short key by kernels", Wanted("nobody", as_key=True)),
+    ):
+        rates = []
+        for _ in range(3):
+            start = time.perf_counter()
+            found = list(search(lookup.log, wanted, whole, Trail()))
+            rates.append(size / (time.perf_counter() - start) / 1e9)
+        print(f"{name:60} {max(rates):.2f} GB/s, {len(found)} found")
+
+
+def _many(lookup: Lookup, keys: list[str], alone: float) -> None:
+    """Time many lookups in one run."""
+    requests = [ByKey(key) for key in keys]
+    start = time.perf_counter()
+    found = sum(len(answer.found) for answer in find_all(lookup, requests))
+    taken = time.perf_counter() - start
+    each = taken / len(requests)
+    print(f"{len(requests)} keys in one run: {taken:.1f} s, {found} found, "
+          f"{each * 1e6:.0f} us each, {alone / each:.0f}x as fast as one by one")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
