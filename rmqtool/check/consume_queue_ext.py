@@ -12,6 +12,7 @@ import numpy as np
 from rmqtool.check.ext_units import read_units
 from rmqtool.check.filters import configured_filter
 from rmqtool.check.registry import At, finding
+from rmqtool.check.zeros import CHUNK, has_data
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue_ext import END_BLANK, EXT_UNIT
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment
 
 BITS: Final = 8
-CHUNK: Final = 1 << 20
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
             start = position + 2
             while (found := file.next_data(start)) is not None and found < file.size:
                 rest = file.read_at(found, CHUNK)
-                if not rest or any(rest):
+                if not rest or has_data(rest):
                     break
                 start = found + len(rest)
             else:

@@ -11,6 +11,7 @@ import numpy as np
 
 from rmqtool.check import kernels_index as kernel
 from rmqtool.check.registry import At, finding
+from rmqtool.check.zeros import CHUNK, has_data
 from rmqtool.findings import Severity
 from rmqtool.formats.index import (
     FIRST_ENTRY,
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 WINDOW: Final = 1 << 15  # entries; 640 KiB
 SLACK: Final = 64
 MOST_BAD: Final = 10_000
-CHUNK: Final = 1 << 20
 SIZE: Final = INDEX_ENTRY.size
 
 
@@ -306,10 +306,9 @@ class FileReader:
             raw = self._file.read_at(start, CHUNK)
             if not raw:
                 break
-            stripped = raw.rstrip(b"\0")
-            if stripped:
+            if has_data(raw):
                 begin = start + len(raw) - len(raw.lstrip(b"\0")) if begin < 0 else begin
-                last = start + len(stripped)
+                last = start + len(raw.rstrip(b"\0"))
             position = start + len(raw)
         if begin >= 0:
             crashed = self._inspection.has_crashed

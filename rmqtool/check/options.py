@@ -98,7 +98,7 @@ class ValidateOptions:
     broker_version: str | None = None
     broker_conf: str | os.PathLike[str] | None = None
     jobs: int | None = None
-    part_bytes: int = field(default=128 << 20, kw_only=True)
+    part_bytes: int = field(default=64 << 20, kw_only=True)
 
     def __post_init__(self) -> None:
         if unknown := self.only - CODES.keys() - frozenset(AREAS):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqtool.check.zeros import has_data
 from rmqtool.formats.consume_queue import CQ_UNIT
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 UNIT: Final = CQ_UNIT.size
 OPEN_FILES: Final = 128
-CHUNK_UNITS: Final = 1 << 14
+CHUNK_UNITS: Final = 1 << 15
 
 
 class Break(NamedTuple):
@@ -170,7 +171,7 @@ class QueueReader:
                 raw = file.read_at(position, length)
                 if len(raw) < UNIT:
                     break
-                if any(raw):
+                if has_data(raw):
                     yield (position + segment.start) // UNIT, as_units(raw)
                 position += len(raw) // UNIT * UNIT
 

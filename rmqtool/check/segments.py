@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.registry import At, finding
+from rmqtool.check.zeros import CHUNK, has_data
 from rmqtool.findings import Severity
 from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
 from rmqtool.formats.message import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_MESSAGE_SIZE: Final = 4_194_304
 RECORD_OVERHEAD: Final = 65_536  # MessageExtEncoder: what a record may be longer than its body
-CHUNK: Final = 1 << 20
 STALE_SEARCHED: Final = 16 << 20  # bytes behind the tail that are searched for old records
 ENDS_IN_BLANK: Final = "a blank record"
 
@@ -222,7 +222,7 @@ def _has_data(file: OpenFile, position: int, length: int) -> bool:
         if start is None or start >= end:
             return False
         raw = file.read_at(start, min(CHUNK, end - start))
-        if any(raw):
+        if has_data(raw):
             return True
         if not raw:
             return False
