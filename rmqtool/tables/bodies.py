@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import enum
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import NamedTuple
 
 from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, decompress
@@ -66,6 +65,8 @@ def _show(body: bytes, mode: BodyMode) -> Body:
     if mode is BodyMode.BASE64:
         return Body(body_b64=base64.b64encode(body).decode("ascii"))
     if mode is BodyMode.REDACTED:
+        from hashlib import sha256  # a lookup need not pay for it
+
         return Body(f"sha256:{sha256(body).hexdigest()}")
     try:
         return Body(body.decode())

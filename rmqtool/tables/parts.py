@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import UsageError
+from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.store.branch import Branch, BranchKind, Level, Why
 from rmqtool.store.place import EntryKind, Place
@@ -34,25 +34,24 @@ def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
     kind = VIEWS[word or ""].branch
     place = Place.of(path)
     entry = place.stat()
-    if entry is not None and entry.kind is EntryKind.FILE:
-        branch = Branch(kind, place, entry.name, Level.FILE, Why.ASKED)
-        known = replace(branch, path=_path_of(path, broker_conf) or branch.path)
-        return Store(place.parent, known, (known,))
-    store = open_store(path, broker_conf)
-    if store.asked.kind not in {BranchKind.STORE, kind}:
-        reason = f"{path} is a directory of {store.asked.kind}, not of {kind}"
-        raise UsageError(option="--as", reason=reason)
-    return store
-
-
-def _path_of(path: str, broker_conf: str | None) -> str:
-    """Give the path of a file below its store's root, where it is recognised by place."""
-    from rmqtool.errors import StoreError
-
+    is_file = entry is not None and entry.kind is EntryKind.FILE
     try:
-        return open_store(path, broker_conf).asked.path
-    except StoreError:
-        return ""
+        store = open_store(path, broker_conf)
+    except (NotAStore, UnsupportedStore):
+        if not is_file:
+            raise
+        return _as_told(Branch(kind, place, place.name, Level.FILE, Why.ASKED))
+    if store.asked.kind in {BranchKind.STORE, kind}:
+        return store
+    if is_file:
+        return _as_told(replace(store.asked, kind=kind, why=Why.ASKED, queue=None))
+    reason = f"{path} is a directory of {store.asked.kind}, not of {kind}"
+    raise UsageError(option="--as", reason=reason)
+
+
+def _as_told(branch: Branch) -> Store:
+    """Give a store of one file that is what the user says."""
+    return Store(branch.place.parent, branch, (branch,))
 
 
 def views_of(store: Store, word: str | None) -> list[View]:

@@ -1,0 +1,83 @@
+"""The hex view shows every byte of every file once, in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.tree import open_store
+from rmqtool.tables.bodies import BodyMode, BodyOptions
+from rmqtool.tables.selection import Selection
+from rmqtool.tables.views import VIEWS
+from tests.store.built_store import build_store
+from tests.tables.dumped import rows
+
+LONGEST = 4 << 20
+
+
+def bytes_of(lines: list[dict[str, Any]]) -> bytes:
+    """Put lines together again, and prove that they tile."""
+    found = bytearray()
+    for line in lines:
+        assert len(found) == line["position"]
+        raw = bytes.fromhex(line["hex"]) if "hex" in line else bytes(line["length"])
+        assert line["length"] == len(raw)
+        found += raw
+    return bytes(found)
+
+
+def test_every_byte(store: Path) -> None:
+    """Each file of each kind, from its first byte to its last."""
+    for branch in open_store(store).artefacts():
+        path = store / branch.path
+        word = str(branch.kind)
+        if word not in VIEWS or not 0 < path.stat().st_size <= LONGEST:
+            continue
+        lines = rows(path, word, is_hex=True, fillers=True)
+        if branch.kind is BranchKind.CONSUME_QUEUE_EXT:
+            assert {"text"} == {line["field"] for line in lines}
+        assert path.read_bytes() == bytes_of(lines)
+        assert {branch.path} == {line["file"] for line in lines}
+
+
+def test_record(tmp_path: Path) -> None:
+    """The lines of one record name its fields and say what they hold."""
+    built = build_store(tmp_path, 3)
+    wanted = Selection(offsets=(built.offsets[1], built.offsets[2]))
+    lines = rows(tmp_path, is_hex=True, selection=wanted)
+    assert built.offsets[1] == lines[0]["physical_offset"]
+    assert built.sizes[1] == sum(line["length"] for line in lines)
+    assert ("total_size", str(built.sizes[1])) == (lines[0]["field"], lines[0]["value"])
+    assert {"body", "topic", "properties_length"} <= {line["field"] for line in lines}
+
+
+def test_redacted(tmp_path: Path) -> None:
+    """A redacted body keeps its place and its length, not its bytes."""
+    build_store(tmp_path, 1)
+    (body,) = [
+        line
+        for line in rows(tmp_path, is_hex=True, body=BodyOptions(BodyMode.REDACTED))
+        if line["field"] == "body"
+    ]
+    assert "hex" not in body
+    assert body["length"] > 0
+
+
+@pytest.mark.parametrize("damage", [b"\x55", b"\x00"], ids=["garbage", "zeros"])
+def test_damage(tmp_path: Path, damage: bytes) -> None:
+    """A stretch that is no record is shown as it is, with its code."""
+    built = build_store(tmp_path, 8)
+    first, *_ = open_store(tmp_path).commitlog
+    path = tmp_path / first.path
+    raw = bytearray(path.read_bytes())
+    begin, end = built.offsets[2], built.offsets[4]
+    raw[begin:end] = damage * (end - begin)
+    path.write_bytes(raw)
+    lines = rows(path, is_hex=True, fillers=True)
+    assert bytes(raw) == bytes_of(lines)
+    gap = [line for line in lines if line["field"] == "gap"]
+    assert (begin, end - begin) == (gap[0]["position"], sum(line["length"] for line in gap))
+    assert "CL-MAGIC" == gap[0]["code"]
