@@ -217,13 +217,16 @@ class ComparingSink:
             self._differ(segment.path, None, None, "no file", f"{len(used)} bytes of units")
 
     def _zero_behind(self, segment: Segment, end: int) -> None:
+        """Look for bytes behind the last unit; holes are not read."""
         with segment.open() as file:
-            for start in range(end, segment.size, COMPARED_BYTES):
-                raw = file.read_at(start, COMPARED_BYTES)
-                if raw.strip(b"\0"):
-                    actual = np.frombuffer(raw, np.uint8)
+            start = file.next_data(end)
+            while start is not None and start < segment.size:
+                length = min(file.next_hole(start) - start, COMPARED_BYTES)
+                actual = np.frombuffer(file.read_at(start, length), np.uint8)
+                if actual.any():
                     self._differ_at(segment.path, start, np.zeros_like(actual), actual)
                     return
+                start = file.next_data(start + max(len(actual), 1))
 
     def _differ_at(
         self,
