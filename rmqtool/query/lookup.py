@@ -274,11 +274,13 @@ class Lookup:
         if not wanted.topics and not self.knows_topics:
             answer.trail.add("topics", "not known: the index cannot be asked without them")
             stretches = [Stretch(self.log.start, self.log.end)]
-        bound = window.earliest(self.log, wanted.text)
-        if bound is not None and any(one.length > window.WORTHWHILE for one in stretches):
+        is_long = any(one.length > window.WORTHWHILE for one in stretches)
+        bound = window.earliest(self.log, wanted.text) if is_long else None
+        if bound is not None:
             answer.trail.add("time window", f"its time says not before offset {bound}")
-            stretches = [Stretch(max(one.start, bound), one.end) for one in stretches
-                         if one.end > bound]  # fmt: skip
+            stretches = [
+                Stretch(max(one.start, bound), one.end) for one in stretches if one.end > bound
+            ]
         self._search(wanted, stretches, answer)
         if answer.found or not may_search_all:
             return
