@@ -145,8 +145,8 @@ CONSUME_QUEUE_CODES: Final = (
         DAMAGE,
         meaning="an extension unit's size is not 20 + bitMapSize, or crosses the file",
         consequence="the broker's recovery stops here and cuts the extension",
-        remedy="rebuild the queue with plain tagsCodes, or with its extension",
-        command="rmqtool rebuild-cq STORE --ext --output DIR",
+        remedy="rebuild the queue with plain tagsCodes: only the bit maps are lost",
+        command=REBUILD_CQ,
     ),
     Code(
         "CX-BITMAP",

@@ -45,6 +45,7 @@ CONTENTS: Final = (
     Entry("Rebuild", "rebuild", "Rebuild consume queues and key index from the commitlog."),
     Entry("Rebuild", "rebuild-cq", "Rebuild consume queues from the commitlog."),
     Entry("Rebuild", "rebuild-index", "Rebuild the key index from the commitlog."),
+    Entry("Learn", "help", "Show a page of the manual: a command, the formats, a finding."),
 )
 
 

@@ -1,0 +1,106 @@
+"""The manual: which pages there are, and `python -m rmqtool.cli.manual man/`, which writes them.
+
+1. `manual_commands.py`, `manual_formats.py`, `manual_findings.py` make pages (`manual_page.py`)
+   of the command tree, the Layouts and the codes; `manual_examples.py` adds transcripts.
+2. `manual_roff.py` writes a page for `man`, `manual_plain.py` for a terminal without it.
+
+No clock and no network: the same sources give the same bytes. A drift test compares.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.cli.app import CONTENTS, PROGRAM
+from rmqtool.cli.manual_roff import roff
+from rmqtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.cli.manual_page import Page
+
+REGENERATE: Final = "python -m rmqtool.cli.manual man/"
+FORMATS: Final = "formats"
+FINDINGS: Final = "findings"
+NEAREST: Final = 3
+
+
+def topics() -> tuple[str, ...]:
+    """Give what a whole page is about: rmqtool itself, each command, formats, findings."""
+    return (PROGRAM, *(entry.name for entry in CONTENTS), FORMATS, FINDINGS)
+
+
+def page(topic: str) -> Page:
+    """Make the page of one of `topics()`."""
+    if topic == FORMATS:
+        from rmqtool.cli.manual_formats import formats_page
+
+        return formats_page()
+    if topic == FINDINGS:
+        from rmqtool.cli.manual_findings import findings_page
+
+        return findings_page()
+    from rmqtool.cli.manual_commands import command_page, overview
+
+    return overview() if topic == PROGRAM else command_page(topic)
+
+
+def pages() -> Iterator[Page]:
+    """Make all pages, one after the other."""
+    return map(page, topics())
+
+
+def whole_page(topic: str) -> Page | None:
+    """Make the page of a topic as people write it: `query`, `rmqtool-query`; None without one."""
+    asked = topic.lower().removeprefix(f"{PROGRAM}-")
+    return page(asked) if asked in topics() else None
+
+
+def entry(topic: str) -> Page:
+    """Make what is said of a single finding code or structure.
+
+    Raises:
+        UsageError: there is none of that name; says which are near.
+    """
+    from rmqtool.check.registry import CODES
+    from rmqtool.formats.registry import LAYOUTS
+
+    if topic.upper() in CODES:
+        from rmqtool.cli.manual_findings import code_page
+
+        return code_page(topic.upper())
+    if topic.lower() in LAYOUTS:
+        from rmqtool.cli.manual_formats import layout_page
+
+        return layout_page(topic.lower())
+    known = {name.lower(): name for name in (*topics(), *CODES, *LAYOUTS)}
+    near = difflib.get_close_matches(topic.lower(), known, NEAREST)
+    named = " ".join(known[name] for name in near) or " ".join(topics())
+    reason = f"no page {topic!r}; {'nearest' if near else 'there are'}: {named}"
+    raise UsageError(option="TOPIC", reason=reason)
+
+
+def write(directory: str) -> None:
+    """Write all pages into a directory that is there; pages that are there are replaced."""
+    from rmqtool.store.output import OutputFile
+
+    for one in pages():
+        with OutputFile(PurePath(directory, one.file_name), overwrite=True) as file:
+            file.text.write(roff(one))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the pages where the command line says."""
+    if len(arguments) != 1:
+        sys.stderr.write(f"usage: {REGENERATE}\n")
+        return 2
+    write(arguments[0])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

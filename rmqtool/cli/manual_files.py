@@ -1,0 +1,194 @@
+"""What `rmqtool-formats(5)` says around its byte tables: which file holds them, and how.
+
+Source: the classes that the modules of `formats/` name, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """One kind of file.
+
+    Attributes:
+        title: its heading.
+        before: paragraphs before the byte tables.
+        layouts: names of its structures, in the order of the file.
+        after: paragraphs behind them.
+    """
+
+    title: str
+    before: str
+    layouts: tuple[str, ...]
+    after: str = ""
+
+
+ARTEFACTS: Final = (
+    Artefact(
+        "Commitlog",
+        """
+        commitlog/*, mapped files of 1 GiB by default: all messages of all topics in the order of
+        arrival. A record never crosses the end of a file. A finished file ends in a blank record;
+        behind the last record of the last file are zeros, or bytes that a truncation left behind.
+
+        A record is message_prefix, one of the four message_middle structures, then body, topic and
+        properties. The middle follows from two bits of sys_flag: 0x10 means a client address of 16
+        bytes, 0x20 a broker address of 16 bytes.
+        """,
+        (
+            "message_prefix",
+            "message_middle_v4_v4",
+            "message_middle_v4_v6",
+            "message_middle_v6_v4",
+            "message_middle_v6_v6",
+            "blank",
+        ),
+        """
+        Behind the middle: body_length bytes of body; the length of the topic, one byte in V1 and
+        two in V2, signed; the topic; the length of the properties, two bytes, signed; the
+        properties. They are UTF-8, each a name, 0x01, a value, 0x02; the last 0x02 may be missing.
+        The smallest record has 91 bytes.
+
+        sys_flag: 0x001 the body is compressed, and 0x700 says how: 0x000 and 0x300 zlib, 0x100
+        lz4, 0x200 zstd. 0x002 TAGS holds several tags. 0x00C is the transaction: 0x4 prepared, 0x8
+        commit, 0xC rollback. 0x040 and 0x080 mark an inner batch.
+
+        body_crc is over the body as it is stored, and protects nothing else. With
+        enabledAppendPropCRC (5.2.0 and later) the last 20 bytes of the properties are __CRC32#,
+        0x01, ten decimal digits in reverse, 0x02: the CRC of all bytes of the record before them.
+        """,
+    ),
+    Artefact(
+        "Inner batch",
+        """
+        The body of a record with bits 0x040 and 0x080 of sys_flag: messages as the client encoded
+        them, one behind the other. Each is client_message_prefix, the body, the length of the
+        properties in two bytes, and the properties. The properties INNER_NUM and INNER_BASE of the
+        record say how many they are, and the first one's queue offset.
+        """,
+        ("client_message_prefix",),
+    ),
+    Artefact(
+        "DLedger log",
+        """
+        dledger-<id>/data/* and dledger-<id>/index/*, with enableDLegerCommitLog. Each entry's body
+        is one record of the commitlog, whose physical_offset is that of the body: 48 bytes behind
+        the entry. The blank has magic and size in the opposite order of the commitlog's.
+        """,
+        ("dledger_entry", "dledger_blank", "dledger_index_unit"),
+    ),
+    Artefact(
+        "Consume queue",
+        """
+        consumequeue/<topic>/<queue id>/*, mapped files of 6,000,000 bytes by default. The unit of
+        queue offset n lies at byte 20 n of the queue. Transactions that are prepared or rolled
+        back have none.
+        """,
+        ("consume_queue_unit",),
+        """
+        A unit with physical_offset 0 and size 0x7FFFFFFF stands for nothing: it fills the first
+        file of a queue that does not begin at its start. tags_code is 0 without tags, Java's
+        hashCode of the tags with them, the deliver time in ms in SCHEDULE_TOPIC_XXXX, and the
+        address of an extension unit where it is below -2147483648.
+        """,
+    ),
+    Artefact(
+        "Consume queue extension",
+        """
+        consumequeue_ext/<topic>/<queue id>/*, with enableConsumeQueueExt: tags code, time and the
+        bit map of the filters that match. A unit is the head and its bit map, and never crosses
+        the end of a file. An address in a consume queue is the position in this range of bytes
+        minus 2 to the power of 63.
+        """,
+        ("consume_queue_ext_unit",),
+    ),
+    Artefact(
+        "Batch consume queue",
+        """
+        batchconsumequeue/<topic>/<queue id>/* for topics of queue.type BatchCQ (5.0.0 and later),
+        and compaction/compactionCq/<topic>/<queue id>/* (5.1.0 and later), whose files bear the
+        names of the log files beside them. A unit is found by its msg_base_offset, not by its
+        place.
+        """,
+        ("batch_consume_queue_unit",),
+        """
+        In a compaction queue each finished file is closed by a unit with physical_offset -1 and
+        zeros.
+        """,
+    ),
+    Artefact(
+        "Key index",
+        """
+        index/*, named by the time of creation in the zone of the broker's JVM. A file is the
+        header, the slots (5,000,000 by default) and the entries (20,000,000 by default); neither
+        number is in the file. A key is topic#key, for each of UNIQ_KEY and KEYS; 5.4.0 and later
+        add topic#T#tags. Its hash is the absolute value of Java's hashCode, or 0 where there is
+        none; its slot is the remainder of the hash by their number.
+        """,
+        ("index_header", "index_slot", "index_entry"),
+        """
+        In all files but the first, the time_difference of entry 1 counts from the end of the file
+        before.
+        """,
+    ),
+    Artefact(
+        "Checkpoint",
+        """
+        checkpoint, 4096 bytes, zero behind the fields.
+        """,
+        ("checkpoint",),
+    ),
+    Artefact(
+        "Timer",
+        """
+        timerwheel, timerlog/* and config/timercheck (5.0.0 and later) of messages that are
+        delivered at any time. A slot of the wheel is the deliver time, divided by the precision
+        (timerPrecisionMs), modulo 1,209,600; it counts only if its own time is that. A record of
+        the log points to the message in the commitlog and to the record before it in the same
+        slot.
+        """,
+        ("timer_slot", "timer_log_record", "timer_blank", "timer_check"),
+    ),
+    Artefact(
+        "Tiered index",
+        """
+        tiered_index_file/* (5.2.0 and later): the key index of tiered storage. In a compacted file
+        the items of a slot lie together, and a slot says where.
+        """,
+        (
+            "tiered_index_header",
+            "tiered_index_slot",
+            "tiered_index_item",
+            "tiered_index_compacted_item",
+        ),
+    ),
+    Artefact(
+        "Message IDs",
+        """
+        Not files: what is written in hexadecimal in logs, in answers to producers, and in the
+        property UNIQ_KEY. An offset message ID and a unique key may have the same length; nothing
+        but the record at the offset tells which it is.
+        """,
+        ("offset_message_id", "offset_message_id_v6", "unique_key_tail", "client_message_id"),
+    ),
+)
+TEXT_FILES: Final = {
+    "config/*.json": "Topics, groups, offsets and more, as fastjson writes them: integer keys of "
+    "maps have no quotes. The .bak beside each holds what was there before; brokers load it where "
+    "the file is missing or cannot be parsed.",
+    "config/delayOffset.json": "Next queue offset of each delay level; level n is queue n - 1 of "
+    "SCHEDULE_TOPIC_XXXX.",
+    "config/timermetrics, config/transactionMetrics": "JSON: messages waiting in each topic.",
+    "abort": "Exists from start to clean stop; with it in place the next start recovers as after "
+    "a crash. Empty in 4.x, the process number in 5.x. abort.bak means nothing.",
+    "lock": "A running broker holds a lock on its first byte; that it exists means nothing.",
+    "epochFileCheckpoint": "Number of entries, CRC of their lines, then a line of epoch-offset "
+    "each (5.0.0 and later).",
+    "brokerIdentity": "cluster#broker#id (5.1.1 and later).",
+    "dledger-<id>/checkpoint, dledger-<id>/currterm": "Java properties: endIndex and "
+    "committedIndex; currTerm and voteLeader.",
+    "compaction/position-checkpoint": "JSON: queue offset up to which each queue is compacted.",
+}
