@@ -129,6 +129,10 @@ class ValidateOptions:
             return False
         return not self.only or code in self.only or area_of(code) in self.only or code == UNREAD
 
+    def looks_for(self, code: str) -> bool:
+        """Tell whether this validation would report a code if it were the case."""
+        return self.wants(area_of(code)) and self.keeps_code(code)
+
     @property
     def version(self) -> tuple[int, ...] | None:
         """The broker's version as numbers; None when nobody named one."""

@@ -71,12 +71,14 @@ class Summary:
 
     @property
     def verdict(self) -> str:
-        """One word: sound, damaged, incomplete, or interrupted."""
+        """A few words; "sound" only when all there is was looked at."""
         if not self.is_finished:
             return "interrupted"
         if self.account.unread:
             return "incomplete"
-        return "damaged" if self.counts.get(Severity.DAMAGE) else "sound"
+        if self.counts.get(Severity.DAMAGE):
+            return "damaged"
+        return "no damage found in what was checked" if self.account.left_out else "sound"
 
 
 class Findings:
@@ -90,6 +92,11 @@ class Findings:
         self._options, self._watch = options, watch
         self._store = open_store(options.store, options.broker_conf)
         self.summary = Summary(Account())
+
+    @property
+    def location(self) -> str:
+        """Absolute path of the store root."""
+        return str(self._store.root)
 
     @property
     def total_bytes(self) -> int:

@@ -51,6 +51,12 @@ class Delivery:
         return None if self.columns is None else tuple(filter(None, self.columns.split(",")))
 
     @property
+    def wanted_format(self) -> Format:
+        """The format that rows will have."""
+        is_terminal = self.output is None and sys.stdout is not None and sys.stdout.isatty()
+        return self._format(is_terminal=is_terminal)
+
+    @property
     def is_json(self) -> bool:
         """Whether rows will be JSON objects."""
         if self.format is None and self.output is None:

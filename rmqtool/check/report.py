@@ -1,0 +1,49 @@
+"""A validation in words and rows: what commands and reports show of it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.validate import Summary
+
+COLUMNS: Final = tuple(field.name for field in fields(Finding))
+SHOWN: Final = ("severity", "code", "path", "position", "message", "repair")
+
+
+def row_of(finding: Finding, prefix: str = "") -> dict[str, object]:
+    """Give a finding as a row.
+
+    Args:
+        finding: what was found.
+        prefix: of the path, where several stores are validated.
+    """
+    row = asdict(finding)
+    row["severity"] = str(finding.severity)
+    row["path"] = f"{prefix}{finding.path}"
+    return row
+
+
+def sentences(summary: Summary) -> Iterator[str]:
+    """Say what was found, what was read, and what was not."""
+    counts = ", ".join(
+        f"{summary.counts.get(severity, 0)} {severity}" for severity in reversed(Severity)
+    )
+    yield f"{summary.verdict}: {counts}"
+    account = summary.account
+    rate = account.bytes / summary.seconds / 1e9 if summary.seconds else 0.0
+    yield (
+        f"read {account.bytes} bytes in {summary.seconds:.2f} s ({rate:.2f} GB/s): "
+        f"{account.records} records, {account.units} queue units, {account.entries} index entries"
+    )
+    for path, reason in account.unread:
+        yield f"could not be read: {path}: {reason}"
+    for what, why in account.left_out:
+        yield f"not checked: {what}: {why}"
+    if not summary.is_finished:
+        yield "not checked: what comes behind the interruption"

@@ -1,0 +1,153 @@
+"""Run validations and show them while they run; write reports for CI systems behind them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from rmqtool import __version__
+from rmqtool.check.report import COLUMNS, SHOWN, row_of, sentences
+from rmqtool.render.emit import Format
+from rmqtool.render.progress import progress
+from rmqtool.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.validate import Findings
+    from rmqtool.cli.delivery import Delivery
+    from rmqtool.findings import Finding
+
+STREAMED = (Format.JSONL, Format.CSV)
+
+
+class Validation:
+    """The validations of one command line.
+
+    Attributes:
+        found: the findings so far, for each store.
+    """
+
+    def __init__(self, options: Sequence[ValidateOptions]) -> None:
+        from rmqtool.check.validate import validate
+
+        self._options = options
+        self._advance: Callable[[int], None] = _ignore
+        self._runs: list[Findings] = [validate(one, self._watch) for one in options]
+        self.found: list[list[Finding]] = [[] for _ in options]
+        self._is_shown = False
+
+    def _watch(self, done: int) -> None:
+        self._advance(done)
+
+    def show(self, delivery: Delivery) -> None:
+        """Show the findings: while they are found where the format allows it, else at the end."""
+        total = sum(run.total_bytes for run in self._runs)
+        with progress("validate", total, quiet=delivery.quiet) as advance:
+            self._advance = advance
+            if delivery.wanted_format in STREAMED:
+                self._is_shown = True
+                delivery.emit(self._rows(self._find()))
+                return
+            for _ in self._find():
+                pass
+        self.show_rest(delivery)
+
+    def show_rest(self, delivery: Delivery) -> None:
+        """Show what was found so far, if it was not shown while it was found."""
+        if self._is_shown:
+            return
+        self._is_shown = True
+        everything = (
+            row_of(one, self._prefix(number))
+            for number, found in enumerate(self.found)
+            for one in found
+        )
+        delivery.emit(Rows(COLUMNS, [list(everything)], SHOWN, "findings"))
+
+    def _find(self) -> Iterator[dict[str, object]]:
+        for number, run in enumerate(self._runs):
+            for one in run:
+                self.found[number].append(one)
+                yield row_of(one, self._prefix(number))
+
+    def _rows(self, rows: Iterator[dict[str, object]]) -> Rows:
+        return Rows(COLUMNS, ([row] for row in rows), SHOWN, "findings")
+
+    def _prefix(self, number: int) -> str:
+        if len(self._options) == 1:
+            return ""
+        return f"{os.fspath(self._options[number].store).rstrip('/')}/"
+
+    def say(self, delivery: Delivery) -> None:
+        """Sum up on stderr."""
+        for number, run in enumerate(self._runs):
+            prefix = self._prefix(number)
+            for sentence in sentences(run.summary):
+                delivery.note(f"{prefix}: {sentence}" if prefix else sentence)
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of all stores: unread before damaged before sound."""
+        return max(run.exit_code for run in self._runs)
+
+    def write_reports(self, sarif_path: str | None, junit_path: str | None) -> None:
+        """Write the reports that were asked for.
+
+        Raises:
+            OutputExists: a target is there.
+            WriteFailed: the system refused.
+        """
+        if sarif_path is not None:
+            _write(sarif_path, self._sarif())
+        if junit_path is not None:
+            _write(junit_path, self._junit())
+
+    def _sarif(self) -> bytes:
+        from rmqtool.check.registry import CODES
+        from rmqtool.render.sarif import SarifRun, sarif
+
+        return sarif(
+            [
+                SarifRun(
+                    findings=found,
+                    rules=tuple(CODES.values()),
+                    store=run.location,
+                    not_checked=(*run.summary.account.unread, *run.summary.account.left_out),
+                    is_complete=run.summary.is_finished and not run.summary.account.unread,
+                )
+                for run, found in zip(self._runs, self.found, strict=True)
+            ],
+            __version__,
+        )
+
+    def _junit(self) -> bytes:
+        from rmqtool.check.options import area_of
+        from rmqtool.check.registry import CODES
+        from rmqtool.render.junit import JunitSuite, junit
+
+        return junit(
+            [
+                JunitSuite(
+                    name=run.location,
+                    findings=found,
+                    codes=[(area_of(code), code) for code in CODES if options.looks_for(code)],
+                    seconds=run.summary.seconds,
+                    fail_on=options.fail_on,
+                    unread=run.summary.account.unread,
+                )
+                for options, run, found in zip(self._options, self._runs, self.found, strict=True)
+            ]
+        )
+
+
+def _ignore(_: int) -> None:
+    """Take progress before there is a bar."""
+
+
+def _write(path: str, data: bytes) -> None:
+    from rmqtool.store.output import OutputFile
+
+    with OutputFile(path) as file:
+        file.binary.write(data)

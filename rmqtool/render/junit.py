@@ -1,0 +1,108 @@
+"""Findings as JUnit XML: one test case for each finding code that was looked for.
+
+Source: the report format of Apache Ant's JUnit task, as CI systems read it (Jenkins' junit-10.xsd).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from xml.sax.saxutils import escape as escape_text
+from xml.sax.saxutils import quoteattr
+
+from rmqtool.render.values import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rmqtool.findings import Finding, Severity
+
+# What XML 1.0 cannot hold, not even as a reference.
+FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
+SHOWN: Final = 100  # findings in the text of one failure
+
+
+@dataclass(frozen=True, slots=True)
+class JunitSuite:
+    """One store.
+
+    Attributes:
+        name: path of the store.
+        findings: the results.
+        codes: area and name of each code that was looked for.
+        seconds: how long it took.
+        fail_on: the least severity that is a failure.
+        unread: paths that could not be read, with the reason; each is an error.
+    """
+
+    name: str
+    findings: Sequence[Finding]
+    codes: Sequence[tuple[str, str]]
+    seconds: float
+    fail_on: Severity
+    unread: Sequence[tuple[str, str]] = ()
+
+
+def junit(suites: Iterable[JunitSuite]) -> bytes:
+    """Give a JUnit report."""
+    text = "".join(_suite(suite) for suite in suites)
+    head = '<?xml version="1.0" encoding="UTF-8"?>'
+    return f'{head}\n<testsuites name="rmqtool validate">\n{text}</testsuites>\n'.encode()
+
+
+def _suite(suite: JunitSuite) -> str:
+    by_code: dict[str, list[Finding]] = {}
+    for finding in suite.findings:
+        by_code.setdefault(finding.code, []).append(finding)
+    cases, failures = [], 0
+    for area, code in suite.codes:
+        found = by_code.get(code, [])
+        fails = any(one.severity.rank >= suite.fail_on.rank for one in found)
+        failures += fails
+        cases.append(_case(area, code, found, fails=fails))
+    for path, reason in suite.unread:
+        name, message = _attribute(path), _attribute(reason)
+        cases.append(
+            f'  <testcase classname="unread" name={name}>\n'
+            f'   <error type="unread" message={message}/>\n  </testcase>\n'
+        )
+    counts = (
+        f'tests="{len(cases)}" failures="{failures}" errors="{len(suite.unread)}" '
+        f'time="{suite.seconds:.3f}"'
+    )
+    return f" <testsuite name={_attribute(suite.name)} {counts}>\n{''.join(cases)} </testsuite>\n"
+
+
+def _case(area: str, code: str, found: list[Finding], *, fails: bool) -> str:
+    """Give one test case."""
+    head = f'  <testcase classname="{area}" name="{code}"'
+    if not found:
+        return f"{head}/>\n"
+    lines = "\n".join(_line(one) for one in found[:SHOWN])
+    if fails:
+        message = _attribute(f"{len(found)} found; {found[0].message}")
+        body = f'   <failure type="{code}" message={message}>{_text(lines)}</failure>\n'
+    else:
+        body = f"   <system-out>{_text(lines)}</system-out>\n"
+    return f"{head}>\n{body}  </testcase>\n"
+
+
+def _line(finding: Finding) -> str:
+    place = "" if finding.position is None else f" at {finding.position:#x} ({finding.position})"
+    facts = "".join(
+        f"; {name} {value}"
+        for name, value in (("expected", finding.expected), ("actual", finding.actual))
+        if value
+    )
+    return escape(
+        f"{finding.severity}: {finding.path}{place}: {finding.message}{facts} [{finding.repair}]"
+    )
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(FORBIDDEN.sub("?", escape(text)))
+
+
+def _text(text: str) -> str:
+    return escape_text(FORBIDDEN.sub("?", text))
