@@ -33,7 +33,7 @@ COLUMNS: Final = (
 )
 SHOWN: Final = ("position", "hex", "field", "value", "code")
 OPTIONAL: Final = frozenset({"physical_offset", "code"})
-LINE_BYTES: Final = 16
+LINE_BYTES: Final = 8  # with the longest field and a value they fit 80 columns
 LONG_ZEROS: Final = 64  # bytes of zeros that are put on one line
 READ_BYTES: Final = 1 << 20
 

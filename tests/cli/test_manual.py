@@ -145,9 +145,9 @@ def test_installed() -> None:
     """The wheel puts each page where man looks for it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
-    assert {f"man/{name}": f"share/man/man{number}/{name}" for name, number in NAMES.items()} == {
-        source: target for source, target in shared.items() if source.startswith("man")
-    }
+    wanted = {f"man/{name}": f"share/man/man{number}/{name}" for name, number in NAMES.items()}
+    listed = {source: target for source, target in shared.items() if source.startswith("man")}
+    assert wanted == listed, "[tool.hatch.build.targets.wheel.shared-data] lists each page"
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
