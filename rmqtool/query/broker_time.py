@@ -130,7 +130,7 @@ class BrokerSearch:
         hits = self._search(segment, low, end - SIZE, timestamp)
         if hits.gave_up:
             return 0
-        return (segment.start + self._nearest(hits, timestamp)) // SIZE
+        return _number(segment, self._nearest(hits, timestamp))
 
     def _by_mtime(self, timestamp: int) -> Segment | None:
         """Choose the first file that was changed at or after a time, else the last."""
@@ -154,15 +154,11 @@ class BrokerSearch:
 
     def _find_bounded(self, timestamp: int, boundary: Boundary) -> int:
         segment = self._by_store_time(timestamp, boundary)
-        if segment is None:
-            return 0
-        low, end = self._floor(segment), self._end_of(segment)
-        if not end:
-            return 0
-        found = self._in_file(segment, low, end - SIZE, timestamp, boundary)
-        if found is None:
-            return 0
-        offset = (segment.start + found) // SIZE
+        offset = 0
+        if segment is not None and (end := self._end_of(segment)):
+            low = self._floor(segment)
+            found = self._in_file(segment, low, end - SIZE, timestamp, boundary)
+            offset = 0 if found is None else _number(segment, found)
         return min(max(offset, self.min_offset), self.max_offset)
 
     def _in_file(
@@ -257,6 +253,11 @@ class BrokerSearch:
             with segment.open() as file:
                 self._ends[segment.start] = used_bytes(file, SIZE)
         return self._ends[segment.start]
+
+
+def _number(segment: Segment, position: int) -> int:
+    """Give the number of a unit as Java divides: the -1 of "nothing found" becomes 0."""
+    return max(segment.start + position, 0) // SIZE
 
 
 def difference(version: tuple[int, int, int], answer: int, theirs: int) -> str:
