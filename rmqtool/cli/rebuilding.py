@@ -63,8 +63,8 @@ INDEX_COLUMNS: Final = ("index_files", "entries")
 DIFFERENCE_COLUMNS: Final = ("path", "position", "length", "expected", "actual")
 LOST_SHOWN: Final = 10
 TROUBLE: Final = {
-    "filler": "units stand in for lost records, so that later ones keep their queue offset; "
-    "consumers pass over them",
+    "filler": "units stand in for lost records, so that later ones keep their queue offset: "
+    "consumers get nothing for them or, in the first segment, the message before once more",
     "repeated": "records have a queue offset that was taken already; left out",
     "misnumbered": "records had a damaged queue offset; their unit is where it is missing",
     "implausible": "records have an impossible queue offset; left out",
@@ -135,13 +135,16 @@ def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
 
     release = ".".join(map(str, result.rules.version))
     yield f"rules of {release}, {result.why_rules}"
+    for assumption in result.assumed:
+        yield f"assumed: {assumption}; --broker-conf would tell"
     built = []
     if options.target.has_queues:
-        built.append(f"{len(result.queues)} queues with {result.units} units")
+        built.append(f"{counted(len(result.queues), 'queue')} with {counted(result.units, 'unit')}")
     if options.target.has_index:
-        built.append(f"{result.index_files} index files with {result.entries} entries")
+        files = counted(result.index_files, "index file")
+        built.append(f"{files} with {counted(result.entries, 'entry', 'entries')}")
     yield (
-        f"{' and '.join(built)} from {result.records} records, {result.bytes} bytes, "
+        f"{' and '.join(built)} from {counted(result.records, 'record')}, {result.bytes} bytes, "
         f"in {result.seconds:.2f} s ({result.fsync_seconds:.2f} s of it waiting for the disk)"
     )
     yield from _left_out(result)
@@ -159,6 +162,11 @@ def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
         yield "the store has the same already; nothing was changed"
     else:
         yield f"written to {options.output}"
+
+
+def counted(count: int, one: str, several: str = "") -> str:
+    """Give a number of things in words."""
+    return f"{count} {one if count == 1 else several or one + 's'}"
 
 
 def _left_out(result: RebuildResult) -> Iterator[str]:

@@ -141,6 +141,7 @@ class RebuildResult:
         mode: what became of the files.
         rules: by which the log was dispatched.
         why_rules: who says so.
+        assumed: what no file and no configuration tells, and what was taken instead.
         bytes: of the log that were read.
         records: found in it.
         units: of queues.
@@ -161,6 +162,7 @@ class RebuildResult:
     mode: Mode
     rules: DispatchRules
     why_rules: str
+    assumed: list[str] = field(default_factory=list)
     bytes: int = 0
     records: int = 0
     units: int = 0

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqtool.derive.collector import RunCollector
+from rmqtool.derive.dispatch import SCHEDULE_TOPIC
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import rules_of
@@ -17,10 +18,11 @@ from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.in_place import rebuild_in_place
 from rmqtool.rebuild.index_file import BuiltIndexFile, IndexBuilder
-from rmqtool.rebuild.options import LostRange, Mode, RebuildOptions, RebuildResult
+from rmqtool.rebuild.options import LostRange, Mode, RebuildOptions, RebuildResult, Target
 from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
+from rmqtool.store.geometry import LengthSource
 from rmqtool.store.output import OutputDirectory
 from rmqtool.store.release import release_of
 from rmqtool.store.segment import SegmentPart, parts
@@ -133,6 +135,7 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
         result.entries, result.index_files = index.entries, index.files
         result.index_end = index.end_timestamp_of_last
     result.last_physical_offset, result.last_store_timestamp = last
+    result.assumed = list(_assumed(store, result, target))
     result.lost.sort(key=lambda one: one.physical_offset)
     return result
 
@@ -181,6 +184,19 @@ def _index_names(store: Store) -> dict[int, str]:
             header = INDEX_HEADER.parse(raw)
             names.setdefault(header["begin_physical_offset"], file.place.name)
     return names
+
+
+def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[str]:
+    """Say what was assumed for want of a file, or a configuration, that tells."""
+    geometry = store.geometry
+    if target.has_queues and geometry.consume_queue.source is LengthSource.DEFAULT:
+        yield f"queue files of {geometry.consume_queue.value} bytes"
+    if target.has_index and geometry.index_entries.source is LengthSource.DEFAULT:
+        slots, entries = geometry.index_slots.value, geometry.index_entries.value
+        yield f"index files of {slots} slots and {entries} entries"
+    delayed = SCHEDULE_TOPIC.decode()
+    if store.broker_conf is None and any(queue.topic == delayed for queue in result.queues):
+        yield f"delays as the queues of {delayed} show them, else RocketMQ's own"
 
 
 def _missing(store: Store) -> Iterator[LostRange]:
