@@ -106,7 +106,8 @@ def root(
     """Inspect, prove, repair and rebuild the store of an Apache RocketMQ broker.
 
     STORE is a store root, a directory of it or a single file, of a broker that is down or a copy.
-    Nothing is written unless a command says so. 'rmqtool COMMAND --help' shows the options.
+    Nothing is written unless a command says so. 'rmqtool COMMAND --help' shows the options,
+    'rmqtool help COMMAND' a page with examples.
     """
 
 

@@ -86,7 +86,7 @@ def overview() -> Page:
     blocks += _exit_status()
     blocks += [Section("ENVIRONMENT"), *(Item(name, (text,)) for name, text in ENVIRONMENT)]
     blocks += examples(PROGRAM)
-    blocks += _see_also(PROGRAM)
+    blocks += see_also(PROGRAM)
     return Page(PROGRAM, COMMANDS, _sentence(described[0].text), tuple(blocks))
 
 
@@ -107,7 +107,7 @@ def command_page(name: str) -> Page:
             blocks += [Section(title), *items]
     blocks += _exit_status()
     blocks += examples(name)
-    blocks += _see_also(f"{PROGRAM}-{name}")
+    blocks += see_also(f"{PROGRAM}-{name}")
     return Page(f"{PROGRAM}-{name}", COMMANDS, _sentence(summary.text), tuple(blocks))
 
 
@@ -148,7 +148,8 @@ def _exit_status() -> list[Block]:
     return [Section("EXIT STATUS"), *codes]
 
 
-def _see_also(this: str) -> list[Block]:
+def see_also(this: str) -> list[Block]:
+    """Give the section SEE ALSO of a page: all others."""
     pages = [
         (PROGRAM, COMMANDS),
         *((f"{PROGRAM}-{entry.name}", COMMANDS) for entry in CONTENTS),

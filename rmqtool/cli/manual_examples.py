@@ -7,6 +7,7 @@ runs them all, and `--update-golden` writes down what came out.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
@@ -23,6 +24,8 @@ PROMPT: Final = "$ "
 ON_STDERR: Final = "stderr: "
 EXIT: Final = "exit: "
 GOES_ON: Final = " \\"  # as a shell wants it
+GLUE: Final = "\0"  # stands for a space that no line may end at
+_OPTION_VALUE: Final = re.compile(r"( --?[\w-]+) (?=[^-])")
 WIDTH: Final = 72  # what is left of 80 columns beside the indent of a page
 
 
@@ -50,7 +53,7 @@ def _verbatim(lines: list[str]) -> list[Block]:
 def _as_seen(line: str) -> Iterator[str]:
     """Give a line of a transcript as a person sees it on a terminal."""
     if line.startswith(PROMPT):
-        *first, last = _folded(line, WIDTH - len(GOES_ON))
+        *first, last = _folded(_OPTION_VALUE.sub(rf"\1{GLUE}", line), WIDTH - len(GOES_ON))
         yield from (f"{one}{GOES_ON}" for one in first)
         yield last
     elif line.startswith(ON_STDERR):
@@ -63,6 +66,7 @@ def _as_seen(line: str) -> Iterator[str]:
 
 
 def _folded(line: str, width: int) -> list[str]:
-    return textwrap.wrap(
+    lines = textwrap.wrap(
         line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
     )
+    return [one.replace(GLUE, " ") for one in lines]

@@ -8,9 +8,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.registry import CODES
-from rmqtool.cli.manual_commands import FINDINGS, FORMATS
+from rmqtool.cli.manual_commands import FINDINGS, see_also
 from rmqtool.cli.manual_examples import examples
-from rmqtool.cli.manual_page import Item, Page, References, Section, Subsection, Text
+from rmqtool.cli.manual_page import Item, Page, Section, Subsection, Text
 from rmqtool.findings import Severity
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def findings_page() -> Page:
         blocks += map(_item, codes)
     blocks += _undetectable()
     blocks += examples("findings")
-    blocks += [Section("SEE ALSO"), References((("rmqtool", 1), (FORMATS, 5)))]
+    blocks += see_also(FINDINGS)
     return Page(FINDINGS, NUMBER, "what rmqtool finds wrong with a store", tuple(blocks))
 
 

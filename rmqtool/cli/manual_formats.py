@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.manual_commands import FINDINGS, FORMATS
+from rmqtool.cli.manual_commands import FORMATS, see_also
 from rmqtool.cli.manual_examples import examples
 from rmqtool.cli.manual_files import ARTEFACTS, TEXT_FILES
-from rmqtool.cli.manual_page import Item, Page, References, Section, Subsection, Text, texts
+from rmqtool.cli.manual_page import Item, Page, Section, Subsection, Text, texts
 from rmqtool.formats.registry import LAYOUTS
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def formats_page() -> Page:
     blocks.append(Section("TEXT FILES"))
     blocks += [Item(name, (text,)) for name, text in TEXT_FILES.items()]
     blocks += examples("formats")
-    blocks += [Section("SEE ALSO"), References((("rmqtool", 1), (FINDINGS, 7)))]
+    blocks += see_also(FORMATS)
     return Page(FORMATS, NUMBER, "files of the store of an Apache RocketMQ broker", tuple(blocks))
 
 

@@ -56,9 +56,11 @@ def _block(block: Block, width: int) -> Iterator[str]:
             yield from _filled(text, width, INDENT)
         case Item(term, texts):
             yield ""
-            yield from _filled(term, width, INDENT)
-            for text in texts:
-                yield from _filled(text, width, 2 * INDENT)
+            heads = _filled(term, width, INDENT)
+            lines = [line for text in texts for line in _filled(text, width, 2 * INDENT)]
+            if len(term) < INDENT and lines:  # there is room for both on one line
+                heads, lines[0] = [], f"{heads[0]:<{2 * INDENT}}{lines[0].lstrip()}"
+            yield from (*heads, *lines)
         case Verbatim(lines):
             yield ""
             yield from (f"{' ' * INDENT}{line}".rstrip() for line in lines)

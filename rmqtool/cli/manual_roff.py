@@ -47,6 +47,7 @@ def roff(page: Page) -> str:
 def _lines(page: Page) -> Iterator[str]:
     name = _escape(page.name)
     yield r".\" Written by python -m rmqtool.cli.manual: change what it reads, not this page."
+    yield ".nr HY 0"  # groff's macros turn hyphens on again in each paragraph, unless told so here
     yield (
         f'.TH "{name.upper()}" {page.number} {_escape(__release_date__)} '
         f'"rmqtool {_escape(__version__)}" "rmqtool manual"'
