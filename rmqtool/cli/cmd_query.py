@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.main import DONE, NO, say
+from rmqtool.cli.answer_query import Asked, run
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
@@ -20,38 +17,8 @@ from rmqtool.cli.options import (
     QuietOption,
     StoreArgument,
 )
-from rmqtool.cli.ranges import size
-from rmqtool.errors import UnreadablePath, UsageError
-from rmqtool.query.requests import Boundary, Request, parse_lines, request_of
-from rmqtool.render.emit import Format
-from rmqtool.tables.bodies import BodyMode, BodyOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rmqtool.query.answer import Answer
-    from rmqtool.query.lookup import Lookup
-    from rmqtool.rows import Rows
-
-STANDARD_INPUT = "-"
-FEW = 3  # messages that are shown a field a line
-
-
-@dataclass(frozen=True, slots=True)
-class Show:
-    """What of an answer is wanted.
-
-    Attributes:
-        trace: the whole life of each message.
-        explain: the steps, too.
-        is_hex: every byte with its field.
-        body: how bodies are shown.
-    """
-
-    trace: bool
-    explain: bool
-    is_hex: bool
-    body: BodyOptions
+from rmqtool.query.requests import Boundary
+from rmqtool.tables.bodies import BodyMode
 
 
 def query(
@@ -149,112 +116,32 @@ def query(
     log itself is searched. Exit code 1: not found, and stderr says what was searched.
     """
     del jobs  # searches take all processors; there for the sake of scripts
-    from rmqtool.query.lookup import Lookup
-    from rmqtool.store.tree import open_store
-
-    delivery = Delivery(format_, output, columns, color, quiet)
-    show = Show(trace or transaction is not None, explain, hex_,
-                BodyOptions(body, raw, size("--body-limit", body_limit)))  # fmt: skip
-    given = {"id": id_, "at": at, "queue": queue, "queue-offset": queue_offset, "time": time,
-             "transaction": transaction}  # fmt: skip
-    asked = {name: text for name, text in given.items() if text is not None}
-    topics = tuple(topic or ())
-    if like_broker is not None:
-        from rmqtool.query.broker_time import version_of
-
-        version_of(like_broker)
-        if time is None or not topics:
-            raise UsageError(option="--like-broker", reason="needs --time and --topic")
-    if requests is not None:
-        if asked or key or topics:
-            raise UsageError(option="REQUESTS", reason="cannot be combined with other requests")
-        with Lookup(open_store(store, broker_conf), scan=scan) as lookup:
-            return _many(lookup, list(parse_lines(_lines(requests))), show, delivery)
-    wanted = [
-        request_of(one, topics=topics, boundary=boundary, like_broker=like_broker)
-        for one in ([{**asked, "key": text} for text in key] if key else [asked])
-    ]
-    with Lookup(open_store(store, broker_conf), scan=scan) as lookup:
-        if len(wanted) > 1:
-            return _many(lookup, wanted, show, delivery)
-        return _one(lookup, wanted[0], show, delivery)
-
-
-def _one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> int:
-    """Answer one request."""
-    from rmqtool.query.rows import message_rows, span_rows, step_table, time_rows
-
-    answer = lookup.find(request)
-    if show.trace and answer.found:
-        from rmqtool.query.trace import follow
-
-        follow(lookup, answer)
-    kinds: list[Rows] = []
-    if answer.rows:
-        kinds.append(time_rows(answer))
-    elif answer.found and show.is_hex:
-        kinds.append(span_rows(answer))
-    elif answer.found:
-        kinds.append(_for_people(message_rows(answer, show.body), answer, delivery))
-    if show.explain:
-        kinds.append(step_table(answer))
-    if len(kinds) > 1:
-        delivery.emit_all(kinds)
-    elif kinds:
-        delivery.emit(kinds[0])
-    if answer.is_found:
-        delivery.note(answer.summary)
-        return DONE
-    say(answer.summary)
-    return NO
-
-
-def _for_people(rows: Rows, answer: Answer, delivery: Delivery) -> Rows:
-    """Turn a few messages round where a person looks, who wants to see all fields."""
-    from rmqtool.query.rows import field_rows
-
-    is_table = delivery.format is Format.TABLE or (
-        delivery.format is None and delivery.output is None and sys.stdout.isatty()
+    return run(
+        Asked(
+            store=store,
+            requests=requests,
+            id_=id_,
+            key=key,
+            topic=topic,
+            at=at,
+            queue=queue,
+            queue_offset=queue_offset,
+            time=time,
+            boundary=boundary,
+            transaction=transaction,
+            trace=trace,
+            like_broker=like_broker,
+            explain=explain,
+            scan=scan,
+            body=body,
+            raw=raw,
+            body_limit=body_limit,
+            hex_=hex_,
+            broker_conf=broker_conf,
+            format_=format_,
+            output=output,
+            columns=columns,
+            color=color,
+            quiet=quiet,
+        )
     )
-    is_trace = any(found.stage for found in answer.found)
-    if is_table and not is_trace and delivery.columns is None and len(answer.found) <= FEW:
-        return field_rows(rows)
-    return rows
-
-
-def _many(lookup: Lookup, requests: list[Request], show: Show, delivery: Delivery) -> int:
-    """Answer many requests in one pass; 1 when one of them has no answer."""
-    from rmqtool.query.batch import find_all
-    from rmqtool.query.rows import batch_rows
-
-    if show.explain or show.is_hex:
-        option = "--explain" if show.explain else "--hex"
-        raise UsageError(option=option, reason="is for one request")
-    missing = 0
-
-    def answers() -> Iterator[Answer]:
-        nonlocal missing
-        for answer in find_all(lookup, requests):
-            if show.trace and answer.found:
-                from rmqtool.query.trace import follow
-
-                follow(lookup, answer)
-            missing += not answer.found
-            yield answer
-
-    delivery.emit(batch_rows(answers(), show.body))
-    delivery.note(f"{len(requests) - missing} of {len(requests)} requests found something")
-    return NO if missing else DONE
-
-
-def _lines(source: str) -> Iterator[str]:
-    """Read the lines of a file or of standard input."""
-    if source == STANDARD_INPUT:
-        for raw in sys.stdin.buffer:
-            yield raw.decode("utf-8", "replace")
-        return
-    try:
-        with open(source, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-            yield from file
-    except OSError as error:
-        raise UnreadablePath(path=source, reason=error.strerror or str(error)) from error

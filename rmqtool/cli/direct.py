@@ -1,131 +1,123 @@
-"""A plain command line without Typer's machinery, for commands whose answer must be instant.
+"""A plain command line without Typer, for lookups, whose answer must be instant.
 
-Typer builds its parameters with pydantic, which takes twice as long to import as a lookup takes to
-answer. The declarations of a command stay the only ones: they are read from its signature. What
-is not plain (help, a wrong option, a missing value) is left to Typer, which has the words for it.
+Typer and the pydantic behind it take longer to import than a lookup takes to answer. What is not
+plain (help, a wrong option, a missing value) is left to Typer, which has the words for it; that
+both read a command line alike is tested over all options.
 """
 
 from __future__ import annotations
 
-from enum import StrEnum
-from importlib import import_module
-from inspect import Parameter, signature
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Final, get_args, get_origin, get_type_hints
-
-from typer.models import ArgumentInfo, OptionInfo
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-COMMANDS: Final = frozenset({"query"})
+COMMAND: Final = "query"
+ARGUMENTS: Final = ("store", "requests")
+TEXTS: Final = {
+    "--id": "id_",
+    "--at": "at",
+    "--queue": "queue",
+    "--queue-offset": "queue_offset",
+    "--time": "time",
+    "--transaction": "transaction",
+    "--like-broker": "like_broker",
+    "--body-limit": "body_limit",
+    "--broker-conf": "broker_conf",
+    "--output": "output",
+    "--columns": "columns",
+    "--color": "color",
+}
+LISTS: Final = {"--key": "key", "--topic": "topic"}
+CHOICES: Final = {"--boundary": "boundary", "--body": "body", "--format": "format_"}
+FLAGS: Final = {
+    "--trace": ("trace", True),
+    "--explain": ("explain", True),
+    "--scan": ("scan", True),
+    "--no-scan": ("scan", False),
+    "--raw": ("raw", True),
+    "--hex": ("hex_", True),
+    "--quiet": ("quiet", True),
+    "-q": ("quiet", True),
+}
 
 
 class NotPlainError(Exception):
     """This command line is for Typer."""
 
 
-def call(arguments: Sequence[str]) -> int | None:
-    """Run a command and return its exit code; None when Typer is to do it.
+def call(words: Sequence[str]) -> int | None:
+    """Run a command line and return its exit code; None when Typer is to do it.
 
     Args:
-        arguments: without the program's name.
+        words: without the program's name.
     """
-    if not arguments or arguments[0] not in COMMANDS:
+    if not words or words[0] != COMMAND:
         return None
-    name = arguments[0]
-    function = getattr(import_module(f"rmqtool.cli.cmd_{name}"), name)
+    from rmqtool.cli.answer_query import Asked, run
+
     try:
-        values = _values(_Declared(function), arguments[1:])
+        values = _values(words[1:])
     except NotPlainError:
         return None
-    code: int = function(**values)
-    return code
+    return run(Asked(**values))  # type: ignore[arg-type]  # checked one by one below
 
 
-class _Declared:
-    """The parameters of a command, as its function declares them."""
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        hints = get_type_hints(function, include_extras=True)
-        self.options: dict[str, tuple[str, object, bool]] = {}
-        self.arguments: list[tuple[str, bool]] = []
-        for name, parameter in signature(function).parameters.items():
-            if get_origin(hints[name]) is not Annotated:
-                raise NotPlainError
-            kind, declared = get_args(hints[name])[:2]
-            if isinstance(declared, ArgumentInfo):
-                self.arguments.append((name, parameter.default is Parameter.empty))
-            elif isinstance(declared, OptionInfo):
-                # In an annotation Typer keeps the first name where the default would stand.
-                self._option(
-                    name, _inner(kind), (str(declared.default), *(declared.param_decls or ()))
-                )
-
-    def _option(self, name: str, kind: object, spelt: Sequence[str]) -> None:
-        for words in spelt:
-            yes, _, no = words.partition("/")
-            self.options[yes] = name, kind, True
-            if no:
-                self.options[no] = name, kind, False
-
-
-def _inner(kind: object) -> object:
-    """Give the type of an option without its None."""
-    if isinstance(kind, UnionType):
-        kinds = [one for one in get_args(kind) if one is not NoneType]
-        return kinds[0] if len(kinds) == 1 else None
-    return kind
-
-
-def _values(declared: _Declared, words: Sequence[str]) -> dict[str, Any]:
+def _values(words: Sequence[str]) -> dict[str, object]:
     """Read a command line.
 
     Raises:
         NotPlainError: it is not plain.
     """
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     given: list[str] = []
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word == "-":
             given.append(word)
-            continue
-        spelt, has_value, value = word.partition("=")
-        if spelt not in declared.options:
-            raise NotPlainError
-        name, kind, truth = declared.options[spelt]
-        if kind is bool:
-            if has_value or name in values:
-                raise NotPlainError
-            values[name] = truth
-            continue
-        if not has_value:
-            value = next(rest, None) or ""
-            if not value:
-                raise NotPlainError
-        _take(values, name, kind, value)
-    for (name, _), text in zip(declared.arguments, given, strict=False):
-        values[name] = text
-    needed = sum(is_needed for _, is_needed in declared.arguments)
-    if not needed <= len(given) <= len(declared.arguments):
+        elif word in FLAGS:
+            name, truth = FLAGS[word]
+            _set(values, name, truth)
+        else:
+            spelt, separator, value = word.partition("=")
+            _take(values, spelt, value if separator else next(rest, ""))
+    if not 1 <= len(given) <= len(ARGUMENTS):
         raise NotPlainError
-    return values
+    return values | dict(zip(ARGUMENTS, given, strict=False))
 
 
-def _take(values: dict[str, Any], name: str, kind: object, value: str) -> None:
+def _take(values: dict[str, object], spelt: str, value: str) -> None:
     """Put one value where it belongs.
 
     Raises:
-        NotPlainError: it is there already, or of a kind that Typer has to check.
+        NotPlainError: Typer has to look at it.
     """
-    if kind == list[str]:
-        values.setdefault(name, []).append(value)
-    elif name in values:
+    if not value:
         raise NotPlainError
-    elif kind is str:
-        values[name] = value
-    elif isinstance(kind, type) and issubclass(kind, StrEnum) and value in list(kind):
-        values[name] = kind(value)
+    if spelt in LISTS:
+        found = values.setdefault(LISTS[spelt], [])
+        if isinstance(found, list):
+            found.append(value)
+    elif spelt in TEXTS:
+        _set(values, TEXTS[spelt], value)
+    elif spelt in CHOICES:
+        _set(values, CHOICES[spelt], _choice(CHOICES[spelt], value))
     else:
         raise NotPlainError
+
+
+def _set(values: dict[str, object], name: str, value: object) -> None:
+    if name in values:
+        raise NotPlainError
+    values[name] = value
+
+
+def _choice(name: str, value: str) -> object:
+    from rmqtool.query.requests import Boundary
+    from rmqtool.render.emit import Format
+    from rmqtool.tables.bodies import BodyMode
+
+    kind = {"boundary": Boundary, "body": BodyMode, "format_": Format}[name]
+    if value not in list(kind):
+        raise NotPlainError
+    return kind(value)

@@ -66,12 +66,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     """Let Typer parse and call; give what the command returned."""
-    import typer  # in here: when it cannot be imported that is a bug report, no traceback
-
     from rmqtool.cli import direct
 
     if (answered := direct.call(arguments)) is not None:
         return answered
+    import typer  # in here: when it cannot be imported that is a bug report, no traceback
+
     from rmqtool.cli.app import PROGRAM, application
 
     try:

@@ -4,33 +4,43 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import wraps
-from inspect import signature
 from pathlib import Path
 
 import pytest
 
-from rmqtool.cli import app, cmd_query, direct
+from rmqtool.cli import answer_query, app, cmd_query, direct
 from tests.stores import fixture_names, fixture_store
 
 HEAVY = {"numpy", "numba", "pyarrow", "pandas", "pyspark", "pydantic"}
 
 
 @pytest.fixture
-def called(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, object]]:
-    """Note how `query` is called instead of running it."""
-    calls: list[dict[str, object]] = []
-    defaults = {
-        name: parameter.default for name, parameter in signature(cmd_query.query).parameters.items()
-    }
+def called(monkeypatch: pytest.MonkeyPatch) -> list[answer_query.Asked]:
+    """Note what is asked instead of answering it."""
+    calls: list[answer_query.Asked] = []
 
-    @wraps(cmd_query.query)
-    def note(**values: object) -> int:
-        calls.append({**defaults, **values})
+    def note(asked: answer_query.Asked) -> int:
+        calls.append(asked)
         return 7
 
-    monkeypatch.setattr(cmd_query, "query", note)
+    monkeypatch.setattr(answer_query, "run", note)
+    monkeypatch.setattr(cmd_query, "run", note)
     return calls
+
+
+def test_every_option() -> None:
+    """All options that the command declares are known here by the same names, but --jobs."""
+    declared = set()
+    for parameter in app.command("query").params:
+        if not parameter.name or parameter.name in {"jobs", "help"}:
+            continue
+        for spelt in (*parameter.opts, *parameter.secondary_opts):
+            declared.add((spelt, parameter.name))
+    known = {(name, name) for name in direct.ARGUMENTS}
+    for table in (direct.TEXTS, direct.LISTS, direct.CHOICES):
+        known |= set(table.items())
+    known |= {(spelt, name) for spelt, (name, _) in direct.FLAGS.items()}
+    assert declared == known
 
 
 PLAIN = (
@@ -45,7 +55,7 @@ PLAIN = (
 
 
 @pytest.mark.parametrize("line", PLAIN)
-def test_same_as_typer(line: str, called: list[dict[str, object]]) -> None:
+def test_same_as_typer(line: str, called: list[answer_query.Asked]) -> None:
     """Each parameter has the value that Typer gives it."""
     words = ["query", *line.split()]
     assert 7 == direct.call(words)
@@ -61,7 +71,7 @@ def test_same_as_typer(line: str, called: list[dict[str, object]]) -> None:
         *("store a b", "store --boundary middle", "store --jobs 0", "store --explain=yes"),
     ],
 )
-def test_left_to_typer(line: str, called: list[dict[str, object]]) -> None:
+def test_left_to_typer(line: str, called: list[answer_query.Asked]) -> None:
     """What is not plain is not answered here."""
     assert None is direct.call(["query", *line.split()])
     assert [] == called
