@@ -30,7 +30,7 @@ def help(  # noqa: A001  (named as the command is)
         ),
     ] = PROGRAM,
 ) -> int:
-    """Show a page of the manual: a command, the formats, the findings, one code.
+    """Show a page of the manual: a command, the formats, a finding.
 
     On a terminal whole pages are shown by man(1), where there is one; elsewhere, and for a single
     code or structure, the text goes to standard output. Nothing needs to be installed for it.

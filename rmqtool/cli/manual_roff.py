@@ -10,7 +10,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from rmqtool import __release_date__, __version__
+from rmqtool import __version__
 from rmqtool.cli.manual_page import (
     Item,
     References,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rmqtool.cli.manual_page import Block, Page
 
+RELEASED: Final = {"0.1.0": "2026-11-21"}  # the date that pages bear: never the clock's
 WIDTH: Final = 78  # of the source: a change of a sentence is a diff of a line or two
 _SPECIAL: Final = {
     "\\": r"\e",
@@ -49,7 +50,7 @@ def _lines(page: Page) -> Iterator[str]:
     yield r".\" Written by python -m rmqtool.cli.manual: change what it reads, not this page."
     yield ".nr HY 0"  # groff's macros turn hyphens on again in each paragraph, unless told so here
     yield (
-        f'.TH "{name.upper()}" {page.number} {_escape(__release_date__)} '
+        f'.TH "{name.upper()}" {page.number} {_escape(RELEASED[__version__])} '
         f'"rmqtool {_escape(__version__)}" "rmqtool manual"'
     )
     yield ".nh"  # a field name that is cut in two cannot be searched for
