@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.main import DONE, NO, say
@@ -92,8 +92,7 @@ class Asked:
         ]
 
 
-@dataclass(frozen=True)
-class Show:
+class Show(NamedTuple):
     """What of an answer is wanted.
 
     Attributes:

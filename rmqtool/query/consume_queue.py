@@ -5,9 +5,8 @@ Source: ConsumeQueue#getIndexBuffer, BatchConsumeQueue#getBatchMsgIndexBuffer, 4
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, is_pre_blank
@@ -31,8 +30,7 @@ LMQ_PREFIX: Final = "%LMQ%"
 NEIGHBOURS: Final = 512  # units that are looked at to find the bounds of a lost one
 
 
-@dataclass(frozen=True, slots=True)
-class UnitPlace:
+class UnitPlace(NamedTuple):
     """A unit and where it lies.
 
     Attributes:

@@ -10,7 +10,7 @@ Source: IndexFile#selectPhyOffset, IndexService#queryOffset, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import UnreadablePath
@@ -48,8 +48,7 @@ class Entry(NamedTuple):
     previous: int
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(NamedTuple):
     """What one file says about one hash.
 
     Attributes:

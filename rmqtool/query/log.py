@@ -7,9 +7,8 @@ Source: CommitLog#checkMessageAndReturnSize, DefaultMessageStore#selectOneMessag
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import DecodeError
 from rmqtool.formats.message import (
@@ -31,8 +30,7 @@ FIRST_READ: Final = 4096  # most records are shorter, and one read is then enoug
 NEAR: Final = 64 << 10  # how far in front of an offset its record is first looked for
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
+class LogRecord(NamedTuple):
     """One record that says of itself where it lies, and whose lengths add up.
 
     Attributes:
@@ -69,8 +67,7 @@ class LogRecord:
         return f"physical offset, lengths, {words[self.crc_matches]}"
 
 
-@dataclass(frozen=True, slots=True)
-class NoRecord:
+class NoRecord(NamedTuple):
     """Why there is no record at an offset.
 
     Attributes:

@@ -6,8 +6,7 @@ Source: MQAdminImpl#queryMessage, IndexService#buildIndex, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import DecodeError
 from rmqtool.formats import inner_batch, java, properties
@@ -32,8 +31,7 @@ PLACE: Final = "place in the queue"
 SUPERFICIAL: Final = frozenset({HIDDEN, IN_BATCH, KEY_IN_BATCH})  # what no broker finds
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What a record must have.
 
     Attributes:

@@ -39,7 +39,7 @@ class Boundary(StrEnum):
     UPPER = "upper"  # last one stored at or before
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ById:
     """An ID that somebody pasted: offset message ID or client unique key."""
 
@@ -54,7 +54,7 @@ class ById:
         return recognise(self.text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ByKey:
     """A key of the application; without topics all are tried."""
 
@@ -65,7 +65,7 @@ class ByKey:
         return " ".join([f"--key {self.key}", *(f"--topic {topic}" for topic in self.topics)])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ByOffset:
     """A byte of the commitlog."""
 
@@ -75,7 +75,7 @@ class ByOffset:
         return f"--at {self.physical_offset}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ByQueueOffset:
     """A place in a queue."""
 
@@ -87,7 +87,7 @@ class ByQueueOffset:
         return f"--topic {self.topic} --queue {self.queue_id} --queue-offset {self.queue_offset}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ByTime:
     """A store time: in the whole store, in a topic's queues, or in one queue.
 
@@ -113,7 +113,7 @@ class ByTime:
         return " ".join(words)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ByTransaction:
     """A transaction's ID: half message, operation and what came of it."""
 

@@ -7,8 +7,7 @@ queues and many texts at once go through the kernels (scan.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.query.log import LogRecord
@@ -28,8 +27,7 @@ _BEFORE: Final = frozenset(b"\x01 ")
 _BEHIND: Final = frozenset(b"\x02 \x00\xff")  # \0 and \xff begin what follows the record
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """A part of the log to be searched: physical offsets, half open."""
 
     start: int
