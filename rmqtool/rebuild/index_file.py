@@ -100,7 +100,7 @@ class IndexBuilder:
 
     def add(self, run: IndexRun) -> None:
         """Add the entries of the next part of the log."""
-        entries = (run.hashes, np.stack([run.physical_offsets, run.store_timestamps]))
+        entries = (run.hashes, run.physical_offsets, run.store_timestamps)
         done = 0
         while done < len(run):
             if self._content is None:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 from rmqtool.scan.compiled import kernel
 from rmqtool.scan.intrinsics import load_i4, store_i4, store_i8
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
     UInt8s = npt.NDArray[np.uint8]
@@ -35,13 +36,14 @@ SECOND_MS: Final = 1000
 
 
 @kernel(
-    "int64(uint8[::1], UniTuple(int64, 2), int64[::1], Tuple((int32[::1], int64[:, ::1])), int64)"
+    "int64(uint8[::1], UniTuple(int64, 2), int64[::1],"
+    " Tuple((int32[::1], int64[::1], int64[::1])), int64)"
 )
 def put_keys(
     file: UInt8s,
     geometry: tuple[int, int],
     header: Int64s,
-    entries: tuple[Int32s, Int64s],
+    entries: tuple[Int32s, Int64s, Int64s],
     first: int,
 ) -> int:
     """Add entries until the file is full; return the number of the entry that found no room.
@@ -53,36 +55,41 @@ def put_keys(
         file: uint8, shape (length of the file,); slots and entries are written.
         geometry: slots, entries (the unused entry 0 counted).
         header: int64, shape (6,): the header's fields.
-        entries: int32, shape (n,): hashes; int64, shape (2, n): physical offsets, store times.
+        entries: int32, shape (n,): hashes, none negative; int64, shape (n,): physical offsets;
+            int64, shape (n,): store times, ms.
         first: number of the first entry to add.
     """
     slots, capacity = geometry
-    hashes, places = entries
-    for number in range(first, hashes.size):
-        offset, store_timestamp = places[0, number], places[1, number]
-        count = header[INDEX_COUNT]
-        if count >= capacity:
-            return number
-        if offset < header[END_OFFSET]:
+    divisor = np.uint32(slots)  # a division of 32 bits takes half the time of one of 64
+    hashes, offsets, store_timestamps = entries
+    first_entry = HEADER + SLOT * slots
+    begin, end, count = header[BEGIN_TIMESTAMP], header[END_OFFSET], header[INDEX_COUNT]
+    last, used = header[END_TIMESTAMP], 0
+    done = first
+    while done < hashes.size and count < capacity:
+        offset, store_timestamp, number = offsets[done], store_timestamps[done], hashes[done]
+        done += 1
+        if offset < end:
             continue
-        slot = HEADER + SLOT * (hashes[number] % slots)
+        slot = HEADER + SLOT * np.int64(np.uint32(number) % divisor)
         previous = load_i4(file, slot)
         if previous <= 0 or previous > count:
             previous = 0
-        difference = store_timestamp - header[BEGIN_TIMESTAMP]
+            used += 1
+        difference = store_timestamp - begin
         # Java truncates towards zero, and a negative result counts as 0 anyway.
-        seconds = difference // SECOND_MS if difference > 0 else 0
-        if header[BEGIN_TIMESTAMP] <= 0:
-            seconds = 0
-        at = HEADER + SLOT * slots + ENTRY * count
-        store_i4(file, at + AT_HASH, hashes[number])
+        seconds = difference // SECOND_MS if difference > 0 and begin > 0 else 0
+        at = first_entry + ENTRY * count
+        store_i4(file, at + AT_HASH, number)
         store_i8(file, at + AT_OFFSET, offset)
         store_i4(file, at + AT_DIFFERENCE, min(seconds, LARGEST_DIFFERENCE))
         store_i4(file, at + AT_PREVIOUS, previous)
         store_i4(file, slot, count)
         if count <= FIRST_ENTRY:
-            header[BEGIN_OFFSET], header[BEGIN_TIMESTAMP] = offset, store_timestamp
-        header[SLOTS_USED] += previous == 0
-        header[INDEX_COUNT] = count + 1
-        header[END_OFFSET], header[END_TIMESTAMP] = offset, store_timestamp
-    return int(hashes.size)
+            header[BEGIN_OFFSET], begin = offset, store_timestamp
+        count += 1
+        end, last = offset, store_timestamp
+    header[BEGIN_TIMESTAMP], header[END_OFFSET], header[INDEX_COUNT] = begin, end, count
+    header[END_TIMESTAMP] = last
+    header[SLOTS_USED] += used
+    return done
