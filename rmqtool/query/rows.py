@@ -73,7 +73,7 @@ def message_row(record: LogRecord, body: BodyOptions = NO_BODY) -> dict[str, obj
         "unique_key": stored.get(properties.UNIQ_KEY),
         "message_id": message.message_id,
         "properties": stored,
-        "properties_b64": _exact(message.properties_bytes),
+        "properties_b64": _exact_properties(message.properties_bytes, stored),
         "code": "CL-CRC" if record.crc_matches is False else None,
     }
     if body.mode is not BodyMode.NONE:
@@ -95,6 +95,13 @@ def _exact(raw: bytes) -> str | None:
     except UnicodeDecodeError:
         return base64.b64encode(raw).decode("ascii")
     return None
+
+
+def _exact_properties(raw: bytes, stored: dict[str, str]) -> str | None:
+    """Give properties as base64 where names and values do not hold all of them."""
+    items = list(properties.items(raw))
+    is_whole = len(items) == len(stored) and all(item.is_kept for item in items)
+    return _exact(raw) if is_whole else base64.b64encode(raw).decode("ascii")
 
 
 def found_row(found: Found, body: BodyOptions = NO_BODY) -> dict[str, object]:

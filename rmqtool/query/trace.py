@@ -197,8 +197,8 @@ def _outcome(half: Message, answer: Answer) -> str:
         one.topic in HALF_TOPICS and one.physical_offset > half.physical_offset for one in others
     ):
         return "stored anew, as the broker came back to ask"
-    if not any(one.topic in OP_TOPICS and _names(one, half) for one in others):
-        return "no operation on it: undecided"
     if any(one.topic == topics.CHECK_MAX_TOPIC for one in others):
         return "discarded after too many checks"
+    if not any(one.topic in OP_TOPICS and _names(one, half) for one in others):
+        return "no operation on it: undecided"
     return "rolled back"
