@@ -13,7 +13,7 @@ from tests.imports import Import, imports, modules
 RANK = {
     "errors": 0, "findings": 0, "engine": 0, "times": 0, "rows": 0,
     "formats": 1, "store": 2, "scan": 3, "derive": 4, "tables": 4, "check": 5,
-    "startup": 6, "repair": 6, "rebuild": 6, "query": 6, "spark": 7, "cli": 8,
+    "startup": 6, "repair": 6, "rebuild": 6, "query": 6, "spark": 7, "cli": 8, "library": 8,
 }  # fmt: skip
 RENDER_KNOWS = {"render", "errors", "findings", "times", "rows"}
 OWNERS = {"typer": "cli", "rich": "render", "pyspark": "spark", "pandas": "spark"}

@@ -1,0 +1,110 @@
+"""The library face: a store for notebooks and scripts, read-only like everything else here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from rmqtool.formats.message import Message
+    from rmqtool.store.branch import Branch
+    from rmqtool.store.tree import Store
+    from rmqtool.tables.selection import Selection
+
+
+@dataclass(frozen=True)
+class OpenStore:
+    """A store root, a directory of it, or one file.
+
+    Attributes:
+        store: its artefacts, geometry and files; see `rmqtool.store.tree.Store`.
+        path: what was opened.
+        broker_conf: the broker's configuration file, if one was given.
+    """
+
+    store: Store
+    path: str
+    broker_conf: str | None = None
+
+    def artefacts(self) -> Iterator[Branch]:
+        """Give every file that was recognised, with its kind and what told."""
+        return self.store.artefacts()
+
+    def rows(
+        self,
+        kind: str | None = None,
+        selection: Selection | None = None,
+        **options: Any,  # noqa: ANN401 - the fields of DumpOptions
+    ) -> Iterator[dict[str, Any]]:
+        """Give the rows that `rmqtool dump` shows, as dictionaries.
+
+        Args:
+            kind: as `dump --as`; None is what was opened, and of a store root its messages.
+            selection: which rows; None is all.
+            options: further fields of `rmqtool.tables.dump.DumpOptions`.
+        """
+        from rmqtool.rows import rows_of
+        from rmqtool.tables.dump import DumpOptions, Outcome, dump
+        from rmqtool.tables.selection import Selection
+
+        wanted = DumpOptions(
+            (self.path,), kind, self.broker_conf, selection or Selection(), **options
+        )
+        for rows in dump(wanted, Outcome()):
+            for chunk in rows:
+                yield from (dict(row) for row in rows_of(chunk))
+
+    def batches(
+        self, kind: str | None = None, selection: Selection | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Give rows as Arrow batches: messages, queue units, index entries, timer.
+
+        Args:
+            kind: as `dump --as`; small files have rows only.
+            selection: which rows; None is all.
+
+        Raises:
+            UsageError: rows of this kind do not come as columns.
+        """
+        from rmqtool.tables.arrow_batches import batches
+        from rmqtool.tables.dump import DumpOptions
+        from rmqtool.tables.selection import Selection
+
+        wanted = DumpOptions((self.path,), kind, self.broker_conf, selection or Selection())
+        yield from batches(self.store, wanted)
+
+    def records(self, selection: Selection | None = None) -> Iterator[Message]:
+        """Give the commitlog's records, decoded, in the order of the log.
+
+        Args:
+            selection: which; None is all.
+        """
+        from rmqtool.formats.message import decode
+
+        segments = {segment.path: segment for segment in self.store.commitlog}
+        for batch in self.batches(None, selection):
+            rows = batch.select(["segment", "position", "size", "extent"]).to_pylist()
+            with segments[rows[0]["segment"]].open() as file:  # a batch is out of one file
+                for row in rows:
+                    if row["extent"] is None:
+                        yield decode(file.read_at(row["position"], row["size"]))
+
+
+def open_store(path: str, broker_conf: str | None = None) -> OpenStore:
+    """Open a store root, a directory of it, or one file; nothing but names is read yet.
+
+    Args:
+        path: what to open.
+        broker_conf: the broker's configuration file, for lengths and paths that are not usual.
+
+    Raises:
+        UnreadablePath: it does not exist or may not be read.
+        NotAStore: nothing of a RocketMQ store was recognised.
+    """
+    from rmqtool.store.tree import open_store as open_tree
+
+    return OpenStore(open_tree(path, broker_conf), str(path), broker_conf)

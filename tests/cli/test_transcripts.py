@@ -1,0 +1,73 @@
+"""The command line as it is seen: stdout, stderr, exit code; `--update-golden` writes it anew.
+
+A transcript begins with `# FIXTURE` or `# FIXTURE DAMAGE`, the store that STORE stands for. A
+command behind `$ ` runs in pipes, or with `TTY=80` before it on a terminal of that width. Then
+follow its output, what it said (`stderr: `) and its exit code.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import inflict
+from tests.cli.run import on_terminal, rmqtool
+from tests.evidence import Evidence
+from tests.stores import fixture_store
+
+TRANSCRIPTS = sorted(
+    path
+    for path in (Path(__file__).parent / "transcripts").glob("*.txt")
+    if path.read_text(encoding="utf-8").startswith("# ")
+)
+
+
+def nothing(_: Path) -> None:
+    """Leave a store as it is."""
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "": nothing,
+    "garbage": inflict.garbage(),
+    "zero-sector": inflict.zero_sector(),
+    "flipped-body": inflict.flip_field("body"),
+    "torn-tail": inflict.tear_tail,
+}
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_transcript(path: Path, tmp_path: Path, evidence: Evidence, *, update_golden: bool) -> None:
+    """Each command says what it said."""
+    golden = path.read_text(encoding="utf-8")
+    head, *rest = golden.splitlines()
+    name, _, damage = head.removeprefix("# ").partition(" ")
+    store = fixture_store(name, tmp_path)
+    DAMAGES[damage](store)
+    evidence.keep(store)
+    commands = [line.removeprefix("$ ") for line in rest if line.startswith("$ ")]
+    found = "".join([f"{head}\n", *(run(command, store) for command in commands)])
+    if update_golden:
+        path.write_text(found, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == found
+
+
+def run(command: str, store: Path) -> str:
+    """Run one command and write down what happened."""
+    words = shlex.split(command)
+    width = int(words.pop(0).removeprefix("TTY=")) if words[0].startswith("TTY=") else None
+    arguments = [word.replace("STORE", str(store)) for word in words[1:]]
+    done = rmqtool(*arguments) if width is None else on_terminal(arguments, width)
+    out = done.out.decode().replace("\x1b", "␛")
+    return "".join(
+        line.replace(f"{store}", "STORE")
+        for line in (f"$ {command}\n", out, *said(done.err), f"exit: {done.code}\n")
+    )
+
+
+def said(err: str) -> Iterator[str]:
+    """Give what was said on stderr."""
+    for line in err.splitlines():
+        yield f"stderr: {line}\n"
