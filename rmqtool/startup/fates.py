@@ -108,6 +108,7 @@ def index_fate(index: Index) -> IndexFate:
     return IndexFate(
         kept=tuple(file.path for file in index.files if file.path),
         deleted=tuple(file.path for file in index.destroyed),
+        entries_kept=sum(file.entries for file in index.files) - index.added,
         entries_deleted=sum(file.entries for file in index.destroyed),
         entries_added=index.added,
         files_created=index.created,

@@ -102,13 +102,15 @@ class IndexFate:
     Attributes:
         kept: paths of the files that stay.
         deleted: paths of the files that would be deleted.
-        entries_deleted: entries in these.
+        entries_kept: entries in the files that stay, before any is added.
+        entries_deleted: entries in those that go.
         entries_added: entries that would be written.
         files_created: files that would be created.
     """
 
     kept: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    entries_kept: int = 0
     entries_deleted: int = 0
     entries_added: int = 0
     files_created: int = 0

@@ -77,7 +77,6 @@ class Rules:
         indexes_tags: the key index has an entry for the tags, too.
         checks_log_offset: `checkCommitLogOffsetOnRecover` exists.
         accelerates: `enableAcceleratedRecovery` works on file queues.
-        loads_delay_offsets: the message store itself loads `config/delayOffset.json`.
     """
 
     version: str = "4.9.0"
@@ -98,7 +97,6 @@ class Rules:
     indexes_tags: bool = False
     checks_log_offset: bool = False
     accelerates: bool = False
-    loads_delay_offsets: bool = True
 
     @property
     def is_proven(self) -> bool:
@@ -125,7 +123,6 @@ CHANGES: Final = (
     Change((5, 0, 0), "ConsumeQueueStore#loadConsumeQueues", {"has_batch_queues": True}),
     Change((5, 0, 0), "DefaultMessageStore#start", {"dispatches_from_queues": False}),
     Change((5, 0, 0), "ConsumeQueue#correctMinOffset", {"minimum_search": MinimumSearch.BINARY}),
-    Change((5, 0, 0), "BrokerController#initialize", {"loads_delay_offsets": False}),
     Change((5, 1, 0), "MappedFileQueue#doLoad", {"skips_directories": True}),
     Change((5, 1, 0), "DefaultMessageStore#load", {"index_failure_refuses": True}),
     Change((5, 1, 0), "MessageVersion", {"reads_v2": True}),

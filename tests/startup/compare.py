@@ -75,6 +75,12 @@ def _index(prediction: Prediction, before: set[str], seen: Observation) -> Itera
     # A file is named by the millisecond in which it is made: those of one millisecond are one.
     if not min(made, 1) <= len(new) <= made:
         yield f"index files made: predicted {made}, was {len(new)}"
+    elif len(new) == made:
+        entries = prediction.index.entries_kept + prediction.index.entries_added
+        was_entries = sum(
+            seen.index_entries.get(path, 0) for path in {*prediction.index.kept} | new
+        )
+        yield from _equal("index entries", entries, was_entries)
 
 
 def _offsets(prediction: Prediction, seen: Observation) -> Iterator[str]:

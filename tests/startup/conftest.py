@@ -15,6 +15,7 @@ from tests.startup.oracle import Oracle
 from tests.startup.small_store import write_small_store
 from tests.startup.variants import Variant
 
+FURTHER_VERSIONS: Final = ("5.1.4",)  # opened with --all-variants only
 SAMPLED_SCENARIOS: Final = ("crash", "batch-queue", "lmq")
 
 
@@ -35,13 +36,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = chosen
 
 
-def _in_sample(variant: Variant | None = None, name: str = "", **_: object) -> bool:
-    """Say whether a test is opened in each run: some variants, of fixtures those that differ."""
+def _in_sample(
+    variant: Variant | None = None, name: str = "", oracle: str = "", **_: object
+) -> bool:
+    """Say whether a test is run each time: some variants, of fixtures those that differ."""
     is_sampled = not name or name.endswith(SAMPLED_SCENARIOS)
+    is_sampled = is_sampled and oracle not in FURTHER_VERSIONS
     return is_sampled and (variant is None or variant.in_sample)
 
 
-@pytest.fixture(scope="session", params=VERSIONS)
+@pytest.fixture(scope="session", params=(*VERSIONS, *FURTHER_VERSIONS))
 def oracle(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Oracle]:

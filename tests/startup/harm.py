@@ -222,6 +222,49 @@ def empty_last_queue_file(name: str = "orders/0") -> Harm:
     return harm
 
 
+def ghost_queue(store: Path) -> None:
+    """Make a queue of a topic without messages: a full file of old units, and one of zeros."""
+    directory = queue(store, "ghost/0")
+    directory.mkdir(parents=True)
+    length = plain_store.numbered(queue(store))[0].stat().st_size
+    units = [
+        plain_store.UNIT.pack(record.physical_offset, record.size, 0)
+        for record in plain_store.records(store)[: length // plain_store.UNIT.size]
+    ]
+    (directory / f"{0:020}").write_bytes(b"".join(units))
+    (directory / f"{length:020}").write_bytes(bytes(length))
+
+
+def empty_queue(store: Path) -> None:
+    """Make a queue with one file of zeros."""
+    directory = queue(store, "ghost/0")
+    directory.mkdir(parents=True)
+    (directory / f"{0:020}").write_bytes(
+        bytes(plain_store.numbered(queue(store))[0].stat().st_size)
+    )
+
+
+def last_record_rolled_back(store: Path) -> None:
+    """Turn the newest record into one that goes into no queue, and take its unit away."""
+    newest_unit_gone(store)
+    record = plain_store.records(store)[-1]
+    position, _ = record.places()["sys_flag"]
+    flags = record.integer("sys_flag") | 0xC
+    inflict.write_at(record.path, record.position + position, struct.pack(">i", flags))
+
+
+def first_body_of_segment(number: int) -> Harm:
+    """Flip a bit in the body of the first record of a segment."""
+
+    def harm(store: Path) -> None:
+        path = plain_store.segments(store)[number]
+        record = next(one for one in plain_store.records(store) if one.path == path)
+        position, _ = record.places()["body"]
+        inflict.flip_bits(path, record.position + position, 1)
+
+    return harm
+
+
 def resize_queue_file(number: int, change: int, name: str = "orders/0") -> Harm:
     """Cut or lengthen a file of a queue."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from tests.broker.bare_store import BareStore
+from tests.plain_store import INDEX_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +34,7 @@ class Observation:
         loaded: whether `load` was content.
         hangs: whether `start` never came back, as dispatch went no further.
         files: paths left, by directory of the store root.
+        index_entries: entries in use of each index file, by path.
         log: smallest physical offset and end of the log.
         dispatch_position: where dispatch would go on.
         queues: minimum and maximum by topic and queue number.
@@ -42,6 +44,7 @@ class Observation:
     loaded: bool
     hangs: bool = False
     files: dict[str, set[str]] = field(default_factory=dict)
+    index_entries: dict[str, int] = field(default_factory=dict)
     log: tuple[int, int] = (-1, 0)
     dispatch_position: int = 0
     queues: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
@@ -88,6 +91,9 @@ class Oracle:
                     for key, offsets in seen.queues.items()
                 }
         seen.files = files_of(root)
+        seen.index_entries = {
+            path: index_entries(root / path) for path in seen.files.get("index", ())
+        }
         if not seen.hangs:
             self._stop(bare.store)
         return seen
@@ -166,6 +172,13 @@ class Oracle:
             self.jvm.gateway.detach(store)  # nothing is let go otherwise
 
         _Background(stop)
+
+
+def index_entries(path: Path) -> int:
+    """Read off an index file's header how many entries it has; it begins to count at 1."""
+    with path.open("rb") as file:
+        header = file.read(INDEX_HEADER.size).ljust(INDEX_HEADER.size, b"\0")
+    return max(int(INDEX_HEADER.unpack(header)[-1]), 1) - 1
 
 
 def files_of(root: Path) -> dict[str, set[str]]:

@@ -25,6 +25,8 @@ from tests.stores import fixture_names, fixture_store, manifest
 pytestmark = pytest.mark.broker
 
 HEAP_BYTES: Final = 512 << 20  # of the Java processes of these tests
+# What DLedger nodes agree on, and what is in RocksDB, is not in the files of a store alone.
+FORESEEABLE: Final = [name for name in fixture_names() if not name.endswith(("dledger", "rocksdb"))]
 ALWAYS: Final = {
     "fileReservedTime": 500000,  # hours, or files of old stores would expire
     "haListenPort": 0,
@@ -49,7 +51,7 @@ def test_small_store(
 
 
 @pytest.mark.parametrize("variant", FIXTURE_VARIANTS, ids=str)
-@pytest.mark.parametrize("name", fixture_names())
+@pytest.mark.parametrize("name", FORESEEABLE)
 def test_fixture(
     oracle: Oracle, name: str, variant: Variant, tmp_path: Path, evidence: Evidence
 ) -> None:

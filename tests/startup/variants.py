@@ -184,6 +184,12 @@ def _queues() -> Iterator[Variant]:
     yield from both("newest unit gone", harm.newest_unit_gone, in_sample=True)
     yield from both("units of two segments gone", harm.units_from(0.87), in_sample=True)
     yield from both("units of half the log gone", harm.units_from(0.5))
+    gone = harm.last_record_rolled_back
+    yield from both("empty queue, queues behind", harm.empty_queue, harm.behind(2))
+    yield from both("empty queue", harm.empty_queue)
+    yield from both("empty last file, queues behind", harm.ghost_queue, harm.behind(2))
+    yield from both("empty last file, nothing newer", gone, harm.ghost_queue, in_sample=True)
+    yield from both("empty last file", harm.ghost_queue)
     yield from both("pre-blank only", harm.remove("consumequeue"), _pre_blank_queue)
     yield Variant("foreign file in a queue", (harm.touch("consumequeue/orders/0/x", b"x"),))
     yield Variant("empty queue directory", (harm.make_directory("consumequeue/orders/9"),))
@@ -218,6 +224,9 @@ def _small_files() -> Iterator[Variant]:
             (harm.units_from(where - 0.05), harm.logics_offset_at(where), ABORT),
         )
     yield Variant("slow broker", (harm.spread(1000), ABORT))
+    first = harm.first_body_of_segment(-4)
+    yield Variant("slow broker, first body", (first, harm.spread(1000), ABORT), in_sample=True)
+    yield Variant("first body of a segment", (first,))
     yield Variant("slow broker, body flip", (harm.body_in_segment(-2), harm.spread(1000), ABORT))
     yield from both("index gone", NO_INDEX)
     yield from both("oldest index file gone", harm.remove_index(0))
@@ -256,7 +265,10 @@ def _settings() -> Iterator[Variant]:
     yield Variant("safe index", (), settings=safe)
     yield Variant("no index kept", (*REBUILD, ABORT), settings={"messageIndexEnable": False})
     quick = {"enableAcceleratedRecovery": True}
-    yield Variant("accelerated without offset", (ABORT,), settings=quick)
+    no_offset = harm.checkpoint(logics_offset=0)
+    yield Variant("accelerated without offset", (no_offset, ABORT), settings=quick)
+    behind = (harm.units_from(0.75), harm.logics_offset_at(0.8), ABORT)
+    yield Variant("accelerated, units missing", behind, settings=quick)
     yield Variant("accelerated", (harm.logics_offset_at(0.8), ABORT), settings=quick)
     checked = {"checkCommitLogOffsetOnRecover": True}
     foreign = inflict.set_field("physical_offset", lambda old: old - SEGMENT, where=0.93)
