@@ -39,7 +39,8 @@ def help(  # noqa: A001  (named as the command is)
     from rmqtool.cli.manual_plain import plain
 
     page = whole_page(topic)
-    if page is not None and sys.stdout.isatty() and _through_man(page):
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    if page is not None and is_terminal and _through_man(page):
         return DONE
     columns = shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
     typer.echo(plain(page or entry(topic), columns), nl=False)

@@ -9,18 +9,20 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 import pytest
 
 from rmqtool.check.registry import CODES
-from rmqtool.cli import manual_examples, manual_files
+from rmqtool.cli import manual_examples, manual_files, manual_findings
 from rmqtool.cli.app import CONTENTS
 from rmqtool.cli.main import main
 from rmqtool.cli.manual import REGENERATE, page, pages, topics, whole_page, write
 from rmqtool.cli.manual_commands import EXIT_STATUS
-from rmqtool.cli.manual_page import Item, Section, Text, Verbatim
+from rmqtool.cli.manual_page import Item, References, Section, Text, Verbatim
 from rmqtool.cli.manual_plain import plain
 from rmqtool.cli.manual_roff import roff
 from rmqtool.formats.registry import LAYOUTS
@@ -200,6 +202,28 @@ def test_every_code() -> None:
     for code in CODES.values():
         for words in (code.meaning[1:], code.consequence, code.remedy, code.command):
             assert words.rstrip(".") in items[code.name]
+
+
+def test_undetectable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the checks say what they cannot find, the page says it, too."""
+    name = manual_findings.UNDETECTABLE
+    module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None)
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr(module, "UNDETECTABLE", {"flag": "the application's own"}, raising=False)
+    blocks = page("findings").blocks
+    at = blocks.index(Section("WHAT NO CHECK CAN FIND"))
+    assert Item("flag", ("The application's own.",)) in blocks[at:]
+
+
+def test_links() -> None:
+    """A page that another one refers to exists, and each page is referred to."""
+    linked: set[str] = set()
+    for one in pages():
+        for block in one.blocks:
+            if isinstance(block, References):
+                linked |= {f"{name}.{number}" for name, number in block.pages}
+    assert {*NAMES} == linked
 
 
 def test_commands_of_codes_exist() -> None:
