@@ -40,7 +40,6 @@ from rmqtool.query.requests import (
     ByTransaction,
     Request,
     described,
-    id_problem,
 )
 from rmqtool.query.search import Stretch, search
 from rmqtool.store.branch import BranchKind
@@ -158,8 +157,6 @@ class Lookup:
         is_opaque = kind is None and self.scan is None and bool(self.index)
         for name in names[-1:] if is_opaque else names:
             self._from_log(Wanted(name), answer, may_search_all=not is_opaque)
-        if not answer.found and (problem := id_problem(text)):
-            answer.problem = f"{text[:80]!a} is no ID that RocketMQ makes: {problem}"
 
     def _by_offset_id(self, kind: OffsetMessageId, text: str, answer: Answer) -> bool:
         """Read the record that an offset ID names; tell whether that settles it."""

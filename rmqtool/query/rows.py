@@ -30,7 +30,8 @@ SHOWN: Final = (
     *("transaction", "note"),
 )
 TRACE_SHOWN: Final = (
-    *("store_time", "stage", "topic", "queue_id", "queue_offset", "physical_offset", "code"),
+    *("store_time", "stage", "physical_offset", "topic", "queue_id", "queue_offset", "note"),
+    "code",
     *("body", "body_error", "tags", "keys", "reconsume_times", "found_by"),
 )
 SPAN_COLUMNS: Final = ("physical_offset", "position", "length", "field", "value", "hex")
