@@ -25,7 +25,7 @@ BATCH_CQ_UNIT: Final = Layout(
         "compacted_offset" / Int32sb * "-1, constant in practice",  # 38
         "reserved" / Int32sb * "0",  # 42
     ),  # 46
-    "batchconsumequeue/<topic>/<queue id>/*, compaction/compactionCq/…: one unit a record",
+    "batchconsumequeue/<topic>/<queue id>/*, compaction/compactionCq/...: one unit a record",
 )
 BATCH_CQ_UNIT_SIZE: Final = BATCH_CQ_UNIT.size
 INVALID_POS: Final = -1  # what `compacted_offset` always is

@@ -153,11 +153,12 @@ def test_installed() -> None:
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
+@pytest.mark.parametrize("device", ["utf8", "ascii"])
 @pytest.mark.parametrize("name", NAMES)
-def test_clean(name: str) -> None:
+def test_clean(name: str, device: str) -> None:
     """Groff has nothing to say about a page, with all its warnings on."""
     done = subprocess.run(  # noqa: S603 - groff, found on the path
-        ["groff", "-man", "-ww", "-Tutf8", str(MAN / name)],  # noqa: S607 - wherever it is
+        ["groff", "-man", "-ww", f"-T{device}", str(MAN / name)],  # noqa: S607 - wherever it is
         capture_output=True,
         check=False,
     )
