@@ -94,8 +94,11 @@ class RunCollector:
             self._stretches.append(Stretch(batch.kind, batch.position, batch.length, batch.code))
             return
         self._records += batch.count
-        last = batch.matrix[[row.PHYSICAL_OFFSET_FIELD, row.STORE_TIMESTAMP], batch.count - 1]
-        self._last = int(last[0]), int(last[1])
+        last = batch.count - 1
+        self._last = (
+            int(batch.matrix[row.PHYSICAL_OFFSET_FIELD, last]),
+            int(batch.matrix[row.STORE_TIMESTAMP, last]),
+        )
         self._know_topics(batch)
         if self._fates.size < batch.matrix.shape[1]:
             self._fates = np.zeros(batch.matrix.shape[1], np.int64)
@@ -126,11 +129,11 @@ class RunCollector:
         """Pack the units of a batch."""
         scratch = self._scratch
         scratch.make_room_for_units(self._units, batch.count)
-        done = 0
+        done, highest = 0, kernels.DISPATCHED
         while True:
-            done, why, self._units = kernels.dispatch(
+            done, why, self._units, highest = kernels.dispatch(
                 batch.matrix,
-                (done, batch.count, self._units),
+                (done, batch.count, self._units, highest),
                 (self._kinds, self._levels),
                 self._table.state,
                 (scratch.packed, scratch.facts),
@@ -139,23 +142,27 @@ class RunCollector:
             if why == kernels.DONE:
                 break
             self._table.grow()
-        self._treat_rare(batch)
+        if highest >= kernels.TO_BATCH:
+            self._treat_rare(batch)
+        if self._rules.multi_dispatch and self._with_queues:
+            self._dispatch_further(batch)
 
     def _treat_rare(self, batch: Batch) -> None:
         """Treat the records of a batch that go elsewhere, or nowhere."""
         fates = self._fates[: batch.count]
-        if fates.max(initial=0) >= kernels.TO_BATCH:
-            nowhere = batch.columns[row.PHYSICAL_OFFSET, fates == kernels.NOWHERE]
-            self._undispatched.extend(nowhere.tolist())
-            for number in np.flatnonzero(fates == kernels.TO_BATCH).tolist():
-                self._batched.add(*batch_unit(batch, number))
-        if self._rules.multi_dispatch and self._with_queues:
-            marked = batch.columns[row.MARKS] & row.MARK_MULTI_DISPATCH != 0
-            marked &= fates == kernels.DISPATCHED
-            for number in np.flatnonzero(marked).tolist():
-                if self._may_multi[int(batch.matrix[row.TOPIC_NUMBER, number])]:
-                    for unit in further_units(batch, number, self._rules):
-                        self._further.add(*unit)
+        nowhere = batch.columns[row.PHYSICAL_OFFSET, fates == kernels.NOWHERE]
+        self._undispatched.extend(nowhere.tolist())
+        for number in np.flatnonzero(fates == kernels.TO_BATCH).tolist():
+            self._batched.add(*batch_unit(batch, number))
+
+    def _dispatch_further(self, batch: Batch) -> None:
+        """Add the units of the further queues that records name."""
+        marked = batch.columns[row.MARKS] & row.MARK_MULTI_DISPATCH != 0
+        marked &= self._fates[: batch.count] == kernels.DISPATCHED
+        for number in np.flatnonzero(marked).tolist():
+            if self._may_multi[int(batch.matrix[row.TOPIC_NUMBER, number])]:
+                for unit in further_units(batch, number, self._rules):
+                    self._further.add(*unit)
 
     def _index(self, batch: Batch) -> None:
         """Append the index entries of a batch."""
@@ -197,7 +204,8 @@ class RunCollector:
 
     def _queue_runs(self) -> QueueRuns:
         """Sort units by queue and cut them into runs."""
-        count, table, run_units = self._units, self._table, self._rules.run_units
+        table, run_units = self._table, self._rules.run_units
+        count = self._units if self._with_queues else 0
         queues = int(table.count[0])
         units = table.facts[kernels.UNITS, :queues]
         starts = np.cumsum(units) - units

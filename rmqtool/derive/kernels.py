@@ -125,29 +125,32 @@ def tags_code(columns: Int64s, number: int, kind: int, levels: Int64s) -> int:
 
 
 @kernel(
-    "UniTuple(int64, 3)(int64[:, ::1], UniTuple(int64, 3), Tuple((int64[::1], int64[::1])),"
+    "UniTuple(int64, 4)(int64[:, ::1], UniTuple(int64, 4), Tuple((int64[::1], int64[::1])),"
     " Tuple((int64[::1], int64[:, ::1], int64[::1])), Tuple((uint8[::1], int64[:, ::1])),"
     " int64[::1])"
 )
 def dispatch(
     columns: Int64s,
-    which: tuple[int, int, int],
+    which: tuple[int, int, int, int],
     rules: tuple[Int64s, Int64s],
     queues: Queues,
     units: Units,
     fates: Int64s,
-) -> tuple[int, int, int]:
-    """Pack the units of records, in log order; return where it stopped, why, and the units so far.
+) -> tuple[int, int, int, int]:
+    """Pack the units of records, in log order.
+
+    Returns:
+        Where it stopped, why, the units so far, and the highest of all fates so far.
 
     Args:
         columns: int64, shape (ROWS, m), with texts.
-        which: first record, record behind the last, units so far.
+        which: first record, record behind the last, units and highest fate so far.
         rules: int64, kind of each topic; int64, delay of each level in ms.
         queues: slots, facts and count of a `QueueTable`.
         units: uint8, shape (UNIT * k,); int64, shape (FACTS, k), with room for all records.
         fates: int64, shape (m,), filled with what came of each record.
     """
-    first, last, used = which
+    first, last, used, highest = which
     kinds, levels = rules
     packed, facts = units
     for number in range(first, last):
@@ -155,11 +158,12 @@ def dispatch(
         kind = kinds[topic]
         fate = fate_of(columns, number, kind, columns[row.DELAY_LEVEL, number])
         fates[number] = fate
+        highest = max(highest, fate)
         if fate != DISPATCHED:
             continue
         queue = intern(topic, columns[row.QUEUE_ID, number], queues)
         if queue < 0:
-            return number, QUEUES_FULL, used
+            return number, QUEUES_FULL, used, highest
         queues[1][UNITS, queue] += 1
         at = used * UNIT
         store_i8(packed, at + AT_PHYSICAL_OFFSET, columns[row.PHYSICAL_OFFSET_FIELD, number])
@@ -169,7 +173,7 @@ def dispatch(
         facts[QUEUE_OFFSET, used] = columns[row.QUEUE_OFFSET, number]
         facts[STORE_TIMESTAMP, used] = columns[row.STORE_TIMESTAMP, number]
         used += 1
-    return last, DONE, used
+    return last, DONE, used, highest
 
 
 @kernel(

@@ -98,12 +98,6 @@ def _store(bits: int) -> Callable[..., Any]:
 
 
 @instruction
-def store_i2(context: Any, array: Any, position: Any, value: Any) -> Any:
-    """Write the low 2 bytes of an integer, big-endian."""
-    return types.void(array, types.int64, types.int64), _store(16)
-
-
-@instruction
 def store_i4(context: Any, array: Any, position: Any, value: Any) -> Any:
     """Write the low 4 bytes of an integer, big-endian."""
     return types.void(array, types.int64, types.int64), _store(32)

@@ -107,9 +107,9 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     store = open_store(root, broker_conf(request.param))
     if not store.commitlog:
         pytest.skip("no commitlog: that store is read elsewhere")
-    before = snapshot(root / "commitlog") if store.commitlog.file_length < LARGE else {}
+    before = snapshot(root / store.commitlog.path) if store.commitlog.file_length < LARGE else {}
     runs = derived(request.param, store)
-    assert before == (snapshot(root / "commitlog") if before else {})
+    assert before == (snapshot(root / store.commitlog.path) if before else {})
     return Derived(root, store, runs)
 
 
