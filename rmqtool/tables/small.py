@@ -239,6 +239,7 @@ READERS: Final[dict[str, tuple[str, Callable[[FilePart], Iterator[Row]]]]] = {
     "epoch": ("epoch", epoch_rows),
     "broker-identity": ("identity", identity_rows),
     "config": ("config", config_rows),
+    "compaction-position": ("config", config_rows),
     "consume-queue-ext": ("ext", ext_rows),
     "dledger-entry": ("dledger_entry", dledger_entry_rows),
 }

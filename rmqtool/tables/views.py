@@ -85,6 +85,7 @@ VIEWS: Final = {
         View("abort", BranchKind.ABORT),
         View("lock", BranchKind.LOCK),
         View("config", BranchKind.CONFIG),
+        View("compaction-position", BranchKind.COMPACTION_POSITION),
         View("timer-wheel", BranchKind.TIMER_WHEEL, is_bulk=True),
         View("timer-log", BranchKind.TIMER_LOG, frozenset({"--offsets"}), is_bulk=True),
         View("timer-check", BranchKind.TIMER_CHECK),
