@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TextIO
@@ -62,12 +62,16 @@ class Jvm:
         home: working directory, `user.home` and `rocketmq.home.dir` of the process; logs of
             RocketMQ go there, too.
         ipv6: whether the process may use IPv6; message IDs made by its clients are then longer.
+        options: of Java, which win over the modest ones that tests need.
     """
 
-    def __init__(self, version: str, home: Path, *, ipv6: bool = False) -> None:
+    def __init__(
+        self, version: str, home: Path, *, ipv6: bool = False, options: Sequence[str] = ()
+    ) -> None:
         self.version = version
         self.home = home
         self._ipv6 = ipv6
+        self._options = tuple(options)
         self._classes: dict[str, JavaClass] = {}
         self._log = self._prepare_home()
         port, self._process = self._launch()
@@ -165,6 +169,7 @@ class Jvm:
             f"-Djava.net.preferIPv4Stack={java_text(not self._ipv6)}",
             f"-Duser.home={self.home}",
             f"-Drocketmq.home.dir={self.home}",
+            *self._options,
         ]
         port, process = launch_gateway(
             classpath=f"{jar_directory(self.version)}/*",
