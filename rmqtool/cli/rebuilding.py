@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -74,11 +75,14 @@ TROUBLE: Final = {
 
 def run(options: RebuildOptions, delivery: Delivery) -> int:
     """Rebuild, write the rows and the summary, give the exit code."""
+    gc.disable()  # what is imported now lives to the end: looking through it takes 0.1 s
     from rmqtool.rebuild.options import Mode
     from rmqtool.rebuild.work import rebuild
     from rmqtool.render.progress import progress
     from rmqtool.store.tree import open_store
 
+    gc.freeze()
+    gc.enable()
     total = open_store(options.store, options.broker_conf).commitlog.size
     with progress("rebuild", total, quiet=delivery.quiet) as advance:
         result = rebuild(options, advance=advance)

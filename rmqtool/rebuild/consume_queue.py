@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
 
-PENDING_BYTES: Final = 96 << 20  # of units, before they are written
+PENDING_BYTES: Final = 96 << 20  # of units, at most, before they are written
+EARLY_BYTES: Final = 16 << 20  # while the log is still read, the disk may as well take some
+EARLY_BYTES_EACH: Final = 4 << 10  # but not less for each queue: opening a file costs time, too
 PENDING_UNIT_COST: Final = 200  # bytes that one piece of units costs beside its bytes
 
 
@@ -132,7 +134,8 @@ class QueueBuilder:
             if queue is not None:
                 self.units += run.count
                 self._pending += queue.add(run)
-        if self._pending > self._options.pending_bytes:
+        early = max(EARLY_BYTES, EARLY_BYTES_EACH * len(self._queues))
+        if self._pending > min(early, self._options.pending_bytes):
             self._flush()
 
     def finish(self) -> Iterator[QueueResult]:
