@@ -110,7 +110,7 @@ def query(
     color: ColorOption = "auto",
     quiet: QuietOption = False,
 ) -> int:
-    """Find a message by ID, key, offset, queue offset or time, and say how it is known.
+    """Find a message by ID, key, offset or time, verified and explained.
 
     What index and queues say is verified with the record; where they are missing or damaged the
     log itself is searched. Exit code 1: not found, and stderr says what was searched.
