@@ -63,7 +63,9 @@ def recover(model: Model) -> Recovered:
     maximum = model.queue_maximum
     dispatch_from = _dispatch_from(model, maximum)
     first = StartFile(model, check, dispatch_from).find()
-    scan = _Scan(model, Walk(check, model.by_kernels), dispatch_from)
+    dispatches = model.rules.normal_dispatches or not model.stopped_cleanly
+    walk = Walk(check, model.by_kernels, counts_keys=dispatches)
+    scan = _Scan(model, walk, dispatch_from)
     last, position, stop = scan.run(first)
     end = last.start + position
     if model.rules.cuts_by_new_maximum:

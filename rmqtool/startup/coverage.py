@@ -153,8 +153,9 @@ class Coverage:
 
 def join(parts: Iterable[NDArray[Any]]) -> tuple[Int64s, Int64s]:
     """Give physical offsets and sizes of the real ones among units."""
-    real = [units[real_units(units)] for units in parts]
-    if not real:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    units = np.concatenate(real)
-    return units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
+    offsets, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for units in parts:
+        real = real_units(units)
+        offsets.append(units["physical_offset"][real].astype(np.int64))
+        sizes.append(units["size"][real].astype(np.int64))
+    return np.concatenate(offsets), np.concatenate(sizes)

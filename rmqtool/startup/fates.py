@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.startup.batch_queues import BatchQueue
-from rmqtool.startup.coverage import Coverage, join, real_units
+from rmqtool.startup.coverage import Coverage, join
 from rmqtool.startup.prediction import IndexFate, QueueFate
 from rmqtool.startup.pull import LogExtent, Pull
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.model import Model, QueueKey
     from rmqtool.startup.queues import ConsumeQueue
 
+    Int64s = NDArray[np.int64]
     FateKey = tuple[QueueKey, bool]
 
 
@@ -57,22 +58,21 @@ class Before:
             queues[_key(queue)] = _copies(queue.files.files)
         return cls(_copies(model.commitlog.files), queues, counts, coverage)
 
-    def note_changes(self, model: Model) -> None:
-        """Tell the coverage which units the start takes away and adds."""
-        for queue in model.all_queues():
-            key = _key(queue)
-            files = self.queues.get(key, ())
-            if not queue.appended and _unchanged(files, queue.files.files):
-                continue
-            then = join(units for _, units in queue.units())
-            kept, queue.files.files = queue.files.files, list(files)
-            now = join(units for _, units in queue.units())
-            queue.files.files = kept
-            self.coverage.change(now, then)
+    def units(self, queue: ConsumeQueue | BatchQueue) -> tuple[Int64s, Int64s]:
+        """Give physical offsets and sizes of the real units that a queue had.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        then, queue.files.files = queue.files.files, list(self.queues.get(_key(queue), ()))
+        try:
+            return join(units for _, units in queue.units())
+        finally:
+            queue.files.files = then
 
 
 def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
-    """Give what becomes of each queue, by topic and number.
+    """Give what becomes of each queue, by topic and number, and tell the coverage what changes.
 
     Raises:
         UnreadablePath: a file may not be read.
@@ -80,13 +80,15 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
     log = LogExtent(model.commitlog)
     for queue in sorted(model.all_queues(), key=_key):
         pull, length = Pull(log), queue.files.file_length
-        count = 0
+        parts = []
         for number, units in queue.units():
-            real = real_units(units)
-            count += int(real.sum())
             handed_out = _queue_offsets(queue, number, units) >= queue.minimum
             pull.add(units[handed_out], begins_file=number * units.itemsize % length == 0)
+            parts.append(units)
+        then = join(parts)
         was = before.counts.get(_key(queue), 0)
+        if queue.appended or len(then[0]) != was:
+            before.coverage.change(before.units(queue), then)
         yield QueueFate(
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -94,7 +96,7 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
             units_before=was,
             minimum=queue.minimum,
             maximum=queue.maximum,
-            units_cut=was + queue.appended - count,
+            units_cut=was + queue.appended - len(then[0]),
             units_appended=queue.appended,
             units_shifted=queue.shifted,
             readable=pull.delivered,
@@ -118,13 +120,6 @@ def index_fate(index: Index) -> IndexFate:
 def _copies(files: list[ModelFile]) -> tuple[ModelFile, ...]:
     """Give the files as they are now: the broker's positions go down, and it writes."""
     return tuple(replace(file, written=[]) for file in files)
-
-
-def _unchanged(before: tuple[ModelFile, ...], after: list[ModelFile]) -> bool:
-    """Tell whether all files are still full up; then no unit can be gone."""
-    return [(file.path, file.wrote_position) for file in before] == [
-        (file.path, file.wrote_position) for file in after
-    ]
 
 
 def _key(queue: ConsumeQueue | BatchQueue) -> FateKey:

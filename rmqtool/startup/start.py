@@ -173,7 +173,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
     """Join what the stages left into one answer."""
     log = model.commitlog
     topics = frozenset(topic for topic, _ in (*model.queues, *model.batch_queues))
-    before.note_changes(model)
+    fates = tuple(queue_fates(model, before))
     known = partial(surroundings.is_known, store, topics)
     losses = LossCount(model, before.coverage, run.recovered, known).count(before.log)
     return Prediction(
@@ -186,7 +186,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         segments_deleted=(*model.loader.deleted, *log.deleted),
         log_minimum=log.minimum,
         log_maximum=log.maximum,
-        queues=tuple(queue_fates(model, before)),
+        queues=fates,
         index=index_fate(model.index),
         dispatched=run.dispatched,
         records_dispatched=model.dispatched,

@@ -7,8 +7,8 @@ as compiling and warming up would take longer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE
@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 
 KERNELS_FROM: Final = 8 << 20  # bytes of a file; below that the check alone is quicker
 _LARGEST_SHORT: Final = 2**15 - 1
+_GATHERED: Final = 1 << 16  # records of a block
+_ARRAYS: Final = (
+    "positions",
+    "sizes",
+    "physical_offsets",
+    "queue_ids",
+    "queue_offsets",
+    "sys_flags",
+    "store_timestamps",
+    "key_counts",
+    "topics",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,11 @@ class Block:
     names: list[str]
     again: Callable[[int], Record]
 
+    def copied(self) -> Block:
+        """Give a block that lasts."""
+        arrays: dict[str, Any] = {name: getattr(self, name).copy() for name in _ARRAYS}
+        return replace(self, **arrays)
+
     def records(self, chosen: NDArray[np.bool_]) -> Iterator[Record]:
         """Yield the chosen records, each read anew with its properties."""
         for position in self.positions[chosen].tolist():
@@ -82,10 +99,12 @@ class Walk:
     Attributes:
         check: the broker's check of one record.
         by_kernels: None decides by the length of the file.
+        counts_keys: whether blocks say how many keys each record has.
     """
 
     check: RecordCheck
     by_kernels: bool | None = None
+    counts_keys: bool = True
 
     def steps(
         self, file: ModelFile, reader: FileReader, position: int, *, reads_body: bool = True
@@ -104,7 +123,7 @@ class Walk:
         limit = file.wrote_position
         while True:
             if self.uses_kernels(file):
-                for block in self._blocks(file, reader, position, reads_body=reads_body):
+                for block in _gathered(self._blocks(file, reader, position, reads_body=reads_body)):
                     yield block
                     position = block.end
             checked = self.check.check(reader, position, limit, reads_body=reads_body)
@@ -129,7 +148,9 @@ class Walk:
 
         checks_body = reads_body and self.check.checks_body_crc
         options = ScanOptions(
-            body_crc=checks_body, keys=True, tag_keys=self.check.rules.indexes_tags
+            body_crc=checks_body,
+            keys=self.counts_keys,
+            tag_keys=self.check.rules.indexes_tags,
         )
         names: list[str] = []
         limit = file.wrote_position
@@ -196,10 +217,31 @@ def segment_of(file: ModelFile) -> SegmentPart:
     return SegmentPart(segment, 0, file.length)
 
 
+def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Join blocks: what is done with each costs the same for few records and for many."""
+    waiting: list[Block] = []
+    count = 0
+    for block in blocks:
+        waiting.append(block.copied())
+        count += len(block.positions)
+        if count >= _GATHERED:
+            yield _joined(waiting)
+            waiting, count = [], 0
+    if waiting:
+        yield _joined(waiting)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    import numpy as np
+
+    arrays = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in _ARRAYS}
+    return replace(blocks[0], end=blocks[-1].end, **arrays)
+
+
 def _block(
     found: Int64s, position: int, end: int, names: list[str], again: Callable[[int], Record]
 ) -> Block:
-    """Copy nothing: the columns last until the next batch."""
+    """Copy nothing yet: the columns last until the next batch."""
     from rmqtool.scan import columns as row
 
     return Block(

@@ -55,6 +55,18 @@ def checkpoint_at(where: float, *, shift_ms: int = 0) -> Harm:
     return harm
 
 
+def checkpoint_at_segment(number: int) -> Harm:
+    """Set the times of the checkpoint so that recovery would begin with a segment."""
+
+    def harm(store: Path) -> None:
+        path = plain_store.segments(store)[number]
+        record = next(one for one in plain_store.records(store) if one.path == path)
+        newest = record.integer("store_timestamp") + 3500  # three seconds are taken off
+        checkpoint(physic=newest, logics=newest)(store)
+
+    return harm
+
+
 def logics_offset_at(where: float) -> Harm:
     """Set the checkpoint's physical offset to that of a record."""
 
@@ -251,6 +263,12 @@ def last_record_rolled_back(store: Path) -> None:
     position, _ = record.places()["sys_flag"]
     flags = record.integer("sys_flag") | 0xC
     inflict.write_at(record.path, record.position + position, struct.pack(">i", flags))
+
+
+def last_record_gone(store: Path) -> None:
+    """Zero the newest record; its unit and its keys stay."""
+    record = plain_store.records(store)[-1]
+    inflict.write_at(record.path, record.position, bytes(record.size))
 
 
 def first_body_of_segment(number: int) -> Harm:

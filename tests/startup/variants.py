@@ -114,7 +114,7 @@ def _records() -> Iterator[Variant]:
 
 def _tail() -> Iterator[Variant]:
     yield from both("torn tail", inflict.tear_tail, in_sample=True)
-    yield from both("last record gone", inflict.drop_last_record)
+    yield from both("last record gone", harm.last_record_gone)
     yield from both("stale record behind the tail", inflict.stale_tail)
     yield from both("stale records resurrected", _resurrect)
     yield from both("first blank too long", inflict.edit_blank(lambda old: old + 1))
@@ -225,7 +225,9 @@ def _small_files() -> Iterator[Variant]:
         )
     yield Variant("slow broker", (harm.spread(1000), ABORT))
     first = harm.first_body_of_segment(-4)
-    yield Variant("slow broker, first body", (first, harm.spread(1000), ABORT), in_sample=True)
+    at_it = harm.checkpoint_at_segment(-4)
+    steps = (first, harm.spread(1000), at_it, ABORT)
+    yield Variant("slow broker, first body", steps, in_sample=True)
     yield Variant("first body of a segment", (first,))
     yield Variant("slow broker, body flip", (harm.body_in_segment(-2), harm.spread(1000), ABORT))
     yield from both("index gone", NO_INDEX)
