@@ -123,7 +123,6 @@ class Index:
             file = self._last_for_append()
             file.index_count += 1
             file.end_physical_offset = record.physical_offset
-            file.end_timestamp = record.store_timestamp
             self.added += 1
 
     def put_many(self, block: Block, chosen: NDArray[np.bool_]) -> None:
@@ -148,7 +147,6 @@ class Index:
             number = int(with_keys[-1]) + 1
             self._add(int(counts[with_keys].sum()))
             self.files[-1].end_physical_offset = int(offsets[number - 1])
-            self.files[-1].end_timestamp = int(block.store_timestamps[numbers[number - 1]])
 
     def _add(self, count: int) -> None:
         """Add entries, in as many files as they need."""

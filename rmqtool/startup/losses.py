@@ -7,7 +7,7 @@ that could answer no, and is not read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -104,7 +104,7 @@ class LossCount:
         ends = {file.path: file.wrote_position for file in self.model.commitlog.files}
         count = partial(
             census,
-            rules=self.model.rules,
+            rules=replace(self.model.rules, reads_v2=True),  # a loss to a broker that cannot read
             settings=self.model.settings,
             by_kernels=self.model.by_kernels,
         )

@@ -20,6 +20,8 @@ VERDICT: Final = (
     "starts",
     "recovery",
     "messages_lost",
+    "first_lost_time",
+    "last_lost_time",
     "messages_unreachable",
     "segments_deleted",
     "log_end",
@@ -48,6 +50,8 @@ _SHOWN_VERDICT: Final = (
     "segments_deleted",
     "log_end",
     "starts",
+    "first_lost_time",
+    "last_lost_time",
     "is_proven",
 )
 _SHOWN_LOSSES: Final = ("messages", "topic", "loss", "first_store_time", "last_store_time")
@@ -92,11 +96,17 @@ def _verdict(prediction: Prediction) -> Row:
         "starts": prediction.starts,
         "recovery": "normal" if prediction.stopped_cleanly else "abnormal",
         "messages_lost": prediction.lost.messages,
+        "first_lost_time": _time(prediction.lost.first_timestamp),
+        "last_lost_time": _time(prediction.lost.last_timestamp),
         "messages_unreachable": prediction.unreachable,
         "segments_deleted": len(prediction.segments_deleted),
         "log_end": prediction.log_maximum,
         "verdict": verdict(prediction),
     }
+
+
+def _time(timestamp: int | None) -> str | None:
+    return None if timestamp is None else iso_time(timestamp)
 
 
 def _losses(prediction: Prediction) -> Iterator[Row]:

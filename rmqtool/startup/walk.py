@@ -234,7 +234,9 @@ def _gathered(blocks: Iterator[Block]) -> Iterator[Block]:
 def _joined(blocks: list[Block]) -> Block:
     import numpy as np
 
-    arrays = {name: np.concatenate([getattr(block, name) for block in blocks]) for name in _ARRAYS}
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(block, name) for block in blocks]) for name in _ARRAYS
+    }
     return replace(blocks[0], end=blocks[-1].end, **arrays)
 
 

@@ -1,0 +1,120 @@
+"""What is lost, counted on stores of real brokers against a plain reading of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rmqtool.startup import Loss, Prediction, predict
+from rmqtool.store.tree import open_store
+from tests import inflict, plain_store
+from tests.evidence import Evidence
+from tests.startup import harm
+from tests.stores import broker_conf, fixture_names, fixture_store
+
+NAME = "rocketmq-5.3.3-traffic"
+QUEUED = (0x0, 0x8)
+VERSIONS = ("4.9.3", "5.1.4", "5.3.3", "5.5.0")
+
+
+def foretell(root: Path, version: str, name: str = NAME) -> Prediction:
+    """Foretell by a fixture's own configuration."""
+    return predict(open_store(root, broker_conf(name)), version)
+
+
+def counts(loss: Loss) -> dict[str, int]:
+    """Give the messages by topic."""
+    return {topic.topic: topic.messages for topic in loss.topics}
+
+
+def topics(records: list[plain_store.Record]) -> dict[str, int]:
+    """Count what belongs into queues by topic."""
+    return dict(Counter(one.topic for one in records if one.transaction in QUEUED))
+
+
+@pytest.mark.parametrize("name", fixture_names(scenario="traffic"))
+@pytest.mark.parametrize("version", VERSIONS)
+def test_sound_store_loses_nothing(
+    version: str, name: str, tmp_path: Path, evidence: Evidence
+) -> None:
+    """No version loses a message of its own or an older broker's store."""
+    root = evidence.keep(fixture_store(name, tmp_path))
+    prediction = foretell(root, version, name)
+    has_long_topics = version == "4.9.3" and not name.startswith("rocketmq-4")
+    assert prediction.starts
+    assert has_long_topics == prediction.loses
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_damage_loses_what_follows(version: str, tmp_path: Path) -> None:
+    """Each whole message behind the damage, by topic, and neither the damaged nor older ones."""
+    root = fixture_store("rocketmq-4.9.3-traffic", tmp_path)
+    log = plain_store.records(root)
+    damaged = plain_store.nth(root, 0.97)
+    inflict.flip_field("body", where=0.97)(root)
+    prediction = foretell(root, version, "rocketmq-4.9.3-traffic")
+    behind = [one for one in log if one.physical_offset > damaged.physical_offset]
+    times = [one.integer("store_timestamp") for one in behind if one.transaction in QUEUED]
+    assert topics(behind) == counts(prediction.lost)
+    assert (min(times), max(times)) == (
+        prediction.lost.first_timestamp,
+        prediction.lost.last_timestamp,
+    )
+    assert damaged.physical_offset == prediction.log_maximum
+    assert 0 == prediction.unreachable
+
+
+def test_queues_gone_without_rebuild(tmp_path: Path) -> None:
+    """5.1 after a clean stop rebuilds nothing: all messages stay, and reach nobody."""
+    root = fixture_store(NAME, tmp_path)
+    log = plain_store.records(root)
+    harm.remove("consumequeue")(root)
+    prediction = foretell(root, "5.1.4")
+    assert topics(log) == counts(prediction.unlisted)
+    assert 0 == prediction.records_dispatched
+    assert not foretell(root, "5.3.3").loses
+
+
+def test_unit_that_cuts_its_queue(tmp_path: Path) -> None:
+    """A negative offset takes the rest of its queue away; the records stay in the log."""
+    root = fixture_store(NAME, tmp_path)
+    harm.write_units(-5, [(-1, 200, 0)], "traffic-orders/0")(root)
+    for version in ("5.1.4", "5.3.3", "5.5.0"):
+        prediction = foretell(root, version)
+        # The unit itself pointed nowhere already.
+        assert {"traffic-orders": 4} == counts(prediction.cut)
+        assert {"traffic-orders": 1} == counts(prediction.unlisted)
+
+
+def test_old_records_behind_the_tail_are_no_loss(tmp_path: Path) -> None:
+    """What an earlier cut left behind has been lost long ago."""
+    root = fixture_store(NAME, tmp_path)
+    inflict.stale_tail(root)
+    assert not foretell(root, "5.3.3").loses
+
+
+@pytest.mark.parametrize("name", fixture_names(scenario="expired"))
+def test_deleted_topic_is_no_loss(name: str, tmp_path: Path) -> None:
+    """Messages of a topic that is configured no more, and has no queue, are not missed."""
+    root = fixture_store(name, tmp_path)
+    queue = plain_store.busiest_queue(root)
+    harm.remove(f"consumequeue/{queue.parent.name}")(root)
+    assert foretell(root, "5.1.4", name).unlisted.messages
+    inflict.edit_text(
+        "config/topics.json", lambda text: text.replace(queue.parent.name, "another")
+    )(root)
+    prediction = foretell(root, "5.1.4", name)
+    assert 0 == prediction.unreachable
+    assert {queue.parent.name} == {*counts(prediction.deleted_topics)}
+
+
+def test_refused_store_loses_nothing(tmp_path: Path) -> None:
+    """A broker that refuses at once has touched nothing."""
+    root = fixture_store(NAME, tmp_path)
+    inflict.cut_segment(-1, lambda size: size // 2)(root)
+    prediction = foretell(root, "5.3.3")
+    assert ["commitlog"] == [refusal.path.split("/")[0] for refusal in prediction.refusals]
+    assert not prediction.loses
+    assert not prediction.segments_deleted
