@@ -132,6 +132,13 @@ class BatchQueue:
                 if count < len(units):
                     return
 
+    def stored_units(self) -> Iterator[np.ndarray[Any, Any]]:
+        """Yield the units in all files, holes of sparse files left out."""
+        for file in self.files.files:
+            with file.open() as reader:
+                for begin, end in reader.stretches(file.wrote_position, BATCH_CQ_UNIT_SIZE):
+                    yield from _chunks(reader, begin, end)
+
     def units(self) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
         """Yield all units up to the end: number of the first, and an array of them."""
         for file in self.files.files:

@@ -52,7 +52,7 @@ class Before:
         counts, queues = {}, {}
         coverage = Coverage.of(model.commitlog.file_length)
         for queue in model.all_queues():
-            offsets, sizes = join(units for _, units in queue.units())
+            offsets, sizes = join(queue.stored_units())
             coverage.now.add(offsets, sizes)
             counts[_key(queue)] = len(offsets)
             queues[_key(queue)] = _copies(queue.files.files)
@@ -66,7 +66,7 @@ class Before:
         """
         then, queue.files.files = queue.files.files, list(self.queues.get(_key(queue), ()))
         try:
-            return join(units for _, units in queue.units())
+            return join(queue.stored_units())
         finally:
             queue.files.files = then
 

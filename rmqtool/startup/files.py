@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from rmqtool.store.place import OpenFile, Place
 
 
-_WINDOW_BYTES: Final = 1 << 18
+_FIRST_WINDOW: Final = 1 << 12  # bytes; it grows while it is read on
+_LARGEST_WINDOW: Final = 1 << 18
 
 
 def java_remainder(number: int, divisor: int) -> int:
@@ -83,11 +84,11 @@ class ModelFile:
 class FileReader:
     """Positioned reads of a `ModelFile`; what lies behind the end of the file is zero."""
 
-    __slots__ = ("_file", "_model", "_window", "_window_begin")
+    __slots__ = ("_file", "_model", "_window", "_window_begin", "_window_bytes")
 
     def __init__(self, model: ModelFile, file: OpenFile | None) -> None:
         self._model, self._file = model, file
-        self._window, self._window_begin = b"", 0
+        self._window, self._window_begin, self._window_bytes = b"", 0, _FIRST_WINDOW
 
     def read_at(self, position: int, length: int) -> bytes:
         """Read; fewer bytes only at the configured end of the file.
@@ -108,16 +109,34 @@ class FileReader:
                 ]
         return bytes(merged)
 
+    def stretches(self, end: int, unit: int) -> Iterator[tuple[int, int]]:
+        """Yield the stretches before `end` that are not holes of a sparse file, in whole units.
+
+        A queue file is 6 MB long, and of most queues only the first page is there.
+        """
+        if self._file is None or self._model.written:
+            yield 0, end
+            return
+        position = 0
+        while position < end:
+            begin = self._file.next_data(position)
+            if begin is None or begin >= end:
+                return
+            begin = max(begin // unit * unit, position)
+            position = min(-(-self._file.next_hole(begin) // unit) * unit, end)
+            yield begin, position
+
     def _stored(self, position: int, length: int) -> bytes:
         """Read from the file, by windows: a record is asked for in a dozen small pieces."""
         if self._file is None:
             return b""
         begin = position - self._window_begin
         if begin < 0 or begin + length > len(self._window):
-            if length > _WINDOW_BYTES:
+            if length > self._window_bytes:
                 return self._file.read_at(position, length)
-            self._window = self._file.read_at(position, _WINDOW_BYTES)
+            self._window = self._file.read_at(position, self._window_bytes)
             self._window_begin, begin = position, 0
+            self._window_bytes = min(2 * self._window_bytes, _LARGEST_WINDOW)
         return self._window[begin : begin + length]
 
 

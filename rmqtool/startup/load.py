@@ -95,6 +95,9 @@ class Loader:
         if start is None:
             self.refuse(path, "the name is no number")
             return None
+        there = place.stat()
+        if there is not None and there.kind is EntryKind.LINK:
+            place = place.resolved()
         return ModelFile(path, start, file_length, place, wrote_position=file_length)
 
 

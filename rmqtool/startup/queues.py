@@ -186,6 +186,13 @@ class ConsumeQueue:
         else:
             self._correct_binary(log_minimum, is_guarded=search is MinimumSearch.GUARDED)
 
+    def stored_units(self) -> Iterator[np.ndarray[Any, Any]]:
+        """Yield the units in all files, holes of sparse files left out."""
+        for file in self.files.files:
+            with file.open() as reader:
+                for begin, end in reader.stretches(file.wrote_position, CQ_UNIT_SIZE):
+                    yield from _chunks(reader, begin, end)
+
     def units(self) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
         """Yield all units up to the end: queue offset of the first, and an array of them."""
         for file in self.files.files:

@@ -102,6 +102,10 @@ def _records() -> Iterator[Variant]:
         (inflict.replace_bytes("topic", lambda old: b"o/" + old[2:], where=0.9), *REBUILD, ABORT),
     )
     yield Variant(
+        "topic with a NUL, rebuild",  # half a minute: the broker tries thirty times
+        (inflict.replace_bytes("topic", lambda old: b"\0" + old[1:], where=0.9), *REBUILD, ABORT),
+    )
+    yield Variant(
         "queue offset far ahead, rebuild",
         (inflict.set_field("queue_offset", lambda old: old + 5000, where=0.9), *REBUILD, ABORT),
     )
