@@ -15,7 +15,7 @@ StoreArgument = Annotated[
 ]
 StoresArgument = Annotated[
     list[str],
-    typer.Argument(metavar="PATH...", help="Store roots, directories of a store, or files."),
+    typer.Argument(metavar="PATH", help="Store roots, directories of a store, or files."),
 ]
 BrokerConfOption = Annotated[
     str | None,

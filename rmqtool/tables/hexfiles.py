@@ -108,7 +108,8 @@ def _pieces(file: OpenFile, sections: list[Section], *, is_whole: bool) -> Itera
     """Give the units of all sections, and the bytes behind them."""
     position = 0
     for section in sections:
-        for piece in _section_pieces(file, section):
+        whole = section._replace(end=min(section.end, file.size))
+        for piece in _section_pieces(file, whole):
             yield piece
             position = piece.position + piece.length
     if is_whole:
@@ -128,6 +129,8 @@ def _section_pieces(file: OpenFile, section: Section) -> Iterator[Piece]:
         position += (data - position) // size * size
         raw = file.read_at(position, min(step, section.end - position))
         count = len(raw) // size
+        if not count:
+            break  # shorter than it should be, or cut short while it is read
         if raw.count(0) == len(raw):
             position += count * size
             continue
@@ -139,8 +142,6 @@ def _section_pieces(file: OpenFile, section: Section) -> Iterator[Piece]:
                 yield Piece(zeros, None, position + start - zeros, "unused", None)
             yield from pieces_of(unit, layout_spans(section.layout, unit), position + start)
             zeros = position + start + size
-        if not count:
-            break  # cut short while it is read
         position += count * size
     if position > zeros:
         yield Piece(zeros, None, position - zeros, "unused", None)

@@ -62,7 +62,7 @@ def test_alone_shows_the_contents() -> None:
     [
         (["no-such-command"], "No such command 'no-such-command'"),
         (["--no-such-option"], "No such option: --no-such-option"),
-        (["dump"], "Missing argument 'PATH...'"),
+        (["dump"], "Missing argument 'PATH'"),
         (["dump", "x", "--limit", "many"], "'--limit'"),
         (["dump", "x", "--format", "xml"], "'--format'"),
         (["dump", "x", "--color", "pink"], "--color"),

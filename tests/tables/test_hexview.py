@@ -81,3 +81,12 @@ def test_damage(tmp_path: Path, damage: bytes) -> None:
     gap = [line for line in lines if line["field"] == "gap"]
     assert (begin, end - begin) == (gap[0]["position"], sum(line["length"] for line in gap))
     assert "CL-MAGIC" == gap[0]["code"]
+
+
+@pytest.mark.parametrize("length", [0, 1, 20, 47, 48, 49])
+@pytest.mark.parametrize("byte", [b"\0", b"\x01"])
+def test_short_file(tmp_path: Path, length: int, byte: bytes) -> None:
+    """A file that is shorter than its structure ends where it ends."""
+    path = tmp_path / "checkpoint"
+    path.write_bytes(byte * length)
+    assert byte * length == bytes_of(rows(path, "checkpoint", is_hex=True))
