@@ -83,14 +83,14 @@ class LossCount:
     Attributes:
         model: the store as the broker would hold it.
         coverage: what queues point to.
-        recovered: how recovery went; None when it did not come to that.
+        recovered: how recovery went.
         is_known: tells whether a topic is configured or has a queue.
         jobs: threads; None is one for each processor.
     """
 
     model: Model
     coverage: Coverage
-    recovered: Recovered | None
+    recovered: Recovered
     is_known: Callable[[str], bool]
     jobs: int | None = None
 
@@ -115,7 +115,7 @@ class LossCount:
     def _ask(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
         stays = segment.positions + segment.sizes <= end
         # What an earlier cut left behind is older than the record that it was cut after.
-        newest = self.recovered.last_timestamp if self.recovered else 0
+        newest = self.recovered.last_timestamp
         losses.lost.add(segment, ~stays & (segment.store_timestamps >= newest))
         had = self.coverage.had(segment.start, segment.positions)
         has = self.coverage.has(segment.start, segment.positions)
@@ -131,7 +131,7 @@ class LossCount:
     ) -> Iterator[ModelFile]:
         """Yield the files that may hold a message that is lost."""
         for file in log:
-            is_last = self.recovered is not None and file.path == self.recovered.end_path
+            is_last = file.path == self.recovered.end_path
             is_kept = ends.get(file.path) == file.length
             if is_last or not is_kept or not self._is_covered(file):
                 yield file

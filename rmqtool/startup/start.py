@@ -17,7 +17,7 @@ from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.fates import Before, index_fate, queue_fates
 from rmqtool.startup.indexes import Index
 from rmqtool.startup.load import Loader, exists, queue_directories, read_checkpoint
-from rmqtool.startup.losses import LossCount
+from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
 from rmqtool.startup.prediction import Prediction
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
@@ -175,7 +175,10 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
     topics = frozenset(topic for topic, _ in (*model.queues, *model.batch_queues))
     fates = tuple(queue_fates(model, before))
     known = partial(surroundings.is_known, store, topics)
-    losses = LossCount(model, before.coverage, run.recovered, known).count(before.log)
+    if run.recovered is None:  # the log stays as it is
+        losses = Losses()
+    else:
+        losses = LossCount(model, before.coverage, run.recovered, known).count(before.log)
     return Prediction(
         version=model.rules.version,
         is_proven=model.rules.is_proven,
