@@ -20,6 +20,7 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.ranges import number_range, size, time_of
 from rmqtool.errors import UsageError
+from rmqtool.render.progress import progress
 from rmqtool.tables.bodies import BodyMode
 
 if TYPE_CHECKING:
@@ -158,10 +159,12 @@ def _deliver(options: DumpOptions, outcome: Outcome, delivery: Delivery) -> int:
     from rmqtool.tables.dump import dump as rows_of
 
     found: list[Rows] = rows_of(options, outcome)
-    if len(found) == 1:
-        delivery.emit(found[0])
-    else:
-        delivery.emit_all(found)
+    is_seen = delivery.quiet or not delivery.is_unseen  # who sees rows needs no bar between them
+    with progress("dump", outcome.total_bytes or None, quiet=is_seen) as outcome.advance:
+        if len(found) == 1:
+            delivery.emit(found[0])
+        else:
+            delivery.emit_all(found)
     for error in outcome.unread:
         say(str(error))
     if outcome.unread:

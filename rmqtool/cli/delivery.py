@@ -57,6 +57,11 @@ class Delivery:
         return self._format(is_terminal=is_terminal)
 
     @property
+    def is_unseen(self) -> bool:
+        """Whether rows go to a file or a pipe, not to the terminal."""
+        return self.output is not None or sys.stdout is None or not sys.stdout.isatty()
+
+    @property
     def is_json(self) -> bool:
         """Whether rows will be JSON objects."""
         if self.format is None and self.output is None:

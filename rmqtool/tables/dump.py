@@ -119,11 +119,15 @@ class Outcome:
         rows: how many were given.
         damaged: how many of them tell of damage.
         unread: files that could not be read, with the reason.
+        total_bytes: how much of logs there is to read, known before it is read.
+        advance: takes the bytes that were read since it was last called.
     """
 
     rows: int = 0
     damaged: int = 0
     unread: list[StoreError] = field(default_factory=list)
+    total_bytes: int = 0
+    advance: Callable[[int], None] = lambda _: None
 
 
 def dump(options: DumpOptions, outcome: Outcome) -> list[Rows]:
@@ -142,8 +146,12 @@ def dump(options: DumpOptions, outcome: Outcome) -> list[Rows]:
         store = store_of(path, options.broker_conf, options.word)
         for view in views_of(store, options.word):
             found.setdefault(view.word, []).append(store)
-    for word in found:
+    for word, stores in found.items():
         _check_filters(VIEWS[word], options)
+        if VIEWS[word].is_messages:
+            wanted = options.selection.offsets
+            logs = (segment_parts(store, VIEWS[word], wanted) for store in stores)
+            outcome.total_bytes += sum(part.length for parts in logs for part in parts)
     return [_view_rows(VIEWS[word], stores, options, outcome) for word, stores in found.items()]
 
 
@@ -316,6 +324,7 @@ def _joined(
 
     reasons: set[str] = set()
     for part, result in run_joined(read, parts, jobs=options.jobs):
+        outcome.advance(part.length)
         for chunk in result.chunks:
             yield chunk if isinstance(chunk, JsonLines) else plain_rows(chunk)
         if result.unread is not None and str(result.unread) not in reasons:

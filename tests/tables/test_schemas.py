@@ -1,0 +1,48 @@
+"""The public schemas are Spark-shaped, and survive Spark's own converter."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+import rmqtool
+from rmqtool.tables.message_columns import SCHEMA
+from rmqtool.tables.readers import READERS
+from tests.stores import fixture_names, fixture_store
+
+SCHEMAS = {"messages": SCHEMA} | {word: reader.schema for word, reader in READERS.items()}
+
+
+@pytest.mark.parametrize("word", SCHEMAS)
+def test_spark(word: str) -> None:
+    """Names, types and nullability are the same after a trip through Spark's types."""
+    found = to_arrow_schema(from_arrow_schema(SCHEMAS[word]), timezone="UTC")
+    assert [(field.name, field.type, True) for field in SCHEMAS[word]] == [
+        (field.name, field.type, field.nullable) for field in found
+    ]
+
+
+@pytest.mark.parametrize("scenario", ["traffic", "timer", "batch-queue", "dledger"])
+def test_batches(tmp_path: Path, scenario: str) -> None:
+    """Every batch has exactly the public schema: no dictionaries, nothing unsigned."""
+    opened = rmqtool.open_store(str(fixture_store(fixture_names(scenario=scenario)[-1], tmp_path)))
+    there = {str(artefact.kind) for artefact in opened.artefacts()}
+    rows = 0
+    for word in ({"commitlog", "dledger"} | READERS.keys()) & there:
+        for batch in opened.batches(word):
+            expected = SCHEMAS.get(word, SCHEMA)
+            assert expected == batch.schema
+            assert batch.validate(full=True) is None
+            rows += batch.num_rows
+    assert rows > 0
+
+
+def test_records(tmp_path: Path) -> None:
+    """The records of the library are those of the rows, in the same order."""
+    opened = rmqtool.open_store(str(fixture_store(fixture_names(scenario="traffic")[0], tmp_path)))
+    table = pa.Table.from_batches(opened.batches())
+    assert table["topic"].to_pylist() == [record.topic for record in opened.records()]
+    assert [row["message_id"] for row in opened.rows()] == table["message_id"].to_pylist()
