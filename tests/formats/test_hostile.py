@@ -24,7 +24,7 @@ from rmqtool.formats.registry import LAYOUTS
 from tests.formats.vectors import RECORD_V1, RECORD_V1_WITH_CRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 V6 = message.encode(
     message.sealed(
@@ -92,6 +92,26 @@ def test_flips(name: str, data: st.DataObject) -> None:
     for position, mask in data.draw(st.lists(places, max_size=6)):
         raw[position] ^= mask
     assert survives(read, bytes(raw))
+
+
+def _single_flips(raw: bytes) -> Iterator[bytes]:
+    """Give every copy that differs in one bit."""
+    for bit in range(len(raw) * 8):
+        flipped = bytearray(raw)
+        flipped[bit // 8] ^= 1 << bit % 8
+        yield bytes(flipped)
+
+
+@each_reader
+def test_every_single_bit(name: str) -> None:
+    """Each bit of each sample, flipped alone, gives a value or one clear error."""
+    read, samples = READERS[name]
+    assert all(survives(read, flipped) for raw in samples for flipped in _single_flips(raw))
+
+
+def test_single_flips_are_many() -> None:
+    """The samples have more than 10,000 bits together."""
+    assert sum(len(raw) * 8 for _, samples in READERS.values() for raw in samples) > 10_000
 
 
 @each_reader
