@@ -9,8 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from tests.damage_commitlog import COMMITLOG
+from tests.damage_index import INDEX
+from tests.damage_queues import QUEUES
 from tests.inflict import Damage, NotApplicable
 
 __all__ = ["DAMAGES", "Damage", "NotApplicable"]
 
-DAMAGES: Final[dict[str, Damage]] = {damage.name: damage for damage in COMMITLOG}
+DAMAGES: Final[dict[str, Damage]] = {
+    damage.name: damage for damage in (*COMMITLOG, *QUEUES, *INDEX)
+}

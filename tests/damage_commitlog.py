@@ -63,7 +63,7 @@ COMMITLOG: Final[list[Damage]] = [
     Damage("size-of-one", inflict.set_field("total_size", lambda _: 1), ("CL-SIZE",)),
     Damage("negative-body-length", inflict.set_field("body_length", lambda _: -5), ("CL-SIZE",)),
     Damage("huge-body-length", inflict.set_field("body_length", lambda _: 1 << 30), ("CL-SIZE",)),
-    Damage("negative-topic-length", inflict.set_field("topic_length", lambda _: -1), ("CL-SIZE",)),
+    Damage("negative-topic-length", inflict.set_field("topic_length", lambda _: -1), ("CL-TOPIC",)),
     Damage("flip-topic-length", inflict.flip_field("topic_length"), ("CL-SIZE",)),
     Damage("flip-properties-length", inflict.flip_field("properties_length"), ("CL-SIZE",)),
     Damage("flip-ipv6-bit", inflict.flip_field("sys_flag", bit=4), ("CL-SIZE",)),
@@ -80,7 +80,7 @@ COMMITLOG: Final[list[Damage]] = [
         "commit-without-half",
         inflict.set_field("prepared_transaction_offset", lambda old: old + 1, wanted=_is_commit),
         ("CL-TRANREF",),
-        fixture="ordinary",
+        fixture="traffic",
     ),
     Damage("repeat-queue-offset", inflict.copy_field("queue_offset"), ("CL-QOFF-DUP",)),
     Damage(
@@ -88,11 +88,7 @@ COMMITLOG: Final[list[Damage]] = [
         inflict.set_field("queue_offset", lambda old: old + (1 << 20)),
         ("CL-QOFF-GAP",),
     ),
-    Damage(
-        "queue-offset-back",
-        inflict.set_field("queue_offset", lambda old: old - 3, where=LATE),
-        ("CL-QOFF-BACK",),
-    ),
+    Damage("queue-numbered-anew", inflict.number_anew, ("CL-QOFF-BACK", "CO-RANGE")),
     Damage(
         "illegal-topic",
         inflict.replace_bytes("topic", lambda old: b"/" + old[1:]),
@@ -101,7 +97,7 @@ COMMITLOG: Final[list[Damage]] = [
     Damage(
         "property-without-separator",
         inflict.replace_bytes("properties", lambda old: old.replace(b"\x01", b"?", 1)),
-        ("CL-PROPS",),
+        ("CL-PROPS", "IX-KEY"),
         level="deep",
     ),
     Damage(
@@ -118,17 +114,19 @@ COMMITLOG: Final[list[Damage]] = [
     ),
     Damage("swap-records", inflict.swap_records, ("CL-PHYOFF",)),
     Damage("torn-tail", inflict.tear_tail, ("CL-TAIL",)),
-    Damage("drop-last-record", inflict.drop_last_record, ("CQ-RANGE",)),
+    Damage("drop-last-records", inflict.drop_last_records, ("CQ-RANGE", "IX-KEY", "CP-AHEAD")),
     Damage("stale-tail", inflict.stale_tail, ("CL-STALE",)),
     Damage("blank-too-long", inflict.edit_blank(lambda old: old + 1), ("CL-BLANKLEN",)),
     Damage("blank-too-short", inflict.edit_blank(lambda old: old - 1), ("CL-BLANKLEN",)),
     Damage("no-blank", inflict.erase_blank, ("CL-CHAIN",)),
     Damage("old-bytes-in-blank", inflict.fill_blank, ("CL-BLANKDATA",)),
-    Damage("cut-last-segment", inflict.cut_segment(-1, lambda size: size // 2), ("FS-LEN",)),
+    Damage(
+        "cut-last-segment", inflict.cut_segment(-1, lambda size: size // 2), ("FS-LEN", "CP-AHEAD")
+    ),
     Damage("cut-first-segment", inflict.cut_segment(0, lambda size: size - 4096), ("FS-LEN",)),
     Damage("long-last-segment", inflict.cut_segment(-1, lambda size: size + 4096), ("FS-LEN",)),
-    Damage("empty-last-segment", inflict.cut_segment(-1, lambda _: 0), ("FS-LEN",)),
+    Damage("empty-last-segment", inflict.cut_segment(-1, lambda _: 0), ("FS-LEN", "CP-AHEAD")),
     Damage("remove-middle-segment", inflict.remove_segment(1), ("FS-GAP",)),
-    Damage("remove-last-segment", inflict.remove_segment(-1), ("CQ-RANGE",)),
-    Damage("remove-first-segment", inflict.remove_segment(0), ()),
+    Damage("remove-last-segment", inflict.remove_segment(-1), ("CQ-RANGE", "IX-KEY", "CP-AHEAD")),
+    Damage("remove-first-segment", inflict.remove_segment(0), ("CQ-EXPIRED", "CO-RANGE")),
 ]

@@ -17,9 +17,11 @@ from tests import plain_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
+    from typing import TypeAlias
 
     from tests.plain_store import Record
 
+    Inflict: TypeAlias = Callable[[Path], None]
     Wanted = Callable[[Record], bool]
 
 SECTOR = 512
@@ -143,13 +145,20 @@ def set_field(
 
 
 def zero_sector(*, where: float = 0.5, sectors: int = 1) -> Callable[[Path], None]:
-    """Zero whole sectors, the first of which holds the start of a record."""
+    """Zero whole sectors, which begin in the properties of one record and take the next ones."""
 
     def inflict(store: Path) -> None:
-        record = record_at(store, where)
-        begin = record.position // SECTOR * SECTOR
-        length = min(sectors * SECTOR, record.path.stat().st_size - begin)
-        write_at(record.path, begin, bytes(length))
+        log = plain_store.records(store)
+        length = sectors * SECTOR
+        for before, record in pairwise(log[int(where * len(log)) :]):
+            begin = record.position // SECTOR * SECTOR
+            tail = before.position + before.places()["properties"][0]
+            room = record.path.stat().st_size - length - 4 * SECTOR
+            if before.path == record.path and tail <= begin < min(record.position, room):
+                write_at(record.path, begin, bytes(length))
+                return
+        message = "no sector begins in properties"
+        raise NotApplicable(message)
 
     return inflict
 
@@ -173,10 +182,13 @@ def tear_tail(store: Path) -> None:
     write_at(last.path, last.position + half, bytes(last.size - half))
 
 
-def drop_last_record(store: Path) -> None:
-    """Zero the last record; whatever was derived from it stays."""
-    last = plain_store.records(store)[-1]
-    write_at(last.path, last.position, bytes(last.size))
+def drop_last_records(store: Path) -> None:
+    """Zero the last records, all of one moment; whatever was derived from them stays."""
+    log = plain_store.records(store)
+    newest = log[-1].integer("store_timestamp")
+    for record in log:
+        if record.integer("store_timestamp") >= newest - 10 and record.path == log[-1].path:
+            write_at(record.path, record.position, bytes(record.size))
 
 
 def cut_segment(number: int, keep: Callable[[int], int]) -> Callable[[Path], None]:
@@ -215,7 +227,9 @@ def swap_records(store: Path) -> None:
     """Exchange two neighbours of equal size in one segment."""
     log = plain_store.records(store)
     for one, two in pairwise(log):
-        if one.path == two.path and one.size == two.size and one.is_ordinary and two.is_ordinary:
+        same_time = one.integer("store_timestamp") == two.integer("store_timestamp")
+        alike = one.path == two.path and one.size == two.size and same_time
+        if alike and one.is_ordinary and two.is_ordinary:
             write_at(one.path, one.position, two.raw)
             write_at(two.path, two.position, one.raw)
             return
@@ -308,6 +322,152 @@ def copy_field(name: str, *, where: float = 0.5) -> Callable[[Path], None]:
         write_at(record.path, record.position + position, before[-1].bytes_of(name))
 
     return inflict
+
+
+def number_anew(store: Path) -> None:
+    """Let a queue begin anew in the middle, as when it was deleted and made again."""
+    log = plain_store.records(store)
+    queue = _short_queue(store, 6)
+    topic, queue_id = queue.parent.name, int(queue.name)
+    own = [r for r in log if (r.topic, r.integer("queue_id")) == (topic, queue_id)]
+    later = own[len(own) // 2 :]
+    codes = {unit.physical_offset: unit.tags_code for unit in plain_store.units(queue)}
+    file = plain_store.numbered(queue)[0]
+    write_at(file, 0, bytes(file.stat().st_size))
+    for number, record in enumerate(later):
+        position, _ = record.places()["queue_offset"]
+        write_at(record.path, record.position + position, number.to_bytes(8, "big"))
+        unit = (record.physical_offset, record.size, codes[record.physical_offset])
+        write_at(file, number * plain_store.UNIT.size, plain_store.UNIT.pack(*unit))
+
+
+def _short_queue(store: Path, least: int) -> Path:
+    """Give a client's queue that begins at 0 and fits one file.
+
+    Raises:
+        NotApplicable: there is none with so many units.
+    """
+    for queue in plain_store.queue_directories(store):
+        files = plain_store.numbered(queue)
+        own = not queue.parent.name.startswith(plain_store.SYSTEM_PREFIXES)
+        is_short = own and len(files) == 1 and not int(files[0].name)
+        if is_short and len(plain_store.units(queue)) >= least:
+            return queue
+    message = "no queue that begins at 0 and fits one file"
+    raise NotApplicable(message)
+
+
+# ---- consume queues ---------------------------------------------------------------------------
+
+
+def in_busiest_queue(
+    change: Callable[[Path, list[plain_store.Unit]], None],
+) -> Callable[[Path], None]:
+    """Do something to the queue of a client's topic that has the most units.
+
+    Args:
+        change: takes the queue's directory and its units.
+    """
+
+    def inflict(store: Path) -> None:
+        queue = plain_store.busiest_queue(store)
+        found = plain_store.units(queue)
+        if len(found) < 20:
+            message = "too few units"
+            raise NotApplicable(message)
+        change(queue, found)
+
+    return inflict
+
+
+def edit_unit(
+    position: int, size: int, change: Callable[[int], int], where: float = 0.5
+) -> Callable[[Path], None]:
+    """Replace a field of a unit."""
+
+    def edit(_: Path, found: list[plain_store.Unit]) -> None:
+        unit = found[int(where * len(found))]
+        set_integer(unit.path, unit.position + position, size, change)
+
+    return in_busiest_queue(edit)
+
+
+def put_units(
+    where: float, make: Callable[[list[plain_store.Unit], int], list[tuple[int, int, int]]]
+) -> Callable[[Path], None]:
+    """Replace units from a place on.
+
+    Args:
+        where: fraction of the queue.
+        make: gives the new ones, from all units and the number of the first to be replaced.
+    """
+
+    def put(queue: Path, found: list[plain_store.Unit]) -> None:
+        first = int(where * len(found))
+        for number, unit in enumerate(make(found, first), first):
+            place = unit_place(queue, number)
+            write_at(*place, plain_store.UNIT.pack(*unit))
+
+    return in_busiest_queue(put)
+
+
+def unit_place(queue: Path, number: int) -> tuple[Path, int]:
+    """Give file and position of a unit."""
+    start = number * plain_store.UNIT.size
+    for path in reversed(plain_store.numbered(queue)):
+        if int(path.name) <= start:
+            return path, start - int(path.name)
+    raise NotApplicable(queue)
+
+
+def fields_of(unit: plain_store.Unit) -> tuple[int, int, int]:
+    """Give the three fields of a unit."""
+    return unit.physical_offset, unit.size, unit.tags_code
+
+
+# ---- index ------------------------------------------------------------------------------------
+
+
+def in_index(
+    change: Callable[[plain_store.IndexFile], None], number: int = 0
+) -> Callable[[Path], None]:
+    """Do something to one index file."""
+
+    def inflict(store: Path) -> None:
+        found = plain_store.index_files(store)
+        if not found or found[number].count < 30:
+            message = "no index file with enough entries"
+            raise NotApplicable(message)
+        change(found[number])
+
+    return inflict
+
+
+def edit_entry(
+    position: int, size: int, change: Callable[[int], int], *, number: int = 0
+) -> Callable[[Path], None]:
+    """Replace a field of the entry in the middle of an index file."""
+
+    def edit(index: plain_store.IndexFile) -> None:
+        place = index.entry_position(index.count // 2) + position
+        set_integer(index.path, place, size, change)
+
+    return in_index(edit, number)
+
+
+def edit_header(
+    field_name: str, change: Callable[[int], int], *, number: int = 0
+) -> Callable[[Path], None]:
+    """Replace a field of an index file's header."""
+    places = {
+        "begin_timestamp": (0, 8), "end_timestamp": (8, 8), "begin_offset": (16, 8),
+        "end_offset": (24, 8), "slots": (32, 4), "count": (36, 4),
+    }  # fmt: skip
+
+    def edit(index: plain_store.IndexFile) -> None:
+        set_integer(index.path, *places[field_name], change)
+
+    return in_index(edit, number)
 
 
 # ---- whole files ------------------------------------------------------------------------------

@@ -245,11 +245,13 @@ class IndexFile:
 
 
 def index_files(store: Path, slots: int | None = None) -> list[IndexFile]:
-    """List the index files; the fixtures have 1000 slots and 4000 entries unless told."""
+    """List the index files; fixtures have 500 slots and 2000 entries, or the default."""
     found = []
     for path in numbered(store / "index"):
         size = path.stat().st_size
-        known = {40 + 4 * s + 20 * n: s for s, n in ((1000, 4000), (5_000_000, 20_000_000))}
+        known = {
+            40 + 4 * s + 20 * n: s for s, n in ((500, 2000), (1000, 4000), (5_000_000, 20_000_000))
+        }
         count = known.get(size) if slots is None else slots
         if count is not None:
             with path.open("rb") as file:

@@ -50,7 +50,10 @@ class QueueComparer:
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
         """Compare the runs of one part."""
         topic = self._inspection.options.topic
+        lost = self._inspection.lost
         for run in runs:
+            if len(lost) and all(lost.at(place) for place in _ends(run)):
+                continue  # of records that a gap has taken with it
             state = self._states.get((run.topic, run.queue_id)) or self._new_state(run)
             if topic is not None and state.topic != topic:
                 continue
@@ -80,6 +83,8 @@ class QueueComparer:
         """Compare one run with the queue, where its units should be."""
         wanted = bytes(run.units)
         first = int.from_bytes(wanted[:8], "big", signed=True)
+        if self._inspection.moved and run.count == 1 and self._inspection.is_moved(first):
+            return  # it may stand anywhere in the log; its own finding says so
         if state.expected < 0:
             state.first = state.expected = run.queue_offset
         if run.queue_offset - state.delta != state.expected:
@@ -236,7 +241,10 @@ class QueueComparer:
             wrong = np.ones(len(rows), bool) if ext is None else ~ext.match(stored, computed)
             problems[is_address & wrong] = "CQ-EXTADDR"
             problems[is_address & ~wrong] = ""
-        for number in np.flatnonzero(problems != "").tolist():
+        offsets = want["physical_offset"][rows].astype(np.int64)
+        lost = self._inspection.lost.mask(offsets)
+        self._inspection.lost.count_units(offsets[lost])
+        for number in np.flatnonzero((problems != "") & ~lost).tolist():
             row = int(rows[number])
             path, position = state.place(start + row)
             at = At(path, position, UNIT, int(want["physical_offset"][row]))
@@ -308,7 +316,7 @@ class QueueComparer:
         is_lost = self._inspection.lost.between(gap.before, gap.after)
         if is_lost or any(one.code == "CQ-EXTRA" for one in said):
             return
-        if self._inspection.has_bridges(gap.before, gap.after):
+        if self._inspection.has_bridges(gap.before, gap.after) or self._is_moved(state, gap):
             return
         yield finding(
             "CL-QOFF-GAP",
@@ -318,6 +326,13 @@ class QueueComparer:
             expected=gap.start,
             actual=gap.end,
         )
+
+    def _is_moved(self, state: QueueState, gap: Break) -> bool:
+        """Tell whether units of a gap are those of records that do not lie where they say."""
+        if not self._inspection.moved:
+            return False
+        raw = self._reader.read(state.files, gap.start, min(gap.end - gap.start, MOST_STRETCHES))
+        return any(map(self._inspection.is_moved, as_units(raw)["physical_offset"].tolist()))
 
 
 class Tails:
@@ -380,6 +395,12 @@ def _place(missing: tuple[QueueState, int]) -> tuple[str, int | None]:
     state, start = missing
     path, position = state.place(start)
     return path, position if path != state.path else None
+
+
+def _ends(run: QueueRun) -> tuple[int, int]:
+    """Give the physical offsets of the first and the last record of a run."""
+    first, last = bytes(run.units[:8]), bytes(run.units[-UNIT:][:8])
+    return int.from_bytes(first, "big", signed=True), int.from_bytes(last, "big", signed=True)
 
 
 def _rows(raw: bytes) -> npt.NDArray[np.uint8]:

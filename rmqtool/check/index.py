@@ -14,7 +14,9 @@ import numpy as np
 from rmqtool.check import kernels_index as kernel
 from rmqtool.check.index_file import FileReader
 from rmqtool.check.index_header import Opened, index_files
+from rmqtool.check.options import version_numbers
 from rmqtool.check.registry import At, finding
+from rmqtool.derive.dispatch import TAG_KEYS_SINCE
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings import Severity
 from rmqtool.formats.index import INDEX_ENTRY
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.findings import Finding
 
     Pairs = npt.NDArray[np.int64]
+    Run = tuple[npt.NDArray[np.int32], Pairs, Pairs]
 
 LOOK_AHEAD: Final = 256  # entries in which an explanation is looked for; ten torn sectors
 FAR: Final = LOOK_AHEAD + 1
@@ -46,6 +49,7 @@ class IndexComparer:
         self._missing_behind = 0  # entries that the log wants behind the last file
         self._missing_between = 0  # between two files, one of which was not full
         self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
+        self._has_tag_keys = version_numbers(inspection.version) >= TAG_KEYS_SINCE
         self._duplicates = 0
         self._first_duplicate = At("index")
 
@@ -76,12 +80,14 @@ class IndexComparer:
 
     def take(self, run: IndexRun) -> Iterator[Finding]:
         """Compare the entries of one part of the log."""
-        arrays = (run.hashes, run.physical_offsets, run.store_timestamps)
+        arrays = self._without_lost((run.hashes, run.physical_offsets, run.store_timestamps))
         state = np.zeros(kernel.STATE, np.int64)
-        while state[kernel.RUN] < len(run):
+        state[kernel.MAY_SKIP] = self._has_tag_keys
+        wanted = len(arrays[0])
+        while state[kernel.RUN] < wanted:
             reader = self._current
             if reader is None:
-                self._missing_behind += len(run) - int(state[kernel.RUN])
+                self._missing_behind += wanted - int(state[kernel.RUN])
                 return
             try:
                 why = reader.compare(arrays, state)
@@ -95,12 +101,22 @@ class IndexComparer:
                 yield from self._advance()
                 self._skip_to_file(reader, arrays, state)
             elif why == kernel.WRONG_TIME:
-                yield reader.wrong_time(int(arrays[2][state[kernel.RUN]]))
+                yield from reader.wrong_time(int(arrays[2][state[kernel.RUN]]))
                 state[kernel.RUN] += 1
             elif why == kernel.DIFFERS:
                 yield from self._explain(reader, arrays, state)
             if state[kernel.RUN]:
                 self._last_offset = int(arrays[1][state[kernel.RUN] - 1])
+
+    def _without_lost(self, run: Run) -> Run:
+        """Leave out the entries of records that are torn, or that lie elsewhere than they say."""
+        inspection = self._inspection
+        left_out = inspection.lost.mask(run[1])
+        if inspection.moved:
+            left_out |= np.isin(run[1], inspection.moved_places)
+        if not left_out.any():
+            return run
+        return run[0][~left_out], run[1][~left_out], run[2][~left_out]
 
     def _note_skipped(self, state: npt.NDArray[np.int64]) -> None:
         self._skipped += int(state[kernel.SKIPPED])
@@ -109,7 +125,7 @@ class IndexComparer:
     def _skip_to_file(
         self,
         before: FileReader,
-        arrays: tuple[npt.NDArray[np.int32], Pairs, Pairs],
+        arrays: Run,
         state: npt.NDArray[np.int64],
     ) -> None:
         """Pass over entries between a file that was not full and the next one."""
@@ -124,7 +140,7 @@ class IndexComparer:
     def _explain(
         self,
         reader: FileReader,
-        arrays: tuple[npt.NDArray[np.int32], Pairs, Pairs],
+        arrays: Run,
         state: npt.NDArray[np.int64],
     ) -> Iterator[Finding]:
         """Find the shortest explanation why entries are not those of the run."""
@@ -139,9 +155,8 @@ class IndexComparer:
             self._inspection.lost.count_entries(have[1][:count])
             reader.pass_over(count)
             return
-        if self._inspection.moved.get(int(want[1, 0])) == int(have[1, 0]):
+        if self._inspection.is_moved(int(have[1, 0])):
             reader.pass_over(1)
-            state[kernel.RUN] += 1
             return
         extra, damaged, missing = _distances(want, have)
         best = min(extra, damaged, missing)
@@ -153,7 +168,7 @@ class IndexComparer:
         elif best == extra:
             yield from self._extra(reader, have[:, :extra])
         else:
-            yield self._missing(reader, want[:, :missing])
+            yield from self._missing(reader, want[:, :missing])
             state[kernel.RUN] += missing
 
     def _far_apart(
@@ -172,7 +187,7 @@ class IndexComparer:
             if is_before:
                 self._missing_between += count  # keys from before the index began
             else:
-                yield self._missing(reader, want[:, :count])
+                yield from self._missing(reader, want[:, :count])
             return
         yield from reader.damaged(1, want)
         if offset >= want[1, 0]:
@@ -189,11 +204,12 @@ class IndexComparer:
             return
         yield from reader.unwanted(entries.shape[1])
 
-    def _missing(self, reader: FileReader, entries: Pairs) -> Finding:
+    def _missing(self, reader: FileReader, entries: Pairs) -> Iterator[Finding]:
+        """Say that records have keys without an entry."""
         count = entries.shape[1]
         at = At(reader.path, reader.at(0).position, None, int(entries[1, 0]))
         plural = f"{count} keys of records have" if count > 1 else "a key of a record has"
-        return finding("IX-MISSING", at, f"{plural} no entry before this one")
+        yield finding("IX-MISSING", at, f"{plural} no entry before this one")
 
     def finish(self) -> Iterator[Finding]:
         """Judge what is left in the files, and say what was only counted."""
@@ -225,7 +241,7 @@ class IndexComparer:
             log = self._inspection.log
             end = log.end if log else 0
             beyond = ~lost & (have[1] >= end)
-            again = have[1] == self._last_offset
+            again = ~lost & (have[1] == self._last_offset)
             if beyond.any():
                 yield self._beyond(reader, np.flatnonzero(beyond), have)
             other = np.flatnonzero(~(lost | beyond | again))

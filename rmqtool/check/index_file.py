@@ -166,8 +166,11 @@ class FileReader:
                 return
             self._load(self._first + self._filled)
 
-    def wrong_time(self, store_timestamp: int) -> Finding:
+    def wrong_time(self, store_timestamp: int) -> Iterator[Finding]:
         """Say that the next entry has a wrong time, and pass it."""
+        if store_timestamp <= 0:  # then the record's time is to blame, and its finding says so
+            self.pass_over(1)
+            return
         at = self.at(0)
         self._wrong_times += 1
         expected = f"{max(store_timestamp - self._begin, 0) // 1000} s"
@@ -180,34 +183,44 @@ class FileReader:
             actual=f"{self._difference(self._at)} s",
         )
         self.pass_over(1)
-        return found
+        yield found
 
     def damaged(self, count: int, want: Pairs) -> Iterator[Finding]:
         """Say that the next entries are not what records want, and pass them."""
         for row in range(min(count, self._filled - self._at)):
             entry = self._values(self._at + row, self._at + row + 1)
             self._untrue.add(self._number + row)
-            at = self.at(row)
             hashed, offset = int(entry["key_hash"][0]), int(entry["physical_offset"][0])
             wanted = want[:, row].tolist() if row < want.shape[1] else ["?", "?"]
             if not (hashed or offset or int(entry["previous"][0])):
                 message = "an entry in use is all zero"
-                yield finding("IX-STALE", at, message, expected=f"hash {wanted[0]}")
+                yield finding("IX-STALE", self.at(row), message, expected=f"hash {wanted[0]}")
                 continue
-            yield finding(
-                "IX-KEY",
-                At(at.path, at.position, at.length, offset),
-                expected="hash {}, record at {}".format(*wanted),
-                actual=f"hash {hashed}, record at {offset}",
-            )
+            if not self._is_lost(offset, int(wanted[1]) if wanted[1] != "?" else offset):
+                at = self.at(row)
+                yield finding(
+                    "IX-KEY",
+                    At(at.path, at.position, at.length, offset),
+                    expected="hash {}, record at {}".format(*wanted),
+                    actual=f"hash {hashed}, record at {offset}",
+                )
         self.pass_over(count)
+
+    def _is_lost(self, *physical_offsets: int) -> bool:
+        """Tell whether an entry concerns a lost stretch of the log; then it is counted there."""
+        places = np.array(physical_offsets, np.int64)
+        if self._inspection.lost.mask(places).any():
+            self._inspection.lost.count_entries(places[:1])
+            return True
+        return False
 
     def unwanted(self, count: int, first: int = 0, *, passes: bool = True) -> Iterator[Finding]:
         """Say that entries belong to no record of the log."""
         for row in range(first, first + count):
             offset = int(self._values(self._at + row, self._at + row + 1)["physical_offset"][0])
-            at = self.at(row)
-            yield finding("IX-KEY", At(at.path, at.position, at.length, offset), actual=offset)
+            if not self._is_lost(offset):
+                at = self.at(row)
+                yield finding("IX-KEY", At(at.path, at.position, at.length, offset), actual=offset)
         if passes:
             self.pass_over(count)
 

@@ -112,6 +112,7 @@ class Inspection:
     newest_unit: int | None = None
     has_rocksdb_queues: bool = False
     bridges: list[int] = field(default_factory=list)
+    _moved_places: set[int] = field(default_factory=set)
     _topics: frozenset[str] | None = None
     _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
     _ranges: dict[QueueName, tuple[int, int] | None] = field(default_factory=dict)
@@ -201,6 +202,20 @@ class Inspection:
         if self._topics is None:
             self._topics = frozenset(topic.topic for topic in config_shapes.topics(document))
         return self._topics
+
+    def move(self, moved: dict[int, int]) -> None:
+        """Note records that do not lie where they say."""
+        self.moved.update(moved)
+        self._moved_places.update(moved.values())
+
+    @property
+    def moved_places(self) -> list[int]:
+        """Where such records lie, and where they say they do."""
+        return [*self.moved, *self._moved_places]
+
+    def is_moved(self, physical_offset: int) -> bool:
+        """Tell whether a record that lies elsewhere than it says is concerned."""
+        return physical_offset in self.moved or physical_offset in self._moved_places
 
     def has_bridges(self, start: int, end: int) -> bool:
         """Tell whether repair has put a bridge over a lost record in [start, end) of the log."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rmqtool.scan.arrays import Int64s, UInt8s
 
 # Places of the state: how far run and window are, and what was passed over.
-RUN, ENTRY, SKIPPED, FIRST_SKIPPED = range(4)
+RUN, ENTRY, SKIPPED, MAY_SKIP = range(4)
 STATE: Final = 4
 
 # Why the comparison stopped.
@@ -51,7 +51,8 @@ def compare(
 ) -> int:
     """Go on while entries are those of the run; return why not further.
 
-    The last entry of a record may be missing: brokers before 5.4.0 write none for the tags.
+    The last entry of a record may be missing where MAY_SKIP is set: brokers before 5.4.0, from
+    which the store may have been upgraded, write none for the tags.
 
     Args:
         raw: uint8, shape (SIZE * n,): entries of a file.
@@ -73,9 +74,12 @@ def compare(
         if key_hash != hashes[number] or offset != offsets[number]:
             following = number + 1
             is_last = following < hashes.size and offsets[following] != offsets[number]
-            if is_last and key_hash == hashes[following] and offset == offsets[following]:
-                if not state[SKIPPED]:
-                    state[FIRST_SKIPPED] = offsets[number]
+            if (
+                state[MAY_SKIP]
+                and is_last
+                and key_hash == hashes[following]
+                and offset == offsets[following]
+            ):
                 state[SKIPPED] += 1
                 number = following
                 continue

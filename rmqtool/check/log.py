@@ -17,6 +17,7 @@ from rmqtool.check.segments import SegmentJudge
 from rmqtool.derive.part import DeriveOptions
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings import Severity
 from rmqtool.formats.message import BLANK
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
@@ -128,11 +129,25 @@ class LogPass:
         account.records += report.records
         account.bytes += part.length
         self._watch(part.length)
-        yield from report.findings
+        for one in report.findings:
+            if one.code == "CL-TOPIC" and one.severity is Severity.DAMAGE:
+                self._lose(one)
+            elif not self._is_lost(one):
+                yield one
         inspection.more.update(report.counts)
         yield from self._across(part, report)
         self._add_facts(part, report)
         yield from self._take(report)
+
+    def _lose(self, said: Finding) -> None:
+        """Take a record whose topic is impossible for lost: no queue and no key can be right."""
+        start, length = said.physical_offset or 0, said.length or 0
+        self._inspection.lost.add(start, start + length, said)
+
+    def _is_lost(self, said: Finding) -> bool:
+        """Tell whether a finding is about a record that a gap has taken with it."""
+        place = said.physical_offset
+        return place is not None and self._inspection.lost.at(place) is not None
 
     def _add_facts(self, part: SegmentPart, report: PartReport) -> None:
         facts = self._inspection.log
@@ -143,7 +158,7 @@ class LogPass:
             facts.end = max(facts.end, report.last_end)
             facts.newest_time = max(facts.newest_time, judge.newest_time)
             self._last_time = judge.last_time
-            self._inspection.moved.update(judge.moved)
+            self._inspection.move(judge.moved)
             self._inspection.transactions.take(judge)
             self._inspection.bridges += judge.bridges
         for stretch in report.stretches:

@@ -66,6 +66,22 @@ class LostRanges:
             self._stretches.insert(place, Stretch(start, end, said))
         self._arrays = None
 
+    def begin_earlier(self, start: int, new_start: int) -> None:
+        """Let the stretch that begins at `start` begin earlier, with what reaches into it."""
+        number = bisect_right(self._starts, start) - 1
+        if number >= 0 and self._starts[number] == start:
+            self._starts[number] = self._stretches[number].start = min(start, new_start)
+            self._arrays = None
+
+    def end_later(self, end: int, new_end: int) -> bool:
+        """Let the stretch that ends at `end` end later; tell whether there is one."""
+        number = bisect_right(self._starts, end - 1) - 1
+        if number < 0 or self._stretches[number].end != end:
+            return False
+        self._stretches[number].end = new_end
+        self._arrays = None
+        return True
+
     def at(self, physical_offset: int) -> Stretch | None:
         """Give the stretch that holds a byte of the log."""
         number = bisect_right(self._starts, physical_offset) - 1

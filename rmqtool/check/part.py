@@ -16,11 +16,14 @@ from rmqtool.check.message import RecordJudge, RecordOptions
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.message import scan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.derive.part import DeriveOptions
     from rmqtool.derive.runs import Runs
     from rmqtool.findings import Finding, Severity
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import MappedFiles, SegmentPart
 
 STALE = "CL-STALE"
+TAIL = "CL-TAIL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +129,7 @@ class _Inspector:
         self.records = 0
         self.last_record = self.last_end = -1
         self.is_after_gap = False
+        self.torn: int | None = None
 
     def take(self, batch: Batch) -> bool:
         """Judge a batch; tell whether to go on."""
@@ -136,18 +141,43 @@ class _Inspector:
         if self.collector is not None:
             self.collector.add(batch)
         if batch.kind is not Extent.RECORD:
-            stretch = Stretch(batch.kind, batch.position, batch.length, batch.code)
-            self.stretches.append(stretch)
+            self.stretches += self._stretch(batch)
             self.is_after_gap = batch.kind is Extent.GAP
             return True
         self.is_after_gap = False
         self.records += batch.count
         last = batch.matrix[[row.PHYSICAL_OFFSET, row.SIZE], batch.count - 1]
         self.last_record, self.last_end = int(last[0]), int(last[0] + last[1])
+        self.torn = self._torn(batch)
         self.findings += self.bounded.take(self.judge.judge(batch))
         if self.entries is not None:
             self.findings += self.bounded.take(self.entries.judge(batch))
         return True
+
+    def _torn(self, batch: Batch) -> int | None:
+        """Give the position of the last record if it ends in a zero, as none does that is whole.
+
+        Properties are text. A sector that was zeroed takes the end of the record in front of it,
+        which no checksum covers.
+        """
+        start, size, position = batch.matrix[
+            [row.RECORD_START, row.SIZE, row.POSITION], -1 + batch.count
+        ]
+        header = DLEDGER_BODY_OFFSET if self.options.scan.is_dledger else 0
+        is_whole = batch.matrix[row.BODY_START, batch.count - 1] >= 0
+        if is_whole and batch.window[start + size - 1] == 0:
+            return int(position) - header
+        return None
+
+    def _stretch(self, batch: Batch) -> Iterator[Stretch]:
+        """Give what is no record, with the torn record in front of it."""
+        torn, self.torn = self.torn, None
+        position = batch.position
+        if torn is not None and batch.kind is Extent.GAP:
+            position = torn
+        elif torn is not None and batch.kind is Extent.UNUSED:
+            yield Stretch(Extent.GAP, torn, position - torn, TAIL)
+        yield Stretch(batch.kind, position, batch.end - position, batch.code)
 
     def _is_stale(self, batch: Batch) -> bool:
         """Tell whether records behind a gap are older than those in front of it.

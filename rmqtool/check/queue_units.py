@@ -60,7 +60,6 @@ class UnitJudge:
         facts = inspection.log
         self._start = facts.start if facts else 0
         self._end = facts.end if facts else 0
-        self._moved_places = frozenset(inspection.moved.values())
         self.expired = 0
         self.expired_queues: set[str] = set()
 
@@ -212,7 +211,7 @@ class UnitJudge:
         at = self._at(state, found.number, 1, found.physical_offset)
         if head is None:
             # A record that lies about its place was found; its unit is not to blame.
-            is_known = found.physical_offset in self._moved_places or self._is_skip(found)
+            is_known = self._inspection.is_moved(found.physical_offset) or self._is_skip(found)
             if not is_known:
                 yield finding("CQ-NOREC", at, actual=f"{found.physical_offset}, {found.size} bytes")
             return

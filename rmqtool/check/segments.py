@@ -125,17 +125,22 @@ class SegmentJudge:
             return
         with segment.open() as file:
             head = file.read_at(stretch.position + self._entry_header, BLANK.size)
+            last = file.read_at(stretch.position + stretch.length - 1, 1)
             if is_last and (found := self._find_stale(file, segment, stretch)) is not None:
                 yield found
                 return
-        code = _tail_code(head, stretch.length - self._entry_header)
+        is_torn = last == b"\0"  # a record that was accepted, but ends in zeros
+        code = "CL-TAIL" if is_torn else _tail_code(head, stretch.length - self._entry_header)
         if code == "CL-TAIL" and is_last and not self._is_cut(segment):
             crashed = self._inspection.has_crashed
             said = finding(
                 code, _at(segment, stretch), severity=None if crashed else Severity.WARNING
             )
         elif code == "CL-TAIL" and self._is_cut(segment):
-            return  # FS-LEN says so
+            # FS-LEN says so
+            start = segment.start + stretch.position
+            self._inspection.lost.begin_earlier(segment.end, start)
+            return
         else:
             said = _of_gap("CL-MAGIC" if code == "CL-TAIL" else code, segment, stretch)
         self._lose(segment, stretch, said)
@@ -163,7 +168,9 @@ class SegmentJudge:
     def _unused(self, segment: Segment, stretch: Stretch) -> None:
         """Judge zeros at the end of a segment that others follow."""
         at = _at(segment, stretch)
-        if self._is_cut(segment):
+        start = segment.start + stretch.position
+        is_same = self._inspection.lost.end_later(start, start + stretch.length)
+        if self._is_cut(segment) or is_same:
             return
         if stretch.position == 0:
             said = finding("CL-MAGIC", at, "the whole segment is zero, though used ones follow")
