@@ -22,6 +22,7 @@ from rmqtool.store.queue_range import read_range
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
     from rmqtool.findings import Finding, Severity
     from rmqtool.store.place import Place
@@ -94,6 +95,7 @@ class Inspection:
         newest_unit: largest physical offset of a queue unit; None when the queues were not read.
         bridges: physical offsets of the records that repair has put over damage, in order.
         has_rocksdb_queues: whether queues lie in RocksDB, where they are not read.
+        observer: who looks on while the log is read; None for nobody.
     """
 
     store: Store
@@ -112,6 +114,7 @@ class Inspection:
     newest_unit: int | None = None
     has_rocksdb_queues: bool = False
     bridges: list[int] = field(default_factory=list)
+    observer: Observer | None = None
     _moved_places: set[int] = field(default_factory=set)
     _topics: frozenset[str] | None = None
     _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)

@@ -111,7 +111,8 @@ class LogPass:
             force_property_crc=bool(conf and conf.flag("forceVerifyPropCRC")),
         )
         index_files = store.dledger_index if is_dledger else None
-        return PartOptions(scan, derive, records, last_used, index_files)
+        grid = inspection.observer.grid if inspection.observer and texts else None
+        return PartOptions(scan, derive, records, last_used, index_files, grid)
 
     def _take_report(self, part: SegmentPart, report: PartReport) -> Iterator[Finding]:
         """Add up what a part says, and compare its runs."""
@@ -137,6 +138,8 @@ class LogPass:
         inspection.more.update(report.counts)
         yield from self._across(part, report)
         self._add_facts(part, report)
+        if inspection.observer is not None:
+            inspection.observer.take(part, report)
         yield from self._take(report)
 
     def _lose(self, said: Finding) -> None:

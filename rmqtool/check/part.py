@@ -13,6 +13,7 @@ from rmqtool.check.dledger import EntryJudge
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.kernels_message import TIME_TOLERANCE_MS
 from rmqtool.check.message import RecordJudge, RecordOptions
+from rmqtool.check.traffic import Traffic
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
@@ -24,6 +25,7 @@ from rmqtool.scan.message import scan
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.check.traffic import TimeGrid
     from rmqtool.derive.part import DeriveOptions
     from rmqtool.derive.runs import Runs
     from rmqtool.findings import Finding, Severity
@@ -45,6 +47,7 @@ class PartOptions:
         last_used: start of the last segment that holds anything; only there can old records lie
             behind the tail.
         dledger_index: files of DLedger's own index, to be compared; None without.
+        grid: stretches of time in which records are to be counted; None for no counting.
     """
 
     scan: ScanOptions
@@ -52,6 +55,7 @@ class PartOptions:
     records: RecordOptions
     last_used: int
     dledger_index: MappedFiles | None = None
+    grid: TimeGrid | None = None
 
 
 @dataclass(slots=True)
@@ -71,6 +75,7 @@ class PartReport:
         last_record: physical offset of the last record; -1 for none.
         last_end: behind it.
         unread: why the part could not be read; empty when it could.
+        traffic: records over time; None when nobody asked.
     """
 
     first: int | None
@@ -85,6 +90,7 @@ class PartReport:
     last_record: int = -1
     last_end: int = -1
     unread: str = ""
+    traffic: Traffic | None = None
 
 
 def inspect_part(
@@ -124,6 +130,7 @@ class _Inspector:
         if options.derive is not None:
             derive = options.derive
             self.collector = RunCollector(derive.rules, queues=derive.queues, index=derive.index)
+        self.traffic = Traffic(options.grid) if options.grid else None
         self.first: int | None = None
         self.end = part.begin
         self.records = 0
@@ -146,6 +153,8 @@ class _Inspector:
             return True
         self.is_after_gap = False
         self.records += batch.count
+        if self.traffic is not None:
+            self.traffic.add(batch)
         last = batch.matrix[[row.PHYSICAL_OFFSET, row.SIZE], batch.count - 1]
         self.last_record, self.last_end = int(last[0]), int(last[0] + last[1])
         self.torn = self._torn(batch)
@@ -216,4 +225,5 @@ class _Inspector:
             last_record=self.last_record,
             last_end=self.last_end,
             unread=unread,
+            traffic=self.traffic,
         )

@@ -40,6 +40,7 @@ from rmqtool.store.tree import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.part import PartReport
     from rmqtool.findings import Finding
@@ -88,8 +89,13 @@ class Findings:
         summary: what was checked, and what not.
     """
 
-    def __init__(self, options: ValidateOptions, watch: Callable[[int], None]) -> None:
-        self._options, self._watch = options, watch
+    def __init__(
+        self,
+        options: ValidateOptions,
+        watch: Callable[[int], None],
+        observer: Observer | None = None,
+    ) -> None:
+        self._options, self._watch, self._observer = options, watch, observer
         self._store = open_store(options.store, options.broker_conf)
         self.summary = Summary(Account())
 
@@ -113,6 +119,9 @@ class Findings:
         begin = time.monotonic()
         bounded = Bounded()
         inspection = Inspection(self._store, self._options, self.summary.account)
+        if self._observer is not None:
+            inspection.observer = self._observer
+            self._observer.begin(inspection)
         try:
             for one in bounded.take(filter(self._options.keeps, _run(inspection, self._watch))):
                 self._count(one.severity)
@@ -143,19 +152,24 @@ class Findings:
         return DAMAGED if failed else SOUND
 
 
-def validate(options: ValidateOptions, watch: Callable[[int], None] = lambda _: None) -> Findings:
+def validate(
+    options: ValidateOptions,
+    watch: Callable[[int], None] = lambda _: None,
+    observer: Observer | None = None,
+) -> Findings:
     """Begin to validate a store; reading goes on while the findings are read.
 
     Args:
         options: what to validate, and how.
         watch: takes the bytes of the commitlog done since it was last called.
+        observer: sees what is read, for a report.
 
     Raises:
         UnreadablePath: the store cannot be opened at all.
         NotAStore: nothing of a store was recognised.
         UnsupportedStore: it is a RocksDB database.
     """
-    return Findings(options, watch)
+    return Findings(options, watch, observer)
 
 
 def _kept(inspection: Inspection, options: ValidateOptions) -> dict[tuple[str, Severity], int]:
