@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.main import DONE, NO, say
+from rmqtool.cli.exits import DONE, NO, say
 from rmqtool.cli.ranges import size
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.query.lookup import Lookup

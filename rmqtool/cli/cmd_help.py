@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqtool.cli.app import PROGRAM
-from rmqtool.cli.main import DONE
+from rmqtool.cli.exits import DONE
 
 if TYPE_CHECKING:
     from rmqtool.cli.manual_page import Page

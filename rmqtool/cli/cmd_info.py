@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.main import DONE, IN_PART
+from rmqtool.cli.exits import DONE, IN_PART
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.main import DONE, NO
+from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,

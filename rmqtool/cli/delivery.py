@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.main import say
+from rmqtool.cli.exits import say
 from rmqtool.errors import UsageError
 from rmqtool.render.emit import Format, Look, emit, emit_all
 from rmqtool.render.sink import Sink, standard_output

@@ -1,23 +1,13 @@
-"""The entry point. It alone decides the exit code, and no traceback ever reaches a user.
-
-| exit | meaning |
-|---|---|
-| 0 | done; found, sound, same |
-| 1 | done; the answer is no: nothing found, damage found, stores differ |
-| 2 | not done: usage, unreadable, unsupported, locked |
-| 3 | done in part: some input could not be read |
-| 70 | a bug in rmqtool |
-| 130 141 143 | interrupted, output closed, terminated |
-"""
+"""The entry point. It alone decides the exit code, and no traceback ever reaches a user."""
 
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rmqtool import __version__
+from rmqtool.cli.exits import BUG, DONE, INTERRUPTED, NOT_DONE, TERMINATED, say
 from rmqtool.cli.signals import Terminated, stoppable
 from rmqtool.errors import OutputClosed, RepairError, RmqtoolError
 
@@ -25,14 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from typer import TyperException
-
-DONE: Final = 0
-NO: Final = 1
-NOT_DONE: Final = 2
-IN_PART: Final = 3
-BUG: Final = 70
-INTERRUPTED: Final = 128 + signal.SIGINT
-TERMINATED: Final = 128 + signal.SIGTERM
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,20 +81,6 @@ def _flush() -> None:
         if isinstance(error, BrokenPipeError):
             raise OutputClosed from error
         raise RepairError(path="standard output", reason=str(error.strerror)) from error
-
-
-def say(sentence: str) -> None:
-    """Tell the person something on stderr, harmless whatever a file name or a topic holds."""
-    from rmqtool.render.values import escape
-
-    if sys.stderr is None:
-        return
-    lines = [f"rmqtool: {escape(line)}" for line in sentence.splitlines()]
-    try:
-        sys.stderr.write("".join(f"{line}\n" for line in lines))
-        sys.stderr.flush()
-    except OSError:
-        return  # nobody is listening, and the exit code still speaks
 
 
 def _refuse(error: TyperException) -> None:

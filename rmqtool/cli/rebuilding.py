@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from rmqtool.cli.main import DONE, IN_PART, NO
+from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.rows import Rows
 
 if TYPE_CHECKING:

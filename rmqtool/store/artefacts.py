@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.store.branch import Branch, BranchKind, Level
+from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, Level
 from rmqtool.store.place import EntryKind, printable
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ MAPPED = {
     BranchKind.DLEDGER_INDEX,
     BranchKind.TIMER_LOG,
 }
-TIMER_CHECK = "timercheck"  # the one file of `config` that is binary
 PLAIN = {BranchKind.CONFIG, BranchKind.TIERED_INDEX}
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from rmqtool.store.place import Place
+
+TIMER_CHECK: Final = "timercheck"  # the one file of `config` that is binary
 
 
 class BranchKind(enum.StrEnum):

@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
-from rmqtool.store.artefacts import TIMER_CHECK
-from rmqtool.store.branch import Branch, BranchKind, Level, Why
+from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, Level, Why
 from rmqtool.store.config_files import is_json
 from rmqtool.store.place import EntryKind, printable
 from rmqtool.store.queues import queue_id_of
