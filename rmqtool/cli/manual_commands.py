@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli import main
+from rmqtool.cli import exits
 from rmqtool.cli.app import CONTENTS, PROGRAM, application, command, root
 from rmqtool.cli.manual_examples import examples
 from rmqtool.cli.manual_page import (
@@ -30,15 +30,15 @@ COMMANDS, FILES, MISCELLANEOUS = 1, 5, 7
 FORMATS: Final = f"{PROGRAM}-formats"
 FINDINGS: Final = f"{PROGRAM}-findings"
 EXIT_STATUS: Final = (
-    (main.DONE, "Done: found, sound, the same."),
-    (main.NO, "Done, and the answer is no: nothing found, damage found, stores differ."),
-    (main.NOT_DONE, ("Not done: the command line, or a path that cannot be read, is not supported "
+    (exits.DONE, "Done: found, sound, the same."),
+    (exits.NO, "Done, and the answer is no: nothing found, damage found, stores differ."),
+    (exits.NOT_DONE, ("Not done: the command line, or a path that cannot be read, is not supported "
      "or is locked by a running broker.")),
-    (main.IN_PART, "Done in part: some input could not be read; stderr names it."),
-    (main.BUG, "A bug in rmqtool; stderr says where the report was written."),
-    (main.INTERRUPTED, "Interrupted."),
+    (exits.IN_PART, "Done in part: some input could not be read; stderr names it."),
+    (exits.BUG, "A bug in rmqtool; stderr says where the report was written."),
+    (exits.INTERRUPTED, "Interrupted."),
     (OutputClosed.exit_code, "The reader of the output went away."),
-    (main.TERMINATED, "Terminated."),
+    (exits.TERMINATED, "Terminated."),
 )  # fmt: skip
 OUTPUT: Final = """
 Standard output holds rows and nothing else; progress, remarks and errors go to standard error.
