@@ -19,6 +19,7 @@ from typing import Final
 from rmqtool.query import ByKey, Lookup, message_row
 from rmqtool.query.batch import find_all
 from rmqtool.query.explain import Trail
+from rmqtool.query.log import LogRecord
 from rmqtool.query.match import Wanted
 from rmqtool.query.search import Stretch, search
 from rmqtool.store.tree import open_store
@@ -45,17 +46,17 @@ def main() -> None:
 def _cases(lookup: Lookup, many: int) -> tuple[list[list[str]], list[str]]:
     """Choose records all over the log, and each way to ask for one."""
     step = max((lookup.log.end - lookup.log.start) // many, 1)
-    keys = []
+    keys: list[str] = []
     for offset in range(lookup.log.start, lookup.log.end - 1, step):
         head = lookup.log.next_record(offset) if len(keys) < 2 * many else None
         if head is None:
             break
         record = lookup.log.record_at(head.physical_offset)
-        keys += list(record.message.keys) if hasattr(record, "message") else []
-    head = lookup.log.next_record((lookup.log.start + lookup.log.end) // 2)
-    if head is None:
+        keys += record.message.keys if isinstance(record, LogRecord) else ()
+    middle = lookup.log.record_at(_middle(lookup))
+    if not isinstance(middle, LogRecord):
         sys.exit("the store has no records")
-    row = message_row(lookup.log.record_at(head.physical_offset))  # type: ignore[arg-type]
+    row = message_row(middle)
     place = ["--topic", str(row["topic"]), "--queue", str(row["queue_id"])]
     named = row["keys"]
     key = named[0] if isinstance(named, list) and named else ""
@@ -64,11 +65,22 @@ def _cases(lookup: Lookup, many: int) -> tuple[list[list[str]], list[str]]:
         ["--id", str(row["unique_key"])],
         ["--key", key, "--topic", str(row["topic"])],
         ["--key", key],
-        ["--at", str(head.physical_offset + 7)],
+        ["--at", str(middle.physical_offset + 7)],
         [*place, "--queue-offset", str(row["queue_offset"])],
         ["--time", str(row["store_time"])],
         [*place, "--time", str(row["store_time"])],
     ], keys[:many]
+
+
+def _middle(lookup: Lookup) -> int:
+    """Give the offset of a record in the middle of the log; the log's end when there is none."""
+    head = lookup.log.next_record((lookup.log.start + lookup.log.end) // 2)
+    return head.physical_offset if head else lookup.log.end
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _run(arguments: tuple[str, ...]) -> float:
@@ -87,9 +99,10 @@ def _cold(store: Path, case: list[str], pairs: int) -> float:
     ).stderr
     heavy = sorted(name for name in HEAVY if f"| {name}\n" in loaded)
     times = [(_run(BARE), _run(command)) for _ in range(pairs)]
-    bare, ours = (statistics.median(column) for column in zip(*times, strict=True))
+    bare = statistics.median(one for one, _ in times)
+    ours = statistics.median(one for _, one in times)
     words = " ".join(case)
-    print(f"{words[:60]:60} {ours:.3f} s, bare {bare:.3f} s, {ours / bare:.2f}x {heavy or ''}")
+    _say(f"{words[:60]:60} {ours:.3f} s, bare {bare:.3f} s, {ours / bare:.2f}x {heavy or ''}")
     return ours
 
 
@@ -101,11 +114,12 @@ def _search(lookup: Lookup, size: int) -> None:
         ("a short key by kernels", Wanted("nobody", as_key=True)),
     ):
         rates = []
+        found: list[object] = []
         for _ in range(3):
             start = time.perf_counter()
             found = list(search(lookup.log, wanted, whole, Trail()))
             rates.append(size / (time.perf_counter() - start) / 1e9)
-        print(f"{name:60} {max(rates):.2f} GB/s, {len(found)} found")
+        _say(f"{name:60} {max(rates):.2f} GB/s, {len(found)} found")
 
 
 def _many(lookup: Lookup, keys: list[str], alone: float) -> None:
@@ -115,7 +129,7 @@ def _many(lookup: Lookup, keys: list[str], alone: float) -> None:
     found = sum(len(answer.found) for answer in find_all(lookup, requests))
     taken = time.perf_counter() - start
     each = taken / len(requests)
-    print(f"{len(requests)} keys in one run: {taken:.1f} s, {found} found, "
+    _say(f"{len(requests)} keys in one run: {taken:.1f} s, {found} found, "
           f"{each * 1e6:.0f} us each, {alone / each:.0f}x as fast as one by one")  # fmt: skip
 
 
