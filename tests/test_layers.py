@@ -11,12 +11,16 @@ import pytest
 from tests.imports import Import, imports, modules
 
 RANK = {
-    "errors": 0, "findings": 0, "engine": 0, "times": 0, "rows": 0,
+    "errors": 0, "findings": 0, "engine": 0, "times": 0, "rows": 0, "ranges": 0,
     "formats": 1, "store": 2, "scan": 3, "derive": 4, "tables": 4, "check": 5,
-    "startup": 6, "repair": 6, "rebuild": 6, "query": 6, "spark": 7, "cli": 8, "library": 8,
+    "startup": 6, "repair": 6, "rebuild": 6, "query": 6, "report": 6,
+    "spark": 7, "cli": 8, "library": 8,
 }  # fmt: skip
 RENDER_KNOWS = {"render", "errors", "findings", "times", "rows"}
-OWNERS = {"typer": "cli", "rich": "render", "pyspark": "spark", "pandas": "spark"}
+OWNERS = {
+    "typer": "cli", "rich": "render", "pyspark": "spark", "pandas": "spark",
+    "drawsvg": "report", "jinja2": "report", "markupsafe": "report",
+}  # fmt: skip
 HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark"}
 WRITERS = {
     "rmqtool.store.output": "new files and trees, in a place of their own",
@@ -52,7 +56,7 @@ def is_allowed(one: Import) -> bool:
     if importer == "render":
         return imported in RENDER_KNOWS
     if imported == "render":
-        return importer == "cli"
+        return importer in {"cli", "report"}
     return RANK[imported] < RANK[importer]
 
 

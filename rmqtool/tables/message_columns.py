@@ -18,14 +18,14 @@ from rmqtool.tables.hosts import born_hosts, message_ids, store_hosts
 from rmqtool.tables.texts import Stretches, lists_of_keys, properties, strings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     import numpy.typing as npt
 
     from rmqtool.scan.batch import Batch
-    from rmqtool.scan.topics import TopicTable
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
+    Maker: TypeAlias = Callable[[Batch, Int64s], pa.Array]
 
 SCHEMA: Final = pa.schema(
     [
@@ -76,7 +76,8 @@ _NUMBERS: Final = {
     "body_crc": row.BODY_CRC,
     "body_size": row.BODY_LENGTH,
 }
-_WORDS_OF_FLAGS: Final = {"transaction": sys_flag.transaction, "compression": sys_flag.compression}
+EVERYTHING: Final = frozenset(SCHEMA.names)
+_BODIES: Final = frozenset(Body._fields)
 
 
 def stretches(batch: Batch, columns: Int64s, start: int) -> Stretches:
@@ -84,37 +85,66 @@ def stretches(batch: Batch, columns: Int64s, start: int) -> Stretches:
     return Stretches(batch.window, columns[start], columns[start + 1])
 
 
-def message_columns(batch: Batch, columns: Int64s, body: BodyOptions) -> dict[str, pa.Array]:
-    """Give the public columns of some records of a batch; one that is missing is all null."""
-    flags, records = columns[row.SYS_FLAG], columns[row.RECORD_START]
-    tags = stretches(batch, columns, row.TAGS_START)
-    unique_keys = stretches(batch, columns, row.UNIQUE_KEY_START)
-    found: dict[str, pa.Array] = {
-        name: pa.array(columns[number].astype(SCHEMA.field(name).type.to_pandas_dtype()))
-        for name, number in _NUMBERS.items()
-    }
-    found |= {name: _flag_words(flags, word) for name, word in _WORDS_OF_FLAGS.items()}
-    found |= _texts_of_topics(batch.topics, columns[row.TOPIC_NUMBER])
-    found |= _properties_columns(stretches(batch, columns, row.PROPERTIES_START))
-    found["segment"] = arrow.constant(batch.segment.path, len(flags))
-    found["version"] = pa.array(
-        np.where(columns[row.MAGIC_CODE] == MESSAGE_MAGIC_CODE_V2, 2, 1).astype(np.int32)
-    )
-    found["born_time"] = arrow.times(columns[row.BORN_TIMESTAMP])
-    found["store_time"] = arrow.times(columns[row.STORE_TIMESTAMP])
-    found["born_host"] = born_hosts(batch.window, records, flags)
-    found["store_host"] = store_hosts(batch.window, records, flags)
-    found["message_id"] = message_ids(batch.window, records, flags)
-    found["tags"] = strings(tags, tags.lengths == 0)
-    found["unique_key"] = strings(unique_keys, unique_keys.lengths == 0)
-    found["keys"] = lists_of_keys(stretches(batch, columns, row.KEYS_START))
-    if body.mode is not BodyMode.NONE:
+def message_columns(
+    batch: Batch, columns: Int64s, body: BodyOptions, wanted: Collection[str] = EVERYTHING
+) -> dict[str, pa.Array]:
+    """Give the public columns of some records of a batch; one that is missing is all null.
+
+    Args:
+        batch: whose window the columns index.
+        columns: int64, shape (ROWS, n); the records.
+        body: how bodies are shown.
+        wanted: names of the columns to make; others take no time.
+    """
+    found = {name: make(batch, columns) for name, make in _MAKERS.items() if name in wanted}
+    for names, make_all in _TOGETHER:
+        if not names.isdisjoint(wanted):
+            found |= make_all(batch, columns)
+    if body.mode is not BodyMode.NONE and not _BODIES.isdisjoint(wanted):
         found |= _bodies(batch, columns, body)
+    if "code" in wanted:
+        found |= _codes(columns)
+    return found
+
+
+def _codes(columns: Int64s) -> dict[str, pa.Array]:
     differs = columns[row.BODY_CRC] != columns[row.BODY_CRC_FOUND]
     differs &= columns[row.BODY_LENGTH] > 0  # an empty body is not checked by the broker, either
-    if differs.any():
-        found["code"] = pa.array(["CL-CRC" if one else None for one in differs.tolist()], TEXT)
-    return found
+    if not differs.any():
+        return {}
+    return {"code": pa.array(["CL-CRC" if one else None for one in differs.tolist()], TEXT)}
+
+
+def _number(name: str, number: int) -> Maker:
+    kind = SCHEMA.field(name).type.to_pandas_dtype()
+    return lambda _, columns: pa.array(columns[number].astype(kind))
+
+
+def _time(number: int) -> Maker:
+    return lambda _, columns: arrow.times(columns[number])
+
+
+def _host(make: Callable[..., pa.Array]) -> Maker:
+    return lambda batch, columns: make(
+        batch.window, columns[row.RECORD_START], columns[row.SYS_FLAG]
+    )
+
+
+def _text(start: int) -> Maker:
+    def make(batch: Batch, columns: Int64s) -> pa.Array:
+        found = stretches(batch, columns, start)
+        return strings(found, found.lengths == 0)
+
+    return make
+
+
+def _word(word: Callable[[int], str]) -> Maker:
+    return lambda _, columns: _flag_words(columns[row.SYS_FLAG], word)
+
+
+def _versions(_: Batch, columns: Int64s) -> pa.Array:
+    is_second = columns[row.MAGIC_CODE] == MESSAGE_MAGIC_CODE_V2
+    return pa.array(np.where(is_second, 2, 1).astype(np.int32))
 
 
 def _flag_words(flags: Int64s, word: Callable[[int], str]) -> pa.DictionaryArray:
@@ -122,9 +152,9 @@ def _flag_words(flags: Int64s, word: Callable[[int], str]) -> pa.DictionaryArray
     return arrow.words(numbers.astype(np.int64), [word(int(flag)) for flag in few])
 
 
-def _texts_of_topics(topics: TopicTable, numbers: Int64s) -> dict[str, pa.Array]:
-    few, places = np.unique(numbers, return_inverse=True)
-    raw = [topics[int(number)] for number in few]
+def _texts_of_topics(batch: Batch, columns: Int64s) -> dict[str, pa.Array]:
+    few, places = np.unique(columns[row.TOPIC_NUMBER], return_inverse=True)
+    raw = [batch.topics[int(number)] for number in few]
     indices = pa.array(places.astype(np.int32))
     names = pa.array([java.text(name) for name in raw], TEXT)
     exact = [_b64_unless(name, name.decode("utf-8", "replace").encode() == name) for name in raw]
@@ -138,7 +168,8 @@ def _b64_unless(raw: bytes, is_text: bool) -> str | None:
     return None if is_text else base64.b64encode(raw).decode("ascii")
 
 
-def _properties_columns(stored: Stretches) -> dict[str, pa.Array]:
+def _properties_columns(batch: Batch, columns: Int64s) -> dict[str, pa.Array]:
+    stored = stretches(batch, columns, row.PROPERTIES_START)
     found = properties(stored)
     if not found.lossy.size:
         return {"properties": found.maps}
@@ -163,3 +194,24 @@ def _body(batch: Batch, record: Int64s, options: BodyOptions) -> Body:
     with batch.segment.open() as file:  # a record that is too long for a window
         position = int(record[row.POSITION]) + MESSAGE_PREFIX.size + middle_of(flags).size
         return show(file.read_at(position, length), flags, options)
+
+
+_MAKERS: Final[dict[str, Maker]] = {
+    **{name: _number(name, number) for name, number in _NUMBERS.items()},
+    "transaction": _word(sys_flag.transaction),
+    "compression": _word(sys_flag.compression),
+    "segment": lambda batch, columns: arrow.constant(batch.segment.path, columns.shape[1]),
+    "version": _versions,
+    "born_time": _time(row.BORN_TIMESTAMP),
+    "store_time": _time(row.STORE_TIMESTAMP),
+    "born_host": _host(born_hosts),
+    "store_host": _host(store_hosts),
+    "message_id": _host(message_ids),
+    "tags": _text(row.TAGS_START),
+    "unique_key": _text(row.UNIQUE_KEY_START),
+    "keys": lambda batch, columns: lists_of_keys(stretches(batch, columns, row.KEYS_START)),
+}
+_TOGETHER: Final = (
+    (frozenset({"topic", "topic_b64"}), _texts_of_topics),
+    (frozenset({"properties", "properties_b64"}), _properties_columns),
+)

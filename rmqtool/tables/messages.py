@@ -20,13 +20,13 @@ from rmqtool.scan.message import scan
 from rmqtool.tables import arrow
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.json_lines import json_lines
-from rmqtool.tables.message_columns import SCHEMA, message_columns
+from rmqtool.tables.message_columns import EVERYTHING, SCHEMA, message_columns
 from rmqtool.tables.message_filter import wanted_records
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.table import MESSAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from rmqtool.rows import JsonLines
     from rmqtool.store.segment import SegmentPart
@@ -120,10 +120,17 @@ def is_shown(batch: Batch, options: MessageOptions) -> bool:
     return is_wanted and _touches(batch, options.selection)
 
 
-def message_rows(batch: Batch, options: MessageOptions) -> pa.RecordBatch | None:
+def message_rows(
+    batch: Batch, options: MessageOptions, wanted: Collection[str] = EVERYTHING
+) -> pa.RecordBatch | None:
     """Give the public rows of a batch; None when there are none.
 
     Words that are few stand in dictionary columns; `cast(SCHEMA)` makes them plain.
+
+    Args:
+        batch: of a scan.
+        options: which rows, and how.
+        wanted: names of the columns to fill; all others are null.
     """
     if batch.kind is not Extent.RECORD:
         return _other(batch) if is_shown(batch, options) else None
@@ -134,7 +141,7 @@ def message_rows(batch: Batch, options: MessageOptions) -> pa.RecordBatch | None
     columns = batch.columns
     if numbers.size < batch.count:
         columns = np.ascontiguousarray(columns[:, numbers])
-    found = message_columns(batch, columns, options.body)
+    found = message_columns(batch, columns, options.body, wanted)
     return arrow.batch(SCHEMA, found, columns.shape[1])
 
 

@@ -1,0 +1,58 @@
+"""Sizes, ranges and times as people type them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from rmqtool.errors import UsageError
+from rmqtool.times import parse_time
+
+_NUMBER: Final = re.compile(r"(0x[0-9a-f]+|[0-9]+)\s*(ki|mi|gi|ti)?b?", re.IGNORECASE)
+_UNITS: Final = {"": 1, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
+_LARGEST: Final = 2**63 - 1
+
+
+def size(option: str, text: str) -> int:
+    """Read `4096`, `4KiB` or `0x1000`.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    match = _NUMBER.fullmatch(text.strip())
+    # In hex digits a B is a digit, and a unit cannot follow.
+    if match is None:
+        raise UsageError(option=option, reason=f"{text!r} is no size; 4096, 4KiB and 0x1000 are")
+    number = int(match.group(1), 0 if match.group(1).lower().startswith("0x") else 10)
+    number *= _UNITS[(match.group(2) or "").lower()]
+    if number > _LARGEST:
+        raise UsageError(option=option, reason=f"{text} does not fit 64 bits")
+    return number
+
+
+def number_range(option: str, text: str | None) -> tuple[int | None, int | None]:
+    """Read `A:B`, half open; either may be left out.
+
+    Raises:
+        UsageError: it is no range.
+    """
+    if text is None:
+        return None, None
+    start, separator, end = text.partition(":")
+    if not separator:
+        raise UsageError(option=option, reason=f"{text!r} is no range A:B")
+    return (size(option, start) if start else None, size(option, end) if end else None)
+
+
+def time_of(option: str, text: str | None) -> int | None:
+    """Read a time.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if text is None:
+        return None
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise UsageError(option=option, reason=str(error)) from error
