@@ -1,8 +1,8 @@
 """The seam between rmqtool and the file system: places that can be listed and read, never written.
 
-A `Place` is local; one on a remote file system gets the same face, so nothing else touches
-`os` or `pathlib` for the content of a store. Links are not followed by `open`: evidence that is
-reached through a link may lie outside of the store that was asked for.
+A `Place` is local; one on a remote file system (`remote.py`) has the same face, so nothing else
+touches `os` or `pathlib` for the content of a store. Links are not followed by `open`: evidence
+that is reached through a link may lie outside of the store that was asked for.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import enum
 import errno
 import os
+import re
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeVar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:/")
 OPEN_FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)  # a FIFO in place of a segment must not hang us
@@ -80,12 +82,21 @@ class Place:
     location: str
 
     @classmethod
-    def of(cls, path: str | os.PathLike[str]) -> Self:
-        """Give the place of a path as a user wrote it; links are followed, here only."""
+    def of(cls, path: str | os.PathLike[str]) -> Place:
+        """Give the place of a path or URI as a user wrote it; links are followed, here only."""
+        if isinstance(path, str) and cls.is_uri(path):
+            from rmqtool.store.remote import place_of  # in here: it costs, and few need it
+
+            return place_of(path)
         try:
-            return cls(os.path.realpath(os.fspath(path), strict=False))
+            return Place(os.path.realpath(os.fspath(path), strict=False))
         except (OSError, ValueError) as error:
             raise UnreadablePath(path=printable(str(path)), reason=_reason(error)) from error
+
+    @staticmethod
+    def is_uri(path: str) -> bool:
+        """Say whether a path as a user wrote it is a URI."""
+        return URI.match(path) is not None
 
     def __str__(self) -> str:
         return printable(self.location)
