@@ -31,6 +31,8 @@ WRITERS = {
     "rmqtool.store.file_edit": "one change of an edit: bytes, length, mtime",
     "rmqtool.store.staged": "what an edit is going to do",
     "rmqtool.store.output_tree": "a tree, a file at a time",
+    "rmqtool.store.remote_output": "a tree in a bucket, staged on the disk",
+    "rmqtool.store.dataset": "a directory of many files by many processes, for export",
     "rmqtool.store.system_calls": "what output.py needs of the system",
     "rmqtool.store.staging": "new places, before they are swapped in",
     "rmqtool.store.lock": "the broker's own lock file",

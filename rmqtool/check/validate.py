@@ -7,6 +7,7 @@ compaction, checkpoint, timer, epochs, JSON.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -60,15 +61,23 @@ class Summary:
 
     Attributes:
         account: what was read, and what was not.
-        counts: findings by severity, those that were only counted included.
+        codes: how many findings of each code and severity, those that were only counted included.
         seconds: how long it took.
         is_finished: whether it came to its end; an interrupted one proves nothing.
     """
 
     account: Account
-    counts: dict[Severity, int] = field(default_factory=dict)
+    codes: Counter[tuple[str, Severity]] = field(default_factory=Counter)
     seconds: float = 0.0
     is_finished: bool = False
+
+    @property
+    def counts(self) -> dict[Severity, int]:
+        """How many findings of each severity."""
+        found: Counter[Severity] = Counter()
+        for (_, severity), count in self.codes.items():
+            found[severity] += count
+        return found
 
     @property
     def verdict(self) -> str:
@@ -118,27 +127,18 @@ class Findings:
         """Validate, and yield each finding when it is found."""
         begin = time.monotonic()
         bounded = Bounded()
+        self.summary.codes = bounded.counts  # while it grows: an interrupted run has counted, too
         inspection = Inspection(self._store, self._options, self.summary.account)
         if self._observer is not None:
             inspection.observer = self._observer
             self._observer.begin(inspection)
         try:
-            for one in bounded.take(filter(self._options.keeps, _run(inspection, self._watch))):
-                self._count(one.severity)
-                yield one
-            more = _kept(inspection, self._options)
-            bounded.add(more.items())
-            for (_, severity), count in more.items():
-                self._count(severity, count)
-            for one in bounded.rest():
-                yield one
+            yield from bounded.take(filter(self._options.keeps, _run(inspection, self._watch)))
+            bounded.add(_kept(inspection, self._options).items())
+            yield from bounded.rest()
             self.summary.is_finished = True
         finally:
             self.summary.seconds = time.monotonic() - begin
-
-    def _count(self, severity: Severity, count: int = 1) -> None:
-        counts = self.summary.counts
-        counts[severity] = counts.get(severity, 0) + count
 
     @property
     def exit_code(self) -> int:

@@ -43,6 +43,7 @@ CONTENTS: Final = (
     Entry("Look", "query", "Find a message by ID, key, offset or time, verified and explained."),
     Entry("Look", "startup", "Foretell what a broker would do if it were started on a store now."),
     Entry("Prove", "validate", "Prove a whole store sound, or say exactly what is wrong with it."),
+    Entry("Prove", "report", "Draw a store on one HTML page that can be attached to a ticket."),
     Entry("Rebuild", "rebuild", "Rebuild consume queues and key index from the commitlog."),
     Entry("Rebuild", "rebuild-cq", "Rebuild consume queues from the commitlog."),
     Entry("Rebuild", "rebuild-index", "Rebuild the key index from the commitlog."),
