@@ -1,0 +1,169 @@
+"""Options of the data source `rocketmq`: texts, as Spark hands them over, to what is wanted."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from rmqtool.errors import UsageError
+from rmqtool.ranges import number_range, size, time_of
+from rmqtool.tables.bodies import BodyMode, BodyOptions
+from rmqtool.tables.selection import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Word = TypeVar("Word", bound=enum.StrEnum)
+TRUE: Final = frozenset({"true", "1", "yes", ""})
+FALSE: Final = frozenset({"false", "0", "no"})
+DEFAULT_SPLIT: Final = 1 << 30  # bytes: a segment as brokers make them is one partition
+NAMES: Final = {
+    "path": "a store root, a directory of it, or one file",
+    "table": "messages, queue_units, index_entries, findings or segments",
+    "columns": "names, comma separated; others are not decoded",
+    "topic": "topics, comma separated",
+    "queue_id": "number of the queue",
+    "tag": "the whole tag string",
+    "key": "one of the keys, or the unique key",
+    "from": "stored at or after: ISO 8601, UTC by default, or ms",
+    "to": "stored before",
+    "offsets": "physical offsets A:B, half open",
+    "queue_offsets": "queue offsets A:B, half open",
+    "body": "none, text, hex, base64 or redacted",
+    "raw": "bodies as they are stored",
+    "body_limit": "largest body that is shown",
+    "fillers": "blank records and unused tails are rows, too",
+    "split": "bytes that one task reads at most, about; 0 is never less than a segment",
+    "broker_conf": "the broker's configuration file",
+    "scope": "of findings: store is all that `validate` finds, in one task; segment is what each "
+    "segment of the log shows by itself, a task each",
+    "pushdown": "let filters of queries choose segments (session setting "
+    "spark.sql.python.filterPushdown.enabled)",
+    "start": "of a stream: physical offset to begin at; earliest and latest are understood",
+    "max_bytes": "of a stream: bytes of the log in one batch at most",
+}
+
+
+class Table(enum.StrEnum):
+    """The tables of a store."""
+
+    MESSAGES = "messages"
+    QUEUE_UNITS = "queue_units"
+    INDEX_ENTRIES = "index_entries"
+    FINDINGS = "findings"
+    SEGMENTS = "segments"
+
+
+class Scope(enum.StrEnum):
+    """Which findings."""
+
+    STORE = "store"
+    SEGMENT = "segment"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a read was asked. Picklable.
+
+    Attributes:
+        path: the store.
+        table: which rows.
+        columns: names in order; None is all.
+        selection: limits.
+        body: how bodies are shown.
+        fillers: whether what stands for nothing is a row, too.
+        split: bytes of a partition; 0 is a whole segment.
+        broker_conf: the broker's configuration file.
+        scope: of findings.
+        pushdown: whether filters of a query are taken.
+        start: where a stream begins.
+        max_bytes: of the log that one batch of a stream has; 0 is all there is.
+    """
+
+    path: str
+    table: Table = Table.MESSAGES
+    columns: tuple[str, ...] | None = None
+    selection: Selection = field(default_factory=Selection)
+    body: BodyOptions = field(default_factory=BodyOptions)
+    fillers: bool = False
+    split: int = DEFAULT_SPLIT
+    broker_conf: str | None = None
+    scope: Scope = Scope.STORE
+    pushdown: bool = False
+    start: str = "earliest"
+    max_bytes: int = 0
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> SourceOptions:
+        """Read options as Spark hands them over.
+
+        Raises:
+            UsageError: one is not known, or cannot be meant.
+        """
+        texts = {name.lower(): text for name, text in given.items()}
+        if unknown := texts.keys() - NAMES.keys():
+            reason = f"no such option; there are: {' '.join(NAMES)}"
+            raise UsageError(option=min(unknown), reason=reason)
+        if not texts.get("path"):
+            raise UsageError(option="path", reason="is missing: which store?")
+        return cls(
+            path=texts["path"],
+            table=_word(Table, "table", texts.get("table", Table.MESSAGES)),
+            columns=_names(texts.get("columns")),
+            selection=_selection(texts),
+            body=_body(texts),
+            fillers=_flag("fillers", texts.get("fillers", "false")),
+            split=size("split", texts["split"]) if "split" in texts else DEFAULT_SPLIT,
+            broker_conf=texts.get("broker_conf"),
+            scope=_word(Scope, "scope", texts.get("scope", Scope.STORE)),
+            pushdown=_flag("pushdown", texts.get("pushdown", "false")),
+            start=texts.get("start", "earliest"),
+            max_bytes=size("max_bytes", texts.get("max_bytes", "0")),
+        )
+
+
+def _selection(texts: Mapping[str, str]) -> Selection:
+    queue = texts.get("queue_id")
+    try:
+        queue_id = None if queue is None else int(queue)
+    except ValueError as error:
+        raise UsageError(option="queue_id", reason=f"{queue!r} is no number") from error
+    return Selection(
+        topics=_names(texts.get("topic")) or (),
+        queue_id=queue_id,
+        tag=texts.get("tag"),
+        key=texts.get("key"),
+        store_time=(time_of("from", texts.get("from")), time_of("to", texts.get("to"))),
+        offsets=number_range("offsets", texts.get("offsets")),
+        queue_offsets=number_range("queue_offsets", texts.get("queue_offsets")),
+    )
+
+
+def _body(texts: Mapping[str, str]) -> BodyOptions:
+    usual = BodyOptions()
+    return BodyOptions(
+        mode=_word(BodyMode, "body", texts.get("body", usual.mode)),
+        raw=_flag("raw", texts.get("raw", "false")),
+        ceiling=size("body_limit", texts.get("body_limit", str(usual.ceiling))),
+    )
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(filter(None, (one.strip() for one in text.split(","))))
+
+
+def _flag(option: str, text: str) -> bool:
+    if text.lower() in TRUE:
+        return True
+    if text.lower() in FALSE:
+        return False
+    raise UsageError(option=option, reason=f"{text!r} is neither true nor false")
+
+
+def _word(kind: type[Word], option: str, text: str) -> Word:
+    try:
+        return kind(text.lower())
+    except ValueError as error:
+        reason = f"{text!r} is none of: {' '.join(kind)}"
+        raise UsageError(option=option, reason=reason) from error

@@ -1,0 +1,200 @@
+"""Cut a store into tasks: one a segment or a split of one; what cannot hold rows is skipped.
+
+Runs where the query is planned and reads names and, for limits of time, one record a segment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
+from rmqtool.spark.options import Scope, SourceOptions, Table
+from rmqtool.spark.tables import VIEWS as VIEW_OF
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.record_heads import HEAD_BYTES, head_of
+from rmqtool.store.rocksdb import unsupported
+from rmqtool.tables.parts import file_parts, segment_parts, store_of, views_of
+from rmqtool.tables.views import VIEWS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.store.segment import Segment, SegmentPart
+    from rmqtool.store.tree import Store
+    from rmqtool.tables.source import FilePart
+    from rmqtool.tables.views import View
+
+FILES_A_TASK: Final = 32  # queue files of the usual 6 MB: a start of a task is worth it
+CLOCK_SLACK_MS: Final = 600_000  # store times within a segment go back, at most, by this
+OPTION_NAMES: Final = {"--queue": "queue_id", "--from": "from", "--to": "to"}
+
+
+@dataclass(frozen=True, slots=True)
+class LogTask:
+    """A stretch of a log. Picklable.
+
+    Attributes:
+        part: which bytes.
+        is_dledger: each record lies in an entry of its own.
+    """
+
+    part: SegmentPart
+    is_dledger: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FilesTask:
+    """Some files of one kind. Picklable.
+
+    Attributes:
+        files: in order.
+    """
+
+    files: tuple[FilePart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadTask:
+    """Nothing to read, but a row that says so. Picklable.
+
+    Attributes:
+        path: what cannot be read, relative to the store root.
+        reason: why.
+    """
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTask:
+    """The whole store. Picklable."""
+
+
+Task: TypeAlias = LogTask | FilesTask | UnreadTask | WholeTask
+
+
+def tasks(options: SourceOptions) -> list[Task]:
+    """Give the tasks of a read, in the order of their rows.
+
+    Raises:
+        UsageError: a limit says nothing about the rows of the table.
+        StoreError: the store cannot be opened, or a directory not be listed.
+    """
+    match options.table:
+        case Table.QUEUE_UNITS | Table.INDEX_ENTRIES:
+            return list(_file_tasks(options))
+        case Table.FINDINGS if options.scope is Scope.STORE:
+            _check_limits(options, frozenset())
+            store_of(options.path, options.broker_conf, None)
+            return [WholeTask()]
+        case _:
+            return list(log_tasks(options))
+
+
+def log_tasks(options: SourceOptions) -> Iterator[LogTask]:
+    """Yield the tasks over the log of a store, in the order of the log.
+
+    Raises:
+        UsageError: there is no log here, or a limit says nothing about its rows.
+        StoreError: as with `tasks`.
+    """
+    store = store_of(options.path, options.broker_conf, None)
+    (view, *_) = views_of(store, None)
+    if not view.is_messages:
+        raise UsageError(option="path", reason=f"{options.path} is {view.word}, no log of messages")
+    is_messages = options.table is Table.MESSAGES
+    _check_limits(options, view.filters if is_messages else frozenset({"--offsets"}))
+    split = options.split if is_messages else 0  # of other tables, a segment is one row
+    parts = segment_parts(store, view, options.selection.offsets, split or None)
+    is_dledger = view.branch is BranchKind.DLEDGER
+    for part in _in_time(parts, options, is_dledger=is_dledger):
+        yield LogTask(part, is_dledger)
+
+
+def _file_tasks(options: SourceOptions) -> Iterator[Task]:
+    store = store_of(options.path, options.broker_conf, None)
+    view = VIEWS[VIEW_OF[options.table]]
+    _check_limits(options, view.filters)
+    selection = options.selection
+    if view.branch is BranchKind.INDEX and (selection.key is None) != (not selection.topics):
+        reason = "an index holds hashes of topic and key together: give both"
+        raise UsageError(option="key", reason=reason)
+    files = file_parts(store, view, selection)
+    count = FILES_A_TASK if options.table is Table.QUEUE_UNITS else 1
+    while some := tuple(islice(files, count)):
+        yield FilesTask(some)
+    if options.table is Table.QUEUE_UNITS:
+        yield from _databases(store)
+
+
+def _databases(store: Store) -> Iterator[UnreadTask]:
+    """Say of queues in a database that they are there: that is not the same as no queues."""
+    for database in store.rocksdb():
+        if database.path.startswith("consumequeue") and not database.is_empty:
+            yield UnreadTask(database.path, unsupported(database.path))
+
+
+def _check_limits(options: SourceOptions, known: frozenset[str]) -> None:
+    """Refuse a limit that says nothing about the rows of the table.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for option in options.selection.options():
+        if option not in known:
+            reason = f"rows of {options.table} cannot be chosen by it"
+            raise UsageError(option=_name(option), reason=reason)
+
+
+def _name(option: str) -> str:
+    return OPTION_NAMES.get(option, option.lstrip("-").replace("-", "_"))
+
+
+def _in_time(
+    parts: Sequence[SegmentPart], options: SourceOptions, *, is_dledger: bool
+) -> list[SegmentPart]:
+    """Leave out the segments whose records were stored before or after the wanted time.
+
+    A segment ends where the next one begins, in time as well. Where the first records of segments
+    are not in the order of their times, the clock of the broker was set: nothing is left out.
+    """
+    start, end = options.selection.store_time
+    if start is None and end is None:
+        return list(parts)
+    segments = list(dict.fromkeys(part.segment for part in parts))
+    times = [_first_time(segment, is_dledger=is_dledger) for segment in segments]
+    known = [time for time in times if time is not None]
+    if any(after < before for before, after in pairwise(known)):
+        return list(parts)
+    wanted: set[Segment] = set()
+    for number, segment in enumerate(segments):
+        first = times[number]
+        behind = next((time for time in times[number + 1 :] if time is not None), None)
+        is_late = end is not None and first is not None and first - CLOCK_SLACK_MS >= end
+        is_early = start is not None and behind is not None and behind + CLOCK_SLACK_MS < start
+        if not is_late and not is_early:
+            wanted.add(segment)
+    return [part for part in parts if part.segment in wanted]
+
+
+def _first_time(segment: Segment, *, is_dledger: bool) -> int | None:
+    """Give the store time of a segment's first record, ms; None when it does not begin with one."""
+    position = DLEDGER_BODY_OFFSET if is_dledger else 0
+    try:
+        with segment.open() as file:
+            raw = file.read_at(position, HEAD_BYTES)
+    except UnreadablePath:
+        return None  # it is read, and a row says what is wrong
+    head = head_of(raw, 0, segment.start + position)
+    if head is None or head.store_timestamp > segment.mtime_ms + CLOCK_SLACK_MS:
+        return None  # no record, or one from the future: such a time is damaged
+    return head.store_timestamp
+
+
+def view_of(table: Table) -> View:
+    """Give the view of `dump` that shows a table of files."""
+    return VIEWS[VIEW_OF[table]]

@@ -1,0 +1,222 @@
+"""Read one task into Arrow batches: what an executor runs. Damage is rows; nothing here raises it.
+
+Needs no pyspark: executors get tasks and options, and give batches with exactly the table's types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent, ScanOptions
+from rmqtool.scan.message import scan
+from rmqtool.spark.borders import remember, true_start
+from rmqtool.spark.options import Table
+from rmqtool.spark.plan import FilesTask, LogTask, UnreadTask, WholeTask, view_of
+from rmqtool.spark.tables import FINDINGS, SCHEMAS, SEGMENTS, chosen
+from rmqtool.store.segment import SegmentPart
+from rmqtool.tables.messages import BATCH_ROWS, WINDOW_BYTES, MessageOptions, message_rows
+from rmqtool.tables.readers import READERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.findings import Finding
+    from rmqtool.scan.batch import Batch
+    from rmqtool.spark.options import SourceOptions
+    from rmqtool.spark.plan import Task
+    from rmqtool.tables.selection import Selection
+
+UNREAD: Final = "FS-READ"
+ROWS_A_BATCH: Final = 1000
+TEXTS: Final = frozenset(
+    {"topic", "topic_b64", "tags", "keys", "unique_key", "properties", "properties_b64"}
+)
+
+
+def batches(task: Task, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task.
+
+    Args:
+        task: what to read.
+        options: of the read.
+        names: columns, in order.
+    """
+    match task:
+        case LogTask() if options.table is Table.MESSAGES:
+            yield from _messages(task, options, names)
+        case LogTask() if options.table is Table.SEGMENTS:
+            yield _batch([_segment(task)], SEGMENTS, names)
+        case LogTask():
+            yield from _findings(_of_segment(task), names)
+        case FilesTask():
+            yield from _units(task, options, names)
+        case UnreadTask():
+            yield _unread(options.table, names, file=task.path, position=0)
+        case WholeTask():
+            yield from _findings(_of_store(options), names)
+
+
+def _messages(
+    task: LogTask, options: SourceOptions, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    part = task.part
+    asked = MessageOptions(
+        options.selection, options.body, options.fillers, is_dledger=task.is_dledger
+    )
+    schema = chosen(SCHEMAS[Table.MESSAGES], names)
+    position = part.begin
+    try:
+        position = true_start(part, is_dledger=task.is_dledger)
+        if position >= part.end:
+            return  # an extent of an earlier split covers this one
+        wanted = _scan_options(options.selection, names, is_dledger=task.is_dledger)
+        for batch in scan(part, wanted, start=position):
+            position = batch.end
+            rows = message_rows(batch, asked, names)
+            if rows is not None:
+                yield rows.select(names).cast(schema)
+        remember(part.segment, position, is_dledger=task.is_dledger)
+    except UnreadablePath:
+        yield _unread(Table.MESSAGES, names, segment=part.segment.path, position=position)
+
+
+def _scan_options(selection: Selection, names: Sequence[str], *, is_dledger: bool) -> ScanOptions:
+    """Read of each record what columns and limits need, and no more."""
+    limits = (selection.topics, selection.properties)
+    has_texts = any(limits) or selection.tag is not None or selection.key is not None
+    return ScanOptions(
+        body_crc="code" in names,
+        texts=has_texts or not TEXTS.isdisjoint(names),
+        is_dledger=is_dledger,
+        window_bytes=WINDOW_BYTES,
+        batch_rows=BATCH_ROWS,
+    )
+
+
+def _units(
+    task: FilesTask, options: SourceOptions, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    reader = READERS[view_of(options.table).word]
+    schema = chosen(reader.schema, names)
+    for file in task.files:
+        try:
+            for rows in reader.read(file, options.selection, fillers=options.fillers):
+                yield rows.select(names).cast(schema)
+        except UnreadablePath:
+            yield _unread(options.table, names, file=file.path, position=0)
+
+
+def _unread(table: Table, names: Sequence[str], **place: Any) -> pa.RecordBatch:  # noqa: ANN401
+    """Give the row that stands for what could not be read."""
+    return _batch([{**place, "extent": str(Extent.GAP), "code": UNREAD}], SCHEMAS[table], names)
+
+
+def _of_store(options: SourceOptions) -> Iterator[Finding]:
+    """Give all that `validate` finds in a store."""
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.validate import validate
+
+    yield from validate(ValidateOptions(options.path, broker_conf=options.broker_conf))
+
+
+def _of_segment(task: LogTask) -> Iterator[Finding]:
+    """Give what one segment shows by itself: its records, and where there are none."""
+    from rmqtool.check.findings_list import Bounded
+    from rmqtool.check.message import RecordOptions
+    from rmqtool.check.part import PartOptions, inspect_part
+    from rmqtool.check.registry import At, finding
+
+    segment = task.part.segment
+    scanned = ScanOptions(property_crc=True, is_dledger=task.is_dledger)
+    report = inspect_part(
+        task.part, PartOptions(scanned, None, RecordOptions(), last_used=segment.start)
+    )
+    bounded = Bounded()
+    yield from bounded.take(report.findings)
+    for one in report.stretches:
+        if one.kind is Extent.GAP:
+            place = At(segment.path, one.position, one.length, segment.start + one.position)
+            yield from bounded.take([finding(one.code, place)])
+    if report.unread:
+        yield finding(UNREAD, At(segment.path), actual=report.unread)
+    bounded.add(report.counts.items())
+    yield from bounded.rest()
+
+
+def _findings(found: Iterator[Finding], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    rows: list[dict[str, Any]] = []
+    for one in found:
+        rows.append(asdict(one) | {"severity": str(one.severity)})
+        if len(rows) == ROWS_A_BATCH:
+            yield _batch(rows, FINDINGS, names)
+            rows = []
+    if rows:
+        yield _batch(rows, FINDINGS, names)
+
+
+def _segment(task: LogTask) -> dict[str, Any]:
+    """Give the row of a segment; what was read before an error counts."""
+    segment = task.part.segment
+    summary = _Summary()
+    unread = None
+    wanted = ScanOptions(body_crc=False, texts=False, is_dledger=task.is_dledger)
+    try:
+        for batch in scan(SegmentPart(segment, 0, segment.size), wanted, start=0):
+            summary.take(batch)
+    except UnreadablePath as error:
+        unread = error.reason
+    return {
+        "segment": segment.path,
+        "start": segment.start,
+        "size": segment.size,
+        "allocated": segment.allocated,
+        "modified_time": segment.mtime_ms * 1000,
+        "records": summary.records,
+        **{f"{kind}_bytes": summary.lengths[kind] for kind in summary.lengths},
+        "gaps": summary.gaps,
+        **summary.edges,
+        "unread": unread,
+    }
+
+
+class _Summary:
+    """Adds up the extents of a segment."""
+
+    def __init__(self) -> None:
+        self.records = self.gaps = 0
+        self.lengths = {str(kind): 0 for kind in Extent}
+        self.edges: dict[str, int] = {}
+
+    def take(self, batch: Batch) -> None:
+        """Count a batch."""
+        self.lengths[str(batch.kind)] += batch.length
+        self.gaps += batch.kind is Extent.GAP
+        if batch.kind is not Extent.RECORD:
+            return
+        self.records += batch.count
+        offsets, times = batch.columns[row.PHYSICAL_OFFSET], batch.columns[row.STORE_TIMESTAMP]
+        edges = self.edges
+        edges.setdefault("first_physical_offset", int(offsets[0]))
+        edges["last_physical_offset"] = int(offsets[-1])
+        low, high = int(times.min()) * 1000, int(times.max()) * 1000
+        edges["first_store_time"] = min(edges.get("first_store_time", low), low)
+        edges["last_store_time"] = max(edges.get("last_store_time", high), high)
+
+
+def _batch(rows: list[dict[str, Any]], schema: pa.Schema, names: Sequence[str]) -> pa.RecordBatch:
+    """Give rows as a batch; times are µs, and one that 64 bits do not hold is null."""
+    wanted = chosen(schema, names)
+    columns = []
+    for field in wanted:
+        values = [one.get(field.name) for one in rows]
+        if pa.types.is_timestamp(field.type):
+            held = [one if one is not None and abs(one) < 2**63 else None for one in values]
+            columns.append(pa.array(held, pa.int64()).cast(field.type))
+        else:
+            columns.append(pa.array(values, field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)

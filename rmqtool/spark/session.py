@@ -1,0 +1,212 @@
+"""Get a Spark session, quietly: what Java and log4j have to say goes to a file, or nowhere.
+
+A session that is there already is used as it is; else one is started for a master:
+`local[*]`, `spark://`, `yarn`, `k8s://`, or `sc://` for Spark Connect. Nothing here reads a store.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import EngineMissing, RmqtoolError
+from rmqtool.spark.java import check_java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import SparkSession
+
+INSTALL: Final = "pip install 'rmqtool[spark]'"
+INSTALL_CONNECT: Final = "pip install 'pyspark[connect]'"
+CONNECT: Final = "sc://"
+PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+PACKAGES: Final = str(Path(__file__).parents[2])  # what holds rmqtool
+OPTIONS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.driver.maxResultSize": "0",  # results come in waves that are bounded by ourselves
+    "spark.scheduler.mode": "FIFO",  # an earlier wave of parts is wanted before a later one
+    PUSHDOWN: "true",
+}
+LOCAL_OPTIONS: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+}
+CONNECT_OPTIONS: Final = frozenset({"spark.sql.session.timeZone", PUSHDOWN})
+
+
+class SparkFailed(RmqtoolError):
+    """Spark was there, but did not start or did not finish."""
+
+    def __init__(self, *, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"Spark failed: {self.reason}"
+
+
+def check_spark(master: str | None = None) -> None:
+    """Say what is missing for Spark, before a second is spent on starting it.
+
+    Args:
+        master: where it shall run; Spark Connect needs other packages and no Java.
+
+    Raises:
+        EngineMissing: pyspark or Java is not there, or is too old.
+    """
+    for package in ("pyspark", "pandas"):
+        if not _has(package):
+            raise EngineMissing(needs=package, install=INSTALL)
+    if not is_connect(master):
+        check_java()
+    elif not _has("grpc"):
+        raise EngineMissing(needs="grpcio, which Spark Connect uses,", install=INSTALL_CONNECT)
+
+
+def is_connect(master: str | None) -> bool:
+    """Whether a master is a Spark Connect server."""
+    return bool(master) and str(master).startswith(CONNECT)
+
+
+def is_local(master: str | None) -> bool:
+    """Whether a master is this machine alone."""
+    return not master or master.split("[")[0] == "local"
+
+
+def configured_master() -> str | None:
+    """Give the master that the environment names; None when it names none."""
+    return os.environ.get("SPARK_REMOTE") or os.environ.get("MASTER") or None
+
+
+def active_session() -> SparkSession | None:
+    """Give the session that runs in this process already, if one does."""
+    if "pyspark.sql" not in sys.modules:
+        return None
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+def session(
+    master: str | None = None,
+    *,
+    log_file: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Get the session of this process, or start one.
+
+    Args:
+        master: where to run; None is `local[*]`, or what the environment configures.
+        log_file: where to append what Java and Spark say; None drops it.
+        options: further Spark configuration.
+
+    Raises:
+        EngineMissing: pyspark or Java is not there, or is too old.
+        SparkFailed: Spark did not start.
+    """
+    where = master or configured_master() or "local[*]"
+    check_spark(where)
+    running = active_session()
+    if running is not None:
+        return running
+    if is_connect(where):
+        return _connect(where, {**OPTIONS, **(options or {})})
+    return _start(where, log_file, options or {})
+
+
+def _start(master: str, log_file: str | None, options: Mapping[str, str]) -> SparkSession:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    settings = {**OPTIONS, **(LOCAL_OPTIONS if is_local(master) else {}), **options}
+    builder = SparkSession.builder.master(master).appName("rmqtool")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    if is_local(master):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    try:
+        # The driver's own Python workers plan reads: they find this very package.
+        with _python_path(), _quiet(log_file):
+            spark = builder.getOrCreate()
+    except (PySparkException, Py4JError, RuntimeError, OSError) as error:
+        raise SparkFailed(reason=_first_line(error, log_file)) from error
+    if not log_file:
+        spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def _connect(url: str, options: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    try:
+        spark = SparkSession.builder.remote(url).getOrCreate()
+        for name in CONNECT_OPTIONS & options.keys():
+            spark.conf.set(name, options[name])
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise SparkFailed(reason=_first_line(error, None)) from error
+    return spark
+
+
+def _first_line(error: Exception, log_file: str | None) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = next((line for line in lines if not line.endswith(":")), type(error).__name__)
+    return f"{said}; see {log_file}" if log_file else f"{said}; --verbose FILE keeps its log"
+
+
+def _has(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+@contextmanager
+def _python_path() -> Iterator[None]:
+    """Let Python workers that are started from here find rmqtool where this process does."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, before]))
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+@contextmanager
+def _quiet(log_file: str | None) -> Iterator[None]:
+    """Give the Java process another stdout and stderr than ours, for its whole life.
+
+    It inherits both when it is started. What it says to them (log4j, warnings of the JVM, output
+    of Python workers) would be mixed with rows and remarks.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    target = os.open(log_file or os.devnull, flags, 0o600)  # logs hold names of topics and files
+    saved: list[tuple[int, int]] = []
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    try:
+        for descriptor in (1, 2):
+            with suppress(OSError):  # one that is closed cannot be written to, either
+                saved.append((descriptor, os.dup(descriptor)))
+                os.dup2(target, descriptor)
+        yield
+    finally:
+        for descriptor, copy in saved:
+            os.dup2(copy, descriptor)
+            os.close(copy)
+        os.close(target)

@@ -1,0 +1,112 @@
+"""The data source `rocketmq`: the tables of a store for Spark.
+
+    spark.read.format("rocketmq").option("path", "/data/store").option("table", "messages").load()
+
+Options are in `options`; a schema that is given to the reader chooses columns, too. Planning is in
+`plan`, reading in `readers`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from rmqtool.errors import UsageError
+from rmqtool.spark.options import SourceOptions
+from rmqtool.spark.tables import SCHEMAS, chosen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+    from pyspark.sql.datasource import Filter
+    from pyspark.sql.types import StructType
+
+
+class RocketMQDataSource(DataSource):
+    """One table of one store."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the word for `format`."""
+        return "rocketmq"
+
+    def schema(self) -> StructType:
+        """Give the columns that were asked for.
+
+        Raises:
+            UsageError: an option cannot be meant.
+        """
+        options = SourceOptions.of(self.options)
+        schema = SCHEMAS[options.table]
+        names = options.columns or schema.names
+        _check_names(options, names)
+        return from_arrow_schema(chosen(schema, names))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Give the reader of a query.
+
+        Raises:
+            UsageError: an option cannot be meant.
+        """
+        options = SourceOptions.of(self.options)
+        names = tuple(schema.fieldNames())
+        _check_names(options, names)
+        # Spark refuses a reader that takes filters where the session has not allowed it.
+        kind = FilteringReader if options.pushdown else RocketMQReader
+        return kind(options, names)
+
+
+class RocketMQReader(DataSourceReader):
+    """Reads a table, a task each segment. Picklable."""
+
+    def __init__(self, options: SourceOptions, names: tuple[str, ...]) -> None:
+        """Prepare.
+
+        Args:
+            options: of the read.
+            names: columns, in order.
+        """
+        self.options, self.names = options, names
+
+    def partitions(self) -> list[InputPartition]:
+        """Cut the store into tasks.
+
+        Raises:
+            UsageError: a limit says nothing about the rows of the table.
+            StoreError: the store cannot be opened.
+        """
+        from rmqtool.spark.plan import tasks
+
+        return [InputPartition(task) for task in tasks(self.options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a task on an executor."""
+        from rmqtool.spark.readers import batches
+
+        if partition.value is not None:  # Spark's stand-in where there is nothing to read
+            yield from batches(partition.value, self.options, self.names)
+
+
+class FilteringReader(RocketMQReader):
+    """Takes filters of the query as limits, so that segments are skipped.
+
+    Spark applies every filter again, as limits leave rows of damage in.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's
+        """Take what can be a limit, and give all back."""
+        from rmqtool.spark.filters import limited
+
+        self.options = limited(self.options, filters)
+        return filters
+
+
+def _check_names(options: SourceOptions, names: Iterable[str]) -> None:
+    known = SCHEMAS[options.table].names
+    for name in names:
+        if name not in known:
+            reason = f"{options.table} has no column {name!r}; there are: {' '.join(known)}"
+            raise UsageError(option="columns", reason=reason)
