@@ -38,6 +38,7 @@ HALF_TOPICS: Final = frozenset({HALF_TOPIC, b"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"}
 OP_TOPIC: Final = b"RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
 BRIDGE_TOPIC: Final = b"rmqtool"  # of records that repair puts over damage
+UNUSABLE: Final = frozenset({"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF"})
 CONTENT: Final = has.COMPRESSED | has.INNER_BATCH | has.MULTI_DISPATCH
 
 
@@ -81,6 +82,7 @@ class RecordJudge:
         op_offsets: queue offsets of halves that operation records name (deep).
         bridges: physical offsets of the records that repair has put over damage.
         timers: (physical offset, size) of records of the timer topic.
+        damaged: what makes a record unusable or wrong in place, all of it; for repair.
     """
 
     def __init__(self, options: RecordOptions) -> None:
@@ -97,9 +99,16 @@ class RecordJudge:
         self.op_offsets: list[int] = []
         self.bridges: list[int] = []
         self.timers: list[npt.NDArray[np.int64]] = []
+        self.damaged: list[Finding] = []
 
     def judge(self, batch: Batch) -> Iterator[Finding]:
         """Judge the records of one batch."""
+        for one in self._judge(batch):
+            if one.code in UNUSABLE and one.severity is Severity.DAMAGE:
+                self.damaged.append(one)
+            yield one
+
+    def _judge(self, batch: Batch) -> Iterator[Finding]:
         self._know_topics(batch)
         if self._numbers.size < batch.matrix.shape[1]:
             self._numbers = np.empty(batch.matrix.shape[1], np.int64)
@@ -190,7 +199,7 @@ class RecordJudge:
         record = batch.matrix[:, number]
         if bits & has.PROPERTIES:
             yield _of_marks(record, at)
-        if bits & has.PROPERTY_CRC:
+        if bits & has.PROPERTY_CRC and not bits & has.BODY_CRC:  # it covers the body, too
             yield finding(
                 "CL-PROPCRC",
                 at,
