@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rmqtool.derive.dispatch import version_numbers
 from rmqtool.errors import UsageError
+from rmqtool.store.place import is_remote
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -85,6 +86,9 @@ class RebuildOptions:
         if sum(chosen) != 1:
             reason = "choose one of --output DIR, --in-place, --check and --dry-run"
             raise UsageError(option="--output", reason=reason)
+        if self.in_place and is_remote(self.store):
+            reason = "a remote file system cannot swap files: rebuild with --output, then copy"
+            raise UsageError(option="--in-place", reason=reason)
         if self.queue_id is not None and self.topic is None:
             raise UsageError(option="--queue", reason="needs --topic")
         if self.topic is not None and self.target is not Target.QUEUES:

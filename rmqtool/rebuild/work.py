@@ -23,8 +23,8 @@ from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
-from rmqtool.store.output import OutputDirectory
 from rmqtool.store.release import release_of
+from rmqtool.store.remote_output import output_directory
 from rmqtool.store.segment import SegmentPart, parts
 from rmqtool.store.tree import open_store
 
@@ -81,7 +81,7 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
         result = rebuild_in_place(options, lambda sink: run(_open(options), options, sink, advance))
     elif options.output is not None:
         store = _open(options)
-        with OutputDirectory(options.output) as tree:
+        with output_directory(options.output) as tree:
             result = run(store, options, WritingSink(tree.subtree), advance)
         result.fsync_seconds = tree.fsync_seconds
     elif options.mode is Mode.CHECK:

@@ -3,7 +3,7 @@
 `OutputDirectory` is a new tree (written as `output_tree.py` says), `OutputFile` a single file:
 staged beside the target, brought to the disk, renamed. Only this module, `output_tree`, `staging`,
 `staged`, `edits`, `undo`, `journal`, `swap`, `file_edit`, `lock` and `system_calls` change anything
-on a disk.
+on a disk, and `remote_output` and `dataset` on other file systems.
 """
 
 from __future__ import annotations

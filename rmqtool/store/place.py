@@ -34,6 +34,12 @@ OPEN_FLAGS = (
 )
 
 
+def is_remote(path: object) -> bool:
+    """Say whether a path as a user wrote it is a URI of a file system that is not the local one."""
+    text = str(path)
+    return Place.is_uri(text) and not text.lower().startswith("file:")
+
+
 class EntryKind(enum.StrEnum):
     """What a name in a directory stands for."""
 

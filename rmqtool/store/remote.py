@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.place import Entry, EntryKind, OpenFile, Place, printable
@@ -28,16 +28,22 @@ SMALLEST_READ_BYTES: Final = 64 << 10
 LARGEST_READ_BYTES: Final = 8 << 20
 FILE_SYSTEMS: Final = 16
 NO_NAMES: Final = frozenset({"", ".", ".."})  # keys may contain them; as names they lead elsewhere
+LONE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+RESERVED: Final = "%:/?#[]@!$&'()*+,;=~"  # what means something in a URI stays as it is
 REQUEST_ID: Final = re.compile(r" \(Request ID: [^)]*\)")
 
 
 def place_of(uri: str) -> Place:
     """Give the place of a URI as a user wrote it.
 
+    Names need not be escaped: a `%` that is not followed by two hexadecimal digits is a `%`, as in
+    `%RETRY%group`, and a blank is a blank.
+
     Raises:
         UnreadablePath: no such kind of file system, or the URI is malformed.
     """
     try:
+        uri = quote(LONE_PERCENT.sub("%25", uri), safe=RESERVED)
         parts = urlsplit(uri)
         if parts.scheme.lower() == "file":
             return _local(uri, parts.netloc, unquote(parts.path))
@@ -47,12 +53,6 @@ def place_of(uri: str) -> Place:
     path = _ask(shown, lambda: _opened(uri)[1])
     prefix = shown[: -len(path)] if path and shown.endswith(path) else f"{parts.scheme.lower()}://"
     return RemotePlace(prefix + path, uri, len(prefix))
-
-
-def is_remote(path: object) -> bool:
-    """Say whether a path is a URI of a file system that is not the local one."""
-    text = str(path)
-    return Place.is_uri(text) and not text.lower().startswith("file:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +205,13 @@ def _ask(shown: str, question: Callable[[], Any]) -> Any:  # noqa: ANN401 - pyar
     try:
         return question()
     except (OSError, ValueError, NotImplementedError) as error:
-        reason = REQUEST_ID.sub("", str(error).splitlines()[0] if str(error) else "refused")
-        raise UnreadablePath(path=shown, reason=_without_secrets(reason)) from error
+        raise UnreadablePath(path=shown, reason=reason_of(error)) from error
+
+
+def reason_of(error: Exception) -> str:
+    """Give what a file system said in one line, without credentials."""
+    said = str(error).splitlines()
+    return _without_secrets(REQUEST_ID.sub("", said[0])) if said else "refused"
 
 
 def _entry(found: Any) -> Entry:  # noqa: ANN401 - a pyarrow.fs.FileInfo

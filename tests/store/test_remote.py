@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.place import Entry, EntryKind, Place
-from rmqtool.store.remote import LARGEST_READ_BYTES, SMALLEST_READ_BYTES, RemotePlace, is_remote
+from rmqtool.store.place import Entry, EntryKind, Place, is_remote
+from rmqtool.store.remote import LARGEST_READ_BYTES, SMALLEST_READ_BYTES, RemotePlace
 from rmqtool.store.tree import open_store
 from tests.s3_server import BUCKET, S3Server, s3_server
 from tests.stores import fixture_store
@@ -157,6 +157,8 @@ def test_hostile_keys(tmp_path: Path, server: S3Server) -> None:
     assert sorted(names) == [entry.name for entry in place.entries()]
     for name in names:
         assert name.encode() == place.child(name).read(100)
+    for name, written in {"a b": "a b", "q?x=1": "q%3Fx=1", "%RETRY%group": "%RETRY%group"}.items():
+        assert name.encode() == Place.of(f"{place}/{written}").read(100)
 
 
 @pytest.mark.parametrize("form", ["file://{}", "file:{}", "file://localhost{}"])
