@@ -88,7 +88,7 @@ COMMITLOG: Final[list[Damage]] = [
         inflict.set_field("queue_offset", lambda old: old + (1 << 20)),
         ("CL-QOFF-GAP",),
     ),
-    Damage("queue-numbered-anew", inflict.number_anew, ("CL-QOFF-BACK", "CO-RANGE")),
+    Damage("queue-numbered-anew", inflict.number_anew, ("CL-QOFF-BACK",)),
     Damage(
         "illegal-topic",
         inflict.replace_bytes("topic", lambda old: b"/" + old[1:]),
@@ -121,11 +121,11 @@ COMMITLOG: Final[list[Damage]] = [
     Damage("no-blank", inflict.erase_blank, ("CL-CHAIN",)),
     Damage("old-bytes-in-blank", inflict.fill_blank, ("CL-BLANKDATA",)),
     Damage(
-        "cut-last-segment", inflict.cut_segment(-1, lambda size: size // 2), ("FS-LEN", "CP-AHEAD")
+        "cut-last-segment", inflict.cut_segment(-1, lambda size: size // 2), ("FS-LEN",)
     ),
     Damage("cut-first-segment", inflict.cut_segment(0, lambda size: size - 4096), ("FS-LEN",)),
     Damage("long-last-segment", inflict.cut_segment(-1, lambda size: size + 4096), ("FS-LEN",)),
-    Damage("empty-last-segment", inflict.cut_segment(-1, lambda _: 0), ("FS-LEN", "CP-AHEAD")),
+    Damage("empty-last-segment", inflict.cut_segment(-1, lambda _: 0), ("FS-LEN",)),
     Damage("remove-middle-segment", inflict.remove_segment(1), ("FS-GAP",)),
     Damage("remove-last-segment", inflict.remove_segment(-1), ("CQ-RANGE", "IX-KEY", "CP-AHEAD")),
     Damage("remove-first-segment", inflict.remove_segment(0), ("CQ-EXPIRED", "CO-RANGE")),

@@ -130,7 +130,7 @@ INDEX: Final[list[Damage]] = [
     Damage("zero-entries", inflict.in_index(_zero_entries(25)), ("IX-STALE",), NEEDS),
     Damage("entry-behind", inflict.in_index(_entry_behind, -1), ("IX-STALE",), NEEDS),
     Damage("entry-0-used", inflict.in_index(_use_entry_0), ("IX-STALE",), NEEDS),
-    Damage("lose-an-entry", inflict.in_index(_remove_entry), ("IX-MISSING", "IX-CHAIN"), NEEDS),
+    Damage("lose-an-entry", inflict.in_index(_remove_entry), ("IX-MISSING", "IX-CHAIN", "IX-STALE"), NEEDS),
     Damage("end-early", inflict.in_index(_drop_last_entries, -1), ("IX-MISSING", "IX-HEAD"), NEEDS),
     Damage("index-twice", inflict.in_index(_double_last, -1), ("IX-DUP",), NEEDS),
     Damage(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.check.grouping import grouped
 from rmqtool.check.registry import At, finding
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
@@ -48,6 +49,18 @@ class BatchState:
     missing: int = 0
     first_missing: int = -1
 
+    def miss(self, physical_offset: int) -> None:
+        """Count a record without a unit."""
+        self.missing += 1
+        self.first_missing = physical_offset if self.first_missing < 0 else self.first_missing
+
+    def at(self, place: int, length: int, physical_offset: int) -> At:
+        """Say where units lie."""
+        segment = self.files.at(place) if self.files else None
+        if segment is None:
+            return At(self.path, None, length, physical_offset)
+        return At(segment.path, place - segment.start, length, physical_offset)
+
 
 class BatchComparer:
     """Takes the batch queue units of the log in order."""
@@ -56,6 +69,7 @@ class BatchComparer:
         self._inspection = inspection
         self._states: dict[tuple[str, int], BatchState] = {}
 
+    @grouped
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
         """Compare the units of one part."""
         for run in runs:
@@ -65,8 +79,11 @@ class BatchComparer:
             state = self._states.get(name)
             if state is None:
                 state = self._states[name] = self._new_state(name)
+            units = self._without_lost(bytes(run.units))
+            if not units:
+                continue
             try:
-                yield from self._compare(state, bytes(run.units))
+                yield from self._compare(state, units)
             except UnreadablePath as error:
                 yield self._inspection.unread(self._inspection.path_of(error.path), error)
 
@@ -74,6 +91,19 @@ class BatchComparer:
         queue = self._inspection.family("batch_queues").get(name)
         path = queue.path if queue else "batchconsumequeue/{}/{}".format(*name)
         return BatchState(path, self._inspection.files_of(queue) if queue else None)
+
+    def _without_lost(self, wanted: bytes) -> bytes:
+        """Leave out the units of records that are torn, or that lie elsewhere than they say."""
+        units = np.frombuffer(wanted, BATCH_CQ_UNIT.dtype)
+        left_out = self._is_explained(units["physical_offset"].astype(np.int64))
+        return units[~left_out].tobytes() if left_out.any() else wanted
+
+    def _is_explained(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell which units a finding about the log explains: bool, shape (n,)."""
+        explained = self._inspection.lost.mask(offsets)
+        if self._inspection.moved:
+            explained |= np.isin(offsets, self._inspection.moved_places)
+        return explained
 
     def _compare(self, state: BatchState, wanted: bytes) -> Iterator[Finding]:
         """Compare units with those on disk, from where the last ones ended."""
@@ -104,31 +134,57 @@ class BatchComparer:
             unit = wanted[number * UNIT : (number + 1) * UNIT]
             found = _read(state.files, state.start, UNIT)
             if found != unit:
-                offset = int(units["physical_offset"][number])
-                place = _find(state.files, state.start, offset)
+                following = units["physical_offset"][number + 1 : number + 2]
+                place = self._place(state, int(units["physical_offset"][number]), following)
                 if place is None:
-                    following = units["physical_offset"][number + 1 : number + 2]
-                    if following.size and _points_to(state, state.start + UNIT, int(following[0])):
-                        place = state.start  # this one alone is damaged
-                if place is None:
-                    state.missing += 1
-                    state.first_missing = offset if state.first_missing < 0 else state.first_missing
+                    state.miss(int(units["physical_offset"][number]))
                     continue
-                yield self._wrong(state, place, offset, unit)
+                yield from self._unwanted(state, place)
+                yield from self._wrong(state, place, unit)
                 state.start = place
             state.start += UNIT
 
-    def _wrong(self, state: BatchState, place: int, offset: int, unit: bytes) -> Finding:
-        """Say that a unit is not as wanted, or that units stand before it that nobody wants."""
-        found = _read(state.files, place, UNIT)
-        segment = state.files.at(place) if state.files else None
-        position = place - segment.start if segment else None
-        at = At(segment.path if segment else state.path, position, UNIT, offset)
-        if place > state.start:
-            message = f"{(place - state.start) // UNIT} units stand here that no record asks for"
-            return finding("BQ-UNIT", at, message)
-        return finding("BQ-UNIT", at, expected=unit.hex(), actual=found.hex())
+    def _place(
+        self, state: BatchState, offset: int, following: npt.NDArray[np.int64]
+    ) -> int | None:
+        """Find the unit of a record; the next one where it alone is damaged; None if missing."""
+        place = _find(state.files, state.start, offset)
+        if place is None and following.size:
+            is_alone = _points_to(state, state.start + UNIT, int(following[0]))
+            return state.start if is_alone else None
+        if place is None and _read(state.files, state.start, UNIT).strip(b"\0"):
+            return state.start  # the last unit that can be compared
+        return place
 
+    def _unwanted(self, state: BatchState, place: int) -> Iterator[Finding]:
+        """Judge units in front of a place that no record asks for."""
+        raw = _read(state.files, state.start, place - state.start)
+        offsets = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)["physical_offset"].astype(np.int64)
+        explained = self._is_explained(offsets)
+        self._inspection.lost.count_units(offsets[explained])
+        if not explained.all():
+            count = int((~explained).sum())
+            at = state.at(state.start, count * UNIT, int(offsets[~explained][0]))
+            plural = f"{count} units stand" if count > 1 else "a unit stands"
+            yield finding("BQ-UNIT", at, f"{plural} here that no record asks for")
+
+    def _wrong(self, state: BatchState, place: int, unit: bytes) -> Iterator[Finding]:
+        """Say which fields of a unit are not as its record wants them."""
+        found = _read(state.files, place, UNIT)
+        want, have = (np.frombuffer(raw, BATCH_CQ_UNIT.dtype)[0] for raw in (unit, found))
+        fields = [name for name in BATCH_CQ_UNIT.positions if want[name] != have[name]]
+        if want["store_timestamp"] <= 0 and fields == ["store_timestamp"]:
+            return  # then the record's time is to blame, and its finding says so
+        if fields:
+            yield finding(
+                "BQ-UNIT",
+                state.at(place, UNIT, int(want["physical_offset"])),
+                f"the unit is not that of its record: {', '.join(fields)}",
+                expected=", ".join(_word(want[name]) for name in fields),
+                actual=", ".join(_word(have[name]) for name in fields),
+            )
+
+    @grouped
     def finish(self) -> Iterator[Finding]:
         """Judge what is missing, and what lies behind the last unit of each queue."""
         for state in self._states.values():
@@ -151,7 +207,7 @@ class BatchComparer:
         if not rows.size or segment is None:
             return
         offsets = units["physical_offset"][rows].astype(np.int64)
-        lost = self._inspection.lost.mask(offsets)
+        lost = self._is_explained(offsets)
         self._inspection.lost.count_units(offsets[lost])
         left = rows[~lost]
         if left.size:
@@ -173,6 +229,10 @@ def _read(files: MappedFiles | None, start: int, length: int) -> bytes:
         parts.append(raw)
         start, length = start + len(raw), length - len(raw)
     return b"".join(parts)
+
+
+def _word(value: object) -> str:
+    return value.tobytes().hex() if isinstance(value, np.void) else str(value)
 
 
 def _points_to(state: BatchState, start: int, physical_offset: int) -> bool:

@@ -62,8 +62,11 @@ def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
     if log is None:
         inspection.leave_out("checkpoint against the data", "there is no commitlog")
         return
-    yield from _times(values, log, branch.path)
     yield from _index_time(inspection, values, branch.path)
+    if inspection.lost.reaches_behind(log.last_record):
+        inspection.leave_out("checkpoint against the log", "the newest records are lost")
+        return
+    yield from _times(values, log, branch.path)
     if values["confirm_phy_offset"] > log.end:
         place = _field(branch.path, "confirm_phy_offset")
         actual = values["confirm_phy_offset"]

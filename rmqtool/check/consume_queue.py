@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check.ext_units import ExtUnits
+from rmqtool.check.grouping import grouped
 from rmqtool.check.queue_state import UNIT, Break, Outlier, QueueReader, QueueState, as_units
-from rmqtool.check.queue_units import LMQ_PREFIX, UnitJudge
+from rmqtool.check.queue_tails import Tails
+from rmqtool.check.queue_units import UnitJudge
 from rmqtool.check.registry import At, finding
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings import Severity
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 
@@ -47,6 +48,7 @@ class QueueComparer:
         self._seen: set[tuple[str, int]] = set()
         self._unreadable: set[str] = set()
 
+    @grouped
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
         """Compare the runs of one part."""
         topic = self._inspection.options.topic
@@ -264,6 +266,7 @@ class QueueComparer:
             self._ext[name] = ExtUnits.of(files) if files else None
         return self._ext[name]
 
+    @grouped
     def finish(self, log: LogReader) -> Iterator[Finding]:
         """Judge what the log did not ask for, and what it asked for in vain."""
         judge = UnitJudge(self._inspection, self._reader, log)
@@ -294,6 +297,7 @@ class QueueComparer:
 
     def _finish(self, state: QueueState, judge: UnitJudge, tails: Tails) -> Iterator[Finding]:
         yield from self._resumed(state)
+        self._inspection.wanted[state.topic, state.queue_id] = state.expected
         if state.files is None or not state.files.segments:
             tails.add(state, state.first, state.last_physical_offset, NO_OFFSET)
             return
@@ -333,68 +337,6 @@ class QueueComparer:
             return False
         raw = self._reader.read(state.files, gap.start, min(gap.end - gap.start, MOST_STRETCHES))
         return any(map(self._inspection.is_moved, as_units(raw)["physical_offset"].tolist()))
-
-
-class Tails:
-    """Queues that end before the log does: dispatch was behind, or units are lost."""
-
-    def __init__(self, inspection: Inspection) -> None:
-        self._inspection = inspection
-        self._behind: list[tuple[QueueState, int]] = []
-        self._lost: list[tuple[QueueState, int]] = []
-        self._deleted: list[tuple[QueueState, int]] = []
-
-    def add(self, state: QueueState, start: int, last: int, first: int) -> None:
-        """Take a queue whose last units are missing.
-
-        Args:
-            state: the queue.
-            start: number of the first missing unit.
-            last: physical offset of the record of the last missing unit.
-            first: of the first one; -1 when the whole queue is missing.
-        """
-        newest = self._inspection.newest_unit
-        is_whole = first < 0
-        if is_whole and self._is_deleted(state):
-            self._deleted.append((state, start))
-        elif newest is not None and (self._inspection.has_crashed or max(first, last) > newest):
-            self._behind.append((state, start))
-        else:
-            self._lost.append((state, start))
-
-    def _is_deleted(self, state: QueueState) -> bool:
-        """Tell whether the topic is not configured any more; light queues never are."""
-        if state.topic.startswith(LMQ_PREFIX):
-            return True
-        topics = self._inspection.topics
-        return topics is not None and state.topic not in topics
-
-    def findings(self) -> Iterator[Finding]:
-        """Say which queues end too early."""
-        if self._behind:
-            count = sum(state.expected - start for state, start in self._behind)
-            path, position = _place(self._behind[0])
-            message = f"{count} units of {len(self._behind)} queues are missing at the log's end"
-            crashed = self._inspection.has_crashed
-            severity = None if crashed else Severity.WARNING
-            yield finding("CQ-LAG", At(path, position), message, severity=severity)
-        for state, start in self._lost:
-            path, position = _place((state, start))
-            count = state.expected - start
-            code = "CQ-LMQ" if state.topic.startswith(LMQ_PREFIX) else "CQ-GAP"
-            message = f"the last {count} records of the queue have no unit"
-            yield finding(code, At(path, position, count * UNIT), message)
-        for state, start in self._deleted:
-            path, _ = _place((state, start))
-            count = state.expected - start
-            message = f"{count} records have no queue; the topic is not configured any more"
-            yield finding("CQ-GAP", At(path), message, severity=Severity.NOTE)
-
-
-def _place(missing: tuple[QueueState, int]) -> tuple[str, int | None]:
-    state, start = missing
-    path, position = state.place(start)
-    return path, position if path != state.path else None
 
 
 def _ends(run: QueueRun) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check import kernels_index as kernel
+from rmqtool.check.grouping import grouped
 from rmqtool.check.index_file import FileReader
 from rmqtool.check.index_header import Opened, index_files
 from rmqtool.check.options import version_numbers
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 LOOK_AHEAD: Final = 256  # entries in which an explanation is looked for; ten torn sectors
 FAR: Final = LOOK_AHEAD + 1
+NEARBY: Final = 9  # entries whose offsets tell whether one of them is out of order
 
 
 class IndexComparer:
@@ -57,9 +59,6 @@ class IndexComparer:
         """Judge the headers and take up the first file."""
         yield from index_files(self._inspection, self._files)
         yield from self._advance()
-        log = self._inspection.log
-        if self._current is not None and log is not None:
-            self._current.skip_before(log.start)
 
     def _advance(self) -> Iterator[Finding]:
         """Close the current file and open the next one."""
@@ -75,9 +74,12 @@ class IndexComparer:
             self._next += 1
             try:
                 self._current = FileReader(self._inspection, opened, before)
+                if self._inspection.log is not None:
+                    self._current.skip_before(self._inspection.log.start)
             except UnreadablePath as error:
                 yield self._inspection.unread(opened.file.path, error)
 
+    @grouped
     def take(self, run: IndexRun) -> Iterator[Finding]:
         """Compare the entries of one part of the log."""
         arrays = self._without_lost((run.hashes, run.physical_offsets, run.store_timestamps))
@@ -178,9 +180,10 @@ class IndexComparer:
         have: Pairs,
         state: npt.NDArray[np.int64],
     ) -> Iterator[Finding]:
-        """Go on where nothing nearby fits: pass over what lies further back in the log."""
-        offset = int(have[1, 0])
-        if want[1, 0] < offset <= want[1, -1] or (want[1] < offset).all():
+        """Go on where nothing nearby fits, by the order in which offsets must rise."""
+        offset, following = int(have[1, 0]), have[1, 1:NEARBY]
+        rises = not following.size or offset <= int(following.min())
+        if rises and offset > want[1, 0]:
             count = int(np.searchsorted(want[1], offset))
             is_before = reader.is_at_start
             state[kernel.RUN] += count
@@ -190,7 +193,7 @@ class IndexComparer:
                 yield from self._missing(reader, want[:, :count])
             return
         yield from reader.damaged(1, want)
-        if offset >= want[1, 0]:
+        if not rises or offset == want[1, 0]:
             state[kernel.RUN] += 1
 
     def _extra(self, reader: FileReader, entries: Pairs) -> Iterator[Finding]:
@@ -211,6 +214,7 @@ class IndexComparer:
         plural = f"{count} keys of records have" if count > 1 else "a key of a record has"
         yield finding("IX-MISSING", at, f"{plural} no entry before this one")
 
+    @grouped
     def finish(self) -> Iterator[Finding]:
         """Judge what is left in the files, and say what was only counted."""
         while self._current is not None:
@@ -268,8 +272,7 @@ def _distances(want: Pairs, have: Pairs) -> tuple[int, int, int]:
     extra = int(np.argmax(same)) if same.any() else FAR
     length = min(want.shape[1], have.shape[1])
     same = (have[:, :length] == want[:, :length]).all(axis=0)
-    # What is damaged may run up to the end of what can be seen of the run.
-    damaged = int(np.argmax(same)) if same.any() else (length if length < LOOK_AHEAD else FAR)
+    damaged = int(np.argmax(same)) if same.any() else FAR
     same = (want == have[:, :1]).all(axis=0)
     missing = int(np.argmax(same)) if same.any() else FAR
     return extra, damaged, missing

@@ -39,6 +39,7 @@ WINDOW: Final = 1 << 15  # entries; 640 KiB
 SLACK: Final = 64
 MOST_BAD: Final = 10_000
 SIZE: Final = INDEX_ENTRY.size
+MOST_LISTED: Final = 8  # links or slots of a file that are findings of their own
 
 
 class FileReader:
@@ -188,23 +189,33 @@ class FileReader:
     def damaged(self, count: int, want: Pairs) -> Iterator[Finding]:
         """Say that the next entries are not what records want, and pass them."""
         for row in range(min(count, self._filled - self._at)):
-            entry = self._values(self._at + row, self._at + row + 1)
             self._untrue.add(self._number + row)
-            hashed, offset = int(entry["key_hash"][0]), int(entry["physical_offset"][0])
-            wanted = want[:, row].tolist() if row < want.shape[1] else ["?", "?"]
-            if not (hashed or offset or int(entry["previous"][0])):
-                message = "an entry in use is all zero"
-                yield finding("IX-STALE", self.at(row), message, expected=f"hash {wanted[0]}")
-                continue
-            if not self._is_lost(offset, int(wanted[1]) if wanted[1] != "?" else offset):
-                at = self.at(row)
-                yield finding(
-                    "IX-KEY",
-                    At(at.path, at.position, at.length, offset),
-                    expected="hash {}, record at {}".format(*wanted),
-                    actual=f"hash {hashed}, record at {offset}",
-                )
+            wanted = want[:, row].tolist() if row < want.shape[1] else None
+            yield from self._wrong(row, wanted)
         self.pass_over(count)
+
+    def unwanted(self, count: int, first: int = 0, *, passes: bool = True) -> Iterator[Finding]:
+        """Say that entries belong to no record of the log."""
+        for row in range(first, first + count):
+            yield from self._wrong(row, None)
+        if passes:
+            self.pass_over(count)
+
+    def _wrong(self, row: int, wanted: list[int] | None) -> Iterator[Finding]:
+        """Say what is wrong with the row-th next entry."""
+        at = self.at(row)
+        entry = self._values(self._at + row, self._at + row + 1)
+        hashed, offset = int(entry["key_hash"][0]), int(entry["physical_offset"][0])
+        expected = "hash {}, record at {}".format(*wanted) if wanted else ""
+        if not (hashed or offset or int(entry["previous"][0])):
+            yield finding("IX-STALE", at, "an entry in use is all zero", expected=expected)
+        elif not self._is_lost(offset, wanted[1] if wanted else offset):
+            yield finding(
+                "IX-KEY",
+                At(at.path, at.position, at.length, offset),
+                expected=expected,
+                actual=f"hash {hashed}, record at {offset}",
+            )
 
     def _is_lost(self, *physical_offsets: int) -> bool:
         """Tell whether an entry concerns a lost stretch of the log; then it is counted there."""
@@ -213,16 +224,6 @@ class FileReader:
             self._inspection.lost.count_entries(places[:1])
             return True
         return False
-
-    def unwanted(self, count: int, first: int = 0, *, passes: bool = True) -> Iterator[Finding]:
-        """Say that entries belong to no record of the log."""
-        for row in range(first, first + count):
-            offset = int(self._values(self._at + row, self._at + row + 1)["physical_offset"][0])
-            if not self._is_lost(offset):
-                at = self.at(row)
-                yield finding("IX-KEY", At(at.path, at.position, at.length, offset), actual=offset)
-        if passes:
-            self.pass_over(count)
 
     def finish(self) -> Iterator[Finding]:
         """Read what is left, and judge chains, slots and what lies behind the entries."""
@@ -273,16 +274,18 @@ class FileReader:
                 )
 
     def _links(self) -> Iterator[Finding]:
-        for link in self._bad_links:
-            if self._untrue.isdisjoint((link.number, link.expected, link.actual)):
-                position = entry_position(self.opened.file.slots, link.number)
-                yield finding(
-                    "IX-CHAIN",
-                    At(self.path, position, SIZE),
-                    f"entry {link.number} is not chained to the one before it in its slot",
-                    expected=link.expected,
-                    actual=link.actual,
-                )
+        bad = [
+            link
+            for link in self._bad_links
+            if self._untrue.isdisjoint((link.number, link.expected, link.actual))
+        ]
+        for link in bad if len(bad) <= MOST_LISTED else bad[:1]:
+            message = f"entry {link.number} is not chained to the one before it in its slot"
+            if len(bad) > MOST_LISTED:
+                message += f"; {len(bad)} are not, this is the first"
+            position = entry_position(self.opened.file.slots, link.number)
+            at = At(self.path, position, SIZE)
+            yield finding("IX-CHAIN", at, message, expected=link.expected, actual=link.actual)
 
     def _slots(self) -> Iterator[Finding]:
         """Compare the hash table with the newest entry of each chain."""
@@ -290,22 +293,32 @@ class FileReader:
         wanted = self._chains.newest[: len(stored)]
         used = int(np.count_nonzero(stored))
         differing = np.flatnonzero(stored != wanted)
-        for slot in differing.tolist():
-            value, newest = int(stored[slot]), int(wanted[slot])
-            if not self._untrue.isdisjoint((value, newest)):
-                continue
-            at = At(self.path, slot_position(slot), 4)
-            if not 0 <= value < self.count:
-                ahead = self._inspection.has_crashed and value >= self.count
-                severity = Severity.NOTE if ahead else None
-                yield finding("IX-SLOT", at, expected=newest, actual=value, severity=severity)
-            else:
-                message = f"slot {slot} does not name the newest entry of its chain"
-                yield finding("IX-CHAIN", at, message, expected=newest, actual=value)
+        wrong = [
+            slot
+            for slot in differing.tolist()
+            if self._untrue.isdisjoint((int(stored[slot]), int(wanted[slot])))
+        ]
+        wild = [slot for slot in wrong if not 0 <= int(stored[slot]) < self.count]
+        for slots in (wild, sorted(set(wrong) - set(wild))):
+            for slot in slots if len(slots) <= MOST_LISTED else slots[:1]:
+                more = f"; {len(slots)} do, this is the first" if len(slots) > MOST_LISTED else ""
+                yield self._slot(slot, int(stored[slot]), int(wanted[slot]), more)
         stated = self.opened.header["hash_slot_count"]
         if stated != used and not differing.size:
             at = At(self.path, INDEX_HEADER.positions["hash_slot_count"], 4)
             yield finding("IX-SLOTCOUNT", at, expected=used, actual=stated)
+
+    def _slot(self, slot: int, value: int, newest: int, more: str) -> Finding:
+        """Say that a slot is not as its chain wants it."""
+        at = At(self.path, slot_position(slot), 4)
+        if 0 <= value < self.count:
+            message = f"slot {slot} names another entry than the newest of its chain{more}"
+            return finding("IX-CHAIN", at, message, expected=newest, actual=value)
+        severity = None
+        if self._inspection.has_crashed and value >= self.count:
+            severity = Severity.NOTE
+        message = f"slot {slot} names an entry that does not exist{more}"
+        return finding("IX-SLOT", at, message, expected=newest, actual=value, severity=severity)
 
     def _behind(self) -> Iterator[Finding]:
         """Judge entry 0 and the space behind the entries, which nothing was written to."""

@@ -5,6 +5,7 @@ Source: IndexHeader, IndexFile, IndexService#load, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from rmqtool.findings import Finding
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.place import OpenFile
+
+    Geometry = tuple[int, int]  # slots and entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Opened:
     @property
     def is_full(self) -> bool:
         """Whether the broker has gone on to another file."""
-        return self.header["index_count"] >= self.file.entries
+        return self.count >= self.file.entries
 
 
 def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Finding]:
@@ -58,8 +61,9 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
     except UnreadablePath as error:
         yield inspection.unread("index", error)
         return
+    usual = _usual_geometry(files)
     for file in files:
-        known = _with_geometry(file, files)
+        known = _with_geometry(file, usual)
         try:
             with file.open() as handle:
                 yield from _judge(known, handle, opened)
@@ -75,21 +79,30 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
             yield finding("IX-CAP", At(before.file.path), message, actual=actual)
 
 
-def _with_geometry(file: IndexFile, files: Sequence[IndexFile]) -> IndexFile:
-    """Take slots and entries from the other files where this one's do not tell."""
-    known = [one for one in files if one.slots and one.entries]
-    if file.slots or not known:
-        return file
-    return replace(file, slots=known[0].slots, entries=known[0].entries)
+def _usual_geometry(files: Sequence[IndexFile]) -> Geometry | None:
+    """Give the slots and entries that most files have; of two that differ, the larger file's."""
+    known = Counter((one.slots, one.entries) for one in files if one.slots and one.entries)
+    return max(known, key=lambda one: (known[one], index_size(*one)), default=None)
+
+
+def _with_geometry(file: IndexFile, usual: Geometry | None) -> IndexFile:
+    """Take slots and entries from the other files: one broker makes all alike."""
+    return replace(file, slots=usual[0], entries=usual[1]) if usual else file
 
 
 def _judge(file: IndexFile, handle: OpenFile, opened: list[Opened]) -> Iterator[Finding]:
     """Judge length and header of one file."""
     path = file.path
     wanted = index_size(file.slots, file.entries)
-    if not file.slots or file.size != wanted:
-        expected = f"{wanted} bytes" if file.slots else "40 + 4 * slots + 20 * entries bytes"
-        yield finding("IX-LEN", At(path), expected=expected, actual=f"{file.size} bytes")
+    if not file.slots:
+        message = (
+            "the length and the header do not tell how many slots the file has; "
+            "give --broker-conf, or maxHashSlotNum and maxIndexNum in it"
+        )
+        expected = "40 + 4 * slots + 20 * entries bytes"
+        yield finding("IX-LEN", At(path), message, expected=expected, actual=f"{file.size} bytes")
+    elif file.size != wanted:
+        yield finding("IX-LEN", At(path), expected=f"{wanted} bytes", actual=f"{file.size} bytes")
     header = read_header(handle)
     if header is None or not file.slots:
         return

@@ -94,6 +94,7 @@ class Inspection:
         version: release by whose rules records are dispatched.
         newest_unit: largest physical offset of a queue unit; None when the queues were not read.
         bridges: physical offsets of the records that repair has put over damage, in order.
+        wanted: queue to the queue offset behind the last record that the log has for it.
         has_rocksdb_queues: whether queues lie in RocksDB, where they are not read.
         observer: who looks on while the log is read; None for nobody.
     """
@@ -114,6 +115,7 @@ class Inspection:
     newest_unit: int | None = None
     has_rocksdb_queues: bool = False
     bridges: list[int] = field(default_factory=list)
+    wanted: dict[QueueName, int] = field(default_factory=dict)
     observer: Observer | None = None
     _moved_places: set[int] = field(default_factory=set)
     _topics: frozenset[str] | None = None
@@ -173,6 +175,9 @@ class Inspection:
     def range_of(self, topic: str, queue_id: int) -> tuple[int, int] | None:
         """Give a queue's first and next queue offset; None when nothing can be said.
 
+        Units that the queue has lost count as there: their own finding says so, and what goes
+        by queue offsets is right again when they have been rebuilt.
+
         Raises:
             UnreadablePath: a file cannot be read.
         """
@@ -182,6 +187,12 @@ class Inspection:
         return self._ranges[name]
 
     def _find_range(self, name: QueueName) -> tuple[int, int] | None:
+        found = self._find_range_on_disk(name)
+        if found is not None and name in self.wanted:
+            return found[0], max(found[1], self.wanted[name])
+        return found
+
+    def _find_range_on_disk(self, name: QueueName) -> tuple[int, int] | None:
         start = self.log.start if self.log else 0
         kinds = {"queues": BranchKind.CONSUME_QUEUE, "batch_queues": BranchKind.BATCH_QUEUE}
         for family, kind in kinds.items():

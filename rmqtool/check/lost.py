@@ -89,6 +89,10 @@ class LostRanges:
             return None
         return self._stretches[number]
 
+    def reaches_behind(self, physical_offset: int) -> bool:
+        """Tell whether something was lost behind a place."""
+        return any(stretch.end > physical_offset + 1 for stretch in self._stretches[-1:])
+
     def between(self, start: int, end: int) -> bool:
         """Tell whether something was lost in [start, end)."""
         number = bisect_right(self._starts, end - 1) - 1

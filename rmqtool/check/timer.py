@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.check.grouping import grouped
 from rmqtool.check.registry import At, finding
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings import Severity
@@ -59,6 +60,7 @@ class TimerLog:
     end: int = 0
 
 
+@grouped
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Judge timer log, wheel and checkpoint against each other and the commitlog."""
     store = inspection.store

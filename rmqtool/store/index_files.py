@@ -126,7 +126,7 @@ def _geometry(
         return rest // 4, entries, LengthSource.CONFIGURED
     try:
         with place.open() as file:
-            slots = next(_agreeing(file), 0)
+            slots = next(_agreeing(file), 0) or _usual_slots(file.size)
     except UnreadablePath:
         slots = 0
     return slots, _entries(entry.size, slots) if slots else 0, LengthSource.FILES
@@ -141,14 +141,23 @@ def _agreeing(file: OpenFile) -> Iterator[int]:
     if file.size < SMALLEST or (file.size - INDEX_HEADER.size) % 4:
         return
     header = INDEX_HEADER.parse(file.read_at(0, INDEX_HEADER.size))
-    usual = (file.size - INDEX_HEADER.size) // (4 + USUAL_RATIO * INDEX_ENTRY.size)
-    if file_length(usual, usual * USUAL_RATIO) == file.size and _agrees(file, header, usual):
+    usual = _usual_slots(file.size)
+    if usual and _agrees(file, header, usual):
         yield usual
     if header["index_count"] <= FIRST_ENTRY:
         return  # no entry that could tell
     for slots in _candidates(file, header["begin_physical_offset"]):
         if _agrees(file, header, slots):
             yield slots
+
+
+def _usual_slots(size: int) -> int:
+    """Give the slots of a file with four entries a slot, as by default; 0 for another length.
+
+    It stands in where a damaged header or entry agrees with nothing.
+    """
+    usual = (size - INDEX_HEADER.size) // (4 + USUAL_RATIO * INDEX_ENTRY.size)
+    return usual if file_length(usual, usual * USUAL_RATIO) == size else 0
 
 
 def _candidates(file: OpenFile, begin_physical_offset: int) -> Iterator[int]:
