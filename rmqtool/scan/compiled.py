@@ -1,25 +1,29 @@
-"""Compile kernels with numba, and keep what was compiled.
+"""Declare kernels, and keep what they are compiled to.
 
-A kernel drops the interpreter lock, has one explicit signature, and is kept on disk, so that only
-the very first run on a machine waits for the compiler. numba's cache watches the file of the
-kernel only, while field positions and helper functions come from other files; stale machine code
-would misread evidence in silence. So the cache lies in a directory named after all of them: the
-modules of `scan`, those beside the kernel, and the layouts.
-Where no directory can be written, kernels are compiled anew in each process.
+A kernel is compiled by numba to machine code, which is kept on disk: only the very first call on a
+machine waits for the compiler. Later processes link the machine code (`machine_code`) and do not
+load numba, which takes longer than a small store. A kernel drops the interpreter lock and has one
+explicit signature.
+Machine code of an older source would misread evidence in silence. So the directory in which it
+lies is named after all that kernels are compiled from: the modules of `scan`, those beside the
+kernel, the layouts, the compiler and the processor. Where no directory can be written, kernels
+are compiled anew in each process.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import importlib.util
 import os
 import sys
 import tempfile
+import threading
+import zlib
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
-
-import numba
-import numba.core.config
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
@@ -30,11 +34,9 @@ from rmqtool.formats.message import MESSAGE_MIDDLES, MESSAGE_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Function = TypeVar("Function", bound="Callable[..., object]")
+    from rmqtool.scan.machine_code import Routine
 
-# Some releases of numba have types and some have none: neither is to be relied on.
-CONFIG: Any = numba.core.config
-NJIT: Any = numba.njit
+Function = TypeVar("Function", bound="Callable[..., object]")
 
 LAYOUTS: Final = (
     MESSAGE_PREFIX,
@@ -45,21 +47,86 @@ LAYOUTS: Final = (
     INDEX_HEADER,
     INDEX_ENTRY,
 )
+CHECKSUM_BYTES: Final = 4
+_lock = threading.RLock()
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What kernels call and a generator of LLVM code makes.
+
+    Attributes:
+        module: where the generator is; loaded by the compiler only.
+        name: of the generator.
+    """
+
+    module: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A function that is compiled into the kernels that call it.
+
+    Attributes:
+        function: its source.
+        forceinline: into each place of a call.
+    """
+
+    function: Callable[..., object]
+    forceinline: bool
+
+
+class Kernel:
+    """A function that runs as machine code; made by `kernel`, called like any function."""
+
+    def __init__(self, function: Callable[..., object], signature: str) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.signature = function, signature
+        self._routine: Routine | None = None
+
+    def __call__(self, *arguments: Any) -> Any:  # noqa: ANN401 - what the signature says
+        """Run the kernel, without the interpreter lock."""
+        return (self._routine or self._load())(arguments)
+
+    def _load(self) -> Routine:
+        from rmqtool.scan.machine_code import Routine
+
+        with _lock:  # other threads that want the same kernel wait for it
+            if self._routine is None:
+                name, code = self._machine_code()
+                self._routine = Routine(self.signature, name, code)
+            return self._routine
+
+    def _machine_code(self) -> tuple[str, bytes]:
+        """Give the symbol and the object code, kept or new."""
+        sources = Path(self.function.__code__.co_filename)
+        directory = cache_directory(sources.parent, os.environ.get("NUMBA_CACHE_DIR", ""))
+        kept = None if directory is None else Path(directory) / self._file_name(sources)
+        if kept is not None and (found := _read(kept)) is not None:
+            return found
+        from rmqtool.scan.compiler import compile_kernel
+
+        made = compile_kernel(self)
+        if kept is not None:
+            _write(kept, *made)
+        return made
+
+    def _file_name(self, source: Path) -> str:
+        return f"{source.stem}.{self.function.__name__}.{self.function.__code__.co_firstlineno}.o"
 
 
 def kernel(signature: str) -> Callable[[Function], Function]:
-    """Compile a function for one signature, without the interpreter lock, from the cache if able.
+    """Declare a kernel: a function that runs as machine code, without the interpreter lock.
 
     Args:
         signature: numba's notation; arrays must be C-contiguous, native and writable.
     """
 
-    def compiled(function: Function) -> Function:
-        with _CacheDirectory(Path(function.__code__.co_filename).parent) as cached:
-            options = {"nogil": True, "cache": cached, "boundscheck": False, "error_model": "numpy"}
-            return cast("Function", NJIT(signature, **options)(function))
+    def declared(function: Function) -> Function:
+        return cast("Function", Kernel(function, signature))
 
-    return compiled
+    return declared
 
 
 def inlined(function: Function) -> Function:
@@ -67,34 +134,36 @@ def inlined(function: Function) -> Function:
 
     A call hands over each array as seven values, which takes longer than most helpers run.
     """
-    options = {"error_model": "numpy", "boundscheck": False, "forceinline": True}
-    return cast("Function", NJIT(**options)(function))
+    return cast("Function", Piece(function, forceinline=True))
 
 
 def called(function: Function) -> Function:
     """Compile a function that kernels call: for what is long or seldom needed."""
-    return cast("Function", NJIT(error_model="numpy", boundscheck=False)(function))
+    return cast("Function", Piece(function, forceinline=False))
 
 
-class _CacheDirectory:
-    """numba's cache directory, set to ours while a kernel is declared.
+def _read(path: Path) -> tuple[str, bytes] | None:
+    """Read the symbol and the object code of a kernel; None when there is nothing whole."""
+    try:
+        raw = path.read_bytes()
+    except OSError:
+        return None
+    content = raw[CHECKSUM_BYTES:]
+    if zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "big") != raw[:CHECKSUM_BYTES]:
+        return None
+    name, _, code = content.partition(b"\0")
+    return name.decode(), code
 
-    numba reads the setting when a kernel is declared, so that other users of numba in the same
-    process keep theirs.
-    """
 
-    def __init__(self, sources: Path) -> None:
-        self._sources = sources
-        self._before = ""
-
-    def __enter__(self) -> bool:
-        self._before = CONFIG.CACHE_DIR
-        directory = cache_directory(self._sources, self._before)
-        CONFIG.CACHE_DIR = directory or ""
-        return directory is not None
-
-    def __exit__(self, *exception: object) -> None:
-        CONFIG.CACHE_DIR = self._before
+def _write(path: Path, name: str, code: bytes) -> None:
+    """Keep the machine code of a kernel, if the disk lets us; others see all or nothing of it."""
+    content = b"\0".join([name.encode(), code])
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "big") + content)
+        os.replace(file.name, path)  # noqa: PTH105 - the name is text
+    except OSError:
+        return
 
 
 @cache
@@ -130,11 +199,22 @@ def _user_cache() -> Path:
 
 @cache
 def _stamp(sources: Path) -> str:
-    """Give a short text that changes with whatever kernels are compiled from."""
-    digest = hashlib.sha256(numba.__version__.encode())
+    """Give a short text that changes with whatever kernels are compiled from, and by what."""
+    from rmqtool.scan.machine_code import host
+
+    digest = hashlib.sha256(repr((host(), _compiler())).encode())
     for directory in {Path(__file__).parent: None, sources: None}:  # each once, in this order
         for source in sorted(directory.glob("*.py")):
             digest.update(source.read_bytes())
     for layout in LAYOUTS:
         digest.update(repr((layout.name, layout.fields)).encode())
     return digest.hexdigest()[:16]
+
+
+def _compiler() -> tuple[object, ...]:
+    """Say which numba is installed, without loading it."""
+    found = importlib.util.find_spec("numba")
+    if found is None or found.origin is None:
+        return ()
+    facts = Path(found.origin).stat()
+    return found.origin, facts.st_size, facts.st_mtime_ns

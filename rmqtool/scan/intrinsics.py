@@ -2,15 +2,14 @@
 
 None checks bounds: a caller proves that `position` lies in the array. Loads of 8 bytes and masks
 of 32 may read past the end of a record, so windows are allocated with SLACK bytes behind them.
+What they are made of is in `instructions`, which only the compiler loads.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from llvmlite import ir
-from numba.core import types
-from numba.core.extending import intrinsic
+from rmqtool.scan.compiled import Instruction
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,136 +17,19 @@ if TYPE_CHECKING:
 SLACK: Final = 64  # bytes that a window has behind its last one
 MASK_BYTES: Final = 32  # bytes that one mask looks at
 
-# numba gives a generator its context and the types of the arguments, which say nothing new.
-# ruff: noqa: ANN401, ARG001
 
-_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-
-
-def instruction(generator: Callable[..., Any]) -> Callable[..., int]:
-    """Make an instruction that kernels can use, typed by what it gives."""
-    return cast("Callable[..., int]", intrinsic(generator))
+def _instruction(name: str) -> Callable[..., int]:
+    """Give an instruction that kernels can use; it takes its arguments from its generator."""
+    return cast("Callable[..., int]", Instruction("rmqtool.scan.instructions", name))
 
 
-def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """Give the address of `array[position]`; array and position are the first two arguments."""
-    array = context.make_array(signature.args[0])(context, builder, arguments[0])
-    start = builder.bitcast(array.data, _I8.as_pointer())
-    return builder.gep(start, [arguments[1]])
-
-
-def _load(bits: int) -> Callable[..., Any]:
-    """Make the generator of an unaligned load, widened to int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.IntType(bits)
-        place = builder.bitcast(_address(context, builder, signature, arguments), kind.as_pointer())
-        value = builder.load(place, align=1)
-        if kind != _I8:
-            value = builder.bswap(value)
-        return value if bits == _I64.width else builder.sext(value, _I64)
-
-    return generate
-
-
-@instruction
-def load_u1(context: Any, array: Any, position: Any) -> Any:
-    """Read a byte, 0 to 255."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.zext(builder.load(_address(context, builder, signature, arguments)), _I64)
-
-    return types.int64(array, types.int64), generate
-
-
-@instruction
-def load_i1(context: Any, array: Any, position: Any) -> Any:
-    """Read a signed byte."""
-    return types.int64(array, types.int64), _load(8)
-
-
-@instruction
-def load_i2(context: Any, array: Any, position: Any) -> Any:
-    """Read a signed big-endian integer of 2 bytes."""
-    return types.int64(array, types.int64), _load(16)
-
-
-@instruction
-def load_i4(context: Any, array: Any, position: Any) -> Any:
-    """Read a signed big-endian integer of 4 bytes."""
-    return types.int64(array, types.int64), _load(32)
-
-
-@instruction
-def load_i8(context: Any, array: Any, position: Any) -> Any:
-    """Read a signed big-endian integer of 8 bytes."""
-    return types.int64(array, types.int64), _load(64)
-
-
-def _store(bits: int) -> Callable[..., Any]:
-    """Make the generator of an unaligned big-endian store of the lowest bits of an int64."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.IntType(bits)
-        place = builder.bitcast(_address(context, builder, signature, arguments), kind.as_pointer())
-        value = arguments[2] if bits == _I64.width else builder.trunc(arguments[2], kind)
-        builder.store(builder.bswap(value), place, align=1)
-        return context.get_dummy_value()
-
-    return generate
-
-
-@instruction
-def store_i4(context: Any, array: Any, position: Any, value: Any) -> Any:
-    """Write the low 4 bytes of an integer, big-endian."""
-    return types.void(array, types.int64, types.int64), _store(32)
-
-
-@instruction
-def store_i8(context: Any, array: Any, position: Any, value: Any) -> Any:
-    """Write an integer of 8 bytes, big-endian."""
-    return types.void(array, types.int64, types.int64), _store(64)
-
-
-@instruction
-def mask_of(context: Any, array: Any, position: Any, byte: Any) -> Any:
-    """Tell which of 32 bytes equal `byte`: bit n of the result stands for byte n."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = ir.VectorType(_I8, MASK_BYTES)
-        place = builder.bitcast(
-            _address(context, builder, signature, arguments), vector.as_pointer()
-        )
-        loaded = builder.load(place, align=1)
-        wanted = builder.trunc(arguments[2], _I8)
-        splat = ir.Constant(vector, ir.Undefined)
-        for lane in range(MASK_BYTES):
-            splat = builder.insert_element(splat, wanted, ir.Constant(_I32, lane))
-        equal = builder.icmp_unsigned("==", loaded, splat)
-        return builder.zext(builder.bitcast(equal, ir.IntType(MASK_BYTES)), _I64)
-
-    return types.int64(array, types.int64, types.int64), generate
-
-
-@instruction
-def trailing_zeros(context: Any, number: Any) -> Any:
-    """Count the zero bits below the lowest one; 64 for zero."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
-
-    return types.int64(types.int64), generate
-
-
-@instruction
-def call_crc32(context: Any, array: Any, position: Any, length: Any, address: Any) -> Any:
-    """Call `uint32_t crc32_gzip_refl(uint32_t, unsigned char *, uint64_t)` at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        start = _address(context, builder, signature, arguments)
-        kind = ir.FunctionType(_I32, [_I32, _I8.as_pointer(), _I64])
-        function = builder.inttoptr(arguments[3], kind.as_pointer())
-        result = builder.call(function, [ir.Constant(_I32, 0), start, arguments[2]])
-        return builder.zext(result, _I64)
-
-    return types.int64(array, types.int64, types.int64, types.int64), generate
+load_u1: Final = _instruction("load_u1")
+load_i1: Final = _instruction("load_i1")
+load_i2: Final = _instruction("load_i2")
+load_i4: Final = _instruction("load_i4")
+load_i8: Final = _instruction("load_i8")
+store_i4: Final = _instruction("store_i4")
+store_i8: Final = _instruction("store_i8")
+mask_of: Final = _instruction("mask_of")
+trailing_zeros: Final = _instruction("trailing_zeros")
+call_crc32: Final = _instruction("call_crc32")

@@ -1,0 +1,244 @@
+"""Link the object code of kernels into this process, and call it.
+
+LLVM's linker is what numba uses for the same purpose; without numba it is there in a tenth of the
+time. A kernel is a C function: it takes a place for its result, a place for an exception that no
+kernel raises, and its arguments, of which arrays and tuples are taken apart.
+Source: numba.core.callconv.CPUCallConv, numba.core.datamodel.models.ArrayModel, 0.61 to 0.68.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import weakref
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Flatten = Callable[[Any], tuple[int, ...]]
+
+ITEM_BYTES: Final = {"uint8": 1, "int32": 4, "uint32": 4, "int64": 8}
+SCALAR: Final = "int64"
+OK: Final = frozenset({0, -2})  # -2: it returned nothing
+MOST_KNOWN: Final = 256  # arrays whose facts are kept
+# What numba declares in every kernel and none reaches: arrays come without an owner to be freed.
+NEVER_CALLED: Final = frozenset({"NRT_MemInfo_call_dtor"})
+KNOWN_SYMBOLS: Final = NEVER_CALLED
+
+
+@cache
+def _llvm() -> Any:  # noqa: ANN401 - llvmlite has no types
+    """Load LLVM's linker and code generator for this processor."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    end = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
+    for name in NEVER_CALLED:
+        if llvm.address_of_symbol(name) is None:  # numba, if it is there, has the real one
+            llvm.add_symbol(name, end)
+    return llvm
+
+
+@cache
+def host() -> tuple[str, ...]:
+    """Say for which processor and by which LLVM code is made here."""
+    llvm = _llvm()
+    version = ".".join(map(str, llvm.llvm_version_info))
+    features = llvm.get_host_cpu_features().flatten()
+    return version, llvm.get_process_triple(), llvm.get_host_cpu_name(), features
+
+
+def _target_machine() -> Any:  # noqa: ANN401 - llvmlite has no types
+    _, triple, processor, features = host()
+    is_intel = triple.startswith(("x86", "i686", "amd64"))
+    return (
+        _llvm()
+        .Target.from_triple(triple)
+        .create_target_machine(
+            cpu=processor,
+            features=features,
+            opt=3,
+            reloc="static" if is_intel else "default",  # as numba does
+            codemodel="jitdefault",
+            jit=True,
+        )
+    )
+
+
+@cache
+def _engine() -> Any:  # noqa: ANN401 - llvmlite has no types
+    """Give the linker; it holds all code until the process ends."""
+    llvm = _llvm()
+    nothing = llvm.parse_assembly(f'target triple = "{host()[1]}"\n')
+    return llvm.create_mcjit_compiler(nothing, _target_machine())
+
+
+def emit(assembly: str) -> bytes:
+    """Give the object code of LLVM assembly that is optimised already."""
+    code: bytes = _target_machine().emit_object(_llvm().parse_assembly(assembly))
+    return code
+
+
+def _link(name: str, code: bytes) -> int:
+    """Bring object code into this process; give the address of a symbol."""
+    engine = _engine()
+    engine.add_object_file(_llvm().object_file.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    address: int = engine.get_function_address(name)
+    return address
+
+
+class Routine:
+    """Machine code that can be called.
+
+    Args:
+        signature: numba's notation: `int64`, arrays of one or two dimensions, tuples of them.
+        name: its symbol.
+        code: object code.
+    """
+
+    def __init__(self, signature: str, name: str, code: bytes) -> None:
+        tree = ast.parse(signature, mode="eval").body
+        assert isinstance(tree, ast.Call)  # noqa: S101 - a signature is written as a call
+        self._flatten = [_flattener(one) for one in tree.args]
+        count = sum(_width(one) for one in tree.args)
+        self._results, self._is_tuple = _results(tree.func)
+        prototype = ctypes.CFUNCTYPE(
+            ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * count
+        )
+        self._function = prototype(_link(name, code))
+        self._result_type = ctypes.c_int64 * max(self._results, 1)
+
+    def __call__(self, arguments: tuple[Any, ...]) -> Any:  # noqa: ANN401 - as the signature says
+        """Call it, without the interpreter lock.
+
+        Raises:
+            TypeError: an argument is not what the signature says.
+        """
+        flat: list[int] = []
+        for flatten, argument in zip(self._flatten, arguments, strict=True):
+            flat += flatten(argument)
+        result = self._result_type()
+        failure = ctypes.c_void_p()
+        status = self._function(ctypes.addressof(result), ctypes.addressof(failure), *flat)
+        if status not in OK:
+            message = f"a kernel failed with {status}"
+            raise RuntimeError(message)
+        if self._is_tuple:
+            return tuple(result)
+        return result[0] if self._results else None
+
+
+def _results(node: ast.expr) -> tuple[int, bool]:
+    """Give how many integers a kernel returns, and whether they are a tuple."""
+    if isinstance(node, ast.Call):  # UniTuple(int64, 3)
+        return _width(node), True
+    return (0, False) if _name(node) == "void" else (_width(node), False)
+
+
+def _name(node: ast.expr) -> str:
+    if not isinstance(node, ast.Name):
+        message = f"{ast.unparse(node)} is no type of a kernel's argument"
+        raise TypeError(message)
+    return node.id
+
+
+def _items(node: ast.Call) -> list[ast.expr]:
+    """Give the types in a tuple: `UniTuple(int64, 3)` or `Tuple((uint8[::1], int64))`."""
+    if _name(node.func) == "UniTuple":
+        item, count = node.args
+        return [item] * int(ast.literal_eval(count))
+    (inner,) = node.args
+    assert isinstance(inner, ast.Tuple)  # noqa: S101 - so are tuples written
+    return inner.elts
+
+
+def _dimensions(node: ast.Subscript) -> int:
+    return len(node.slice.elts) if isinstance(node.slice, ast.Tuple) else 1
+
+
+def _width(node: ast.expr) -> int:
+    """Give how many integers an argument of a type is handed over as."""
+    if isinstance(node, ast.Call):
+        return sum(map(_width, _items(node)))
+    if isinstance(node, ast.Subscript):
+        return 5 + 2 * _dimensions(node)
+    if _name(node) != SCALAR:
+        message = f"{_name(node)} is no type of a kernel's argument"
+        raise TypeError(message)
+    return 1
+
+
+def _flattener(node: ast.expr) -> Flatten:
+    """Give the function that takes an argument of a type apart."""
+    if isinstance(node, ast.Call):
+        return _of_tuple(_items(node))
+    if isinstance(node, ast.Subscript):
+        return _ArrayFacts(_name(node.value), _dimensions(node))
+    return lambda number: (number,)
+
+
+def _of_tuple(types: list[ast.expr]) -> Flatten:
+    count = len(types)
+    if all(isinstance(one, ast.Name) for one in types):
+
+        def numbers(values: tuple[int, ...]) -> tuple[int, ...]:
+            if len(values) != count:
+                message = f"{count} numbers wanted, not {len(values)}"
+                raise TypeError(message)
+            return values
+
+        return numbers
+    flatteners = [_flattener(one) for one in types]
+
+    def flat(values: tuple[Any, ...]) -> tuple[int, ...]:
+        return tuple(_chain(flatteners, values))
+
+    return flat
+
+
+def _chain(flatteners: list[Flatten], values: tuple[Any, ...]) -> Iterator[int]:
+    for flatten, value in zip(flatteners, values, strict=True):
+        yield from flatten(value)
+
+
+class _ArrayFacts:
+    """Takes arrays of one type apart; remembers those that come again and again.
+
+    Owner, parent, items, bytes an item, address, shape, strides: a kernel must not own what it is
+    lent, so the first two are null.
+    """
+
+    def __init__(self, item: str, dimensions: int) -> None:
+        self._item, self._dimensions = item, dimensions
+        self._item_bytes = ITEM_BYTES[item]
+        self._known: dict[int, tuple[weakref.ref[Any], tuple[int, ...]]] = {}
+
+    def __call__(self, array: Any) -> tuple[int, ...]:  # noqa: ANN401 - numpy is not loaded here
+        known = self._known.get(id(array))
+        if known is not None and known[0]() is array:
+            return known[1]
+        facts = self._facts(array)
+        if len(self._known) >= MOST_KNOWN:
+            self._known = {}
+        self._known[id(array)] = (weakref.ref(array), facts)
+        return facts
+
+    def _facts(self, array: Any) -> tuple[int, ...]:  # noqa: ANN401 - numpy is not loaded here
+        is_right = (
+            array.dtype.name == self._item
+            and array.dtype.isnative
+            and array.ndim == self._dimensions
+            and array.flags.c_contiguous
+            and array.flags.writeable
+        )
+        if not is_right:
+            message = (
+                f"a {self._dimensions}-dimensional array of {self._item} wanted, got {array!r}"
+            )
+            raise TypeError(message)
+        address = array.__array_interface__["data"][0]
+        return (0, 0, array.size, self._item_bytes, address, *array.shape, *array.strides)
