@@ -6,7 +6,6 @@ Apart from `cmd_query`, so that a plain lookup needs no Typer: see `direct`.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.cli.delivery import Delivery
@@ -29,8 +28,7 @@ STANDARD_INPUT = "-"
 FEW = 3  # messages that are shown a field a line
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(NamedTuple):
     """The values of the command line; names and defaults are those of `cmd_query.query`."""
 
     store: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("interrupted")
     elif code == TERMINATED:
         say("terminated")
+    if arguments is None:
+        gc.freeze()  # the process ends: nobody needs what a last look through all objects frees
     return code
 
 

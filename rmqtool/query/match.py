@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import DecodeError
-from rmqtool.formats import inner_batch, java, properties
+from rmqtool.formats import java, properties
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.query.consume_queue import claims
 
@@ -79,6 +79,8 @@ def members(message: Message) -> Iterator[ClientMessage]:
     """Give the messages of an inner batch, up to the first that cannot be read; else nothing."""
     if not message.sys_flag & SysFlag.INNER_BATCH_FLAG:
         return
+    from rmqtool.formats import inner_batch
+
     try:
         yield from inner_batch.messages(message.body)
     except DecodeError:

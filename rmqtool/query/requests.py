@@ -8,7 +8,6 @@ key. What it was taken for is said in the answer.
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -274,6 +273,8 @@ def parse_lines(lines: Iterable[str]) -> Iterator[Request]:
 
 
 def _options(text: str) -> dict[str, str]:
+    import shlex
+
     try:
         words = shlex.split(text)
     except ValueError as error:

@@ -7,7 +7,6 @@ tried, too.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UnreadablePath
@@ -64,6 +63,8 @@ def nearest(topic: str, known: list[str]) -> list[str]:
 
     Names that differ in case only come first: that is what a person gets wrong most often.
     """
+    from difflib import get_close_matches
+
     same = [name for name in known if name.casefold() == topic.casefold()]
     close = get_close_matches(topic, known, MOST_HINTS, 0.6)
     return list(dict.fromkeys([*same, *close]))[:MOST_HINTS]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import enum
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, decompress
@@ -20,8 +19,7 @@ class BodyMode(enum.StrEnum):
     REDACTED = "redacted"  # its digest only: two bodies can be told apart, and none be read
 
 
-@dataclass(frozen=True, slots=True)
-class BodyOptions:
+class BodyOptions(NamedTuple):
     """How bodies are shown.
 
     Attributes:
