@@ -65,8 +65,8 @@ def _stretches(segment: SegmentFacts, columns: int) -> Iterator[tuple[str, int, 
     for kind, position, length in segment.stretches:
         rank = KINDS.index(kind)
         first, last = _columns(segment, position, length, columns)
-        if kind in {"unused", "filler"} and first < last:
-            first += 1  # its first column is shared with records, which are there
+        if kind in {"unused", "filler"} and first < last and position * columns % segment.size:
+            first += 1  # this column is shared with what lies in front
         for column in range(first, last + 1):
             kinds[column] = max(kinds[column], rank)
     at = 0

@@ -1,0 +1,112 @@
+"""What a report tells is what is in the store."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rmqtool
+from rmqtool.check.options import ValidateOptions
+from rmqtool.check.part import PartReport
+from rmqtool.report.facts import Facts
+from rmqtool.report.gather import LONGEST_MS, MOST_STEPS, Looker, gather, grid_of
+from rmqtool.store.segment import SegmentPart
+from rmqtool.store.tree import open_store
+from tests.evidence import Evidence
+from tests.stores import fixture_store
+
+LONG = st.integers(1, 2**63 - 1)
+
+
+@pytest.mark.parametrize("name", ["rocketmq-4.9.3-traffic", "rocketmq-5.3.3-lmq"])
+def test_traffic(name: str, tmp_path: Path, evidence: Evidence) -> None:
+    """Each topic has as many records and bytes as construct reads one by one."""
+    store = evidence.keep(fixture_store(name, tmp_path))
+    records, sizes = Counter[str](), Counter[str]()
+    for record in rmqtool.open_store(str(store)).records():
+        records[record.topic] += 1
+        sizes[record.topic] += record.size
+    found = gather(ValidateOptions(store=store))
+    assert records == {one.topic: one.records for one in found.traffic}
+    assert sizes == {one.topic: one.size for one in found.traffic}
+    assert 0 == sum(one.outside for one in found.traffic)
+    assert (0, 0) == (found.exit_code, sum(one.missing + one.ahead for one in found.coverage))
+
+
+def test_parts(tmp_path: Path) -> None:
+    """A log that is read in small parts gives the same as one that is read at once."""
+    store = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
+    whole, cut = (
+        gather(ValidateOptions(store=store, part_bytes=size)) for size in (1 << 30, 5_000)
+    )
+    assert whole.segments == cut.segments
+    assert whole.coverage == cut.coverage
+    assert [(one.topic, one.series) for one in whole.traffic] == [
+        (one.topic, one.series) for one in cut.traffic
+    ]
+
+
+def test_segments(facts: Facts, hurt_store: Path) -> None:
+    """Files are tiled by records and what is none, and the gap is there."""
+    files = sorted((hurt_store / "commitlog").iterdir())
+    assert [f"commitlog/{one.name}" for one in files] == [one.path for one in facts.segments]
+    for one, file in zip(facts.segments, files, strict=True):
+        assert file.stat().st_size == one.size
+        ends = [(at, at + length) for _, at, length in one.stretches]
+        assert sorted(ends) == ends
+        assert all(0 <= first < end <= one.size for first, end in ends)
+        assert all(before[1] <= after[0] for before, after in pairwise(ends))
+    assert sum(one.records for one in facts.segments) == facts.summary.account.records
+    assert 512 <= sum(one.bytes_of("gap") for one in facts.segments) < 5000
+
+
+def test_coverage(facts: Facts) -> None:
+    """A queue whose files are gone misses all that the log has of it."""
+    queue = next(
+        one for one in facts.coverage if (one.topic, one.queue_id) == ("traffic-orders", 2)
+    )
+    assert queue.in_log is not None
+    assert (None, queue.in_log[1] - queue.in_log[0]) == (queue.in_files, queue.missing)
+
+
+def test_exit_code(facts: Facts) -> None:
+    """Damage is the answer no."""
+    assert 1 == facts.exit_code
+
+
+@pytest.mark.parametrize(("last_end", "begin"), [(-1, 0), (300, 300)])
+def test_unreadable(last_end: int, begin: int, tmp_path: Path) -> None:
+    """What could not be read of a file is neither records nor a gap."""
+    store = open_store(fixture_store("rocketmq-5.3.3-lmq", tmp_path))
+    segment = store.commitlog.segments[0]
+    looker = Looker(None)
+    records = 1 if last_end > 0 else 0
+    report = PartReport(
+        first=0, end=last_end, records=records, last_end=last_end, unread="Input/output error"
+    )
+    looker.take(SegmentPart(segment, 0, segment.size), report)
+    (found,) = looker.segments.values()
+    assert [("unread", begin, segment.size - begin)] == found.stretches
+    assert begin == found.bytes_of("record")
+
+
+@given(st.lists(LONG, min_size=1, max_size=50))
+def test_grid(times: list[int]) -> None:
+    """Whatever the times are, the axis is short and holds one of them at least."""
+    grid = grid_of(times)
+    assert grid is not None
+    assert 1 <= grid.steps <= 2 * MOST_STEPS
+    assert any(grid.begin_ms <= time < grid.end_ms for time in times)
+    middle = sorted(times)[(len(times) - 1) // 2]
+    near = [time for time in times if abs(time - middle) <= LONGEST_MS]
+    assert all(grid.begin_ms <= time < grid.end_ms for time in near)
+
+
+def test_no_time() -> None:
+    """Without a record there is no axis."""
+    assert grid_of([]) is None
