@@ -1,8 +1,8 @@
 """Run one function over many parts of a store, in order, with bounded memory.
 
-This is the engine of one machine: threads, as the kernels release the interpreter lock. The
-same functions run on Spark executors from `spark/`; results come back in the order of the
-parts on either, so that both give the same bytes.
+This is the engine of one machine: threads, as the kernels release the interpreter lock. Within
+`using`, another engine takes its place: the same functions run on Spark executors from `spark/`.
+Results come back in the order of the parts on either, so that both give the same bytes.
 """
 
 from __future__ import annotations
@@ -10,13 +10,46 @@ from __future__ import annotations
 import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
+
+
+class Engine(Protocol):
+    """Runs a per-part function somewhere else."""
+
+    def run(self, function: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+        """Yield `function(part)` for each part, in the order of the parts, some at a time.
+
+        Args:
+            function: picklable; it opens and closes its own files.
+            parts: small and picklable.
+        """
+        ...
+
+
+_chosen: ContextVar[Engine | None] = ContextVar("engine", default=None)
+
+
+@contextmanager
+def using(engine: Engine | None) -> Iterator[None]:
+    """Let an engine run the parts of all that is read within the block; None is this process."""
+    token = _chosen.set(engine)
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def chosen() -> Engine | None:
+    """Give the engine that `run` uses; None is this process."""
+    return _chosen.get()
 
 
 def default_jobs() -> int:
@@ -35,8 +68,12 @@ def run(
     Args:
         function: a per-part function; it opens and closes its own files.
         parts: small and picklable, as they may travel to another machine.
-        jobs: threads; None is one for each processor.
+        jobs: threads of this process; None is one for each processor.
     """
+    engine = _chosen.get()
+    if engine is not None:
+        yield from engine.run(function, parts)
+        return
     workers = jobs or default_jobs()
     if workers == 1:
         yield from map(function, parts)

@@ -31,6 +31,10 @@ class JsonLines:
     text: bytes | memoryview
     damaged: int = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as bytes: a view of memory does not."""
+        return JsonLines, (self.count, bytes(self.text), self.damaged)
+
 
 Chunk: TypeAlias = Sequence[Row] | Columns | JsonLines
 

@@ -13,8 +13,9 @@ from tests.imports import Import, imports, modules
 RANK = {
     "errors": 0, "findings": 0, "engine": 0, "times": 0, "rows": 0, "ranges": 0,
     "formats": 1, "store": 2, "scan": 3, "derive": 4, "tables": 4, "check": 5,
-    "startup": 6, "repair": 6, "rebuild": 6, "query": 6, "report": 6,
-    "spark": 7, "cli": 8, "library": 8,
+    "startup": 6, "rebuild": 6, "query": 6, "report": 6,
+    "repair": 7,  # builds on what rebuild places
+    "spark": 8, "cli": 9, "library": 9,
 }  # fmt: skip
 RENDER_KNOWS = {"render", "errors", "findings", "times", "rows"}
 OWNERS = {
@@ -38,6 +39,7 @@ WRITERS = {
     "rmqtool.store.lock": "the broker's own lock file",
     "rmqtool.cli.main": "the traceback of a bug, in the directory for temporary files",
     "rmqtool.scan.compiled": "the cache of compiled kernels",
+    "rmqtool.spark.shim": "the package itself, unpacked on an executor",
 }
 WRITING = {
     "write_text", "write_bytes", "mkdir", "unlink", "rename", "rmdir", "touch",

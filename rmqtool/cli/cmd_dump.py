@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import (
     BrokerConfOption,
@@ -115,6 +116,9 @@ def dump(
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
     quiet: QuietOption = False,
+    engine: EngineOption = None,
+    master: MasterOption = None,
+    verbose: VerboseOption = False,
 ) -> int:
     """Show what is in a store, a directory or a file of it, row by row.
 
@@ -151,7 +155,8 @@ def dump(
         is_hex=hex_,
     )
     outcome = Outcome()
-    return _deliver(options, outcome, delivery)
+    with working(Choice(engine, master, verbose), path, delivery):
+        return _deliver(options, outcome, delivery)
 
 
 def _deliver(options: DumpOptions, outcome: Outcome, delivery: Delivery) -> int:

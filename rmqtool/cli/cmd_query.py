@@ -7,6 +7,8 @@ from typing import Annotated
 import typer
 
 from rmqtool.cli.answer_query import Asked, run
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
@@ -17,6 +19,7 @@ from rmqtool.cli.options import (
     QuietOption,
     StoreArgument,
 )
+from rmqtool.errors import UsageError
 from rmqtool.query.requests import Boundary
 from rmqtool.tables.bodies import BodyMode
 
@@ -109,39 +112,50 @@ def query(
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
     quiet: QuietOption = False,
+    engine: EngineOption = None,
+    master: MasterOption = None,
+    verbose: VerboseOption = False,
 ) -> int:
     """Find a message by ID, key, offset or time, verified and explained.
 
     What index and queues say is verified with the record; where they are missing or damaged the
-    log itself is searched. Exit code 1: not found, and stderr says what was searched.
+    log itself is searched. Exit code 1: not found, and stderr says what was searched. Spark helps
+    with --scan only.
     """
     del jobs  # searches take all processors; there for the sake of scripts
-    return run(
-        Asked(
-            store=store,
-            requests=requests,
-            id_=id_,
-            key=key,
-            topic=topic,
-            at=at,
-            queue=queue,
-            queue_offset=queue_offset,
-            time=time,
-            boundary=boundary,
-            transaction=transaction,
-            trace=trace,
-            like_broker=like_broker,
-            explain=explain,
-            scan=scan,
-            body=body,
-            raw=raw,
-            body_limit=body_limit,
-            hex_=hex_,
-            broker_conf=broker_conf,
-            format_=format_,
-            output=output,
-            columns=columns,
-            color=color,
-            quiet=quiet,
-        )
+    asked = Asked(
+        store=store,
+        requests=requests,
+        id_=id_,
+        key=key,
+        topic=topic,
+        at=at,
+        queue=queue,
+        queue_offset=queue_offset,
+        time=time,
+        boundary=boundary,
+        transaction=transaction,
+        trace=trace,
+        like_broker=like_broker,
+        explain=explain,
+        scan=scan,
+        body=body,
+        raw=raw,
+        body_limit=body_limit,
+        hex_=hex_,
+        broker_conf=broker_conf,
+        format_=format_,
+        output=output,
+        columns=columns,
+        color=color,
+        quiet=quiet,
     )
+    if not scan:
+        if engine is not None or master is not None:
+            raise UsageError(
+                option="--engine", reason="needs --scan; a lookup is done at once here"
+            )
+        return run(asked)
+    delivery = Delivery(format_, output, columns, color, quiet)
+    with working(Choice(engine, master, verbose), [store], delivery):
+        return run(asked)

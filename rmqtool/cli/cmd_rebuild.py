@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
@@ -45,6 +46,9 @@ def rebuild(
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
     quiet: QuietOption = False,
+    engine: EngineOption = None,
+    master: MasterOption = None,
+    verbose: VerboseOption = False,
 ) -> int:
     """Rebuild consume queues and key index from the commitlog.
 
@@ -68,4 +72,5 @@ def rebuild(
         broker_conf=broker_conf,
         jobs=jobs,
     )
-    return run(options, delivery)
+    with working(Choice(engine, master, verbose), [store], delivery):
+        return run(options, delivery)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
@@ -49,6 +50,9 @@ def rebuild_cq(
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
     quiet: QuietOption = False,
+    engine: EngineOption = None,
+    master: MasterOption = None,
+    verbose: VerboseOption = False,
 ) -> int:
     """Rebuild consume queues from the commitlog.
 
@@ -74,4 +78,5 @@ def rebuild_cq(
         broker_conf=broker_conf,
         jobs=jobs,
     )
-    return run(options, delivery)
+    with working(Choice(engine, master, verbose), [store], delivery):
+        return run(options, delivery)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
@@ -37,6 +38,9 @@ def rebuild_index(
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
     quiet: QuietOption = False,
+    engine: EngineOption = None,
+    master: MasterOption = None,
+    verbose: VerboseOption = False,
 ) -> int:
     """Rebuild the key index from the commitlog.
 
@@ -59,4 +63,5 @@ def rebuild_index(
         broker_conf=broker_conf,
         jobs=jobs,
     )
-    return run(options, delivery)
+    with working(Choice(engine, master, verbose), [store], delivery):
+        return run(options, delivery)

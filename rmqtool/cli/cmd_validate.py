@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from rmqtool.cli import engines
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.options import (
     BrokerConfOption,
@@ -21,6 +22,9 @@ from rmqtool.cli.options import (
 from rmqtool.cli.signals import Terminated
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity
+
+if TYPE_CHECKING:
+    from rmqtool.cli.validating import Validation
 
 Choice = TypeVar("Choice", bound=enum.StrEnum)
 OnlyOption = Annotated[
@@ -94,6 +98,9 @@ def validate(
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
     quiet: QuietOption = False,
+    engine: engines.EngineOption = None,
+    master: engines.MasterOption = None,
+    verbose: engines.VerboseOption = False,
 ) -> int:
     """Prove a whole store sound, or say exactly what is wrong with it.
 
@@ -125,6 +132,14 @@ def validate(
             for path in paths
         ]
     )
+    with engines.working(engines.Choice(engine, master, verbose), paths, delivery):
+        return _deliver(validation, delivery, sarif, junit)
+
+
+def _deliver(
+    validation: Validation, delivery: Delivery, sarif: str | None, junit: str | None
+) -> int:
+    """Show what is found, sum it up, write the reports."""
     try:
         validation.show(delivery)
     except (KeyboardInterrupt, Terminated):

@@ -7,14 +7,17 @@ A session that is there already is used as it is; else one is started for a mast
 from __future__ import annotations
 
 import os
+import re
 import sys
+import warnings
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import EngineMissing, RmqtoolError
+from rmqtool.errors import EngineMissing
 from rmqtool.spark.java import check_java
+from rmqtool.spark.jobs import SparkFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +28,11 @@ INSTALL: Final = "pip install 'rmqtool[spark]'"
 INSTALL_CONNECT: Final = "pip install 'pyspark[connect]'"
 CONNECT: Final = "sc://"
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+TRIES: Final = 4  # of a task, what Spark's own `spark.task.maxFailures` is on a cluster
+CONFIGURED: Final = ("SPARK_REMOTE", "SPARK_MASTER")
+_MASTER: Final = re.compile(r"^\s*spark\.master[\s=:]+(\S+)", re.MULTILINE)
+_LOCAL: Final = re.compile(r"local(?:\[(\*|\d+)\])?")
+PANDAS_REMARK: Final = "PySpark does not yet fully support pandas"
 PACKAGES: Final = str(Path(__file__).parents[2])  # what holds rmqtool
 OPTIONS: Final = {
     "spark.ui.enabled": "false",
@@ -42,17 +50,6 @@ LOCAL_OPTIONS: Final = {
     "spark.sql.shuffle.partitions": "8",
 }
 CONNECT_OPTIONS: Final = frozenset({"spark.sql.session.timeZone", PUSHDOWN})
-
-
-class SparkFailed(RmqtoolError):
-    """Spark was there, but did not start or did not finish."""
-
-    def __init__(self, *, reason: str) -> None:
-        super().__init__()
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"Spark failed: {self.reason}"
 
 
 def check_spark(master: str | None = None) -> None:
@@ -83,9 +80,21 @@ def is_local(master: str | None) -> bool:
     return not master or master.split("[")[0] == "local"
 
 
-def configured_master() -> str | None:
-    """Give the master that the environment names; None when it names none."""
-    return os.environ.get("SPARK_REMOTE") or os.environ.get("MASTER") or None
+def configured_master() -> tuple[str, str] | None:
+    """Give the master that was configured for Spark, and where; None when none was."""
+    for name in CONFIGURED:
+        if master := os.environ.get(name):
+            return master, name
+    home = os.environ.get("SPARK_HOME")
+    directory = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
+    if not directory:
+        return None
+    path = Path(directory) / "spark-defaults.conf"
+    try:
+        found = _MASTER.search(path.read_text("utf-8", "replace"))
+    except OSError:
+        return None
+    return (found[1], str(path)) if found else None
 
 
 def active_session() -> SparkSession | None:
@@ -114,8 +123,11 @@ def session(
         EngineMissing: pyspark or Java is not there, or is too old.
         SparkFailed: Spark did not start.
     """
-    where = master or configured_master() or "local[*]"
+    configured = configured_master()
+    where = master or (configured[0] if configured else "local[*]")
     check_spark(where)
+    # We use none of pandas; Spark asks for it, and remarks on its release on our stderr.
+    warnings.filterwarnings("ignore", PANDAS_REMARK, FutureWarning)
     running = active_session()
     if running is not None:
         return running
@@ -130,7 +142,7 @@ def _start(master: str, log_file: str | None, options: Mapping[str, str]) -> Spa
     from pyspark.sql import SparkSession
 
     settings = {**OPTIONS, **(LOCAL_OPTIONS if is_local(master) else {}), **options}
-    builder = SparkSession.builder.master(master).appName("rmqtool")
+    builder = SparkSession.builder.master(_patient(master)).appName("rmqtool")
     for name, value in settings.items():
         builder = builder.config(name, value)
     if is_local(master):
@@ -144,6 +156,12 @@ def _start(master: str, log_file: str | None, options: Mapping[str, str]) -> Spa
     if not log_file:
         spark.sparkContext.setLogLevel("OFF")
     return spark
+
+
+def _patient(master: str) -> str:
+    """Let tasks on this machine be tried again, as on a cluster: a worker may be killed."""
+    found = _LOCAL.fullmatch(master)
+    return f"local[{found[1] or 1},{TRIES}]" if found else master
 
 
 def _connect(url: str, options: Mapping[str, str]) -> SparkSession:

@@ -11,6 +11,7 @@ import pytest
 from rmqtool.cli import answer_query, app, cmd_query, direct
 from tests.stores import fixture_names, fixture_store
 
+BULK = {"jobs", "engine", "master", "verbose", "help"}
 HEAVY = {"numpy", "numba", "pyarrow", "pandas", "pyspark", "pydantic"}
 
 
@@ -29,10 +30,10 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[answer_query.Asked]:
 
 
 def test_every_option() -> None:
-    """All options that the command declares are known here by the same names, but --jobs."""
+    """All options that the command declares are known here by the same names, but of bulk work."""
     declared = set()
     for parameter in app.command("query").params:
-        if not parameter.name or parameter.name in {"jobs", "help"}:
+        if not parameter.name or parameter.name in BULK:
             continue
         for spelt in (*parameter.opts, *parameter.secondary_opts):
             declared.add((spelt, parameter.name))

@@ -1,0 +1,150 @@
+"""`--engine` and `--master`: whether this process does the work, or Spark.
+
+`auto` takes Spark when a master is named or configured, or the store lies on a remote file system.
+Nothing of Spark is imported before it is chosen.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+
+import typer
+
+from rmqtool.errors import EngineMissing, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.cli.delivery import Delivery
+
+PANEL: Final = "Engine"
+LOCAL_SCHEMES: Final = ("file",)
+NOTHING: Final = "as no master is named and the store is on this machine"
+
+
+class Engine(enum.StrEnum):
+    """Who does the work."""
+
+    AUTO = "auto"
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+EngineOption = Annotated[
+    Engine | None,
+    typer.Option(
+        "--engine",
+        rich_help_panel=PANEL,
+        help="Who does the work: this process, or Spark. auto, the default, takes Spark when a "
+        "master is named or configured or the store is remote.",
+    ),
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        rich_help_panel=PANEL,
+        help="Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://..., or sc://HOST for "
+        "Spark Connect.",
+    ),
+]
+VerboseOption = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", rich_help_panel=PANEL, help="Keep what Spark says in a log file, and name it."
+    ),
+]
+
+
+class Choice(NamedTuple):
+    """What was said about the engine.
+
+    Attributes:
+        engine: None is as good as auto, and needs no words.
+        master: of Spark.
+        verbose: keep Spark's log.
+    """
+
+    engine: Engine | None = None
+    master: str | None = None
+    verbose: bool = False
+
+
+@contextmanager
+def working(choice: Choice, paths: Sequence[str], delivery: Delivery) -> Iterator[None]:
+    """Let the chosen engine do the work of the block.
+
+    Raises:
+        UsageError: a master without Spark.
+        EngineMissing: Spark was chosen, and something for it is not here.
+        SparkFailed: Spark did not start.
+    """
+    is_spark, why = decide(choice, paths)
+    if choice.engine is Engine.AUTO or (is_spark and choice.engine is None):
+        delivery.note(f"engine: {'spark' if is_spark else 'local'}, {why}")
+    if not is_spark:
+        yield
+        return
+    from rmqtool import engine
+    from rmqtool.spark.engine import SparkEngine
+    from rmqtool.spark.session import active_session, session
+
+    log_file = _log_file() if choice.verbose else None
+    if log_file:
+        delivery.note(f"Spark's log is {log_file}")
+    running = active_session()
+    spark = running or session(choice.master, log_file=log_file)
+    try:
+        with engine.using(SparkEngine.on(spark)):
+            yield
+    finally:
+        if running is None:
+            spark.stop()
+
+
+def decide(choice: Choice, paths: Sequence[str]) -> tuple[bool, str]:
+    """Say whether Spark does the work, and why.
+
+    Raises:
+        UsageError: a master without Spark.
+    """
+    if choice.engine is Engine.LOCAL:
+        if choice.master is not None:
+            raise UsageError(option="--master", reason="cannot be combined with --engine local")
+        return False, "as --engine says"
+    if choice.engine is Engine.SPARK:
+        return True, "as --engine says"
+    if choice.master is not None:
+        return True, "as --master names one"
+    from rmqtool.spark.session import configured_master
+
+    if configured := configured_master():
+        return True, f"as {configured[1]} names a master"
+    remote = next((path for path in paths if is_remote(path)), None)
+    return _of_remote(remote) if remote else (False, NOTHING)
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is a URI of another machine's storage."""
+    scheme, separator, _ = path.partition("://")
+    return bool(separator) and scheme not in LOCAL_SCHEMES
+
+
+def _of_remote(path: str) -> tuple[bool, str]:
+    from rmqtool.spark.session import check_spark
+
+    try:
+        check_spark()
+    except EngineMissing as error:
+        return False, f"though {path} is remote: {error}"
+    return True, f"as {path} is remote"
+
+
+def _log_file() -> str:
+    return str(Path(tempfile.gettempdir()) / f"rmqtool-spark-{os.getpid()}.log")

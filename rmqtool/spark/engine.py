@@ -1,0 +1,205 @@
+"""Run per-part functions as Spark tasks, in waves, with results in the order of the parts.
+
+1. Parts are put together to tasks of some megabytes, tasks to waves of a few for each core.
+2. A wave is one job over `spark.range`: an executor gets the pickled function and its parts, and
+   gives pickled results as Arrow rows. This works on a cluster as through Spark Connect.
+3. While the results of a wave are used, the next one runs. A wave is as large as its results may
+   be in memory, as those before tell, so the driver needs the same for any store.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import pyarrow as pa
+
+from rmqtool.errors import RmqtoolError
+from rmqtool.spark.jobs import Job, cores
+from rmqtool.spark.shipping import ship
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pyspark.sql import SparkSession
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+TASK_BYTES: Final = 32 << 20  # of the log: a task costs some 20 ms, reading this as much at best
+RESULT_BYTES: Final = 128 << 20  # of one wave; two are in memory
+TASKS_A_CORE: Final = 2  # in a wave: who is done early has something to do
+LARGEST_WAVE: Final = 4096  # tasks
+AT_A_TIME: Final = 2  # waves: one is used while the next one runs
+FIRST_RATIO: Final = 1.5  # bytes of results for each byte of the log, before anything is known
+COLUMNS: Final = "task bigint, result binary"
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went through the driver.
+
+    Attributes:
+        waves: jobs.
+        tasks: in all of them.
+        part_bytes: of parts.
+        result_bytes: of pickled results.
+        largest_wave: bytes of results at a time.
+    """
+
+    waves: int = 0
+    tasks: int = 0
+    part_bytes: int = 0
+    result_bytes: int = 0
+    largest_wave: int = 0
+
+
+@dataclass(slots=True)
+class SparkEngine:
+    """Runs parts on a Spark session.
+
+    Attributes:
+        spark: the session.
+        watch: is told of bytes of parts that are done, before their results are used.
+        traffic: what went through the driver so far.
+    """
+
+    spark: SparkSession
+    watch: Callable[[int], None] | None = None
+    traffic: Traffic = field(default_factory=Traffic)
+
+    @classmethod
+    def on(cls, spark: SparkSession) -> SparkEngine:
+        """Give the engine of a session whose executors have this package."""
+        ship(spark)
+        return cls(spark)
+
+    def run(self, function: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+        """Yield `function(part)` for each part, in the order of the parts.
+
+        Raises:
+            RmqtoolError: what the function raised.
+            SparkFailed: executors were lost, again and again.
+        """
+        job = Job(self.spark)
+        source = _Grouped(parts)
+        pool = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="rmqtool-spark")
+        waiting: deque[Future[list[bytes]]] = deque()
+        try:
+            while True:
+                while len(waiting) < AT_A_TIME and (wave := self._next_wave(source)):
+                    waiting.append(pool.submit(self._run_wave, function, wave, job))
+                if not waiting:
+                    return
+                for packed in waiting.popleft().result():
+                    yield from _results(packed)
+        finally:
+            # Somebody may have stopped reading, or pressed Ctrl-C: nothing is to go on then.
+            if any(not future.done() for future in waiting):
+                job.cancel()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _next_wave(self, source: _Grouped[Part]) -> list[list[Part]]:
+        traffic = self.traffic
+        ratio = FIRST_RATIO
+        if traffic.part_bytes:
+            ratio = max(traffic.result_bytes / traffic.part_bytes, 1e-3)
+        tasks = min(TASKS_A_CORE * cores(self.spark), LARGEST_WAVE)
+        return source.wave(tasks, int(RESULT_BYTES / ratio))
+
+    def _run_wave(
+        self, function: Callable[[Part], Result], wave: list[list[Part]], job: Job
+    ) -> list[bytes]:
+        tasks = len(wave)
+        rows = self.spark.range(0, tasks, 1, tasks).mapInArrow(_work(function, wave), COLUMNS)
+        table = job.collect(rows)
+        found = dict(zip(table["task"].to_pylist(), table["result"].to_pylist(), strict=True))
+        results = [found[number] for number in range(tasks)]
+        self._account(wave, sum(map(len, results)))
+        return results
+
+    def _account(self, wave: list[list[Any]], result_bytes: int) -> None:
+        traffic = self.traffic
+        traffic.waves += 1
+        traffic.tasks += len(wave)
+        traffic.part_bytes += sum(_length(part) for parts in wave for part in parts)
+        traffic.result_bytes += result_bytes
+        traffic.largest_wave = max(traffic.largest_wave, result_bytes)
+
+
+class _Grouped(Generic[Part]):
+    """Puts parts together to tasks, and tasks to waves, as they are asked for."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self._parts = iter(parts)
+        self._next: Part | None = next(self._parts, None)
+
+    def wave(self, tasks: int, limit: int) -> list[list[Part]]:
+        """Give the next tasks; none when there are no more parts.
+
+        Args:
+            tasks: how many at most.
+            limit: bytes of parts in all of them, but for one part at least.
+        """
+        each = min(TASK_BYTES, max(limit // tasks, 1))
+        wave: list[list[Part]] = []
+        taken = 0
+        while self._next is not None and len(wave) < tasks and (not wave or taken < limit):
+            wave.append(self._task(each))
+            taken += sum(map(_length, wave[-1]))
+        return wave
+
+    def _task(self, limit: int) -> list[Part]:
+        task: list[Part] = []
+        taken = 0
+        while self._next is not None and (not task or taken + _length(self._next) <= limit):
+            task.append(self._next)
+            taken += _length(self._next)
+            self._next = next(self._parts, None)
+        return task
+
+
+def _length(part: object) -> int:
+    """Give the bytes of a part; of one that does not say, those of a small file."""
+    return max(int(getattr(part, "length", 1 << 16)), 1)
+
+
+def _work(function: Callable[[Any], Any], wave: list[list[Any]]) -> Callable[..., Any]:
+    """Give what an executor runs: for each task number of a batch, the results of its parts."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield result_batch(number, [outcome(function, part) for part in wave[number]])
+
+    return work
+
+
+def outcome(function: Callable[[Part], Result], part: Part) -> Result | RmqtoolError:
+    """Give the result of a part, or the error that was raised on purpose: both travel."""
+    try:
+        return function(part)
+    except RmqtoolError as error:
+        return error
+
+
+def result_batch(number: int, outcomes: list[Any]) -> pa.RecordBatch:
+    """Give the row of a task."""
+    packed = pickle.dumps(outcomes, pickle.HIGHEST_PROTOCOL)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([number], pa.int64()), pa.array([packed], pa.binary())], names=["task", "result"]
+    )
+
+
+def _results(packed: bytes) -> Iterator[Any]:
+    """Yield the results of a task.
+
+    Raises:
+        RmqtoolError: that of a part.
+    """
+    for one in pickle.loads(packed):  # noqa: S301 - our own executors made it
+        if isinstance(one, RmqtoolError):
+            raise one
+        yield one

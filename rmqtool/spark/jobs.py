@@ -1,0 +1,128 @@
+"""Spark jobs that can be cancelled, and whose failures are told apart.
+
+On a cluster of one's own a job group holds what belongs together; through Spark Connect, a tag.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import EngineMissing, RmqtoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+CONNECT_CORES: Final = 32  # a server does not say how many it has
+_NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
+_numbers = count(1)
+
+
+class SparkFailed(RmqtoolError):
+    """Spark was there, but did not start or did not finish."""
+
+    def __init__(self, *, reason: str) -> None:
+        super().__init__()
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"Spark failed: {self.reason}"
+
+
+def is_connect_session(spark: SparkSession) -> bool:
+    """Whether a session talks to a Spark Connect server."""
+    return ".connect." in type(spark).__module__
+
+
+def cores(spark: SparkSession) -> int:
+    """Give the number of tasks that run at a time."""
+    return CONNECT_CORES if is_connect_session(spark) else spark.sparkContext.defaultParallelism
+
+
+class Job:
+    """Jobs that are cancelled together.
+
+    Attributes:
+        name: of their group, or their tag.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self.name = f"rmqtool-{next(_numbers)}"
+
+    def collect(self, rows: DataFrame) -> pa.Table:
+        """Run a job and give its rows.
+
+        Raises:
+            SparkFailed: it was given up, or cancelled.
+            EngineMissing: executors lack a package.
+        """
+        with self.running():
+            return rows.toArrow()
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the jobs of a block, in this thread, belong to this one; put its errors in words.
+
+        Raises:
+            SparkFailed: a job was given up, or cancelled.
+            EngineMissing: executors lack a package.
+        """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+
+        is_connect = is_connect_session(self._spark)
+        if is_connect:
+            self._spark.addTag(self.name)
+        else:
+            self._spark.sparkContext.setJobGroup(self.name, "rmqtool", interruptOnCancel=True)
+        try:
+            yield
+        except (PySparkException, Py4JError) as error:
+            raise _in_words(error) from error
+        finally:
+            if is_connect:
+                self._spark.removeTag(self.name)
+
+    def cancel(self) -> None:
+        """Stop what runs."""
+        if is_connect_session(self._spark):
+            self._spark.interruptTag(self.name)
+        else:
+            self._spark.sparkContext.cancelJobGroup(self.name)
+
+    def tasks_done(self) -> tuple[int, int]:
+        """Give the tasks that are done, and all tasks, of the stages that run now."""
+        done = total = 0
+        if is_connect_session(self._spark):
+            return done, total
+        tracker = self._spark.sparkContext.statusTracker()
+        for number in tracker.getJobIdsForGroup(self.name):
+            job = tracker.getJobInfo(number)
+            if job is None or job.status != "RUNNING":
+                continue
+            for stage in (tracker.getStageInfo(one) for one in job.stageIds):
+                if stage is not None:
+                    done, total = done + stage.numCompletedTasks, total + stage.numTasks
+        return done, total
+
+
+def _in_words(error: Exception) -> Exception:
+    """Give what a user can act upon; a bug in a task stays what it is."""
+    text = str(error)
+    if found := _NO_MODULE.search(text):
+        package = "rmqtool" if found[1] == "rmqtool" else found[1]
+        return EngineMissing(
+            needs=f"{package} in the Python of the executors",
+            install="pip install rmqtool, with the same Python on each of them",
+        )
+    if "Traceback (most recent call last)" in text and "rmqtool" in text:
+        return error
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    reason = next((line for line in lines if not line.endswith(":")), type(error).__name__)
+    return SparkFailed(reason=reason[:500])
