@@ -189,7 +189,7 @@ class RecordJudge:
                 yield _of_time(at, int(record[row.STORE_TIMESTAMP]), earlier)
             yield from _of_body(record, bits, at)
             yield from _of_flags(batch, number, bits, at)
-            if bits & has.TRANSACTION_TYPE and _is_bridge(batch, number):
+            if bits & has.TRANSACTION_TYPE and is_bridge(batch, number):
                 self.bridges.append(int(record[row.PHYSICAL_OFFSET]))
             yield from self._of_properties(batch, number, bits, at)
             if bits & CONTENT:
@@ -207,12 +207,12 @@ class RecordJudge:
                 actual=int(record[row.PROPERTY_CRC_FOUND]),
                 severity=Severity.WARNING if self._options.is_copy else None,
             )
-        if bits & has.NO_PROPERTY_CRC and not _is_bridge(batch, number):
+        if bits & has.NO_PROPERTY_CRC and not is_bridge(batch, number):
             forced = self._options.force_property_crc
             yield finding("CL-NOPROPCRC", at, severity=Severity.DAMAGE if forced else None)
 
 
-def _is_bridge(batch: Batch, number: int) -> bool:
+def is_bridge(batch: Batch, number: int) -> bool:
     """Tell whether repair has put this record over damage."""
     if not batch.has_texts:
         return False
@@ -262,7 +262,7 @@ def _of_flags(batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]
     if bits & has.TRANSACTION_TYPE:
         kind = sys_flag.transaction(flags)
         message = f"a record of type {kind}, which is in no queue"
-        if _is_bridge(batch, number):
+        if is_bridge(batch, number):
             message = "a bridge that rmqtool repair has put over damage"
         yield finding("CL-TRANTYPE", at, message, actual=kind)
     if bits & has.BATCH:
