@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.rebuild.consume_queue import Piece
-    from rmqtool.rebuild.index_file import BuiltIndexFile
+    from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.place import OpenFile
     from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
@@ -70,6 +71,7 @@ class ComparingSink:
         self._store, self._log_start = store, log_start
         self._index = {file.place.name: file for file in store.index_files()}
         self._covered: dict[tuple[QueueKind, str, int], dict[int, int]] = defaultdict(dict)
+        self._differing_entries: dict[str, Difference] = {}
         self._entries: list[Bytes] = []  # of expired stores, to compare by what they mean
         self._unnamed: list[Difference] = []
 
@@ -89,11 +91,25 @@ class ComparingSink:
             self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
         self._compare(segment, pieces)
 
-    def put_index(self, built: BuiltIndexFile) -> None:
-        """Compare an index file; the unused entry 0 may hold anything."""
+    def put_entries(self, built: BuiltEntries) -> None:
+        """Compare entries of an index file; the unused entry 0 may hold anything."""
+        begin = unwritten(built.slots)[0]
+        skipped = INDEX_ENTRY.size if built.position == begin else 0
+        data, position = built.data[skipped:], built.position + skipped
         if self._log_start:
-            start, _ = unwritten(built.slots)
-            self._entries.append(_live(built.content[start : built.used], self._log_start))
+            self._entries.append(_live(data, self._log_start))
+            return
+        found = self._index.get(built.name)
+        if found is None or found.path in self._differing_entries:
+            return
+        with found.place.open() as file:
+            actual = np.frombuffer(file.read_at(position, len(data)), np.uint8)
+        if len(actual) and not np.array_equal(actual, data[: len(actual)]):
+            self._differing_entries[found.path] = _difference(found.path, position, data, actual)
+
+    def put_index(self, built: BuiltIndexFile) -> None:
+        """Compare the rest of an index file, and say what differs first."""
+        if self._log_start:
             return
         found = self._index.pop(built.name, None)
         if found is None:
@@ -101,15 +117,16 @@ class ComparingSink:
             return
         if found.size != built.size:
             self._differ(found.path, None, None, str(built.size), str(found.size))
-        low, high = unwritten(built.slots)
         with found.place.open() as file:
-            for start in range(0, min(found.size, built.size), COMPARED_BYTES):
-                actual = np.frombuffer(file.read_at(start, COMPARED_BYTES), np.uint8).copy()
-                expected = built.content[start : start + len(actual)]
-                actual[max(low - start, 0) : max(high - start, 0)] = 0
-                if not np.array_equal(actual, expected):
-                    self._differ_at(found.path, start, expected, actual)
-                    return
+            actual = np.frombuffer(file.read_at(0, len(built.head)), np.uint8)
+            expected = built.head[: len(actual)]
+            if not np.array_equal(actual, expected):
+                self.differences.append(_difference(found.path, 0, expected, actual))
+            elif found.path in self._differing_entries:
+                self.differences.append(self._differing_entries[found.path])
+            else:
+                end = max(built.used, unwritten(built.slots)[1])
+                self._zero_behind(found.path, file, end, found.size)
 
     def finish(self, *, queues: bool, index: bool, whole: bool) -> None:
         """Look at what was not built.
@@ -135,7 +152,9 @@ class ComparingSink:
                 if segment.start not in covered:
                     self._superfluous([segment])
                 else:
-                    self._zero_behind(segment, covered[segment.start])
+                    with segment.open() as file:
+                        end = covered[segment.start]
+                        self._zero_behind(segment.path, file, end, segment.size)
 
     def _finish_index(self) -> None:
         """Look at index files that were not built; with expired segments, at all entries."""
@@ -147,7 +166,7 @@ class ComparingSink:
         there = [_live(_entries_of(file), self._log_start) for file in self._index.values()]
         actual = np.concatenate([np.empty(0, np.uint8), *there])
         if not np.array_equal(expected, actual):
-            self._differ_at(INDEX, 0, expected, actual)
+            self.differences.append(_difference(INDEX, 0, expected, actual))
 
     def _known(self, *, whole: bool) -> Iterator[QueueFiles]:
         if whole:
@@ -178,7 +197,7 @@ class ComparingSink:
                     continue
                 expected = np.frombuffer(piece.data, np.uint8)
                 there = np.frombuffer(actual, np.uint8)
-                self._differ_at(segment.path, piece.position, expected, there)
+                self.differences.append(_difference(segment.path, piece.position, expected, there))
                 return
 
     def _plain(self, piece: Piece, raw: bytes) -> bytes:
@@ -216,37 +235,17 @@ class ComparingSink:
                 continue
             self._differ(segment.path, None, None, "no file", f"{len(used)} bytes of units")
 
-    def _zero_behind(self, segment: Segment, end: int) -> None:
-        """Look for bytes behind the last unit; holes are not read."""
-        with segment.open() as file:
-            start = file.next_data(end)
-            while start is not None and start < segment.size:
-                length = min(file.next_hole(start) - start, COMPARED_BYTES)
-                actual = np.frombuffer(file.read_at(start, length), np.uint8)
-                if actual.any():
-                    self._differ_at(segment.path, start, np.zeros_like(actual), actual)
-                    return
-                start = file.next_data(start + max(len(actual), 1))
-
-    def _differ_at(
-        self,
-        path: str,
-        start: int,
-        expected: Bytes,
-        actual: Bytes,
-    ) -> None:
-        shared = min(len(expected), len(actual))
-        places = np.flatnonzero(expected[:shared] != actual[:shared])
-        first = int(places[0]) if len(places) else shared
-        last = int(places[-1]) if len(places) == shared or len(places) else len(expected) - 1
-        shown = slice(first, first + SHOWN_BYTES)
-        self._differ(
-            path,
-            start + first,
-            max(last, first) - first + 1,
-            expected[shown].tobytes().hex(),
-            actual[shown].tobytes().hex(),
-        )
+    def _zero_behind(self, path: str, file: OpenFile, end: int, size: int) -> None:
+        """Look for bytes behind the last unit or entry; holes are not read."""
+        start = file.next_data(end)
+        while start is not None and start < size:
+            length = min(file.next_hole(start) - start, COMPARED_BYTES)
+            actual = np.frombuffer(file.read_at(start, length), np.uint8)
+            if actual.any():
+                expected = np.zeros_like(actual)
+                self.differences.append(_difference(path, start, expected, actual))
+                return
+            start = file.next_data(start + max(len(actual), 1))
 
     def _differ(
         self, path: str, position: int | None, length: int | None, expected: str, actual: str
@@ -254,20 +253,36 @@ class ComparingSink:
         self.differences.append(Difference(path, position, length, expected, actual))
 
 
+def _difference(path: str, start: int, expected: Bytes, actual: Bytes) -> Difference:
+    """Say where two stretches of a file differ, at the latest behind the shorter one."""
+    shared = min(len(expected), len(actual))
+    places = np.flatnonzero(expected[:shared] != actual[:shared])
+    first = int(places[0]) if len(places) else shared
+    last = int(places[-1]) if len(places) else len(expected) - 1
+    shown = slice(first, first + SHOWN_BYTES)
+    return Difference(
+        path,
+        start + first,
+        max(last, first) - first + 1,
+        expected[shown].tobytes().hex(),
+        actual[shown].tobytes().hex(),
+    )
+
+
 def _entries_of(file: IndexFile) -> Bytes:
-    """Read the entries in use of an index file, the unused entry 0 included."""
+    """Read the entries in use of an index file."""
     raw = file.place.read(file.size)
     if len(raw) < INDEX_HEADER.size:
         return np.empty(0, np.uint8)
     count = max(min(INDEX_HEADER.parse(raw)["index_count"], file.entries), FIRST_ENTRY)
-    start, size = unwritten(file.slots)[0], count * INDEX_ENTRY.size
+    start, size = unwritten(file.slots)[1], (count - FIRST_ENTRY) * INDEX_ENTRY.size
     return np.frombuffer(raw[start : start + size], np.uint8)
 
 
 def _live(entries: Bytes, log_start: int) -> Bytes:
     """Give hash and offset of the entries whose record is in the log, packed, in order."""
     whole = entries[: entries.size // INDEX_ENTRY.size * INDEX_ENTRY.size]
-    rows = whole.view(INDEX_ENTRY.dtype)[FIRST_ENTRY:]
+    rows = whole.view(INDEX_ENTRY.dtype)
     kept = rows[rows["physical_offset"] >= log_start]
     return (
         np.stack([kept["key_hash"], kept["physical_offset"]], axis=1, dtype=">i8")

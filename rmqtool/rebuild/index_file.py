@@ -8,9 +8,8 @@ Source: IndexService#buildIndex, #getAndCreateLastIndexFile, IndexFile, 4.9.3 to
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from rmqtool.formats.index import (
 from rmqtool.rebuild import index_kernels as kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
@@ -32,33 +31,48 @@ if TYPE_CHECKING:
 
 NAME_FORMAT: Final = "%Y%m%d%H%M%S"  # and three digits of milliseconds
 LAST_MOMENT_MS: Final = 253_402_207_200_000  # the last day of 9999, in any time zone
-PIECE_BYTES: Final = 1 << 22  # zeros of this length and more stay holes
+PIECE_BYTES: Final = 1 << 16  # zeros of this length and more stay holes
+WINDOW_ENTRIES: Final = 1 << 17  # 2.6 MB, which stay in the cache until they are written
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltIndexFile:
-    """One index file, complete; its bytes are gone when the sink returns.
+class BuiltEntries(NamedTuple):
+    """Entries of an index file that is being built; the bytes are gone when the sink returns.
 
     Attributes:
         name: of the file.
-        header: the fields, by name.
-        content: uint8, shape (size,); zero behind `used`.
-        used: bytes from the start that may not be zero.
-        is_full: whether the next entry went to another file.
+        size: bytes of the file.
         slots: hash slots.
+        position: of the first of them in the file.
+        data: uint8, shape (bytes,).
     """
 
     name: str
+    size: int
+    slots: int
+    position: int
+    data: npt.NDArray[np.uint8]
+
+
+class BuiltIndexFile(NamedTuple):
+    """An index file whose entries were given already; its bytes are gone when the sink returns.
+
+    Attributes:
+        name: of the file.
+        size: bytes of the file.
+        slots: hash slots.
+        header: the fields, by name.
+        head: uint8, shape (header and slots,).
+        used: bytes of the file from its start; behind them are zeros.
+        is_full: whether the next entry went to another file.
+    """
+
+    name: str
+    size: int
+    slots: int
     header: dict[str, int]
-    content: npt.NDArray[np.uint8] = field(repr=False)
+    head: npt.NDArray[np.uint8]
     used: int
     is_full: bool
-    slots: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of the file."""
-        return int(self.content.size)
 
     @property
     def entries(self) -> int:
@@ -66,15 +80,23 @@ class BuiltIndexFile:
         return self.header["index_count"] - FIRST_ENTRY
 
 
-class IndexBuilder:
-    """Adds entries in dispatch order and hands over each file when it is full, or at the end.
+class IndexSink(Protocol):
+    """Takes index files, one after the other."""
 
-    One file is in memory at a time.
+    def put_entries(self, built: BuiltEntries) -> None:
+        """Take the next entries of a file."""
+
+    def put_index(self, built: BuiltIndexFile) -> None:
+        """Take all but the entries of the file, which is complete now."""
+
+
+class IndexBuilder:
+    """Adds entries in dispatch order and hands them over as they come, then header and slots.
 
     Args:
         slots: hash slots of a file (maxHashSlotNum).
         capacity: entries of a file, the unused entry 0 counted (maxIndexNum).
-        sink: takes each file.
+        sink: takes the files.
         names: names of files on disk, by the physical offset of their first entry.
         zone: of the broker's JVM, for names.
     """
@@ -83,7 +105,7 @@ class IndexBuilder:
         self,
         slots: int,
         capacity: int,
-        sink: Callable[[BuiltIndexFile], None],
+        sink: IndexSink,
         *,
         names: Mapping[int, str] | None = None,
         zone: tzinfo = UTC,
@@ -94,23 +116,31 @@ class IndexBuilder:
         self._sink, self._names, self._zone = sink, dict(names or {}), zone
         self._header = np.zeros(len(INDEX_HEADER.fields), np.int64)
         self._header[kernels.INDEX_COUNT] = FIRST_ENTRY
-        self._content: npt.NDArray[np.uint8] | None = None
+        self._head = np.empty(0, np.uint8)
+        self._window = np.empty(0, np.uint8)
+        self._base = 0  # number of the window's first entry
+        self._is_open = False
         self._created_at = 0
-        self._last_name = ""
+        self._name = self._last_name = ""
 
     def add(self, run: IndexRun) -> None:
         """Add the entries of the next part of the log."""
         entries = (run.hashes, run.physical_offsets, run.store_timestamps)
+        slots, capacity = self._geometry
         done = 0
         while done < len(run):
-            if self._content is None:
+            if not self._is_open:
                 self._begin(int(run.store_timestamps[done]))
             before = int(self._header[kernels.INDEX_COUNT])
-            assert self._content is not None  # noqa: S101 - `_begin` made it
-            done = kernels.put_keys(self._content, self._geometry, self._header, entries, done)
+            limit = min(capacity, self._base + WINDOW_ENTRIES)
+            done = kernels.put_keys(
+                (self._head, self._window), (slots, limit, self._base), self._header, entries, done
+            )
             self.entries += int(self._header[kernels.INDEX_COUNT]) - before
             if done < len(run):
-                self._end(is_full=True)
+                self._hand_over()
+                if limit == capacity:
+                    self._end(is_full=True)
 
     def finish(self, last_dispatched: int = -1, last_timestamp: int = 0) -> None:
         """Hand over the last file.
@@ -123,45 +153,66 @@ class IndexBuilder:
             last_timestamp: its store time, ms.
         """
         is_full = self._header[kernels.INDEX_COUNT] >= self._geometry[1]
-        if self._content is not None and is_full:
+        if self._is_open and is_full:
             if last_dispatched > self._header[kernels.END_OFFSET]:
                 self._end(is_full=True)
                 self._begin(last_timestamp)
-        elif self._content is None and last_dispatched >= 0:
+        elif not self._is_open and last_dispatched >= 0:
             self._begin(last_timestamp)
-        if self._content is not None:
+        if self._is_open:
             self._end(is_full=False)
 
     def _begin(self, created_at: int) -> None:
         """Begin a file. Its header carries on where the file before ended."""
-        slots, capacity = self._geometry
-        if self._content is None:
-            self._content = np.zeros(file_length(slots, capacity), np.uint8)
+        slots, _ = self._geometry
+        if not self._head.size:
+            self._head = np.zeros(entry_position(slots, 0), np.uint8)
+            self._window = np.zeros(WINDOW_ENTRIES * INDEX_ENTRY.size, np.uint8)
+        self._head[:] = 0
+        self._window[: INDEX_ENTRY.size] = 0  # entry 0 is none
         header = self._header
         header[kernels.BEGIN_TIMESTAMP] = header[kernels.END_TIMESTAMP]
         header[kernels.BEGIN_OFFSET] = header[kernels.END_OFFSET]
         header[kernels.SLOTS_USED], header[kernels.INDEX_COUNT] = 0, FIRST_ENTRY
-        self._created_at = created_at
+        self._is_open, self._base, self._name, self._created_at = True, 0, "", created_at
+
+    def _hand_over(self) -> None:
+        """Give the entries of the window to the sink."""
+        slots, capacity = self._geometry
+        count = int(self._header[kernels.INDEX_COUNT])
+        self._name = self._name or self._choose_name()
+        if count > max(self._base, FIRST_ENTRY):
+            data = self._window[: (count - self._base) * INDEX_ENTRY.size]
+            position = entry_position(slots, self._base)
+            size = file_length(slots, capacity)
+            self._sink.put_entries(BuiltEntries(self._name, size, slots, position, data))
+        self._base = count
 
     def _end(self, *, is_full: bool) -> None:
-        """Write the header and hand the file over."""
-        assert self._content is not None  # noqa: S101 - callers check
+        """Write the header and hand the rest of the file over."""
+        self._hand_over()
+        slots, capacity = self._geometry
         fields = (one.name for one in INDEX_HEADER.fields)
         header = dict(zip(fields, self._header.tolist(), strict=True))
-        self._content[: INDEX_HEADER.size] = np.frombuffer(INDEX_HEADER.build(header), np.uint8)
-        used = entry_position(self._geometry[0], header["index_count"])
-        self._sink(
+        self._head[: INDEX_HEADER.size] = np.frombuffer(INDEX_HEADER.build(header), np.uint8)
+        self._sink.put_index(
             BuiltIndexFile(
-                self._name(header), header, self._content, used, is_full, self._geometry[0]
+                self._name,
+                file_length(slots, capacity),
+                slots,
+                header,
+                self._head,
+                entry_position(slots, header["index_count"]),
+                is_full,
             )
         )
         self.files += 1
         self.end_timestamp_of_last = header["end_timestamp"]
-        self._content = None
+        self._is_open = False
 
-    def _name(self, header: dict[str, int]) -> str:
+    def _choose_name(self) -> str:
         """Name a file: behind the one before, for a broker loads them in the order of names."""
-        known = self._names.get(header["begin_physical_offset"], "")
+        known = self._names.get(int(self._header[kernels.BEGIN_OFFSET]), "")
         if known <= self._last_name:
             known = file_name(self._created_at, self._zone)
         if known <= self._last_name:
@@ -180,11 +231,10 @@ def file_name(moment_ms: int, zone: tzinfo = UTC) -> str:
     return f"{moment:{NAME_FORMAT}}{known_ms % 1000:03}"
 
 
-def stretches(built: BuiltIndexFile) -> list[tuple[int, memoryview]]:
-    """Give the stretches of a file that are not all zero, so that the rest stays a hole."""
-    content = built.content[: built.used]
-    starts = range(0, built.used, PIECE_BYTES)
-    found = [(start, content[start : start + PIECE_BYTES]) for start in starts]
+def stretches(head: npt.NDArray[np.uint8]) -> list[tuple[int, memoryview]]:
+    """Give the stretches of header and slots that are not all zero, so that the rest is a hole."""
+    starts = range(0, head.size, PIECE_BYTES)
+    found = [(start, head[start : start + PIECE_BYTES]) for start in starts]
     return [(start, stretch.data) for start, stretch in found if stretch.any()]
 
 

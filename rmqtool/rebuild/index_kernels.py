@@ -36,55 +36,58 @@ SECOND_MS: Final = 1000
 
 
 @kernel(
-    "int64(uint8[::1], UniTuple(int64, 2), int64[::1],"
+    "int64(UniTuple(uint8[::1], 2), UniTuple(int64, 3), int64[::1],"
     " Tuple((int32[::1], int64[::1], int64[::1])), int64)"
 )
 def put_keys(
-    file: UInt8s,
-    geometry: tuple[int, int],
+    file: tuple[UInt8s, UInt8s],
+    geometry: tuple[int, int, int],
     header: Int64s,
     entries: tuple[Int32s, Int64s, Int64s],
     first: int,
 ) -> int:
-    """Add entries until the file is full; return the number of the entry that found no room.
+    """Add entries while there is room; return the number of the entry that found none.
+
+    An entry that was added is never looked at again, only its slot is: so that entries need no
+    more room than a window of them, wherever in the file that is.
 
     A record that lies before the newest one of the file is passed over: a broker that dispatches
     again after a restart meets records that it has indexed.
 
     Args:
-        file: uint8, shape (length of the file,); slots and entries are written.
-        geometry: slots, entries (the unused entry 0 counted).
+        file: uint8, header and slots of the file; uint8, a window of entries.
+        geometry: slots, number of the entry behind the window or the file, and of the window's
+            first entry (the unused entry 0 counted).
         header: int64, shape (6,): the header's fields.
         entries: int32, shape (n,): hashes, none negative; int64, shape (n,): physical offsets;
             int64, shape (n,): store times, ms.
         first: number of the first entry to add.
     """
-    slots, capacity = geometry
+    (head, window), (slots, limit, base) = file, geometry
     divisor = np.uint32(slots)  # a division of 32 bits takes half the time of one of 64
     hashes, offsets, store_timestamps = entries
-    first_entry = HEADER + SLOT * slots
     begin, end, count = header[BEGIN_TIMESTAMP], header[END_OFFSET], header[INDEX_COUNT]
     last, used = header[END_TIMESTAMP], 0
     done = first
-    while done < hashes.size and count < capacity:
+    while done < hashes.size and count < limit:
         offset, store_timestamp, number = offsets[done], store_timestamps[done], hashes[done]
         done += 1
         if offset < end:
             continue
         slot = HEADER + SLOT * np.int64(np.uint32(number) % divisor)
-        previous = load_i4(file, slot)
+        previous = load_i4(head, slot)
         if previous <= 0 or previous > count:
             previous = 0
             used += 1
         difference = store_timestamp - begin
         # Java truncates towards zero, and a negative result counts as 0 anyway.
         seconds = difference // SECOND_MS if difference > 0 and begin > 0 else 0
-        at = first_entry + ENTRY * count
-        store_i4(file, at + AT_HASH, number)
-        store_i8(file, at + AT_OFFSET, offset)
-        store_i4(file, at + AT_DIFFERENCE, min(seconds, LARGEST_DIFFERENCE))
-        store_i4(file, at + AT_PREVIOUS, previous)
-        store_i4(file, slot, count)
+        at = ENTRY * (count - base)
+        store_i4(window, at + AT_HASH, number)
+        store_i8(window, at + AT_OFFSET, offset)
+        store_i4(window, at + AT_DIFFERENCE, min(seconds, LARGEST_DIFFERENCE))
+        store_i4(window, at + AT_PREVIOUS, previous)
+        store_i4(head, slot, count)
         if count <= FIRST_ENTRY:
             header[BEGIN_OFFSET], begin = offset, store_timestamp
         count += 1

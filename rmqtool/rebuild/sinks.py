@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.rebuild.consume_queue import Piece
-    from rmqtool.rebuild.index_file import BuiltIndexFile
+    from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.store.output_tree import OutputTree
 
 INDEX: Final = "index"
@@ -23,8 +23,11 @@ class CountingSink:
     def put(self, pieces: list[Piece]) -> None:
         """Take pieces of a queue file."""
 
+    def put_entries(self, built: BuiltEntries) -> None:
+        """Take entries of an index file."""
+
     def put_index(self, built: BuiltIndexFile) -> None:
-        """Take an index file."""
+        """Take the rest of an index file."""
 
 
 class WritingSink:
@@ -55,14 +58,21 @@ class WritingSink:
                     file.put(handle, position, one)
         file.mtime_ns = pieces[-1].mtime_ms * 1_000_000
 
+    def put_entries(self, built: BuiltEntries) -> None:
+        """Write entries of an index file, while the log is still read."""
+        tree = self._tree(INDEX)
+        file = tree.files.get(built.name) or tree.file(built.name, size=built.size)
+        file.write(built.position, built.data.data)
+
     def put_index(self, built: BuiltIndexFile) -> None:
-        """Write an index file."""
-        self._tree(INDEX).file(
-            built.name,
-            size=built.size,
-            pieces=stretches(built),
-            mtime_ms=built.header["end_timestamp"] or None,
-        )
+        """Write the rest of an index file."""
+        tree = self._tree(INDEX)
+        file = tree.files.get(built.name) or tree.file(built.name, size=built.size)
+        with file.writing() as handle:
+            for position, stretch in stretches(built.head):
+                file.put(handle, position, stretch)
+        if stored := built.header["end_timestamp"]:
+            file.mtime_ns = stored * 1_000_000
 
     def _tree(self, *parts: str) -> OutputTree:
         if parts not in self._trees:

@@ -17,7 +17,7 @@ from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.in_place import rebuild_in_place
-from rmqtool.rebuild.index_file import BuiltIndexFile, IndexBuilder
+from rmqtool.rebuild.index_file import IndexBuilder, IndexSink
 from rmqtool.rebuild.options import LostRange, Mode, RebuildOptions, RebuildResult, Target
 from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
@@ -39,11 +39,8 @@ if TYPE_CHECKING:
 PART_BYTES: Final = 64 << 20
 
 
-class Sink(QueueSink, Protocol):
+class Sink(QueueSink, IndexSink, Protocol):
     """Takes what is rebuilt."""
-
-    def put_index(self, built: BuiltIndexFile) -> None:
-        """Take an index file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
     index = IndexBuilder(
         geometry.index_slots.value,
         geometry.index_entries.value,
-        sink.put_index,
+        sink,
         names=_index_names(store),
         zone=options.zone(),
     )
