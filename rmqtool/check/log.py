@@ -163,7 +163,10 @@ class LogPass:
             self._last_time = judge.last_time
             self._inspection.move(judge.moved)
             self._inspection.transactions.take(judge)
-            self._inspection.bridges += judge.bridges
+            for bridge in judge.bridges:
+                start = bridge.physical_offset or 0
+                self._inspection.bridges.append(start)
+                self._inspection.lost.add(start, start + (bridge.length or 0), bridge)
         for stretch in report.stretches:
             if stretch.kind is Extent.FILLER:
                 end = part.segment.start + stretch.position + stretch.length

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check.registry import At, finding
+from rmqtool.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,7 +130,7 @@ class LostRanges:
         for stretch in self._stretches:
             if options.keeps(stretch.finding):
                 yield _with_consequences(stretch)
-            else:
+            elif stretch.finding.severity is not Severity.NOTE:
                 hidden["units"] += stretch.units
                 hidden["entries"] += stretch.entries
         # With --only, what would have been said of the log is not; its consequences must be.

@@ -38,6 +38,7 @@ HALF_TOPICS: Final = frozenset({HALF_TOPIC, b"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"}
 OP_TOPIC: Final = b"RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
 BRIDGE_TOPIC: Final = b"rmqtool"  # of records that repair puts over damage
+BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
 UNUSABLE: Final = frozenset({"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF"})
 CONTENT: Final = has.COMPRESSED | has.INNER_BATCH | has.MULTI_DISPATCH
 
@@ -80,7 +81,7 @@ class RecordJudge:
         commits: (place, prepared offset) of each commit record.
         halves: (place, queue offset) of each half record.
         op_offsets: queue offsets of halves that operation records name (deep).
-        bridges: physical offsets of the records that repair has put over damage.
+        bridges: a note on each record that repair has put over damage.
         timers: (physical offset, size) of records of the timer topic.
         damaged: what makes a record unusable or wrong in place, all of it; for repair.
     """
@@ -97,7 +98,7 @@ class RecordJudge:
         self.commits: list[npt.NDArray[np.int64]] = []
         self.halves: list[npt.NDArray[np.int64]] = []
         self.op_offsets: list[int] = []
-        self.bridges: list[int] = []
+        self.bridges: list[Finding] = []
         self.timers: list[npt.NDArray[np.int64]] = []
         self.damaged: list[Finding] = []
 
@@ -106,7 +107,10 @@ class RecordJudge:
         for one in self._judge(batch):
             if one.code in UNUSABLE and one.severity is Severity.DAMAGE:
                 self.damaged.append(one)
-            yield one
+            if one.code == "CL-TRANTYPE" and one.message == BRIDGE_NOTE:
+                self.bridges.append(one)  # what points to it is its consequence
+            else:
+                yield one
 
     def _judge(self, batch: Batch) -> Iterator[Finding]:
         self._know_topics(batch)
@@ -189,8 +193,6 @@ class RecordJudge:
                 yield _of_time(at, int(record[row.STORE_TIMESTAMP]), earlier)
             yield from _of_body(record, bits, at)
             yield from _of_flags(batch, number, bits, at)
-            if bits & has.TRANSACTION_TYPE and is_bridge(batch, number):
-                self.bridges.append(int(record[row.PHYSICAL_OFFSET]))
             yield from self._of_properties(batch, number, bits, at)
             if bits & CONTENT:
                 yield from check_content(batch, number, at)
@@ -263,7 +265,7 @@ def _of_flags(batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]
         kind = sys_flag.transaction(flags)
         message = f"a record of type {kind}, which is in no queue"
         if is_bridge(batch, number):
-            message = "a bridge that rmqtool repair has put over damage"
+            message = BRIDGE_NOTE
         yield finding("CL-TRANTYPE", at, message, actual=kind)
     if bits & has.BATCH:
         yield finding(

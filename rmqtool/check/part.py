@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.dledger import EntryJudge
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.kernels_message import TIME_TOLERANCE_MS
-from rmqtool.check.message import RecordJudge, RecordOptions
+from rmqtool.check.message import RecordJudge, RecordOptions, is_bridge
 from rmqtool.check.traffic import Traffic
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.runs import Stretch
@@ -174,6 +174,8 @@ class _Inspector:
         ]
         header = DLEDGER_BODY_OFFSET if self.options.scan.is_dledger else 0
         is_whole = batch.matrix[row.BODY_START, batch.count - 1] >= 0
+        if is_bridge(batch, batch.count - 1):
+            return None  # it ends in the length of its properties, of which it has none
         if is_whole and batch.window[start + size - 1] == 0:
             return int(position) - header
         return None

@@ -101,7 +101,8 @@ class UnitJudge:
         if not real.size:
             return
         steps = np.diff(offsets[real], prepend=last if last >= 0 else offsets[real[0]] - 1)
-        for one in real[steps <= 0].tolist():
+        least = 0 if self._inspection.bridges else 1  # repair repeats a unit for a lost message
+        for one in real[steps < least].tolist():
             at = self._at(state, number + one, 1, int(offsets[one]))
             yield finding("CQ-ORDER", at, actual=int(offsets[one]))
 
@@ -208,6 +209,8 @@ class UnitJudge:
     def _one(self, state: QueueState, found: Found) -> Iterator[Finding]:
         """Judge one unit that nobody asked for."""
         head = found.head
+        if self._inspection.bridges and self._is_repeated(state, found):
+            return
         at = self._at(state, found.number, 1, found.physical_offset)
         if head is None:
             # A record that lies about its place was found; its unit is not to blame.
@@ -252,7 +255,16 @@ class UnitJudge:
         segment = self._inspection.segment_at(found.physical_offset)
         length = self._inspection.store.commitlog.file_length
         is_last = segment is not None and found.physical_offset == segment.end - 1
-        return is_last and found.size == length
+        end = found.physical_offset + found.size
+        return is_last and (found.size == length or self._inspection.has_bridges(end - length, end))
+
+    def _is_repeated(self, state: QueueState, found: Found) -> bool:
+        """Tell whether a unit repeats its neighbour: so repair passes over a lost message."""
+        unit = (found.physical_offset, found.size)
+        first = max(found.number - 1, 0)
+        near = as_units(self._reader.read(state.files, first, found.number + 2 - first))
+        pairs = list(zip(near["physical_offset"].tolist(), near["size"].tolist(), strict=True))
+        return pairs.count(unit) > 1
 
     def wrong(self, state: QueueState, start: int, end: int) -> Iterator[Finding]:
         """Judge the units in [start, end), of which records of the log wanted others."""
