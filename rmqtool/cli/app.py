@@ -47,6 +47,7 @@ CONTENTS: Final = (
     Entry("Rebuild", "rebuild", "Rebuild consume queues and key index from the commitlog."),
     Entry("Rebuild", "rebuild-cq", "Rebuild consume queues from the commitlog."),
     Entry("Rebuild", "rebuild-index", "Rebuild the key index from the commitlog."),
+    Entry("Work on", "export", "Write a table of a store to Parquet, CSV or JSON lines files."),
     Entry("Learn", "help", "Show a page of the manual: a command, the formats, a finding."),
 )
 

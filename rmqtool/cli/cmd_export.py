@@ -1,0 +1,195 @@
+"""`rmqtool export`: a table of a store as files for other programs, by Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import MasterOption, VerboseOption
+from rmqtool.cli.exits import DONE, IN_PART
+from rmqtool.cli.options import BrokerConfOption, ColumnsOption, QuietOption, StoreArgument
+from rmqtool.cli.sparking import spark_session
+from rmqtool.errors import UsageError
+from rmqtool.ranges import number_range, size, time_of
+from rmqtool.render.progress import progress
+from rmqtool.rows import Rows
+from rmqtool.spark.export_options import ExportFormat, ExportOptions
+from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.tables.bodies import BodyMode, BodyOptions
+from rmqtool.tables.selection import Selection
+
+if TYPE_CHECKING:
+    from rmqtool.spark.export import ExportResult
+
+COLUMNS = ("output", "table", "format", "files", "rows", "damaged", "bytes", "tasks", "resumed")
+
+
+def export(
+    store: StoreArgument,
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            metavar="DIR",
+            help="A new directory, or a URI such as s3://bucket/prefix; that of an export which "
+            "was stopped is completed.",
+        ),
+    ],
+    table: Annotated[
+        Table, typer.Option("--table", help="Which rows of the store.")
+    ] = Table.MESSAGES,
+    format_: Annotated[
+        ExportFormat, typer.Option("--format", help="How to write rows.")
+    ] = ExportFormat.PARQUET,
+    partition_by: Annotated[
+        str | None,
+        typer.Option(
+            "--partition-by",
+            metavar="A,B,...",
+            help="Directories for the values of these columns: topic, queue_id, and date, the day "
+            "of store_time.",
+        ),
+    ] = None,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated."),
+    ] = None,
+    queue: Annotated[
+        int | None, typer.Option("--queue", metavar="ID", help="Only this queue number.")
+    ] = None,
+    tag: Annotated[
+        str | None, typer.Option("--tag", metavar="TAG", help="Only messages with this tag.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="Only messages with this key or unique key."),
+    ] = None,
+    where_property: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--where-property",
+            metavar="NAME=VALUE",
+            help="Only messages with this property; may be repeated, all must match.",
+        ),
+    ] = None,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from", metavar="TIME", help="Stored at or after: ISO 8601, UTC by default, or ms."
+        ),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="TIME", help="Stored before this time.")
+    ] = None,
+    offsets: Annotated[
+        str | None,
+        typer.Option("--offsets", metavar="A:B", help="Physical offsets from A up to but not B."),
+    ] = None,
+    queue_offsets: Annotated[
+        str | None,
+        typer.Option(
+            "--queue-offsets", metavar="A:B", help="Queue offsets from A up to but not B."
+        ),
+    ] = None,
+    body: Annotated[
+        BodyMode,
+        typer.Option("--body", help="How to show bodies; compressed ones are decompressed."),
+    ] = BodyMode.NONE,
+    raw: Annotated[bool, typer.Option("--raw", help="Show bodies as they are stored.")] = False,
+    body_limit: Annotated[
+        str, typer.Option("--body-limit", metavar="SIZE", help="Show no body that is larger.")
+    ] = "64MiB",
+    fillers: Annotated[
+        bool, typer.Option("--fillers", help="Show blank records and unused tails, too.")
+    ] = False,
+    split: Annotated[
+        str,
+        typer.Option("--split", metavar="SIZE", help="Log that one task reads, a file or more."),
+    ] = "128MiB",
+    columns: ColumnsOption = None,
+    broker_conf: BrokerConfOption = None,
+    master: MasterOption = None,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+) -> int:
+    """Write a table of a store to Parquet, CSV or JSON lines files.
+
+    Spark does it, on this machine or on a cluster. Each file appears complete; _SUCCESS appears when all of them are there. A run that was stopped
+    is completed by the same command; another one into the same directory is refused. Damage is
+    rows, as in dump. What cannot be read makes the exit code 3, and there is no _SUCCESS then.
+    """
+    from rmqtool.render.values import as_csv
+
+    delivery = Delivery(columns=columns, quiet=quiet)
+    source = SourceOptions(
+        path=store,
+        table=table,
+        columns=delivery.wanted_columns,
+        selection=Selection(
+            topics=tuple(topic or ()),
+            queue_id=queue,
+            tag=tag,
+            key=key,
+            properties=tuple(_property(text) for text in where_property or ()),
+            store_time=(time_of("--from", from_), time_of("--to", to)),
+            offsets=number_range("--offsets", offsets),
+            queue_offsets=number_range("--queue-offsets", queue_offsets),
+        ),
+        body=BodyOptions(body, raw, size("--body-limit", body_limit)),
+        fillers=fillers,
+        split=size("--split", split),
+        broker_conf=broker_conf,
+    )
+    by = tuple(filter(None, (partition_by or "").split(",")))
+    options = ExportOptions(source, output, format_, by, as_csv)
+    return _deliver(options, _run(options, master, Delivery(quiet=quiet), verbose=verbose), quiet)
+
+
+def _run(
+    options: ExportOptions, master: str | None, delivery: Delivery, *, verbose: bool
+) -> ExportResult:
+    """Do it, on Spark; what is wrong with the options is said before Spark is started."""
+    from rmqtool.spark.engine import SparkEngine
+    from rmqtool.spark.export import Export
+    from rmqtool.spark.session import check_spark
+
+    check_spark(master)
+    work = Export(options)
+    done = work.finished()
+    if done is not None:
+        return done
+    with (
+        spark_session(master, delivery, verbose=verbose) as spark,
+        progress("export", work.total_bytes or None, quiet=delivery.quiet) as advance,
+    ):
+        return work.run(SparkEngine.on(spark), advance)
+
+
+def _deliver(options: ExportOptions, result: ExportResult, quiet: bool) -> int:
+    """Say what was written, in one row."""
+    delivery = Delivery(quiet=quiet)
+    row = {
+        "output": options.output,
+        "table": str(options.source.table),
+        "format": str(options.form),
+        **{name: getattr(result, name) for name in COLUMNS[3:]},
+    }
+    delivery.emit(Rows(COLUMNS, [[row]], name="export"))
+    for path in result.unread:
+        delivery.note(f"{path}: could not be read")
+    if result.was_complete:
+        delivery.note("an earlier run had done it all: nothing was written")
+    if result.damaged:
+        delivery.note(f"{result.damaged} of {result.rows} rows tell of damage: see column code")
+    if not result.is_complete:
+        delivery.note("not complete, so there is no _SUCCESS; the same command tries again")
+    return DONE if result.is_complete else IN_PART
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not name or not separator:
+        raise UsageError(option="--where-property", reason=f"{text!r} is not NAME=VALUE")
+    return name, value

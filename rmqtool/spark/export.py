@@ -1,0 +1,251 @@
+"""Export a table of a store to many files, as a Spark job that can be taken up again.
+
+1. The store is cut into tasks, as for a read. `_export.json` in the target says what is exported,
+   from which bytes and how it was cut.
+2. Each task writes its files and then its receipt. A file appears at once and complete.
+3. When every task has a receipt and nothing was unreadable, `_SUCCESS` says so.
+
+A second run does what has no receipt, or finds `_SUCCESS` and does nothing. Where `_export.json`
+says something else, or is missing, it refuses: two exports are never mixed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from rmqtool import __version__
+from rmqtool.errors import OutputExists, RepairError
+from rmqtool.spark.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
+from rmqtool.spark.plan import FilesTask, LogTask, Task, tasks
+from rmqtool.store.dataset import STAGING, Dataset
+from rmqtool.store.place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.spark.engine import SparkEngine
+    from rmqtool.spark.export_options import ExportOptions
+
+SUCCESS: Final = "_SUCCESS"
+PLAN: Final = "_export.json"
+LARGEST_PLAN: Final = 1 << 20
+LARGEST_RECEIPT: Final = 16 << 20
+OURS: Final = re.compile(r"part-\d{6,}-\d{4,}\.(parquet|csv|jsonl)")
+
+
+@dataclass(slots=True)
+class ExportResult:
+    """What was done.
+
+    Attributes:
+        files: in the target, all runs together.
+        rows: in them.
+        damaged: rows that tell of damage.
+        bytes: of the files.
+        tasks: all of them.
+        resumed: tasks that an earlier run had done.
+        unread: what could not be read.
+        was_complete: an earlier run had done it all.
+    """
+
+    files: int = 0
+    rows: int = 0
+    damaged: int = 0
+    bytes: int = 0
+    tasks: int = 0
+    resumed: int = 0
+    unread: list[str] = field(default_factory=list)
+    was_complete: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all could be read."""
+        return not self.unread
+
+    def add(self, receipt: Receipt) -> None:
+        """Count what a task did."""
+        self.files += len(receipt.files)
+        self.rows += receipt.rows
+        self.damaged += receipt.damaged
+        self.bytes += receipt.bytes
+        self.unread += [path for path in receipt.unread if path not in self.unread]
+
+
+class Export:
+    """One run.
+
+    Args:
+        options: what is asked.
+
+    Raises:
+        UsageError: an option does not fit the store.
+        StoreError: the store cannot be opened.
+        OutputExists: the target has something else.
+    """
+
+    def __init__(self, options: ExportOptions) -> None:
+        self._options = options
+        self._target = Dataset.of(options.output)
+        self._tasks = [NumberedTask(*one) for one in enumerate(tasks(options.source))]
+        self._plan = _json(_plan(options, self._tasks))
+        self._files: set[str] = set()
+        self._result = ExportResult(tasks=len(self._tasks))
+        self._open()
+
+    @property
+    def total_bytes(self) -> int:
+        """How much there is to read."""
+        return sum(task.length for task in self._tasks)
+
+    def finished(self) -> ExportResult | None:
+        """Give what an earlier run did, if it did all of it."""
+        said = self._target.read(SUCCESS, LARGEST_PLAN)
+        if said is None:
+            return None
+        return ExportResult(**{**_fields(said), "was_complete": True})
+
+    def run(
+        self, engine: SparkEngine, advance: Callable[[int], None] = lambda _: None
+    ) -> ExportResult:
+        """Do what is left to do.
+
+        Args:
+            engine: runs the tasks.
+            advance: told of bytes that are done.
+
+        Raises:
+            RepairError: something could not be written.
+            SparkFailed: executors were lost, again and again.
+        """
+        function = ExportTask(self._options, self._target)
+        left = list(self._left(advance))
+        lengths = {one.number: one.length for one in left}
+        for receipt in engine.run(function, left):
+            self._take(receipt)
+            advance(lengths[receipt.number])
+        self._finish()
+        return self._result
+
+    def _open(self) -> None:
+        """Take up the target, or begin it."""
+        target = self._target
+        names = target.names()
+        if not names:
+            target.make()
+            target.write(PLAN, self._plan)
+            return
+        there = target.read(PLAN, LARGEST_PLAN) if PLAN in names else None
+        if there is None:
+            reason = "exists and holds no export: choose a new directory"
+            raise OutputExists(path=str(target), reason=reason)
+        if there != self._plan:
+            differing = _difference(there, self._plan)
+            reason = f"holds another export ({differing} differs): choose a new directory"
+            raise OutputExists(path=str(target), reason=reason)
+
+    def _left(self, advance: Callable[[int], None]) -> Iterator[NumberedTask]:
+        """Yield the tasks without a receipt, and those that could not read everything."""
+        there = set(self._receipts())
+        for one in self._tasks:
+            name = Receipt(one.number).name
+            raw = None
+            if name.rpartition("/")[2] in there:
+                raw = self._target.read(name, LARGEST_RECEIPT)
+            receipt = None if raw is None else Receipt(**_fields(raw))
+            if receipt is None or receipt.unread:
+                yield one
+                continue
+            self._result.resumed += 1
+            self._take(receipt)
+            advance(one.length)
+
+    def _take(self, receipt: Receipt) -> None:
+        self._result.add(receipt)
+        self._files.update(receipt.files)
+
+    def _receipts(self) -> list[str]:
+        if RECEIPTS not in self._target.names():
+            return []
+        return Dataset(self._target.place.child(RECEIPTS)).names()
+
+    def _finish(self) -> None:
+        """Say that all is there, if it is, and clear away what does not belong to it.
+
+        A run that was killed, or could not read something, may have left files of a task which
+        the same task did not write again.
+        """
+        for name in self._target.files():
+            if name not in self._files and OURS.fullmatch(name.rpartition("/")[2]):
+                self._target.remove(name)
+        self._target.remove(STAGING)
+        if not self._result.is_complete:
+            return
+        self._target.write(SUCCESS, _json(asdict(self._result)))
+        self._target.remove(RECEIPTS)
+        self._target.remove(STAGING)  # where the mark was made
+
+
+def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any]:
+    """Say what is exported: where this differs, files of two runs do not belong together."""
+    source = options.source
+    cuts = hashlib.sha256()
+    for one in numbered:
+        cuts.update(repr(_cut(one.task)).encode())
+    return {
+        "rmqtool": __version__,
+        "store": str(Place.of(source.path)),  # a URI may hold credentials
+        "table": str(source.table),
+        "format": str(options.form),
+        "columns": list(options.names),
+        "partition_by": list(options.by),
+        "limits": repr(source.selection),
+        "body": repr(source.body),
+        "fillers": source.fillers,
+        "scope": str(source.scope),
+        "tasks": len(numbered),
+        "content": cuts.hexdigest(),
+    }
+
+
+def _cut(task: Task) -> tuple[object, ...]:
+    """Say which bytes a task reads, and what tells that they are still the same."""
+    if isinstance(task, LogTask):
+        part = task.part
+        return part.segment.path, part.segment.size, part.segment.mtime_ms, part.begin, part.end
+    if isinstance(task, FilesTask):
+        found = [(file.path, file.place.stat()) for file in task.files]
+        return tuple((path, entry and (entry.size, entry.mtime_ns)) for path, entry in found)
+    return (type(task).__name__,)
+
+
+def _difference(there: bytes, wanted: bytes) -> str:
+    """Name the first thing in which two plans differ."""
+    try:
+        before, now = _fields(there), _fields(wanted)
+    except RepairError:
+        return "its description"
+    return next((name for name in now if before.get(name) != now[name]), "its description")
+
+
+def _fields(raw: bytes) -> dict[str, Any]:
+    """Read what an earlier run wrote.
+
+    Raises:
+        RepairError: somebody else has written it.
+    """
+    try:
+        found = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise RepairError(path=PLAN, reason="is not what an export has written")
+    return found
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n"

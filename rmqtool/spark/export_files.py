@@ -1,0 +1,180 @@
+"""The files of an export: Parquet, CSV or JSON lines, split by the values of some columns.
+
+Directories are named as Hive does, `topic=orders/date=2026-11-21`, and hold what is in neither:
+partition columns are left out of the files. Whatever a store says, a name is one name: characters
+that mean something to a file system or a reader are `%` and two hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rmqtool.spark.export_options import DATE, ExportFormat
+from rmqtool.tables.batch import plain_rows
+from rmqtool.tables.json_lines import json_lines
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.spark.export_options import ExportOptions
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+DAY_US: Final = 86_400_000_000
+NO_DAY: Final = -(2**63)  # of a row without a time; no broker's clock says so
+_ESCAPED: Final = frozenset("\"#%'*/:=?\\{}[]^\x7f") | {chr(code) for code in range(32)}
+_LONGEST_NAME: Final = 255  # bytes
+_DIGITS: Final = 16
+# Columns with few values: a dictionary of any other is built and then thrown away.
+FEW_VALUES: Final = frozenset(
+    {
+        *("topic", "topic_b64", "segment", "version", "queue_id", "flag", "sys_flag", "tags"),
+        *("transaction", "compression", "born_host", "store_host", "reconsume_times", "extent"),
+        *("code", "file", "meaning", "severity", "path", "message", "repair", "body_size", "size"),
+    }
+)
+
+
+class Writer(Protocol):
+    """Writes batches of one schema to one file."""
+
+    def write(self, rows: pa.Table) -> None:
+        """Append rows."""
+
+    def close(self) -> None:
+        """Write what ends the file."""
+
+
+def split(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """Yield (directory, rows) for each combination of values, rows in the order that they had.
+
+    Args:
+        rows: with the columns that `by` needs.
+        by: names of partition columns; `date` is that of `store_time`.
+    """
+    if not by:
+        yield "", rows
+        return
+    keys = [_key(rows, name) for name in by]
+    numbers = np.stack([codes for codes, _ in keys])
+    combinations, places = np.unique(numbers, axis=1, return_inverse=True)
+    places = places.reshape(-1)
+    order = np.argsort(places, kind="stable")
+    starts = np.searchsorted(places[order], np.arange(combinations.shape[1] + 1))
+    left = rows.drop_columns([name for name in by if name in rows.column_names])
+    for number, combination in enumerate(combinations.T.tolist()):
+        path = "/".join(
+            f"{name}={directory_name(name, texts[code])}"
+            for name, (_, texts), code in zip(by, keys, combination, strict=True)
+        )
+        yield path, left.take(pa.array(order[starts[number] : starts[number + 1]]))
+
+
+def _key(rows: pa.Table, name: str) -> tuple[Int64s, list[object]]:
+    """Give a number for each row's value of a partition column, and the values."""
+    if name == DATE:
+        times = rows["store_time"].cast(pa.int64())
+        days = pc.fill_null(times, NO_DAY).to_numpy() // DAY_US
+        few, codes = np.unique(days, return_inverse=True)
+        is_none = few == NO_DAY // DAY_US
+        dates = [iso_time(day * DAY_US // 1000).partition("T")[0] for day in few.tolist()]
+        return codes.reshape(-1), [
+            None if none else date for none, date in zip(is_none.tolist(), dates, strict=True)
+        ]
+    encoded = rows[name].combine_chunks().dictionary_encode(null_encoding="encode")
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+
+def directory_name(column: str, value: object) -> str:
+    """Give the text that stands for a value in the name of a directory.
+
+    One that is too long for a name is cut, and a digest tells it apart from others.
+    """
+    text = "" if value is None else str(value)
+    name = "".join(f"%{ord(one):02X}" if one in _ESCAPED else one for one in text) or NO_VALUE
+    room = _LONGEST_NAME - len(column.encode()) - 1
+    raw = name.encode("utf-8", "replace")
+    if len(raw) <= room:
+        return raw.decode()
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:_DIGITS]
+    return f"{raw[: room - _DIGITS - 1].decode('utf-8', 'ignore')}~{digest}"
+
+
+def open_writer(
+    path: str, schema: pa.Schema, optional: Collection[str], options: ExportOptions
+) -> Writer:
+    """Create a file and give its writer.
+
+    Args:
+        path: local; must not exist.
+        schema: of the rows.
+        optional: fields that JSON leaves out where they are null.
+        options: the format, and how values are written.
+    """
+    if options.form is ExportFormat.PARQUET:
+        return _Parquet(path, schema)
+    if options.form is ExportFormat.JSONL:
+        return _JsonLines(path, schema, optional)
+    return _Csv(path, schema, options.cell)
+
+
+class _Parquet:
+    def __init__(self, path: str, schema: pa.Schema) -> None:
+        from pyarrow.parquet import ParquetWriter
+
+        few = [name for name in schema.names if name in FEW_VALUES]
+        # Without Arrow's own copy of the schema: every reader sees the same types.
+        self._writer = ParquetWriter(
+            path, schema, compression="zstd", use_dictionary=few, store_schema=False
+        )
+
+    def write(self, rows: pa.Table) -> None:
+        self._writer.write_table(rows)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _JsonLines:
+    def __init__(self, path: str, schema: pa.Schema, optional: Collection[str]) -> None:
+        self._file = pa.OSFile(path, "wb")
+        self._names, self._optional = schema.names, optional
+
+    def write(self, rows: pa.Table) -> None:
+        for batch in rows.combine_chunks().to_batches():
+            self._file.write(bytes(json_lines(batch, self._names, self._optional).text))
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Csv:
+    def __init__(self, path: str, schema: pa.Schema, cell: Callable[[object], str]) -> None:
+        self._file = pa.OSFile(path, "wb")
+        self._names, self._cell = schema.names, cell
+        self._put([schema.names])
+
+    def write(self, rows: pa.Table) -> None:
+        for batch in rows.to_batches():
+            self._put([self._cell(one[name]) for name in self._names] for one in plain_rows(batch))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _put(self, rows: Iterable[Sequence[str]]) -> None:
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        self._file.write(text.getvalue().encode())

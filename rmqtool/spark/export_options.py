@@ -1,0 +1,77 @@
+"""What an export is asked. Light: `--help` reads it, too."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UsageError
+from rmqtool.spark.options import SourceOptions, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DATE: Final = "date"  # of `store_time`, UTC
+PARTITIONS: Final = {
+    Table.MESSAGES: ("topic", "queue_id", DATE),
+    Table.QUEUE_UNITS: ("topic", "queue_id"),
+    Table.INDEX_ENTRIES: (DATE,),
+    Table.FINDINGS: ("code", "severity"),
+    Table.SEGMENTS: (),
+}
+
+
+class ExportFormat(enum.StrEnum):
+    """What files are written."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What `export` was asked.
+
+    Attributes:
+        source: which rows.
+        output: the directory, or a URI.
+        form: of the files.
+        by: partition columns.
+        cell: how a value is written in CSV; picklable.
+    """
+
+    source: SourceOptions
+    output: str
+    form: ExportFormat = ExportFormat.PARQUET
+    by: tuple[str, ...] = ()
+    cell: Callable[[object], str] = str
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant, before anything is started."""
+        from rmqtool.spark.tables import SCHEMAS
+
+        table = self.source.table
+        known = SCHEMAS[table].names
+        for name in self.source.columns or ():
+            if name not in known:
+                reason = f"{table} has no column {name!r}; there are: {' '.join(known)}"
+                raise UsageError(option="--columns", reason=reason)
+        for name in self.by:
+            if name not in PARTITIONS[table]:
+                there = " ".join(PARTITIONS[table]) or "none"
+                reason = f"{table} cannot be split by {name!r}; it can by: {there}"
+                raise UsageError(option="--partition-by", reason=reason)
+        if len(set(self.by)) < len(self.by):
+            raise UsageError(option="--partition-by", reason="names a column twice")
+        if not self.names:
+            raise UsageError(option="--columns", reason="leaves no column for the files")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the files: those that were asked for without those of partitions."""
+        from rmqtool.spark.tables import SCHEMAS
+
+        names = self.source.columns or tuple(SCHEMAS[self.source.table].names)
+        return tuple(name for name in names if name not in self.by)

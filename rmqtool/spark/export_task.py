@@ -1,0 +1,261 @@
+"""One task of an export: what an executor runs. Reads a part of a store and writes its files.
+
+The same task writes the same files, so one that is tried again does no harm. Needs no pyspark.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from rmqtool.errors import WriteFailed
+from rmqtool.spark.export_files import Writer, open_writer, split
+from rmqtool.spark.export_options import DATE, ExportOptions
+from rmqtool.spark.options import Table
+from rmqtool.spark.plan import FilesTask, LogTask
+from rmqtool.spark.readers import UNREAD, batches
+from rmqtool.spark.tables import SCHEMAS, VIEWS, chosen
+from rmqtool.tables.readers import READERS
+from rmqtool.tables.table import MESSAGES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.spark.plan import Task
+    from rmqtool.store.dataset import Dataset
+
+BUFFER_BYTES: Final = 64 << 20  # rows that wait to be written, of all partitions of a task
+ROWS_A_GROUP: Final = 1 << 18
+OPEN_FILES: Final = 64  # of one task
+FILE_BYTES: Final = 1 << 20  # what reading a file of units is taken to cost
+RECEIPTS: Final = "_receipts"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedTask:
+    """A task and its place among all. Picklable.
+
+    Attributes:
+        number: from 0.
+        task: what to read.
+    """
+
+    number: int
+    task: Task
+
+    @property
+    def length(self) -> int:
+        """Bytes to read, about: so many go to one Spark task."""
+        if isinstance(self.task, LogTask):
+            return self.task.part.length
+        return FILE_BYTES * len(self.task.files) if isinstance(self.task, FilesTask) else 1
+
+
+class Receipt(NamedTuple):
+    """What a task wrote.
+
+    Attributes:
+        number: of the task.
+        files: their names.
+        rows: in all of them.
+        damaged: rows that tell of damage.
+        bytes: of the files.
+        unread: what could not be read, relative to the store root.
+    """
+
+    number: int
+    files: tuple[str, ...] = ()
+    rows: int = 0
+    damaged: int = 0
+    bytes: int = 0
+    unread: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Where it is kept."""
+        return f"{RECEIPTS}/{self.number:06}.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ExportTask:
+    """The per-task function. Picklable.
+
+    Attributes:
+        options: what is asked.
+        target: where the files go.
+    """
+
+    options: ExportOptions
+    target: Dataset
+
+    def __call__(self, one: NumberedTask) -> Receipt:
+        """Write the files of a task, then its receipt.
+
+        Raises:
+            WriteFailed: they could not be written.
+        """
+        files = _Files(self, one.number)
+        rows = damaged = 0
+        unread: list[str] = []
+        try:
+            for table in self._tables(one.task):
+                rows += table.num_rows
+                damaged += table.num_rows - table["code"].null_count if self._has_code else 0
+                unread += self._unread(table)
+                files.put(table.select(self._read_names(needed_only=True)))
+            files.close()
+        except OSError as error:
+            if isinstance(error, WriteFailed):
+                raise
+            raise WriteFailed.of(self.target, error) from error
+        finally:
+            files.discard()
+        receipt = Receipt(
+            one.number,
+            tuple(files.names),
+            rows,
+            damaged,
+            files.bytes,
+            tuple(dict.fromkeys(unread)),
+        )
+        self.target.write(receipt.name, _json(receipt._asdict()))
+        return receipt
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the files."""
+        return chosen(SCHEMAS[self.options.source.table], self.options.names)
+
+    @property
+    def optional(self) -> frozenset[str]:
+        """Fields that JSON leaves out where they are null."""
+        table = self.options.source.table
+        if table is Table.MESSAGES:
+            return MESSAGES.optional
+        return READERS[VIEWS[table]].optional if table in VIEWS else frozenset()
+
+    @property
+    def _has_code(self) -> bool:
+        return "code" in SCHEMAS[self.options.source.table].names
+
+    def _read_names(self, *, needed_only: bool) -> tuple[str, ...]:
+        """Give the columns to read: those of the files, of partitions, and what tells of damage."""
+        wanted = dict.fromkeys(self.options.names)
+        wanted |= dict.fromkeys("store_time" if name == DATE else name for name in self.options.by)
+        if not needed_only:
+            known = set(SCHEMAS[self.options.source.table].names)
+            telling = ("code", "segment", "file", "path", "unread")
+            wanted |= dict.fromkeys(name for name in telling if name in known)
+        return tuple(wanted)
+
+    def _tables(self, task: Task) -> Iterator[pa.Table]:
+        """Yield the rows of a task, some hundred thousand at a time."""
+        names = self._read_names(needed_only=False)
+        kept: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in batches(task, self.options.source, names):
+            kept.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= ROWS_A_GROUP or size >= BUFFER_BYTES:
+                yield pa.Table.from_batches(kept)
+                kept, rows, size = [], 0, 0
+        if kept:
+            yield pa.Table.from_batches(kept)
+
+    def _unread(self, table: pa.Table) -> list[str]:
+        """Give what rows say could not be read."""
+        import pyarrow.compute as pc
+
+        if "unread" in table.column_names:
+            told = table.filter(pc.is_valid(table["unread"]))
+        else:
+            told = table.filter(pc.fill_null(pc.equal(table["code"], UNREAD), fill_value=False))
+        where = next(name for name in ("segment", "file", "path") if name in table.column_names)
+        found: list[str] = [one or "" for one in told[where].to_pylist()]
+        return found
+
+
+class _Files:
+    """The open files of a task, one a partition; rows wait until some are together.
+
+    Attributes:
+        names: of files that were written.
+        bytes: of them.
+    """
+
+    def __init__(self, task: ExportTask, number: int) -> None:
+        self._task, self._number, self._options = task, number, task.options
+        self._waiting: dict[str, list[pa.Table]] = {}
+        self._waiting_bytes = 0
+        self._open: dict[str, _File] = {}
+        self._pieces = count()
+        self.names: list[str] = []
+        self.bytes = 0
+
+    def put(self, rows: pa.Table) -> None:
+        """Take rows."""
+        for path, some in split(rows, self._options.by):
+            self._waiting.setdefault(path, []).append(some.select(self._options.names))
+            self._waiting_bytes += some.nbytes
+        if self._waiting_bytes >= BUFFER_BYTES or not self._options.by:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what waits, and give all files their names."""
+        self._flush()
+        while self._open:
+            self._end(next(iter(self._open)))
+
+    def discard(self) -> None:
+        """Drop what was not closed."""
+        for file in self._open.values():
+            file.discard()
+        self._open.clear()
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._waiting_bytes = self._waiting, {}, 0
+        for path, tables in waiting.items():
+            if path not in self._open:
+                if len(self._open) >= OPEN_FILES:
+                    self._end(next(iter(self._open)))
+                self._open[path] = _File(self._task, self._name(path))
+            self._open[path].writer.write(pa.concat_tables(tables))
+
+    def _end(self, path: str) -> None:
+        self.bytes += self._open[path].close()
+        self.names.append(self._open[path].name)
+        del self._open[path]
+
+    def _name(self, path: str) -> str:
+        name = f"part-{self._number:06}-{next(self._pieces):04}.{self._options.form}"
+        return f"{path}/{name}" if path else name
+
+
+class _File:
+    """One file while it is written."""
+
+    def __init__(self, task: ExportTask, name: str) -> None:
+        self.name = name
+        self._new = task.target.new_file(name)
+        self.writer: Writer = open_writer(self._new.path, task.schema, task.optional, task.options)
+
+    def close(self) -> int:
+        """Give the file its name; return its length."""
+        self.writer.close()
+        return self._new.commit()
+
+    def discard(self) -> None:
+        """Remove it."""
+        with suppress(OSError):
+            self.writer.close()
+        self._new.discard()
+
+
+def _json(value: Any) -> bytes:  # noqa: ANN401 - whatever JSON knows
+    import orjson
+
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2)
