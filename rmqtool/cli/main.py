@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
 from rmqtool.cli.exits import BUG, DONE, INTERRUPTED, NOT_DONE, TERMINATED, say
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from typer import TyperException
+
+COMPLETES: Final = "_RMQTOOL_COMPLETE"  # set by the scripts in completion/
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,6 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     """Let Typer parse and call; give what the command returned."""
+    if COMPLETES in os.environ:
+        return _complete(arguments)
     from rmqtool.cli import direct
 
     if (answered := direct.call(arguments)) is not None:
@@ -71,6 +75,16 @@ def _run(arguments: Sequence[str]) -> int:
             raise OutputClosed from error
         return error.code if isinstance(error.code, int) else DONE
     return code if isinstance(code, int) else DONE
+
+
+def _complete(words: Sequence[str]) -> int:
+    """Answer a shell that asks what may come next; a person is typing, so nothing is ever said."""
+    try:
+        from rmqtool.cli.completing import answer
+
+        return answer(words)
+    except Exception:  # noqa: BLE001  (no report of a bug in the middle of a line)
+        return BUG
 
 
 def _flush() -> None:

@@ -1,0 +1,7 @@
+# fish completion of rmqtool. In a running shell:
+#   source rmqtool.fish
+function __rmqtool_complete
+    set -l words (commandline -opc)
+    env _RMQTOOL_COMPLETE=fish $words[1] $words[2..-1] (commandline -ct) 2>/dev/null
+end
+complete --command rmqtool --arguments '(__rmqtool_complete)'
