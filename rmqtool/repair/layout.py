@@ -1,0 +1,26 @@
+"""Edits of directories: what no broker can load is taken out, and kept in the undo directory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.repair.plans import place_of
+from rmqtool.store.segment import start_of
+
+if TYPE_CHECKING:
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings import Finding
+    from rmqtool.repair.writer import Writer
+
+
+def edit(writer: Writer, inspection: Inspection, found: list[Finding]) -> None:
+    """Take out files with foreign names, and directories among mapped files."""
+    for one in found:
+        name = one.path.rpartition("/")[2]
+        is_foreign = one.code == "FS-NAME" and start_of(name) is None
+        if not (is_foreign or one.code == "FS-DIR"):
+            continue
+        place = place_of(inspection.store.root, one.path)
+        if place.stat() is not None:
+            reason = "no broker can load this from here; it is kept in the undo directory"
+            writer.remove(place.location, one.code, reason)

@@ -1,0 +1,38 @@
+"""Say in words what a damaged record was, as far as its bytes still tell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import DecodeError
+from rmqtool.formats.message import MESSAGE_PREFIX, decode
+
+if TYPE_CHECKING:
+    from rmqtool.store.record_heads import LogReader
+
+LARGEST_READ: Final = 8 << 20
+SHOWN: Final = 120  # characters of a name that evidence gives
+
+
+def lost_record(log: LogReader, physical_offset: int, length: int) -> str:
+    """Name the record at an offset: its queue, queue offset and unique key."""
+    raw = log.read_at(physical_offset, min(length, LARGEST_READ))
+    try:
+        message = decode(raw)
+    except DecodeError:
+        if length <= LARGEST_READ or len(raw) < MESSAGE_PREFIX.size:
+            return f"{length} bytes that hold no readable record"
+        values = MESSAGE_PREFIX.parse(raw[: MESSAGE_PREFIX.size])
+        return f"a record of {length} bytes, queue offset {values['queue_offset']}"
+    key = message.unique_key
+    words = (
+        f"a message of topic {_shown(message.topic)} queue {message.queue_id}, "
+        f"queue offset {message.queue_offset}"
+    )
+    return f"{words}, unique key {_shown(key)}" if key else words
+
+
+def _shown(text: str) -> str:
+    """Give text of the evidence so that it cannot disturb a terminal or a log."""
+    plain = text.encode("unicode_escape").decode("ascii")
+    return plain if len(plain) <= SHOWN else plain[:SHOWN] + "..."

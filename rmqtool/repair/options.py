@@ -1,0 +1,33 @@
+"""What a repair is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rmqtool.derive.dispatch import version_numbers
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOptions:
+    """What was asked.
+
+    Attributes:
+        store: the store root.
+        broker_version: release that is to run on it; None is whoever wrote it.
+        broker_conf: its configuration file.
+        bridge_missing: write files of bridges where segments are missing.
+        clamp_offsets: move committed offsets that lie outside of their queue to its end.
+        jobs: threads; None is one for each processor.
+    """
+
+    store: str
+    broker_version: str | None = None
+    broker_conf: str | None = None
+    bridge_missing: bool = False
+    clamp_offsets: bool = False
+    jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant, before any file is opened."""
+        if self.broker_version is not None:
+            version_numbers(self.broker_version)

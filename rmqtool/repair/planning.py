@@ -1,0 +1,103 @@
+"""From a store to a plan: validate it, see what is damaged, decide the edits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.validate import validate
+from rmqtool.errors import NotAStore, UnreadablePath
+from rmqtool.findings import Severity
+from rmqtool.repair import checkpoint, config, index, layout, timer
+from rmqtool.repair.bridge import DEFAULT_LARGEST, BridgeMaker
+from rmqtool.repair.commitlog import LogRepair, tail_of
+from rmqtool.repair.plans import Plan, fingerprint
+from rmqtool.repair.queue_files import edit_batch_queues, edit_queues
+from rmqtool.repair.remedies import is_repaired, remedy
+from rmqtool.repair.survey import Survey
+from rmqtool.repair.writer import Writer
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.tree import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.findings import Finding
+    from rmqtool.repair.options import RepairOptions
+    from rmqtool.store.tree import Store
+
+QUEUE_CODES: Final = ("CQ-", "FS-", "CL-")
+
+
+def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: None) -> Plan:
+    """Decide what a repair would do; nothing is written.
+
+    Args:
+        options: what is asked.
+        watch: takes the bytes of the log done since it was last called.
+
+    Raises:
+        NotAStore: this is no whole store.
+        UnsupportedStore: it cannot be repaired offline.
+        UnreadablePath: something of the log cannot be read; copy the disk first.
+    """
+    store = open_store(options.store, options.broker_conf)
+    if store.asked.kind is not BranchKind.STORE:
+        raise NotAStore(path=str(store.root), reason="only a whole store can be repaired")
+    survey = Survey(_maker(store), bridges_missing=options.bridge_missing)
+    asked = ValidateOptions(
+        options.store,
+        level=Level.FULL,
+        broker_version=options.broker_version,
+        broker_conf=options.broker_conf,
+        jobs=options.jobs,
+    )
+    checks = validate(asked, watch, survey)
+    found = [one for one in checks if one.code != "FS-LOCK"]  # it may be ours
+    unread = checks.summary.account.unread
+    if unread:
+        path, reason = unread[0]
+        raise UnreadablePath(path=path, reason=f"{reason}: repair needs to read everything")
+    return _decide(options, store, survey, found)
+
+
+def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Finding]) -> Plan:
+    inspection = survey.inspection
+    writer = Writer(store.root)
+    codes = {one.code for one in found if one.severity is not Severity.NOTE}
+    layout.edit(writer, inspection, found)
+    can_bridge = not inspection.store.is_dledger
+    if inspection.log is not None and inspection.compares_queues:
+        queues = survey.queues
+        queues.tail = tail_of(survey)
+        has_queue_findings = any(code.startswith(QUEUE_CODES) for code in codes)
+        if can_bridge or not len(survey.damaged):
+            queues.finish(all_queues=has_queue_findings)
+            queues.batches.finish()
+    with LogReader(store.old_commitlog, store.commitlog) as log:
+        if can_bridge:
+            LogRepair(survey, writer, log, options.bridge_missing).edit()
+        if inspection.compares_queues and (can_bridge or not len(survey.damaged)):
+            edit_queues(writer, survey.queues, inspection)
+            edit_batch_queues(writer, survey.queues.batches)
+        index.edit(writer, survey, found, options.jobs)
+        checkpoint.edit(writer, survey, found, log)
+        timer.edit(writer, survey, found)
+        config.edit(writer, survey, found, clamp=options.clamp_offsets)
+    for one in found:
+        if one.severity is not Severity.NOTE and not is_repaired(one, writer, can_bridge):
+            writer.leave(one.code, one.path, one.message, remedy(one, can_bridge))
+    return Plan(
+        store.root.location,
+        inspection.version,
+        fingerprint(store.root),
+        writer.edits,
+        writer.left,
+    )
+
+
+def _maker(store: Store) -> BridgeMaker:
+    conf = store.broker_conf
+    largest = (conf.integer("maxMessageSize") if conf else None) or DEFAULT_LARGEST
+    return BridgeMaker(largest, bool(conf and conf.flag("forceVerifyPropCRC")))

@@ -1,0 +1,268 @@
+"""A plan: every edit of a repair, with its reason, before anything is written.
+
+A plan can be saved and applied later; it names what it was made for: all files with their lengths
+and mtimes, and the digest of each range that it replaces. A store that is another one is refused.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool import __version__
+from rmqtool.errors import PlanMismatch, UsageError
+from rmqtool.repair.content import Content
+from rmqtool.store.journal import DISCARD_PREFIX, UNDO_PREFIX
+from rmqtool.store.place import Entry, EntryKind, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FORMAT: Final = 1
+LARGEST_PLAN: Final = 1 << 30  # bytes of a plan's file
+_CHUNK: Final = 1 << 20
+
+
+class Action(enum.StrEnum):
+    """What an edit does."""
+
+    WRITE = "write"  # bytes of a file that stays
+    LENGTH = "length"  # cut it, or extend it by zeros
+    CREATE = "create"  # a file where none is
+    REPLACE = "replace"  # a file by another one
+    REMOVE = "remove"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One edit.
+
+    Attributes:
+        action: what it does.
+        path: file, relative to the store root; absolute where the broker keeps it elsewhere.
+        position: first byte; 0 for whole files.
+        length: bytes there that are replaced, or go.
+        size: bytes of the file afterwards; for `write`, those that are written.
+        old: sha256 of what is replaced; empty where nothing is.
+        new: sha256 of what comes; empty where nothing does.
+        code: of the finding that it repairs.
+        reason: why, one sentence.
+        lost: what is lost by it, or was lost before; empty for nothing.
+        content: what comes.
+        mtime_ms: of a new file, ms since 1970; None leaves the time of writing.
+    """
+
+    action: Action
+    path: str
+    position: int
+    length: int
+    size: int
+    old: str
+    new: str
+    code: str
+    reason: str
+    lost: str = ""
+    content: Content | None = field(default=None, repr=False)
+    mtime_ms: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the form that a plan's file has."""
+        facts = {name: getattr(self, name) for name in _FACTS}
+        facts["action"] = str(self.action)
+        return facts | {"content": self.content.as_json() if self.content else None}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Edit:
+        """Read that form.
+
+        Raises:
+            LookupError, TypeError, ValueError: it is no such form.
+        """
+        facts = {name: document[name] for name in _FACTS}
+        for name, kind in _FACTS.items():
+            if not isinstance(facts[name], kind):
+                raise TypeError(name)
+        facts["action"] = Action(facts["action"])
+        raw = document["content"]
+        edit = cls(**facts, content=None if raw is None else Content.from_json(raw))
+        if edit.content is not None and (edit.content.sha256, edit.content.size) != (
+            edit.new,
+            edit.size,
+        ):
+            raise ValueError(edit.path)
+        return edit
+
+
+_FACTS: Final[dict[str, Any]] = {
+    "action": str, "path": str, "position": int, "length": int, "size": int, "old": str,
+    "new": str, "code": str, "reason": str, "lost": str, "mtime_ms": (int, type(None)),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that is wrong and stays so.
+
+    Attributes:
+        code: of the finding.
+        path: where.
+        message: what is wrong.
+        why: why it stays, or what helps.
+        count: how many of this kind.
+    """
+
+    code: str
+    path: str
+    message: str
+    why: str
+    count: int = 1
+
+
+@dataclass(slots=True)
+class Plan:
+    """All edits of one repair, in the order in which they are made.
+
+    Attributes:
+        store: absolute path of the store root.
+        broker_version: by whose rules.
+        fingerprint: of the store that it was made for.
+        edits: what will be done.
+        left: what is wrong and stays.
+        notes: what the person should know.
+    """
+
+    store: str
+    broker_version: str
+    fingerprint: str
+    edits: list[Edit] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def lost(self) -> list[Edit]:
+        """The edits that stand for something lost."""
+        return [edit for edit in self.edits if edit.lost]
+
+    @property
+    def counts(self) -> Counter[str]:
+        """Edits by code."""
+        return Counter(edit.code for edit in self.edits)
+
+    def text(self) -> str:
+        """Give the JSON text of a plan's file."""
+        document = {
+            "plan": FORMAT,
+            "rmqtool": __version__,
+            "store": self.store,
+            "broker_version": self.broker_version,
+            "fingerprint": self.fingerprint,
+            "edits": [edit.as_json() for edit in self.edits],
+            "left": [{name: getattr(one, name) for name in Left.__slots__} for one in self.left],
+            "notes": self.notes,
+        }
+        return json.dumps(document, indent=1) + "\n"
+
+
+def read_plan(path: str) -> Plan:
+    """Read a plan's file.
+
+    Raises:
+        UsageError: it is none that this version wrote.
+        UnreadablePath: it cannot be read.
+    """
+    raw = Place.of(path).read(LARGEST_PLAN)
+    try:
+        return _read(json.loads(raw))
+    except (LookupError, TypeError, ValueError, RecursionError) as error:
+        reason = f"{path} is no plan that this version of rmqtool wrote"
+        raise UsageError(option="--apply", reason=reason) from error
+
+
+def _read(document: dict[str, Any]) -> Plan:
+    if document["plan"] != FORMAT:
+        raise ValueError(document["plan"])
+    return Plan(
+        store=str(document["store"]),
+        broker_version=str(document["broker_version"]),
+        fingerprint=str(document["fingerprint"]),
+        edits=[Edit.from_json(edit) for edit in document["edits"]],
+        left=[Left(**one) for one in document["left"]],
+        notes=[str(note) for note in document["notes"]],
+    )
+
+
+def verify(plan: Plan, root: Place) -> None:
+    """Prove that a store is still the one that a plan was made for.
+
+    Raises:
+        PlanMismatch: it is not.
+    """
+    if fingerprint(root) != plan.fingerprint:
+        reason = "the store has changed since the plan was made; make a new one"
+        raise PlanMismatch(path=str(root), reason=reason)
+    for edit in plan.edits:
+        if edit.old and digest_of(root, edit.path, edit.position, edit.length) != edit.old:
+            reason = f"bytes at {edit.position} are not those that the plan was made for"
+            raise PlanMismatch(path=edit.path, reason=reason)
+
+
+def fingerprint(root: Place) -> str:
+    """Digest the names, lengths and mtimes of all files of a store.
+
+    What a running rmqtool or an earlier repair leaves beside it does not count, nor does `lock`.
+    """
+    digest = hashlib.sha256()
+    for path, entry in _files(root, ""):
+        line = f"{path}\0{entry.kind}\0{entry.size}\0{entry.mtime_ns}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _files(directory: Place, path: str) -> Iterator[tuple[str, Entry]]:
+    for entry in directory.entries():
+        if not path and (entry.name == "lock" or entry.name.startswith(_OURS)):
+            continue
+        below = f"{path}{entry.name}"
+        place = directory.child(entry.name)
+        if entry.kind is EntryKind.LINK and not path:  # a broker may be led elsewhere, here only
+            place = Place.of(place.location)
+            found = place.stat()
+            if found is not None and found.kind is EntryKind.DIRECTORY:
+                yield from _files(place, f"{below}/")
+        elif entry.kind is EntryKind.DIRECTORY:
+            yield from _files(place, f"{below}/")
+        else:
+            yield below, entry
+
+
+_OURS: Final = (UNDO_PREFIX, DISCARD_PREFIX)
+
+
+def place_of(root: Place, path: str) -> Place:
+    """Give the place of a path of an edit."""
+    if path.startswith("/"):
+        return Place(path)
+    first, *rest = PurePosixPath(path).parts
+    place = Place.of(root.child(first).location)
+    for part in rest:
+        place = place.child(part)
+    return place
+
+
+def digest_of(root: Place, path: str, position: int, length: int) -> str:
+    """Digest a range of a file of a store."""
+    digest = hashlib.sha256()
+    with place_of(root, path).open() as file:
+        end = position + length
+        while position < end:
+            raw = file.read_at(position, min(_CHUNK, end - position))
+            if not raw:
+                break
+            digest.update(raw)
+            position += len(raw)
+    return digest.hexdigest()

@@ -1,0 +1,178 @@
+"""Edits of queue files: the units that differ, at their places; files that are missing or short."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.queue_state import UNIT
+from rmqtool.formats.consume_queue import PRE_BLANK
+from rmqtool.repair.content import Content
+from rmqtool.repair.queues import Patch, QueueRepair, RepairedQueue
+from rmqtool.store.names import name_problem
+from rmqtool.store.segment import NAME_DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.repair.batch_queues import BatchRepair, RepairedBatchQueue
+    from rmqtool.repair.writer import Writer
+    from rmqtool.store.segment import MappedFiles, Segment
+
+LMQ_PREFIX: Final = "%LMQ%"
+BATCH_REASON: Final = "units of these records, in the order of the log"
+
+
+def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
+    """Write what differs of the consume queues, queue by queue."""
+    for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
+        if queue.files is None and not _is_wanted(queue, inspection):
+            continue
+        if problem := name_problem(queue.topic):
+            writer.leave("CQ-GAP", queue.path, "the queue has no directory", problem)
+            continue
+        _lengths(writer, queue.files, repair.file_length)
+        files: dict[int, list[tuple[int, Patch]]] = defaultdict(list)
+        for start, position, patch in by_file(queue.patches, repair.file_length):
+            files[start].append((position, patch))
+        for start, patches in sorted(files.items()):
+            _file(writer, queue, start, joined(patches), repair.file_length)
+
+
+def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
+    """Tell whether a queue without a directory should have one: not when its topic was deleted."""
+    topics = inspection.topics
+    return topics is None or queue.topic in topics or queue.topic.startswith(LMQ_PREFIX)
+
+
+def _lengths(writer: Writer, files: MappedFiles | None, length: int) -> None:
+    """Give each file the length that brokers load; an empty one behind the others goes."""
+    segments = files.segments if files is not None else ()
+    for segment in segments:
+        if segment.size != length and not segment.start % length:
+            writer.length(segment, length, "FS-LEN", "the length that brokers load")
+
+
+def _file(
+    writer: Writer,
+    queue: RepairedQueue,
+    start: int,
+    patches: list[tuple[int, Patch]],
+    length: int,
+) -> None:
+    segment = _segment(queue.files, start)
+    if segment is not None:
+        for position, patch in patches:
+            content = Content.of(patch.raw)
+            writer.write(segment, position, content, patch.code, patch.reason, patch.lost)
+        return
+    pieces = [(position, patch.raw) for position, patch in patches if any(patch.raw)]
+    if not pieces:
+        return
+    is_first = queue.files is None or not queue.files.segments or start < queue.files.start
+    if is_first and pieces[0][0]:
+        pieces.insert(0, (0, PRE_BLANK * (pieces[0][0] // UNIT)))
+    lost = "; ".join(patch.lost for _, patch in patches if patch.lost)
+    writer.create(
+        f"{_directory(writer, queue)}/{start:0{NAME_DIGITS}}",
+        Content(length, tuple(pieces)),
+        patches[0][1].code,
+        "the queue file of these records, missing until now",
+        lost=lost,
+        mtime_ms=queue.times.get(start // length),
+    )
+
+
+def _directory(writer: Writer, queue: RepairedQueue | RepairedBatchQueue) -> str:
+    if queue.files is not None and queue.files.places:
+        return queue.files.places[0].location
+    return f"{writer.root.location}/{queue.path}"
+
+
+def _segment(files: MappedFiles | None, start: int) -> Segment | None:
+    found = [one for one in files.segments if one.start == start] if files is not None else []
+    return found[0] if found else None
+
+
+def by_file(patches: Iterable[Patch], file_length: int) -> Iterator[tuple[int, int, Patch]]:
+    """Cut patches where files end: (file start, position, patch), in order."""
+    for patch in sorted(patches, key=lambda one: one.number):
+        start, raw = patch.number * UNIT, patch.raw
+        while raw:
+            file_start = start - start % file_length
+            taken = min(len(raw), file_start + file_length - start)
+            part = Patch(start // UNIT, raw[:taken], patch.code, patch.reason, patch.lost)
+            yield file_start, start - file_start, part
+            start, raw = start + taken, raw[taken:]
+
+
+def joined(patches: list[tuple[int, Patch]]) -> list[tuple[int, Patch]]:
+    """Join what follows each other and says the same; the later of two for one place counts."""
+    found: list[tuple[int, Patch]] = []
+    for position, patch in patches:
+        if found and found[-1][0] + len(found[-1][1].raw) > position:
+            before_at, before = found.pop()
+            kept = before.raw[: position - before_at]
+            if kept:
+                found.append((before_at, _with(before, kept)))
+        same = found and (found[-1][1].code, found[-1][1].lost) == (patch.code, "") == (
+            patch.code,
+            patch.lost,
+        )
+        if same and found[-1][0] + len(found[-1][1].raw) == position:
+            before_at, before = found.pop()
+            found.append((before_at, _with(before, before.raw + patch.raw)))
+        else:
+            found.append((position, patch))
+    return found
+
+
+def _with(patch: Patch, raw: bytes) -> Patch:
+    return Patch(patch.number, raw, patch.code, patch.reason, patch.lost)
+
+
+def edit_batch_queues(writer: Writer, repair: BatchRepair) -> None:
+    """Write what differs of the batch queues."""
+    for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
+        if name_problem(queue.topic):
+            continue
+        _lengths(writer, queue.files, repair.file_length)
+        files: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+        for start, raw in _cut(queue.patches, repair.file_length):
+            files[start - start % repair.file_length].append((start % repair.file_length, raw))
+        for start, pieces in sorted(files.items()):
+            _batch_file(writer, queue, start, pieces, repair.file_length)
+
+
+def _batch_file(
+    writer: Writer,
+    queue: RepairedBatchQueue,
+    start: int,
+    pieces: list[tuple[int, bytes]],
+    length: int,
+) -> None:
+    segment = _segment(queue.files, start)
+    if segment is not None:
+        for position, raw in pieces:
+            writer.write(segment, position, Content.of(raw), "BQ-UNIT", BATCH_REASON)
+        return
+    if not any(any(raw) for _, raw in pieces):
+        return
+    writer.create(
+        f"{_directory(writer, queue)}/{start:0{NAME_DIGITS}}",
+        Content(length, tuple(pieces)),
+        "BQ-UNIT",
+        "the batch queue file of these records, missing until now",
+        mtime_ms=queue.time or None,
+    )
+
+
+def _cut(patches: list[tuple[int, bytes]], length: int) -> Iterator[tuple[int, bytes]]:
+    """Cut bytes where files end."""
+    for first, data in patches:
+        start, raw = first, data
+        while raw:
+            taken = min(len(raw), length - start % length)
+            yield start, raw[:taken]
+            start, raw = start + taken, raw[taken:]

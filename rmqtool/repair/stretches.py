@@ -1,0 +1,97 @@
+"""Stretches of the log that no broker can walk over, as they are found, in the order of the log."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+
+@dataclass(slots=True)
+class Damaged:
+    """One stretch.
+
+    Attributes:
+        start: physical offset of its first byte.
+        end: behind its last byte.
+        code: of the finding.
+        lost: what it held, as far as that can be told.
+        given_up: whether part of it is a sound record that had to be given up.
+    """
+
+    start: int
+    end: int
+    code: str
+    lost: str = ""
+    given_up: bool = False
+
+    @property
+    def length(self) -> int:
+        """Bytes."""
+        return self.end - self.start
+
+
+class Stretches:
+    """All damaged stretches; they do not overlap, and neighbours stay apart."""
+
+    def __init__(self) -> None:
+        self._found: list[Damaged] = []
+        self._starts: list[int] = []
+        self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Damaged]:
+        return iter(self._found)
+
+    def add(self, one: Damaged) -> None:
+        """Add a stretch; what it shares with those that are there is theirs no more."""
+        number = bisect_right(self._starts, one.start)
+        if number and self._found[number - 1].end > one.start:
+            before = self._found[number - 1]
+            if before.end >= one.end:
+                return
+            one = Damaged(before.end, one.end, one.code, one.lost, one.given_up)
+        while number < len(self._found) and self._found[number].start < one.end:
+            del self._found[number], self._starts[number]
+        self._found.insert(number, one)
+        self._starts.insert(number, one.start)
+        self._arrays = None
+
+    def at(self, physical_offset: int) -> Damaged | None:
+        """Give the stretch that holds a byte of the log."""
+        number = bisect_right(self._starts, physical_offset) - 1
+        if number < 0 or physical_offset >= self._found[number].end:
+            return None
+        return self._found[number]
+
+    def between(self, start: int, end: int) -> list[Damaged]:
+        """Give the stretches that begin in [start, end)."""
+        low, high = bisect_right(self._starts, start - 1), bisect_right(self._starts, end - 1)
+        return self._found[low:high]
+
+    def mask(self, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell of each offset whether it lies in a stretch: bool, shape (n,)."""
+        if not self._found:
+            return np.zeros(len(physical_offsets), bool)
+        if self._arrays is None:
+            ends = np.array([one.end for one in self._found], np.int64)
+            self._arrays = (np.array(self._starts, np.int64), ends)
+        starts, ends = self._arrays
+        numbers = np.searchsorted(starts, physical_offsets, side="right") - 1
+        inside: npt.NDArray[np.bool_] = (numbers >= 0) & (
+            physical_offsets < ends[np.maximum(numbers, 0)]
+        )
+        return inside
+
+    def reach(self, start: int) -> bool:
+        """Tell whether a stretch ends behind an offset."""
+        return bool(self._found) and self._found[-1].end > start

@@ -1,0 +1,237 @@
+"""What a repair learns while a store is validated: damage to the log, and what queues should hold.
+
+A validation reads every byte once and judges it; the survey looks on (`check.observer`), so that
+a plan costs little more than a validation. Nothing is decided here but what is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.formats.message import Message, decode, encode
+from rmqtool.formats.properties import crc_matches
+from rmqtool.repair.lost import lost_record
+from rmqtool.repair.queues import QueueRepair
+from rmqtool.repair.runs import Moved, mended
+from rmqtool.repair.stretches import Damaged, Stretches
+from rmqtool.scan.batch import Extent
+from rmqtool.store.record_heads import LogReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.part import PartReport
+    from rmqtool.check.traffic import TimeGrid
+    from rmqtool.derive.runs import Stretch
+    from rmqtool.findings import Finding
+    from rmqtool.repair.bridge import BridgeMaker
+    from rmqtool.store.record_heads import RecordHead
+    from rmqtool.store.segment import Segment, SegmentPart
+
+STALE: Final = "CL-STALE"
+TAIL: Final = "CL-TAIL"
+PLACE: Final = "CL-PHYOFF"
+
+
+@dataclass(slots=True)
+class SegmentFacts:
+    """What one segment holds beside records.
+
+    Attributes:
+        segment: the file.
+        stretches: fillers, gaps, unused space, in order.
+        records: how many begin in it.
+        end: position behind the last extent.
+    """
+
+    segment: Segment
+    stretches: list[Stretch] = field(default_factory=list)
+    records: int = 0
+    end: int = 0
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it holds anything but space that was allocated ahead of need."""
+        return bool(self.records) or any(one.kind is not Extent.UNUSED for one in self.stretches)
+
+
+@dataclass(slots=True)
+class Survey:
+    """Looks on while the log is read.
+
+    Attributes:
+        maker: of bridges.
+        bridges_missing: whether segments that are gone are to be bridged.
+        grid: see `Observer`.
+        segments: what each segment holds, in order.
+        damaged: stretches to be bridged; those at the end of the log included.
+        moved: records whose field physicalOffset is to be rewritten.
+        queues: what the queues should hold.
+        newest_time: store time of the newest record that stays, ms.
+    """
+
+    maker: BridgeMaker
+    bridges_missing: bool = False
+    grid: TimeGrid | None = None
+    segments: dict[int, SegmentFacts] = field(default_factory=dict)
+    damaged: Stretches = field(default_factory=Stretches)
+    moved: list[Moved] = field(default_factory=list)
+    newest_time: int = 0
+    _inspection: Inspection | None = None
+    _queues: QueueRepair | None = None
+
+    @property
+    def inspection(self) -> Inspection:
+        """The validation that is looked at."""
+        assert self._inspection is not None  # noqa: S101 - `begin` comes first
+        return self._inspection
+
+    @property
+    def queues(self) -> QueueRepair:
+        """What the queues should hold."""
+        assert self._queues is not None  # noqa: S101 - `begin` comes first
+        return self._queues
+
+    def begin(self, inspection: Inspection) -> None:
+        """Take note of the validation that begins."""
+        self._inspection = inspection
+        self._queues = QueueRepair(inspection, self.damaged)
+        for start, end, code in _absent(inspection, missing=self.bridges_missing):
+            self.damaged.add(Damaged(start, end, code, f"{end - start} bytes that are not there"))
+
+    def take(self, part: SegmentPart, report: PartReport) -> None:
+        """See one part of the log."""
+        if report.unread:
+            raise UnreadablePath(path=part.segment.path, reason=report.unread)
+        facts = self.segments.setdefault(part.segment.start, SegmentFacts(part.segment))
+        facts.stretches += report.stretches
+        facts.records += report.records
+        facts.end = report.end
+        store = self.inspection.store
+        is_changed = len(self.damaged)
+        with LogReader(store.old_commitlog, store.commitlog) as log:
+            moved = self._judge(part.segment, report, log)
+        self._note_time(part, report, is_harmed=len(self.damaged) != is_changed)
+        if report.runs is not None and self.inspection.compares_queues:
+            first = part.segment.start + (report.first or 0)
+            is_sound = not moved and not self.damaged.reach(first)
+            runs = report.runs.queues
+            self.queues.add(runs if is_sound else mended(runs, self.damaged, moved))
+            batches = report.runs.batch_queues
+            self.queues.add_batches(batches if is_sound else mended(batches, self.damaged, moved))
+
+    def _judge(self, segment: Segment, report: PartReport, log: LogReader) -> list[Moved]:
+        """Take note of what is damaged in a part; give the records that say they lie elsewhere."""
+        gaps = (_of_gap(segment, stretch) for stretch in report.stretches)
+        found = [gap for gap in gaps if gap is not None]
+        judge = report.judge
+        said = judge.damaged if judge is not None else []
+        unusable = {one.physical_offset for one in said if one.code in {"CL-CRC", "CL-TOPIC"}}
+        moved = []
+        for one in said:
+            if one.code == PLACE and one.physical_offset not in unusable:
+                place, record = _moved(one, log)
+                if place is not None:
+                    moved.append(place)
+                    continue
+                found.append(record)
+            elif one.code != PLACE:
+                found.append(_of_record(one, log))
+        repaired = {one.physical_offset for one in moved}
+        for damaged in sorted(found, key=lambda one: one.start):
+            if damaged.code != "CL-PROPCRC" or damaged.start not in repaired:
+                self._add(damaged, log)
+        self.moved += moved
+        return moved
+
+    def _add(self, one: Damaged, log: LogReader) -> None:
+        """Take note of a stretch; one that is too short for a bridge takes its neighbour along."""
+        while one.code not in {TAIL, STALE} and one.length < self.maker.smallest:
+            head = log.head_at(one.end)
+            if head is None:
+                break
+            what = lost_record(log, head.physical_offset, head.size)
+            lost = "; ".join(filter(None, (one.lost, f"given up, too: {what}")))
+            one = Damaged(one.start, head.end, one.code, lost, given_up=True)
+        self.damaged.add(one)
+
+    def _note_time(self, part: SegmentPart, report: PartReport, *, is_harmed: bool) -> None:
+        """Find the newest record that stays: the checkpoint must not be later."""
+        judge = report.judge
+        if judge is None or not report.records:
+            return
+        if not is_harmed:
+            self.newest_time = max(self.newest_time, judge.newest_time)
+            return
+        store = self.inspection.store
+        with LogReader(store.old_commitlog, store.commitlog) as log:
+            head = last_sound(log, part.segment, report.end, self.damaged)
+        self.newest_time = max(self.newest_time, head.store_timestamp if head else 0)
+
+
+def _absent(inspection: Inspection, *, missing: bool) -> Iterator[tuple[int, int, str]]:
+    """Give the stretches of the log in front of its last file that no file holds."""
+    log = inspection.store.commitlog
+    for before, after in pairwise(log.segments):
+        end = before.start + log.file_length
+        if before.size < log.file_length:
+            yield before.end, min(end, after.start), "FS-LEN"
+        if missing and after.start > end:
+            yield end, after.start, "FS-GAP"
+
+
+def last_sound(
+    log: LogReader, segment: Segment, position: int, damaged: Stretches
+) -> RecordHead | None:
+    """Find the last record before a position that is in no damaged stretch."""
+    while position > 0:
+        head = log.last_before(segment, position)
+        if head is None:
+            return None
+        if damaged.at(head.physical_offset) is None and head.store_timestamp > 0:
+            return head
+        position = head.physical_offset - segment.start
+    return None
+
+
+def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:
+    """Give a stretch without records that has to be bridged, or zeroed at the log's end."""
+    start = segment.start + stretch.position
+    end = start + stretch.length
+    if stretch.kind is Extent.GAP:
+        return Damaged(start, end, stretch.code, f"{stretch.length} bytes that hold no record")
+    if stretch.kind is Extent.FILLER and stretch.code == "CL-CHAIN":
+        return Damaged(start, end, stretch.code, "what a false blank record covers")
+    return None
+
+
+def _of_record(said: Finding, log: LogReader) -> Damaged:
+    start, length = said.physical_offset or 0, said.length or 0
+    return Damaged(start, start + length, said.code, lost_record(log, start, length))
+
+
+def _moved(said: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
+    """Tell whether a record is right but for the place that it names.
+
+    Its property CRC, where it has one, proves it; it covers the field, too.
+    """
+    start, length = said.physical_offset or 0, said.length or 0
+    damaged = Damaged(start, start + length, said.code, lost_record(log, start, length))
+    raw = log.read_at(start, length)
+    try:
+        message = decode(raw)
+    except DecodeError:
+        return None, damaged
+    field_was = message.physical_offset
+    message = Message(
+        **{name: getattr(message, name) for name in Message.__slots__ if name != "physical_offset"},
+        physical_offset=start,
+    )
+    if crc_matches(encode(message), message.properties) is False:
+        return None, damaged
+    place = (message.topic_bytes, message.queue_id, message.queue_offset)
+    return Moved(start, field_was, place), damaged

@@ -1,0 +1,124 @@
+"""Collects the edits of a plan, each with the digests of what it replaces and what it brings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.repair.plans import Action, Edit, Left, digest_of
+from rmqtool.store.place import Place
+
+if TYPE_CHECKING:
+    from rmqtool.repair.content import Content
+    from rmqtool.store.segment import Segment
+
+MOST_LEFT: Final = 100  # of one code that are named; the others are counted
+
+
+@dataclass(slots=True)
+class Writer:
+    """Takes edits in the order in which they are to be made.
+
+    Attributes:
+        root: of the store.
+        edits: so far.
+        left: what is wrong and stays.
+    """
+
+    root: Place
+    edits: list[Edit] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+    _left: Counter[str] = field(default_factory=Counter)
+
+    def write(
+        self,
+        segment: Segment,
+        position: int,
+        content: Content,
+        code: str,
+        reason: str,
+        lost: str = "",
+    ) -> None:
+        """Overwrite bytes of a file; nothing is done where it has them already."""
+        place = (segment.place.location, segment.size, position)
+        self.write_at(place, content, code, reason, lost)
+
+    def write_at(
+        self,
+        place: tuple[str, int, int],
+        content: Content,
+        code: str,
+        reason: str,
+        lost: str = "",
+    ) -> None:
+        """Overwrite bytes at a place: location of the file, its bytes now, position."""
+        location, file_size, position = place
+        path = self.path(location)
+        length = max(0, min(content.size, file_size - position))
+        old = digest_of(self.root, path, position, length) if length else ""
+        new = content.sha256
+        if old != new:
+            self.edits.append(
+                Edit(
+                    Action.WRITE, path, position, length, content.size, old, new, code, reason,
+                    lost, content,
+                )
+            )  # fmt: skip
+
+    def length(self, segment: Segment, size: int, code: str, reason: str) -> None:
+        """Cut a file, or extend it by zeros."""
+        path = self.path(segment.place.location)
+        position, cut = min(segment.size, size), max(segment.size - size, 0)
+        old = digest_of(self.root, path, position, cut) if cut else ""
+        self.edits.append(Edit(Action.LENGTH, path, position, cut, size, old, "", code, reason))
+
+    def create(
+        self,
+        location: str,
+        content: Content,
+        code: str,
+        reason: str,
+        *,
+        lost: str = "",
+        mtime_ms: int | None = None,
+    ) -> None:
+        """Write a new file."""
+        self.edits.append(
+            Edit(
+                Action.CREATE, self.path(location), 0, 0, content.size, "", content.sha256, code,
+                reason, lost, content, mtime_ms,
+            )
+        )  # fmt: skip
+
+    def replace(
+        self, location: str, content: Content, code: str, reason: str, *, lost: str = ""
+    ) -> None:
+        """Put a new file in the place of another."""
+        path, size = self.path(location), self._size(location)
+        self.edits.append(
+            Edit(
+                Action.REPLACE, path, 0, size, content.size, digest_of(self.root, path, 0, size),
+                content.sha256, code, reason, lost, content,
+            )
+        )  # fmt: skip
+
+    def remove(self, location: str, code: str, reason: str, *, lost: str = "") -> None:
+        """Take a file, or a directory, out of the store; it is kept in the undo directory."""
+        path, size = self.path(location), self._size(location)
+        old = digest_of(self.root, path, 0, size) if size else ""
+        self.edits.append(Edit(Action.REMOVE, path, 0, size, 0, old, "", code, reason, lost))
+
+    def leave(self, code: str, path: str, message: str, why: str) -> None:
+        """Take note of something that stays as it is."""
+        self._left[code] += 1
+        if self._left[code] <= MOST_LEFT:
+            self.left.append(Left(code, path, message, why))
+
+    def path(self, location: str) -> str:
+        """Give a path as edits have it: relative to the root where it is below that."""
+        return location.removeprefix(f"{self.root.location}/")
+
+    def _size(self, location: str) -> int:
+        entry = Place(location).stat()
+        return entry.size if entry is not None and entry.kind == "file" else 0
