@@ -48,6 +48,7 @@ CONTENTS: Final = (
     Entry("Rebuild", "rebuild-cq", "Rebuild consume queues from the commitlog."),
     Entry("Rebuild", "rebuild-index", "Rebuild the key index from the commitlog."),
     Entry("Work on", "export", "Write a table of a store to Parquet, CSV or JSON lines files."),
+    Entry("Repair", "repair", "Repair a store so that every undamaged message survives a start."),
     Entry("Learn", "help", "Show a page of the manual: a command, the formats, a finding."),
 )
 
