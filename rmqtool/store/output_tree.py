@@ -141,23 +141,34 @@ class OutputTree:
         self.files[path] = file
         return file
 
-    def copy(self, source: str | os.PathLike[str], *parts: str) -> OutputTreeFile:
+    def copy(
+        self, source: str | os.PathLike[str], *parts: str, size: int | None = None
+    ) -> OutputTreeFile:
         """Copy a file with its mtime: by sharing blocks where the file system can, else its bytes.
 
         Never by a hard link: a broker that runs on the copy would write into the original.
+
+        Args:
+            source: the original.
+            parts: the path below the top.
+            size: bytes of the copy, cut or extended by zeros; None is as many as the original has.
 
         Raises:
             WriteFailed: the system refused to read or to write.
         """
         with write_errors(source):
             facts = os.stat(source)  # noqa: PTH116 - a str or a path
-            copied = self.file(*parts, size=facts.st_size)
+            copied = self.file(*parts, size=facts.st_size if size is None else size)
             copied.mtime_ns = facts.st_mtime_ns
             handle = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
         try:
             with copied.writing() as target:
-                if not clone(handle, target):
-                    for position, data in _stretches(handle, facts.st_size, source):
+                if clone(handle, target):
+                    with write_errors(copied.path):
+                        os.ftruncate(target, copied.size)
+                else:
+                    length = min(facts.st_size, copied.size)
+                    for position, data in _stretches(handle, length, source):
                         copied.put(target, position, data)
         finally:
             os.close(handle)
