@@ -40,8 +40,8 @@ AREAS: Final = tuple(dict.fromkeys(AREA_OF_PREFIX.values()))
 TOPIC_AREAS: Final = frozenset(
     {"commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "offsets"}
 )
-
-
+# What is judged only when records are read, at least in part.
+LOG_AREAS: Final = frozenset({"commitlog", "dledger", "consumequeue", "batchconsumequeue", "index"})
 UNREAD: Final = "FS-READ"
 
 

@@ -36,10 +36,10 @@ def sentences(summary: Summary) -> Iterator[str]:
     )
     yield f"{summary.verdict}: {counts}"
     account = summary.account
-    rate = account.bytes / summary.seconds / 1e9 if summary.seconds else 0.0
+    rate = f" ({account.bytes / summary.seconds / 1e9:.2f} GB/s)" if account.bytes else ""
     yield (
-        f"read {account.bytes} bytes in {summary.seconds:.2f} s ({rate:.2f} GB/s): "
-        f"{account.records} records, {account.units} queue units, {account.entries} index entries"
+        f"read {account.bytes} bytes in {summary.seconds:.2f} s{rate}: {account.records} records, "
+        f"{account.units} queue units, {account.entries} index entries"
     )
     for path, reason in account.unread:
         yield f"could not be read: {path}: {reason}"

@@ -81,14 +81,16 @@ class Summary:
 
     @property
     def verdict(self) -> str:
-        """A few words; "sound" only when all there is was looked at."""
+        """A few words; "sound" only when all there is was looked at, and nothing is odd."""
         if not self.is_finished:
             return "interrupted"
         if self.account.unread:
             return "incomplete"
         if self.counts.get(Severity.DAMAGE):
             return "damaged"
-        return "no damage found in what was checked" if self.account.left_out else "sound"
+        if self.account.left_out:
+            return "no damage found in what was checked"
+        return "no damage found" if self.counts.get(Severity.WARNING) else "sound"
 
 
 class Findings:

@@ -114,8 +114,9 @@ class Validation:
                     findings=found,
                     rules=tuple(CODES.values()),
                     store=run.location,
-                    not_checked=(*run.summary.account.unread, *run.summary.account.left_out),
-                    is_complete=run.summary.is_finished and not run.summary.account.unread,
+                    unread=run.summary.account.unread,
+                    left_out=run.summary.account.left_out,
+                    is_finished=run.summary.is_finished,
                 )
                 for run, found in zip(self._runs, self.found, strict=True)
             ],
@@ -136,10 +137,40 @@ class Validation:
                     seconds=run.summary.seconds,
                     fail_on=options.fail_on,
                     unread=run.summary.account.unread,
+                    left_out=run.summary.account.left_out,
+                    unproven=_unproven(options, is_finished=run.summary.is_finished),
+                    is_finished=run.summary.is_finished,
                 )
                 for options, run, found in zip(self._options, self._runs, self.found, strict=True)
             ]
         )
+
+
+def refuse_existing(*targets: str | None) -> None:
+    """Refuse a report that could not be written later on, before anything is read.
+
+    Raises:
+        OutputExists: a target is there.
+    """
+    from rmqtool.errors import OutputExists
+    from rmqtool.store.place import Place
+
+    for target in filter(None, targets):
+        if Place.of(target).stat() is not None:
+            raise OutputExists(path=target, reason="exists already; choose another name")
+
+
+def _unproven(options: ValidateOptions, *, is_finished: bool) -> dict[str, str]:
+    """Give the codes whose absence proves nothing, with the reason."""
+    from rmqtool.check.options import LOG_AREAS, area_of
+    from rmqtool.check.registry import CODES
+
+    if not is_finished:
+        return dict.fromkeys(CODES, "interrupted")
+    if options.level.reads_log:
+        return {}
+    why = f"--level {options.level} reads no records"
+    return {code: why for code in CODES if area_of(code) in LOG_AREAS}
 
 
 def _ignore(_: int) -> None:

@@ -6,7 +6,7 @@ Source: the report format of Apache Ant's JUnit task, as CI systems read it (Jen
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from xml.sax.saxutils import escape as escape_text
 from xml.sax.saxutils import quoteattr
@@ -14,7 +14,7 @@ from xml.sax.saxutils import quoteattr
 from rmqtool.render.values import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rmqtool.findings import Finding, Severity
 
@@ -34,6 +34,9 @@ class JunitSuite:
         seconds: how long it took.
         fail_on: the least severity that is a failure.
         unread: paths that could not be read, with the reason; each is an error.
+        left_out: what was not looked at, with the reason; each is a skipped case.
+        unproven: codes that say nothing when they were not found, with the reason: skipped, too.
+        is_finished: whether the validation came to its end; if not, that is an error.
     """
 
     name: str
@@ -42,6 +45,9 @@ class JunitSuite:
     seconds: float
     fail_on: Severity
     unread: Sequence[tuple[str, str]] = ()
+    left_out: Sequence[tuple[str, str]] = ()
+    unproven: Mapping[str, str] = field(default_factory=dict)
+    is_finished: bool = True
 
 
 def junit(suites: Iterable[JunitSuite]) -> bytes:
@@ -55,23 +61,34 @@ def _suite(suite: JunitSuite) -> str:
     by_code: dict[str, list[Finding]] = {}
     for finding in suite.findings:
         by_code.setdefault(finding.code, []).append(finding)
-    cases, failures = [], 0
+    cases, failures, skipped = [], 0, len(suite.left_out)
     for area, code in suite.codes:
         found = by_code.get(code, [])
         fails = any(one.severity.rank >= suite.fail_on.rank for one in found)
         failures += fails
-        cases.append(_case(area, code, found, fails=fails))
-    for path, reason in suite.unread:
-        name, message = _attribute(path), _attribute(reason)
-        cases.append(
-            f'  <testcase classname="unread" name={name}>\n'
-            f'   <error type="unread" message={message}/>\n  </testcase>\n'
-        )
+        if not found and code in suite.unproven:
+            skipped += 1
+            cases.append(_outcome(area, code, "skipped", suite.unproven[code]))
+        else:
+            cases.append(_case(area, code, found, fails=fails))
+    errors = list(suite.unread)
+    if not suite.is_finished:
+        errors.append((suite.name, "interrupted: what comes behind was not checked"))
+    cases += [_outcome("unread", path, "error", reason) for path, reason in errors]
+    cases += [_outcome("not checked", what, "skipped", why) for what, why in suite.left_out]
     counts = (
-        f'tests="{len(cases)}" failures="{failures}" errors="{len(suite.unread)}" '
-        f'time="{suite.seconds:.3f}"'
+        f'tests="{len(cases)}" failures="{failures}" errors="{len(errors)}" '
+        f'skipped="{skipped}" time="{suite.seconds:.3f}"'
     )
     return f" <testsuite name={_attribute(suite.name)} {counts}>\n{''.join(cases)} </testsuite>\n"
+
+
+def _outcome(area: str, name: str, kind: str, message: str) -> str:
+    """Give a case that neither passed nor failed."""
+    return (
+        f'  <testcase classname="{area}" name={_attribute(name)}>\n'
+        f'   <{kind} type="{area}" message={_attribute(message)}/>\n  </testcase>\n'
+    )
 
 
 def _case(area: str, code: str, found: list[Finding], *, fails: bool) -> str:

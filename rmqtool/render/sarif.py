@@ -56,15 +56,17 @@ class SarifRun:
         findings: the results.
         rules: all codes that the run knows.
         store: absolute path of the store.
-        not_checked: what was not looked at, and why.
-        is_complete: whether all that was asked for could be read.
+        unread: paths that could not be read, with the reason.
+        left_out: what was not looked at, with the reason.
+        is_finished: whether the validation came to its end.
     """
 
     findings: Sequence[Finding]
     rules: Sequence[Rule]
     store: str
-    not_checked: Sequence[tuple[str, str]] = ()
-    is_complete: bool = True
+    unread: Sequence[tuple[str, str]] = ()
+    left_out: Sequence[tuple[str, str]] = ()
+    is_finished: bool = True
 
 
 def sarif(runs: Iterable[SarifRun], version: str) -> bytes:
@@ -81,21 +83,32 @@ def sarif(runs: Iterable[SarifRun], version: str) -> bytes:
 def _run(run: SarifRun, version: str) -> dict[str, Any]:
     numbers = {rule.name: number for number, rule in enumerate(run.rules)}
     notifications = [
-        {"level": "warning", "message": {"text": escape(f"{what}: {why}")}}
-        for what, why in run.not_checked
+        _notification("error", f"could not be read: {one}") for one in _lines(run.unread)
     ]
+    notifications += [_notification("note", f"not checked: {one}") for one in _lines(run.left_out)]
+    if not run.is_finished:
+        text = "interrupted: what comes behind was not checked"
+        notifications.append(_notification("error", text))
     rules = [_rule(rule) for rule in run.rules]
     return {
         "tool": {"driver": {"name": "rmqtool", "version": version, "rules": rules}},
         "invocations": [
             {
-                "executionSuccessful": run.is_complete,
+                "executionSuccessful": run.is_finished and not run.unread,
                 "toolExecutionNotifications": notifications,
             }
         ],
         "originalUriBaseIds": {BASE: {"uri": f"file://{quote(run.store.rstrip('/'))}/"}},
         "results": [_result(finding, numbers) for finding in run.findings],
     }
+
+
+def _lines(facts: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"{what}: {why}" for what, why in facts]
+
+
+def _notification(level: str, text: str) -> dict[str, Any]:
+    return {"level": level, "message": {"text": escape(text)}}
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
