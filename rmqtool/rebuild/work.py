@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     Advance = Callable[[int], None]
 
 PART_BYTES: Final = 64 << 20
+UNREADABLE: Final = "unreadable"
 
 
 class Sink(QueueSink, IndexSink, Protocol):
@@ -56,7 +57,7 @@ class DerivePart:
         except UnreadablePath:
             begin = part.begin if start is None else start
             nothing = RunCollector(self.options.rules).finish(part.end)
-            lost = Stretch(Extent.GAP, begin, part.end - begin, "unreadable")
+            lost = Stretch(Extent.GAP, begin, part.end - begin, UNREADABLE)
             return replace(nothing, first=begin, stretches=(lost,))
 
 
@@ -70,6 +71,7 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
     Raises:
         NotAStore: there is no commitlog.
         UnsupportedStore: the queues are in RocksDB.
+        UnreadablePath: in place, and a segment cannot be read.
         StoreError: the store cannot be used, or a broker uses it.
         RepairError: it could not be written; the store is as it was.
     """
@@ -123,6 +125,8 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
         if runs.records:
             last = (runs.last_physical_offset, runs.last_store_timestamp)
         _account(result, part, runs)
+        if options.mode is Mode.IN_PLACE:
+            _refuse_unread(result)
         advance(part.length)
     if target.has_queues:
         result.queues = list(queues.finish())
@@ -201,6 +205,24 @@ def _missing(store: Store) -> Iterator[LostRange]:
     for before, after in pairwise(store.commitlog):
         if after.start > before.end:
             yield LostRange(store.commitlog.path, before.end, after.start - before.end, "missing")
+
+
+def _refuse_unread(result: RebuildResult) -> None:
+    """Replace nothing when a segment cannot be read: what the store has of it may be all right.
+
+    Damage in a segment is another matter: no later attempt will read more than this one.
+
+    Raises:
+        UnreadablePath: it cannot.
+    """
+    for one in result.lost:
+        if one.code == UNREADABLE:
+            reason = (
+                f"cannot be read from physical offset {one.physical_offset} on, and what the store "
+                "has derived from there would be lost; nothing was replaced: make it readable, or "
+                "use --output DIR, which takes what can be read"
+            )
+            raise UnreadablePath(path=one.path, reason=reason)
 
 
 def _account(result: RebuildResult, part: SegmentPart, runs: Runs) -> None:

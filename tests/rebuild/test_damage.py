@@ -83,8 +83,9 @@ def test_gap(
     assert gone <= len(before)
 
 
-def test_unreadable(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A segment that the disk refuses is one lost stretch; the others are derived."""
+@pytest.fixture
+def refused(store: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Let the disk refuse to read the second segment; give its name."""
     second = sorted((store / "commitlog").iterdir())[1].name
     read_into = OpenFile.read_into
 
@@ -94,8 +95,20 @@ def test_unreadable(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         return read_into(file, buffer, position)
 
     monkeypatch.setattr(OpenFile, "read_into", refuse)
+    return second
+
+
+def test_unreadable_in_place(store: Path, refused: str, evidence: Evidence) -> None:
+    """With a segment that the disk refuses nothing is replaced: what is there may be all right."""
+    evidence.keep(store)
+    with pytest.raises(UnreadablePath, match=f"{refused}: cannot be read .* nothing was replaced"):
+        rebuild.all(store, in_place=True)
+
+
+def test_unreadable(store: Path, refused: str, tmp_path: Path) -> None:
+    """A segment that the disk refuses is one lost stretch; the others are derived."""
     result = rebuild.all(store, tmp_path / "new")
-    assert [("unreadable", int(second))] == [(x.code, x.physical_offset) for x in result.lost]
+    assert [("unreadable", int(refused))] == [(x.code, x.physical_offset) for x in result.lost]
     assert not result.is_complete
     assert result.units > 0
 

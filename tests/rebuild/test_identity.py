@@ -15,6 +15,8 @@ from rmqtool import rebuild
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
 from rmqtool.formats.consume_queue_ext import decode, is_ext_address, real_offset
+from rmqtool.rebuild import index_file
+from rmqtool.rebuild.index_file import unwritten
 from rmqtool.store.tree import open_store
 from tests.evidence import Evidence
 from tests.plain_store import records
@@ -76,6 +78,25 @@ def test_identity(name: str, tmp_path: Path, evidence: Evidence) -> None:
         if has_ext and path.startswith("consumequeue/"):
             raw = plain(store, path, raw)
         assert raw == found[path].read_bytes(), path
+
+
+@pytest.mark.parametrize("entries", [2, 7, 1000])
+def test_index_windows(entries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few entries are handed over at a time, files and comparisons are the same."""
+    monkeypatch.setattr(index_file, "WINDOW_ENTRIES", entries)
+    store = fixture_store("rocketmq-5.5.0-traffic", tmp_path)
+    assert [] == rebuild.index(store, check=True).differences
+    rebuild.index(store, tmp_path / "new")
+    expected, found = files_of(store, "index"), files_of(tmp_path / "new", "index")
+    assert [(path, file.read_bytes()) for path, file in expected.items()] == [
+        (path, file.read_bytes()) for path, file in found.items()
+    ]
+    torn = [*expected.values()][-1]
+    raw = bytearray(torn.read_bytes())
+    raw[unwritten(500)[1] + 20 * 20] ^= 1
+    torn.write_bytes(raw)
+    (difference,) = rebuild.index(store, check=True).differences
+    assert (unwritten(500)[1] + 20 * 20, 1) == (difference.position, difference.length)
 
 
 @pytest.mark.parametrize("name", EXPIRED)
