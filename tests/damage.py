@@ -11,10 +11,11 @@ from typing import Final
 from tests.damage_commitlog import COMMITLOG
 from tests.damage_index import INDEX
 from tests.damage_queues import QUEUES
+from tests.damage_state import STATE
 from tests.inflict import Damage, NotApplicable
 
 __all__ = ["DAMAGES", "Damage", "NotApplicable"]
 
 DAMAGES: Final[dict[str, Damage]] = {
-    damage.name: damage for damage in (*COMMITLOG, *QUEUES, *INDEX)
+    damage.name: damage for damage in (*COMMITLOG, *QUEUES, *INDEX, *STATE)
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from tests import inflict
@@ -26,6 +27,10 @@ def _is_half(record: Record) -> bool:
 
 def _is_commit(record: Record) -> bool:
     return record.transaction == 0x8
+
+
+def _is_multi(record: Record) -> bool:
+    return "INNER_MULTI_QUEUE_OFFSET" in record.properties
 
 
 def _is_compressed(record: Record) -> bool:
@@ -112,21 +117,41 @@ COMMITLOG: Final[list[Damage]] = [
         ("CL-PROPCRC",),
         fixture="property-crc",
     ),
+    Damage(
+        "further-queue-offset",
+        inflict.replace_bytes(
+            "properties",
+            lambda old: re.sub(rb"(INNER_MULTI_QUEUE_OFFSET\x01)\d", rb"\1x", old),
+            wanted=_is_multi,
+        ),
+        ("CL-LMQ", "CQ-LMQ"),
+        fixture="lmq",
+        level="deep",
+        also=("CL-QOFF-GAP", "CQ-GAP"),
+    ),
     Damage("swap-records", inflict.swap_records, ("CL-PHYOFF",)),
     Damage("torn-tail", inflict.tear_tail, ("CL-TAIL",)),
-    Damage("drop-last-records", inflict.drop_last_records, ("CQ-RANGE", "IX-KEY", "CP-AHEAD")),
+    Damage(
+        "drop-last-records",
+        inflict.drop_last_records,
+        ("CQ-RANGE", "IX-KEY", "CP-AHEAD"),
+        also=("CP-LOGICOFF",),
+    ),
     Damage("stale-tail", inflict.stale_tail, ("CL-STALE",)),
     Damage("blank-too-long", inflict.edit_blank(lambda old: old + 1), ("CL-BLANKLEN",)),
     Damage("blank-too-short", inflict.edit_blank(lambda old: old - 1), ("CL-BLANKLEN",)),
     Damage("no-blank", inflict.erase_blank, ("CL-CHAIN",)),
     Damage("old-bytes-in-blank", inflict.fill_blank, ("CL-BLANKDATA",)),
-    Damage(
-        "cut-last-segment", inflict.cut_segment(-1, lambda size: size // 2), ("FS-LEN",)
-    ),
+    Damage("cut-last-segment", inflict.cut_segment(-1, lambda size: size // 2), ("FS-LEN",)),
     Damage("cut-first-segment", inflict.cut_segment(0, lambda size: size - 4096), ("FS-LEN",)),
     Damage("long-last-segment", inflict.cut_segment(-1, lambda size: size + 4096), ("FS-LEN",)),
     Damage("empty-last-segment", inflict.cut_segment(-1, lambda _: 0), ("FS-LEN",)),
     Damage("remove-middle-segment", inflict.remove_segment(1), ("FS-GAP",)),
-    Damage("remove-last-segment", inflict.remove_segment(-1), ("CQ-RANGE", "IX-KEY", "CP-AHEAD")),
+    Damage(
+        "remove-last-segment",
+        inflict.remove_segment(-1),
+        ("CQ-RANGE", "IX-KEY", "CP-AHEAD"),
+        also=("CP-LOGICOFF",),
+    ),
     Damage("remove-first-segment", inflict.remove_segment(0), ("CQ-EXPIRED", "CO-RANGE")),
 ]

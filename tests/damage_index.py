@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tests import inflict
+from tests import inflict, plain_store
 from tests.inflict import Damage
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ def _drop_last_entries(index: IndexFile) -> None:
     used = sum(any(raw[p : p + 4]) for p in range(40, 40 + 4 * index.slots, 4))
     last = index.entry_position(count - 1)
     raw[24:32] = raw[last + 4 : last + 12]
+    end = int.from_bytes(raw[24:32], "big")
+    log = plain_store.records(index.path.parents[1])
+    newest = next(record for record in log if record.physical_offset == end)
+    raw[8:16] = newest.bytes_of("store_timestamp")
     raw[32:40] = used.to_bytes(4, "big") + count.to_bytes(4, "big")
     inflict.write_at(index.path, 0, bytes(raw))
 
@@ -130,8 +134,20 @@ INDEX: Final[list[Damage]] = [
     Damage("zero-entries", inflict.in_index(_zero_entries(25)), ("IX-STALE",), NEEDS),
     Damage("entry-behind", inflict.in_index(_entry_behind, -1), ("IX-STALE",), NEEDS),
     Damage("entry-0-used", inflict.in_index(_use_entry_0), ("IX-STALE",), NEEDS),
-    Damage("lose-an-entry", inflict.in_index(_remove_entry), ("IX-MISSING", "IX-CHAIN", "IX-STALE"), NEEDS),
-    Damage("end-early", inflict.in_index(_drop_last_entries, -1), ("IX-MISSING", "IX-HEAD"), NEEDS),
+    Damage(
+        "lose-an-entry",
+        inflict.in_index(_remove_entry),
+        ("IX-MISSING", "IX-CHAIN", "IX-STALE"),
+        NEEDS,
+    ),
+    Damage("end-early", inflict.in_index(_drop_last_entries, -1), ("IX-MISSING",), NEEDS),
+    Damage(
+        "end-first-early",
+        inflict.in_index(_drop_last_entries, 0),
+        ("IX-MISSING", "IX-CAP"),
+        NEEDS,
+        fixture="4.9.3-traffic",
+    ),
     Damage("index-twice", inflict.in_index(_double_last, -1), ("IX-DUP",), NEEDS),
     Damage(
         "header-begin-time",

@@ -42,7 +42,9 @@ class Damage:
         needs: pattern of a path that the store must have.
         fixture: part of the fixture's name where one kind of store is needed.
         level: of the validation that finds it.
-        conf: lines of a broker.conf that the validation is given.
+        conf: lines that are added to the broker.conf that the validation is given.
+        also: codes that may follow, which depends on the release that wrote the store.
+        version: of the broker that is to run on the store.
     """
 
     name: str
@@ -51,7 +53,9 @@ class Damage:
     needs: str = "commitlog"
     fixture: str = ""
     level: str = "full"
-    conf: str = field(default="")
+    conf: str = field(default="", kw_only=True)
+    also: tuple[str, ...] = field(default=(), kw_only=True)
+    version: str | None = field(default=None, kw_only=True)
 
     def __str__(self) -> str:
         return self.name
@@ -183,11 +187,13 @@ def tear_tail(store: Path) -> None:
 
 
 def drop_last_records(store: Path) -> None:
-    """Zero the last records, all of one moment; whatever was derived from them stays."""
+    """Zero the last records, as far as the checkpoint goes; what was derived from them stays."""
     log = plain_store.records(store)
-    newest = log[-1].integer("store_timestamp")
+    newest = log[-1].integer("store_timestamp") - 10
+    if (store / "checkpoint").is_file():
+        newest = min(newest, *struct.unpack(">qq", read_at(store / "checkpoint", 0, 16)))
     for record in log:
-        if record.integer("store_timestamp") >= newest - 10 and record.path == log[-1].path:
+        if record.integer("store_timestamp") >= newest and record.path == log[-1].path:
             write_at(record.path, record.position, bytes(record.size))
 
 
@@ -199,6 +205,13 @@ def cut_segment(number: int, keep: Callable[[int], int]) -> Callable[[Path], Non
         resize(path, keep(path.stat().st_size))
 
     return inflict
+
+
+def append_segment(store: Path) -> None:
+    """Add a segment of zeros, as a broker allocates it ahead of need."""
+    last = plain_store.segments(store)[-1]
+    size = last.stat().st_size
+    (last.parent / f"{int(last.name) + size:020}").write_bytes(bytes(size))
 
 
 def remove_segment(number: int) -> Callable[[Path], None]:

@@ -18,23 +18,27 @@ from rmqtool.check.queue_state import UNIT, Break, Outlier, QueueReader, QueueSt
 from rmqtool.check.queue_tails import Tails
 from rmqtool.check.queue_units import UnitJudge
 from rmqtool.check.registry import At, finding
+from rmqtool.check.unread import reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings import Finding
+    from rmqtool.store.queues import QueueFiles
     from rmqtool.store.record_heads import LogReader
+    from rmqtool.store.segment import MappedFiles
 
 TAGS_CODE: Final = CQ_UNIT.positions["tags_code"]
 MOST_STRETCHES: Final = 1000  # of one queue that are judged; more is one stretch to its end
 NO_OFFSET: Final = -1
+EVERYTHING: Final = 1 << 62
 
 
 class QueueComparer:
@@ -46,7 +50,6 @@ class QueueComparer:
         self._states: dict[tuple[bytes, int], QueueState] = {}
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
         self._seen: set[tuple[str, int]] = set()
-        self._unreadable: set[str] = set()
 
     @grouped
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
@@ -59,10 +62,7 @@ class QueueComparer:
             state = self._states.get((run.topic, run.queue_id)) or self._new_state(run)
             if topic is not None and state.topic != topic:
                 continue
-            try:
-                yield from self._take(state, run)
-            except UnreadablePath as error:
-                yield from self._unread(state, error)
+            yield from self._take(state, run)
 
     def _new_state(self, run: QueueRun) -> QueueState:
         topic = run.topic.decode("utf-8", "backslashreplace")
@@ -71,15 +71,47 @@ class QueueComparer:
         files = self._inspection.files_of(queue) if queue else None
         path = queue.path if queue else f"consumequeue/{topic}/{run.queue_id}"
         state = QueueState(topic, run.queue_id, path, files)
+        state.unread += self._unread_units(queue, files)
         self._states[run.topic, run.queue_id] = state
         self._seen.add(name)
         return state
 
+    def _unread_units(
+        self, queue: QueueFiles | None, files: MappedFiles | None
+    ) -> Iterator[tuple[int, int]]:
+        """Yield which units of a queue cannot be read, as far as its listing tells."""
+        if files is None:
+            if queue is not None or self._inspection.is_known_unread("consumequeue"):
+                yield 0, EVERYTHING
+            return
+        for oddity, start, end in unread_stretches(files):
+            if not self._inspection.is_known_unread(oddity.path):
+                error = UnreadablePath(path=oddity.path, reason=reason_of(oddity))
+                self._inspection.postpone(self._inspection.unread(oddity.path, error))
+            yield start // UNIT, end // UNIT
+
     def _unread(self, state: QueueState, error: UnreadablePath) -> Iterator[Finding]:
-        """Say once that a queue cannot be read; the others go on."""
-        if state.path not in self._unreadable:
-            self._unreadable.add(state.path)
-            yield self._inspection.unread(self._inspection.path_of(error.path), error)
+        """Say once that a file cannot be read; nothing is said of its units, the others go on."""
+        path = self._inspection.path_of(error.path)
+        segments = state.files.segments if state.files else ()
+        bad = next((one for one in segments if one.path == path), None)
+        state.unread.append((bad.start // UNIT, bad.end // UNIT) if bad else (0, EVERYTHING))
+        if not self._inspection.is_known_unread(path):
+            yield self._inspection.unread(path, error)
+
+    def _found(
+        self, state: QueueState, start: int, wanted: bytes
+    ) -> Generator[Finding, None, bytes]:
+        """Read units; those that cannot be read are taken for what they should be."""
+        count = len(wanted) // UNIT
+        if state.unread and state.assume(start, wanted, b"\0" * len(wanted)) == wanted:
+            return wanted
+        try:
+            found = self._reader.read(state.files, start, count)
+        except UnreadablePath as error:
+            yield from self._unread(state, error)
+            return wanted
+        return state.assume(start, wanted, found) if state.unread else found
 
     def _take(self, state: QueueState, run: QueueRun) -> Iterator[Finding]:
         """Compare one run with the queue, where its units should be."""
@@ -94,7 +126,7 @@ class QueueComparer:
         elif state.outlier is not None:
             yield from self._resumed(state)
         start = state.expected
-        found = self._reader.read(state.files, start, run.count)
+        found = yield from self._found(state, start, wanted)
         state.expected += run.count
         state.last_physical_offset = int.from_bytes(wanted[-UNIT:][:8], "big", signed=True)
         newest = self._inspection.newest_unit
@@ -138,7 +170,10 @@ class QueueComparer:
         state.expected = number
 
     def _points_to(self, state: QueueState, number: int, physical_offset: int) -> bool:
-        raw = self._reader.read(state.files, number, 1)[:8]
+        try:
+            raw = self._reader.read(state.files, number, 1)[:8]
+        except UnreadablePath:
+            return False
         return int.from_bytes(raw, "big", signed=True) == physical_offset
 
     def _resumed(self, state: QueueState) -> Iterator[Finding]:
@@ -301,6 +336,8 @@ class QueueComparer:
         yield from self._resumed(state)
         self._inspection.wanted[state.topic, state.queue_id] = state.expected
         if state.files is None or not state.files.segments:
+            if state.unread:
+                return
             tails.add(state, state.first, state.last_physical_offset, NO_OFFSET)
             return
         yield from judge.uncovered(state, 0, state.first, is_first=True)

@@ -160,6 +160,10 @@ class IndexComparer:
         if self._inspection.is_moved(int(have[1, 0])):
             reader.pass_over(1)
             return
+        if self._has_tag_keys and (count := _tags_left_out(want, have)):
+            self._skipped += count
+            state[kernel.RUN] += count
+            return
         extra, damaged, missing = _distances(want, have)
         best = min(extra, damaged, missing)
         if best == FAR:
@@ -264,6 +268,17 @@ class IndexComparer:
             actual=int(have[1, first]),
             severity=Severity.NOTE if self._inspection.has_crashed else None,
         )
+
+
+def _tags_left_out(want: Pairs, have: Pairs) -> int:
+    """Count the entries that are missing if all of them are the last one of their record."""
+    same = (want == have[:, :1]).all(axis=0)
+    if same.any():
+        count = int(np.argmax(same))
+        is_last = want[1, :count] != want[1, 1 : count + 1]
+        return count if is_last.all() else 0
+    ends_here = want.shape[1] < LOOK_AHEAD and have[1, 0] > want[1, -1]
+    return want.shape[1] if ends_here and (np.diff(want[1]) != 0).all() else 0
 
 
 def _distances(want: Pairs, have: Pairs) -> tuple[int, int, int]:

@@ -108,12 +108,8 @@ class FileReader:
         self._know_begin(run, int(state[kernel.RUN]))
         while True:
             state[kernel.ENTRY] = self._at
-            first = self._number
             window = (self._first, self._filled, self._begin)
             why = int(kernel.compare(self._raw, window, run, state))
-            if first == FIRST_ENTRY and state[kernel.ENTRY] > self._at:
-                number = int(state[kernel.RUN]) - int(state[kernel.ENTRY] - self._at)
-                self._first_seen = (int(run[2][number]), self._difference(0))
             if state[kernel.ENTRY] > self._at:
                 last = self._first + int(state[kernel.ENTRY]) - 1
                 self._last_seen = (last, int(run[2][state[kernel.RUN] - 1]))
@@ -123,12 +119,18 @@ class FileReader:
             self._load(self._number)
 
     def _know_begin(self, run: Run, number: int) -> None:
-        """Take the begin from the first record: the header's may be what is damaged."""
+        """Take the begin from the first record: the header's may be what is damaged.
+
+        The first entry that the log asks for may be one of those that old releases leave out.
+        """
         if self._number != FIRST_ENTRY or not self._filled:
             return
         entry = self._values(0, 1)
-        if (entry["key_hash"][0], entry["physical_offset"][0]) == (run[0][number], run[1][number]):
-            self._begin = int(run[2][number])
+        for one in range(number, min(number + 2, len(run[0]))):
+            if (entry["key_hash"][0], entry["physical_offset"][0]) == (run[0][one], run[1][one]):
+                self._begin = int(run[2][one])
+                self._first_seen = (self._begin, self._difference(0))
+                return
 
     def _difference(self, row: int) -> int:
         at = row * SIZE + INDEX_ENTRY.positions["time_difference"]

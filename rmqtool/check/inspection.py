@@ -126,8 +126,13 @@ class Inspection:
 
     def unread(self, path: str, error: UnreadablePath) -> Finding:
         """Take note of something that cannot be read; the result is incomplete from now on."""
-        self.account.unread.append((path, error.reason))
+        if not self.is_known_unread(path):
+            self.account.unread.append((path, error.reason))
         return finding("FS-READ", At(path), actual=error.reason)
+
+    def is_known_unread(self, path: str) -> bool:
+        """Tell whether it was said that a file or directory cannot be read."""
+        return any(known == path for known, _ in self.account.unread)
 
     def leave_out(self, what: str, why: str) -> None:
         """Take note of something that is not looked at."""
@@ -156,7 +161,7 @@ class Inspection:
         try:
             return queue.files
         except UnreadablePath as error:
-            if all(path != queue.path for path, _ in self.account.unread):
+            if not self.is_known_unread(queue.path):
                 self._pending.append(self.unread(queue.path, error))
             return None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.registry import At, finding
+from rmqtool.check.unread import is_unread, reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import config_shapes
 from rmqtool.store.segment import OddityKind
@@ -35,7 +36,6 @@ SYSTEM_TOPICS: Final = frozenset(
     }
 )
 LOGS: Final = ("commitlog", "old_commitlog")
-_IGNORED: Final = frozenset({OddityKind.MISSING})
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
@@ -73,6 +73,9 @@ def register_lost(inspection: Inspection) -> None:
             for said in _lost(inspection, files, oddity, is_last=oddity.path == last):
                 start, end = _lost_range(files, oddity)
                 inspection.lost.add(start, end, said)
+        for oddity, start, end in unread_stretches(files):
+            error = UnreadablePath(path=oddity.path, reason=reason_of(oddity))
+            inspection.lost.add(start, end, inspection.unread(oddity.path, error))
 
 
 def _lost(
@@ -80,7 +83,7 @@ def _lost(
 ) -> Iterator[Finding]:
     """Give what is to be said of an oddity that takes a stretch away from the log."""
     misnamed = bool(files.file_length and (oddity.start or 0) % files.file_length)
-    is_hole = oddity.kind is OddityKind.HOLE and not misnamed
+    is_hole = oddity.kind is OddityKind.HOLE and not misnamed and not _is_explained(files, oddity)
     is_short = oddity.kind in {OddityKind.ODD_LENGTH, OddityKind.EMPTY_FILE}
     if is_hole or (is_short and (oddity.length or 0) < files.file_length):
         yield from _of_oddity(inspection, oddity, is_last=is_last)
@@ -91,6 +94,11 @@ def _lost_range(files: MappedFiles, oddity: Oddity) -> tuple[int, int]:
     if oddity.kind is OddityKind.HOLE:
         return start, start + length
     return start + length, start + files.file_length
+
+
+def _is_explained(files: MappedFiles, oddity: Oddity) -> bool:
+    """Tell whether a hole is where something lies that cannot be read."""
+    return oddity.kind is OddityKind.HOLE and is_unread(files, *_lost_range(files, oddity))
 
 
 def mapped_files(
@@ -116,7 +124,9 @@ def mapped_files(
             )
     last = files.segments[-1].path if files.segments else ""
     for oddity in files.oddities:
-        if is_log and any(_lost(inspection, files, oddity, is_last=False)):
+        if is_log and (any(_lost(inspection, files, oddity, is_last=False)) or reason_of(oddity)):
+            continue
+        if _is_explained(files, oddity):
             continue
         if oddity.path not in misnamed or oddity.kind in {
             OddityKind.ODD_LENGTH,
@@ -133,6 +143,10 @@ def _is_misnamed(files: MappedFiles) -> bool:
 def _of_oddity(inspection: Inspection, oddity: Oddity, *, is_last: bool) -> Iterator[Finding]:
     """Translate an oddity of a directory into a finding."""
     at, expected, actual = At(oddity.path), oddity.expected, oddity.actual
+    if reason := reason_of(oddity):
+        error = UnreadablePath(path=oddity.path, reason=reason)
+        yield inspection.unread(oddity.path, error)
+        return
     match oddity.kind:
         case OddityKind.FOREIGN_NAME | OddityKind.SHORT_NAME:
             yield finding("FS-NAME", at, expected=expected, actual=actual)
@@ -150,9 +164,6 @@ def _of_oddity(inspection: Inspection, oddity: Oddity, *, is_last: bool) -> Iter
             yield finding("FS-NAME", at, message, expected=expected, actual=actual)
         case OddityKind.DUPLICATE:
             yield finding("FS-DUP", at, actual=actual)
-        case _ if oddity.kind not in _IGNORED:
-            reason = actual or f"{oddity.kind}: not followed"
-            yield inspection.unread(oddity.path, UnreadablePath(path=oddity.path, reason=reason))
         case _:
             pass
 

@@ -72,6 +72,7 @@ class QueueState:
         wrong: [start, end, physical offset wanted at start] of units that are not as wanted.
         breaks: queue offsets without a record.
         outlier: records with wrong queue offsets, until the next ones decide.
+        unread: [start, end) of units that cannot be read, so that nothing is said of them.
     """
 
     topic: str
@@ -85,6 +86,16 @@ class QueueState:
     wrong: list[list[int]] = field(default_factory=list)
     breaks: list[Break] = field(default_factory=list)
     outlier: Outlier | None = None
+    unread: list[tuple[int, int]] = field(default_factory=list)
+
+    def assume(self, start: int, wanted: bytes, found: bytes) -> bytes:
+        """Take units that cannot be read for what they should be."""
+        patched = bytearray(found)
+        for low, high in self.unread:
+            begin = max(low - start, 0) * UNIT
+            end = max(min((high - start) * UNIT, len(wanted)), begin)
+            patched[begin:end] = wanted[begin:end]
+        return bytes(patched)
 
     def mark_wrong(self, start: int, end: int, physical_offset: int) -> None:
         """Note units that are not as wanted; neighbours become one stretch."""

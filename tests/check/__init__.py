@@ -1,0 +1,1 @@
+"""Tests of the checks: no false alarm, no miss."""

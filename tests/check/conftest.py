@@ -1,0 +1,66 @@
+"""Fixture stores unpacked once, copied for each damage; what is only run when all is asked for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqtool.check import findings_list
+from tests.stores import fixture_store
+
+
+@pytest.fixture(scope="session")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Give a fixture's store, unpacked once; nobody may change it."""
+    unpacked: dict[str, Path] = {}
+
+    def give(name: str) -> Path:
+        if name not in unpacked:
+            unpacked[name] = fixture_store(name, tmp_path_factory.mktemp(name))
+        return unpacked[name]
+
+    return give
+
+
+@pytest.fixture
+def copy_of(pristine: Callable[[str], Path], tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Give a copy of a fixture's store that may be damaged."""
+
+    def give(name: str) -> Path:
+        return Path(shutil.copytree(pristine(name), tmp_path / "store", copy_function=copy_sparse))
+
+    yield give
+    shutil.rmtree(tmp_path / "store", ignore_errors=True)
+
+
+def copy_sparse(source: str, target: str) -> str:
+    """Copy a file with its times; what is zero takes no space."""
+    with Path(source).open("rb") as old, Path(target).open("wb") as new:
+        while chunk := old.read(1 << 20):
+            if any(chunk):
+                new.write(chunk)
+            else:
+                new.seek(len(chunk), 1)
+        new.truncate(new.tell())
+    shutil.copystat(source, target)
+    return target
+
+
+@pytest.fixture
+def every_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """List every finding, however many there are of one code."""
+    monkeypatch.setattr(findings_list, "WHOLE", 1 << 30)
+    monkeypatch.setattr(findings_list, "NOTES", 1 << 30)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what takes minutes, unless all is asked for."""
+    if config.getoption("--all-variants"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("all_variants")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]

@@ -1,0 +1,116 @@
+"""No miss: each named damage is found, under its own codes and no others."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool.check.registry import CODES
+from rmqtool.findings import Finding
+from tests.check.validation import run
+from tests.damage import DAMAGES, Damage, NotApplicable
+from tests.stores import broker_conf, fixture_names
+
+ORDINARY: Final = "traffic"  # several segments, queue and index files, all kinds of messages
+# Codes that no file alone can have, with the test that produces each.
+ELSEWHERE: Final = {"FS-LOCK": "test_lock_of_a_running_broker"}
+HOLDER: Final = """
+import fcntl, sys
+file = open(sys.argv[1], "r+")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+Give = Callable[[str], Path]
+Place = tuple[str, str, int | None, str, str, str]
+
+
+def _fixtures(damage: Damage) -> list[str]:
+    """List the fixtures a damage is done to, a different one first for each damage."""
+    names = [name for name in fixture_names() if (damage.fixture or ORDINARY) in name]
+    first = sum(map(ord, damage.name)) % len(names)
+    return names[first:] + names[:first]
+
+
+def _place(one: Finding) -> Place:
+    return one.code, one.path, one.position, one.expected, one.actual, one.message
+
+
+@cache
+def _before(store: Path, conf: Path, level: str) -> frozenset[Place]:
+    """Give what is found in the store before it is damaged."""
+    return frozenset(map(_place, run(store, level, conf)[0]))
+
+
+def _damaged(damage: Damage, name: str, copy_of: Give) -> Path | None:
+    """Give a damaged copy of a fixture; None when it has nothing that could be damaged so."""
+    store = copy_of(name)
+    try:
+        if damage.applies_to(store):
+            damage.inflict(store)
+            return store
+    except NotApplicable:
+        pass
+    shutil.rmtree(store)
+    return None
+
+
+def _judge(damage: Damage, name: str, store: Path, pristine: Path) -> None:
+    """Validate a damaged store, and compare the codes with those of the damage."""
+    conf = store.parent / "broker.conf"
+    conf.write_text(f"{broker_conf(name).read_text()}\n{damage.conf}\n")
+    before = _before(pristine, broker_conf(name), damage.level)
+    found, _, _ = run(store, damage.level, conf, damage.version)
+    codes = {one.code for one in found if _place(one) not in before}
+    assert set(damage.codes) <= codes
+    assert codes <= {*damage.codes, *damage.also}
+
+
+@pytest.mark.usefixtures("every_finding")
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damage(damage: Damage, copy_of: Give, pristine: Give) -> None:
+    """A damage gives its codes, and what follows from it is no finding of its own."""
+    for name in _fixtures(damage):
+        if store := _damaged(damage, name, copy_of):
+            _judge(damage, name, store, pristine(name))
+            return
+    pytest.fail("the damage can be done to no fixture")
+
+
+@pytest.mark.all_variants
+@pytest.mark.usefixtures("every_finding")
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damage_of_every_release(damage: Damage, copy_of: Give, pristine: Give) -> None:
+    """The same holds for what each release wrote."""
+    for name in _fixtures(damage):
+        if store := _damaged(damage, name, copy_of):
+            _judge(damage, name, store, pristine(name))
+            shutil.rmtree(store)
+
+
+def test_every_code_is_produced() -> None:
+    """Each code of the catalogue is found by at least one damage."""
+    produced = {code for damage in DAMAGES.values() for code in damage.codes}
+    assert CODES.keys() - ELSEWHERE.keys() == produced
+
+
+def test_lock_of_a_running_broker(copy_of: Give) -> None:
+    """A store whose lock another process holds is reported as in use."""
+    store = copy_of("rocketmq-5.3.3-traffic")
+    assert "FS-LOCK" not in {one.code for one in run(store)[0]}
+    command = [sys.executable, "-c", HOLDER, str(store / "lock")]
+    with subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert "ready\n" == process.stdout.readline()
+        assert "FS-LOCK" in {one.code for one in run(store)[0]}
+        process.communicate("")
