@@ -39,6 +39,7 @@ WRITERS = {
     "rmqtool.store.lock": "the broker's own lock file",
     "rmqtool.cli.main": "the traceback of a bug, in the directory for temporary files",
     "rmqtool.scan.compiled": "the cache of compiled kernels",
+    "rmqtool.store.attempts": "parts of a tree that executors write",
     "rmqtool.spark.shim": "the package itself, unpacked on an executor",
 }
 WRITING = {

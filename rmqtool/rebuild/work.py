@@ -12,6 +12,7 @@ from rmqtool.derive.dispatch import SCHEDULE_TOPIC
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import rules_of
+from rmqtool.engine import chosen
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.rebuild.comparing import ComparingSink
@@ -19,10 +20,12 @@ from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.in_place import rebuild_in_place
 from rmqtool.rebuild.index_file import IndexBuilder, IndexSink
 from rmqtool.rebuild.options import LostRange, Mode, RebuildOptions, RebuildResult, Target
+from rmqtool.rebuild.shuffled import Shuffler, rebuild_queues
 from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
+from rmqtool.store.output import OutputDirectory
 from rmqtool.store.release import release_of
 from rmqtool.store.remote_output import output_directory
 from rmqtool.store.segment import SegmentPart, parts
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.store.output_tree import OutputTree
     from rmqtool.store.tree import Store
 
     Advance = Callable[[int], None]
@@ -81,7 +85,11 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
     elif options.output is not None:
         store = _open(options)
         with output_directory(options.output) as tree:
-            result = run(store, options, WritingSink(tree.subtree), advance)
+            cluster = _cluster(options, tree)
+            if cluster is None:
+                result = run(store, options, WritingSink(tree.subtree), advance)
+            else:
+                result = _run_shuffled(store, options, (cluster, tree), advance)
         result.fsync_seconds = tree.fsync_seconds
     elif options.mode is Mode.CHECK:
         store = _open(options)
@@ -137,6 +145,38 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
         result.index_end = index.end_timestamp_of_last
     result.last_physical_offset, result.last_store_timestamp = last
     result.assumed = list(_assumed(store, result, target))
+    result.lost.sort(key=lambda one: one.physical_offset)
+    return result
+
+
+def _cluster(options: RebuildOptions, tree: OutputTree) -> Shuffler | None:
+    """Give the engine that can write the queues itself; None when they are written from here.
+
+    Index files follow from all entries before them, and a bucket is written through one hand.
+    """
+    engine: object = chosen()
+    if options.target is not Target.QUEUES or type(tree) is not OutputDirectory:
+        return None
+    return engine if isinstance(engine, Shuffler) else None
+
+
+def _run_shuffled(
+    store: Store, options: RebuildOptions, where: tuple[Shuffler, OutputTree], advance: Advance
+) -> RebuildResult:
+    """Let a cluster rebuild the queues into a staged tree."""
+    rules, why = _rules(store, options)
+    result = RebuildResult(options.mode, rules, why)
+    result.lost += _missing(store)
+    work = DerivePart(DeriveOptions(rules, index=False, is_dledger=store.is_dledger))
+    steps = (work, _queue_options(store, options))
+    done = rebuild_queues(where[0], tuple(store.commitlog), steps, where[1], advance)
+    for part, runs in done.parts:
+        if runs.records:
+            result.last_physical_offset = runs.last_physical_offset
+            result.last_store_timestamp = runs.last_store_timestamp
+        _account(result, part, runs)
+    result.queues, result.units = done.queues, done.units
+    result.assumed = list(_assumed(store, result, options.target))
     result.lost.sort(key=lambda one: one.physical_offset)
     return result
 

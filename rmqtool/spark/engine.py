@@ -11,20 +11,30 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-import pyarrow as pa
-
-from rmqtool.errors import RmqtoolError
 from rmqtool.spark.jobs import Job, cores
 from rmqtool.spark.shipping import ship
+from rmqtool.spark.tasks import (
+    BLOBS,
+    DONE,
+    ERROR,
+    RESULTS,
+    TO_ALL,
+    gatherer,
+    mapper,
+    results,
+    spreader,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark.sql import SparkSession
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -34,7 +44,9 @@ TASKS_A_CORE: Final = 2  # in a wave: who is done early has something to do
 LARGEST_WAVE: Final = 4096  # tasks
 AT_A_TIME: Final = 2  # waves: one is used while the next one runs
 FIRST_RATIO: Final = 1.5  # bytes of results for each byte of the log, before anything is known
-COLUMNS: Final = "task bigint, result binary"
+BLOB_ROWS: Final = 64  # of some MB each, at a time in the memory of a worker
+POLL_SECONDS: Final = 0.2
+ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 @dataclass(slots=True)
@@ -94,12 +106,73 @@ class SparkEngine:
                 if not waiting:
                     return
                 for packed in waiting.popleft().result():
-                    yield from _results(packed)
+                    yield from results(packed)
         finally:
             # Somebody may have stopped reading, or pressed Ctrl-C: nothing is to go on then.
             if any(not future.done() for future in waiting):
                 job.cancel()
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def shuffle(
+        self,
+        spread: Callable[[Any], Iterator[tuple[int, bytes]]],
+        segments: Sequence[Any],
+        gather: Callable[[Iterable[bytes]], bytes],
+        advance: Callable[[int], None],
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Bring blobs of many tasks together by their number, in the order of the segments.
+
+        Args:
+            spread: gives numbered blobs of a segment; what is numbered below 0 comes back.
+            segments: a task each.
+            gather: takes blobs of some numbers, all there are of each; gives one in return.
+            advance: told of bytes of the segments that are done, as the status tracker sees it.
+
+        Returns:
+            What came back, in order, and what `gather` gave.
+
+        Raises:
+            RmqtoolError: what a function raised.
+            SparkFailed: executors were lost, again and again.
+        """
+        spark, tasks = self.spark, max(len(segments), 1)
+        writers = min(TASKS_A_CORE * cores(spark), LARGEST_WAVE)
+        job = Job(spark)
+        with _few_rows_a_batch(spark):
+            spreading = spark.range(0, len(segments), 1, tasks)
+            blobs = spreading.mapInArrow(spreader(spread, list(segments)), BLOBS)
+            sorted_blobs = blobs.repartition(writers, "number").sortWithinPartitions(
+                "segment", "place"
+            )
+            written = sorted_blobs.mapInArrow(gatherer(gather), BLOBS)
+            found = self._follow(job, written, segments, advance)
+        rows = sorted(zip(*(found[name].to_pylist() for name in found.column_names), strict=True))
+        for number, _, _, blob in rows:
+            if number == ERROR:
+                raise pickle.loads(blob)  # noqa: S301 - our own executors made it
+        heads = [blob for number, _, _, blob in rows if number == TO_ALL]
+        return heads, [blob for number, _, _, blob in rows if number == DONE]
+
+    def _follow(
+        self, job: Job, rows: DataFrame, segments: Sequence[Any], advance: Callable[[int], None]
+    ) -> pa.Table:
+        """Collect rows, and tell how far Spark is meanwhile."""
+        total, told = sum(map(_length, segments)), 0
+        with ThreadPoolExecutor(1, thread_name_prefix="rmqtool-spark") as pool:
+            future = pool.submit(job.collect, rows)
+            try:
+                while not future.done():
+                    wait([future], POLL_SECONDS)
+                    done, tasks = job.tasks_done()
+                    part = total * done // tasks if tasks else 0
+                    advance(max(part - told, 0))
+                    told = max(part, told)
+            except BaseException:
+                job.cancel()
+                raise
+            table = future.result()
+        advance(total - told)
+        return table
 
     def _next_wave(self, source: _Grouped[Part]) -> list[list[Part]]:
         traffic = self.traffic
@@ -113,12 +186,12 @@ class SparkEngine:
         self, function: Callable[[Part], Result], wave: list[list[Part]], job: Job
     ) -> list[bytes]:
         tasks = len(wave)
-        rows = self.spark.range(0, tasks, 1, tasks).mapInArrow(_work(function, wave), COLUMNS)
+        rows = self.spark.range(0, tasks, 1, tasks).mapInArrow(mapper(function, wave), RESULTS)
         table = job.collect(rows)
         found = dict(zip(table["task"].to_pylist(), table["result"].to_pylist(), strict=True))
-        results = [found[number] for number in range(tasks)]
-        self._account(wave, sum(map(len, results)))
-        return results
+        packed = [found[number] for number in range(tasks)]
+        self._account(wave, sum(map(len, packed)))
+        return packed
 
     def _account(self, wave: list[list[Any]], result_bytes: int) -> None:
         traffic = self.traffic
@@ -162,44 +235,16 @@ class _Grouped(Generic[Part]):
 
 
 def _length(part: object) -> int:
-    """Give the bytes of a part; of one that does not say, those of a small file."""
-    return max(int(getattr(part, "length", 1 << 16)), 1)
+    """Give the bytes of a part or a segment; of what does not say, those of a small file."""
+    return max(int(getattr(part, "length", getattr(part, "size", 1 << 16))), 1)
 
 
-def _work(function: Callable[[Any], Any], wave: list[list[Any]]) -> Callable[..., Any]:
-    """Give what an executor runs: for each task number of a batch, the results of its parts."""
-
-    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield result_batch(number, [outcome(function, part) for part in wave[number]])
-
-    return work
-
-
-def outcome(function: Callable[[Part], Result], part: Part) -> Result | RmqtoolError:
-    """Give the result of a part, or the error that was raised on purpose: both travel."""
+@contextmanager
+def _few_rows_a_batch(spark: SparkSession) -> Iterator[None]:
+    """Let workers get few rows at a time: these are large."""
+    before = spark.conf.get(ARROW_ROWS)
+    spark.conf.set(ARROW_ROWS, str(BLOB_ROWS))
     try:
-        return function(part)
-    except RmqtoolError as error:
-        return error
-
-
-def result_batch(number: int, outcomes: list[Any]) -> pa.RecordBatch:
-    """Give the row of a task."""
-    packed = pickle.dumps(outcomes, pickle.HIGHEST_PROTOCOL)
-    return pa.RecordBatch.from_arrays(
-        [pa.array([number], pa.int64()), pa.array([packed], pa.binary())], names=["task", "result"]
-    )
-
-
-def _results(packed: bytes) -> Iterator[Any]:
-    """Yield the results of a task.
-
-    Raises:
-        RmqtoolError: that of a part.
-    """
-    for one in pickle.loads(packed):  # noqa: S301 - our own executors made it
-        if isinstance(one, RmqtoolError):
-            raise one
-        yield one
+        yield
+    finally:
+        spark.conf.set(ARROW_ROWS, str(before))

@@ -1,0 +1,213 @@
+"""Rebuild consume queues on a cluster: runs travel to one writer a queue, never through here.
+
+1. `Spread` derives the runs of a segment and hands them out by queue, as packed units.
+2. `Gather` gets all runs of some queues, in log order, and writes their files into an attempt.
+3. `rebuild_queues` adopts the attempts and adds up what the parts of the log said.
+
+The rules, the builder and the sink are those of one machine, so the files are, too.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from rmqtool.derive.queue_runs import QueueRuns
+from rmqtool.formats import java
+from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueResult
+from rmqtool.rebuild.sinks import WritingSink
+from rmqtool.scan.join import run_joined
+from rmqtool.store.attempts import adopt, attempt, clear
+from rmqtool.store.segment import SegmentPart, parts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.derive.runs import Runs
+    from rmqtool.scan.join import PerPart
+    from rmqtool.store.output_tree import OutputTree
+    from rmqtool.store.segment import Segment
+
+    Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
+
+BUCKETS: Final = 1 << 12  # sorts of queues: a writer has some of them, however many writers
+TO_ALL: Final = -1  # not to a writer, but back
+PART_BYTES: Final = 64 << 20
+
+
+@runtime_checkable
+class Shuffler(Protocol):
+    """An engine that can bring blobs of many tasks together."""
+
+    def shuffle(
+        self,
+        spread: Spread,
+        segments: Sequence[Segment],
+        gather: Gather,
+        advance: Callable[[int], None],
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Run `spread` on each segment and `gather` on what belongs together.
+
+        Returns:
+            What was for nobody, in log order, and what `gather` gave.
+        """
+        ...
+
+
+class Written(NamedTuple):
+    """What a writer did.
+
+    Attributes:
+        attempt: name of its directory; empty when it wrote nothing.
+        directories: of its queues.
+        queues: what became of each.
+        units: in all of them.
+        fsync_seconds: spent waiting for the disk.
+    """
+
+    attempt: str
+    directories: tuple[str, ...]
+    queues: tuple[QueueResult, ...]
+    units: int
+    fsync_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Derives a segment. Picklable.
+
+    Attributes:
+        work: derives a part.
+    """
+
+    work: PerPart[Runs]
+
+    def __call__(self, segment: Segment) -> Iterator[tuple[int, bytes]]:
+        """Yield blobs, each with the sort of queues that it is about, in log order."""
+        for part, runs in run_joined(self.work, parts([segment], PART_BYTES), jobs=1):
+            rest = replace(
+                runs, queues=_some(runs.queues, []), batch_queues=_some(runs.batch_queues, [])
+            )
+            yield TO_ALL, pickle.dumps((part, rest), pickle.HIGHEST_PROTOCOL)
+            for kind in (runs.queues, runs.batch_queues):
+                for bucket, some in split(kind):
+                    yield bucket, pickle.dumps(some, pickle.HIGHEST_PROTOCOL)
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Writes some queues. Picklable.
+
+    Attributes:
+        options: of the rebuild.
+        top: of the staged tree.
+    """
+
+    options: QueueOptions
+    top: str
+
+    def __call__(self, blobs: Iterable[bytes]) -> bytes:
+        """Write the queues of some blobs, which come in log order; say what was done."""
+        tree = attempt(self.top)
+        builder = QueueBuilder(self.options, WritingSink(tree.subtree))
+        for blob in blobs:
+            builder.add(pickle.loads(blob))  # noqa: S301 - our own executors made it
+        results = tuple(builder.finish())
+        tree.finish()
+        directories = tuple(
+            f"{one.kind}/{one.topic}/{one.queue_id}" for one in results if one.files
+        )
+        written = Written(tree.top.name, directories, results, builder.units, tree.fsync_seconds)
+        return pickle.dumps(written, pickle.HIGHEST_PROTOCOL)
+
+
+class Rebuilt(NamedTuple):
+    """What a cluster did.
+
+    Attributes:
+        parts: parts of the log with their runs, which hold no units any more, in log order.
+        queues: what became of each, by family, topic and number.
+        units: in all of them.
+        fsync_seconds: the longest wait for a disk.
+    """
+
+    parts: list[tuple[SegmentPart, Runs]]
+    queues: list[QueueResult]
+    units: int
+    fsync_seconds: float
+
+
+def rebuild_queues(
+    engine: Shuffler,
+    segments: Sequence[Segment],
+    steps: tuple[PerPart[Runs], QueueOptions],
+    tree: OutputTree,
+    advance: Callable[[int], None],
+) -> Rebuilt:
+    """Rebuild all queues of a log into a staged tree.
+
+    Args:
+        engine: the cluster.
+        segments: of the log.
+        steps: how to derive a part, and how to build queues.
+        tree: the staged tree, on a file system that executors share.
+        advance: told of bytes of the log that are done.
+
+    Raises:
+        WriteFailed: an executor could not write.
+    """
+    work, options = steps
+    heads, reports = engine.shuffle(Spread(work), segments, Gather(options, str(tree.top)), advance)
+    queues: list[QueueResult] = []
+    units, seconds = 0, 0.0
+    for report in reports:
+        done: Written = pickle.loads(report)  # noqa: S301 - our own executors made it
+        adopt(tree, done.attempt, done.directories)
+        queues += done.queues
+        units += done.units
+        seconds = max(seconds, done.fsync_seconds)
+    clear(tree)
+    queues.sort(key=lambda one: (one.kind, one.topic, one.queue_id))
+    found = [pickle.loads(head) for head in heads]  # noqa: S301 - our own executors made it
+    return Rebuilt(found, queues, units, seconds)
+
+
+def split(runs: QueueRuns) -> Iterator[tuple[int, QueueRuns]]:
+    """Yield the runs of each sort of queues; a queue is of one sort wherever it occurs."""
+    sorts = np.array([_bucket(topic, queue_id) for topic, queue_id in runs.queues], np.int64)
+    if not len(runs):
+        return
+    of_run = sorts[runs.queue]
+    for bucket in np.unique(of_run).tolist():
+        yield bucket, _some(runs, np.flatnonzero(of_run == bucket))
+
+
+def _bucket(topic: bytes, queue_id: int) -> int:
+    # Topics whose bytes Java decodes to one text are one queue to a broker.
+    text = java.text(topic).encode("utf-8", "surrogatepass")
+    return zlib.crc32(b"%d/%b" % (queue_id, text)) % BUCKETS
+
+
+def _some(runs: QueueRuns, numbers: Numbers) -> QueueRuns:
+    """Give some of the runs, with their units and queues only."""
+    chosen = np.asarray(numbers, np.int64)
+    counts = runs.count[chosen]
+    firsts = np.cumsum(counts) - counts
+    places = np.repeat(runs.first[chosen] - firsts, counts) + np.arange(int(counts.sum()))
+    queues, numbered = np.unique(runs.queue[chosen], return_inverse=True)
+    return QueueRuns(
+        runs.kind,
+        tuple(runs.queues[queue] for queue in queues.tolist()),
+        runs.units[places],
+        numbered.astype(np.int64),
+        runs.queue_offset[chosen],
+        firsts,
+        counts,
+        runs.store_timestamp[chosen],
+    )

@@ -1,0 +1,123 @@
+"""What executors run: a function over parts, or the two halves of a shuffle. Needs no pyspark.
+
+The functions that are given here travel pickled with what they close over.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+
+from rmqtool.errors import RmqtoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+RESULTS: Final = "task bigint, result binary"
+BLOBS: Final = "number int, segment bigint, place bigint, blob binary"
+TO_ALL, DONE, ERROR = -1, -2, -3  # numbers of blobs that are for nobody
+_BLOBS: Final = pa.schema(
+    [("number", pa.int32()), ("segment", pa.int64()), ("place", pa.int64()), ("blob", pa.binary())]
+)
+
+
+def mapper(function: Callable[[Any], Any], wave: list[list[Any]]) -> Callable[..., Any]:
+    """Give what maps task numbers to the results of the parts of each task."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield result_batch(number, [outcome(function, part) for part in wave[number]])
+
+    return work
+
+
+def outcome(function: Callable[[Part], Result], part: Part) -> Result | RmqtoolError:
+    """Give the result of a part, or the error that was raised on purpose: both travel."""
+    try:
+        return function(part)
+    except RmqtoolError as error:
+        return error
+
+
+def result_batch(number: int, outcomes: list[Any]) -> pa.RecordBatch:
+    """Give the row of a task."""
+    packed = pickle.dumps(outcomes, pickle.HIGHEST_PROTOCOL)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([number], pa.int64()), pa.array([packed], pa.binary())], names=["task", "result"]
+    )
+
+
+def results(packed: bytes) -> Iterator[Any]:
+    """Yield the results of a task.
+
+    Raises:
+        RmqtoolError: that of a part.
+    """
+    for one in pickle.loads(packed):  # noqa: S301 - our own executors made it
+        if isinstance(one, RmqtoolError):
+            raise one
+        yield one
+
+
+def spreader(
+    spread: Callable[[Any], Iterator[tuple[int, bytes]]], segments: list[Any]
+) -> Callable[..., Any]:
+    """Give what maps numbers of segments to their numbered blobs."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for segment in batch.column(0).to_pylist():
+                try:
+                    for place, (number, blob) in enumerate(spread(segments[segment])):
+                        yield blob_batch(number, segment, place, blob)
+                except RmqtoolError as error:
+                    yield blob_batch(ERROR, segment, 0, pickle.dumps(error))
+
+    return work
+
+
+def gatherer(gather: Callable[[Iterable[bytes]], bytes]) -> Callable[..., Any]:
+    """Give what lets one writer have its blobs and passes on what is for nobody."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        passed: list[pa.RecordBatch] = []
+        blobs = _wanted(batches, passed)
+        first = next(blobs, None)
+        if first is not None:
+            try:
+                yield blob_batch(DONE, 0, 0, gather(_from(first, blobs)))
+            except RmqtoolError as error:
+                yield blob_batch(ERROR, 0, 0, pickle.dumps(error))
+        yield from passed
+
+    return work
+
+
+def _from(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _wanted(batches: Iterable[pa.RecordBatch], passed: list[pa.RecordBatch]) -> Iterator[bytes]:
+    """Yield the blobs that are for writers; put the others aside."""
+    for batch in batches:
+        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        for number, segment, place, blob in rows:
+            if number >= 0:
+                yield blob
+            else:
+                passed.append(blob_batch(number, segment, place, blob))
+
+
+def blob_batch(number: int, segment: int, place: int, blob: bytes) -> pa.RecordBatch:
+    """Give the row of a blob."""
+    columns = [
+        pa.array([value], field.type)
+        for value, field in zip((number, segment, place, blob), _BLOBS, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=_BLOBS)
