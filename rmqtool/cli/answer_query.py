@@ -56,6 +56,7 @@ class Asked(NamedTuple):
     columns: str | None = None
     color: str = "auto"
     quiet: bool = False
+    jobs: int | None = None
 
     @property
     def named(self) -> dict[str, str]:
@@ -118,7 +119,8 @@ def run(asked: Asked) -> int:
         wanted = list(parse_lines(_lines(asked.requests)))
     else:
         wanted = asked.wanted()
-    with Lookup(open_store(asked.store, asked.broker_conf), scan=asked.scan) as lookup:
+    store = open_store(asked.store, asked.broker_conf)
+    with Lookup(store, scan=asked.scan, jobs=asked.jobs) as lookup:
         if asked.requests is not None or len(wanted) > 1:
             return _many(lookup, wanted, show, delivery)
         return _one(lookup, wanted[0], show, delivery)

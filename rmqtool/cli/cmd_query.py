@@ -122,7 +122,6 @@ def query(
     log itself is searched. Exit code 1: not found, and stderr says what was searched. Spark helps
     with --scan only.
     """
-    del jobs  # searches take all processors; there for the sake of scripts
     asked = Asked(
         store=store,
         requests=requests,
@@ -149,6 +148,7 @@ def query(
         columns=columns,
         color=color,
         quiet=quiet,
+        jobs=jobs,
     )
     if not scan:
         if engine is not None or master is not None:

@@ -82,10 +82,15 @@ class NoRecord(NamedTuple):
 
 
 class Log:
-    """The commitlog of a store. A context manager; keeps some files open."""
+    """The commitlog of a store. A context manager; keeps some files open.
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    Args:
+        store: with the log.
+        jobs: threads for those who search it with kernels; None is one for each processor.
+    """
+
+    def __init__(self, store: Store, jobs: int | None = None) -> None:
+        self.store, self.jobs = store, jobs
         self.files: tuple[MappedFiles, ...] = tuple(
             files for files in (store.old_commitlog, store.commitlog) if files
         )

@@ -60,11 +60,12 @@ class Lookup:
         store: to look into.
         scan: None searches the log where index or queues fail; True always searches all of it;
             False never does.
+        jobs: threads that search the log; None is one for each processor.
     """
 
-    def __init__(self, store: Store, *, scan: bool | None = None) -> None:
+    def __init__(self, store: Store, *, scan: bool | None = None, jobs: int | None = None) -> None:
         self.store, self.scan = store, scan
-        self.log = Log(store)
+        self.log = Log(store, jobs)
         self.index = Index(store.index_files())
         self.log.known_end = self.index.latest
         self._queues: OrderedDict[tuple[str, int], Queue | None] = OrderedDict()

@@ -176,7 +176,7 @@ def candidates(
     for stretch in stretches:
         for is_dledger in (False, True):
             parts = _parts(log, stretch, is_dledger=is_dledger)
-            for part, hits in run_joined(FindIn(targets, is_dledger), parts):
+            for part, hits in run_joined(FindIn(targets, is_dledger), parts, jobs=log.jobs):
                 if hits.unread:
                     trail.add("search of the log", hits.unread, part.segment.path)
                     trail.search(f"{part.segment.path} could not be read: {hits.unread}")
