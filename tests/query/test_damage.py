@@ -5,12 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from rmqtool import engine
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position, slot_position
-from rmqtool.query import ById, ByKey, ByQueueOffset, Lookup, Request, scan
+from rmqtool.query import ById, ByKey, ByQueueOffset, Lookup, Request
 from rmqtool.query.answer import BY_SEARCH
 from rmqtool.query.batch import find_all
 from rmqtool.store.tree import open_store
@@ -181,19 +181,19 @@ def test_hostile_chains(previous: int, head: bool, tmp_path: Path) -> None:
 
 def test_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many threads as were asked for search the log, and find the same."""
-    asked: list[int | None] = []
-    run_joined = scan.run_joined
 
-    def note(*arguments: Any, jobs: int | None = None) -> Any:
-        asked.append(jobs)
-        return run_joined(*arguments, jobs=jobs)
+    def refuse() -> int:
+        raise AssertionError
 
-    monkeypatch.setattr(scan, "run_joined", note)
+    monkeypatch.setattr(engine, "default_jobs", refuse)
     name = fixture_names("5.5.0", "traffic")[0]
     expected = Expected(Fixture(name, fixture_store(name, tmp_path)))
     remove_index(expected.fixture.store)
     keys = expected.key_names(20)
-    with Lookup(open_store(expected.fixture.store), jobs=1) as lookup:
-        answers = list(find_all(lookup, [*map(ByKey, keys)]))
-    assert [expected.by_key[key] for key in keys] == [offsets(answer) for answer in answers]
-    assert {1} == set(asked)
+    requests = [*map(ByKey, keys)]
+    for jobs in (1, 3):
+        with Lookup(open_store(expected.fixture.store), jobs=jobs) as lookup:
+            answers = list(find_all(lookup, requests))
+        assert [expected.by_key[key] for key in keys] == [offsets(answer) for answer in answers]
+    with Lookup(open_store(expected.fixture.store)) as lookup, pytest.raises(AssertionError):
+        list(find_all(lookup, requests))
