@@ -111,12 +111,16 @@ def crc_item(record_head: bytes) -> bytes:
 def stored_crc(properties: Mapping[str, str]) -> int | None:
     """Read the property CRC; None where the broker would say that there is none.
 
-    Source: CommitLog#checkMessageAndReturnSize, 5.2.0 to 5.5.0.
+    Source: CommitLog#checkMessageAndReturnSize, 5.2.0 to 5.5.0; a CRC of 0 counts from 5.3.2 on
+    (ISSUE 9121), before that it was none.
     """
+    text = properties.get(CRC32)
+    if text is None:
+        return None
     crc = 0
-    for digit in reversed(properties.get(CRC32, "")):
+    for digit in reversed(text):
         crc = to_int32(crc * 10 + ord(digit) - ord("0"))
-    return crc if crc > 0 else None
+    return crc if crc >= 0 else None
 
 
 def crc_matches(record: bytes, properties: Mapping[str, str]) -> bool | None:

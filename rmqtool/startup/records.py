@@ -252,6 +252,8 @@ class RecordCheck:
     def _property_crc(self, cursor: _Cursor, found: dict[str, str], total_size: int) -> None:
         """Compare the CRC over the whole record; without one in its properties it fails."""
         expected = properties.stored_crc(found)
+        if expected == 0 and not self.rules.knows_zero_crc:
+            expected = None
         begin = cursor.at - total_size
         length = total_size - properties.CRC32_RESERVED_LENGTH
         if expected is None or begin < 0 or length < 0:

@@ -67,6 +67,7 @@ class Rules:
         reads_v2: records with a topic length of two bytes are known.
         checks_bounds: the record check compares totalSize with what is left before it allocates.
         verifies_property_crc: `forceVerifyPropCRC` exists.
+        knows_zero_crc: a property CRC of 0 is one; before, it was none.
         normal_start: see there.
         abnormal_start: see there.
         recovers_newest_only: `commitLogRecoverMaxNum` limits how many files are gone back.
@@ -87,6 +88,7 @@ class Rules:
     reads_v2: bool = False
     checks_bounds: bool = False
     verifies_property_crc: bool = False
+    knows_zero_crc: bool = False
     normal_start: NormalStart = NormalStart.THIRD_LAST
     abnormal_start: AbnormalStart = AbnormalStart.STORE_TIME
     recovers_newest_only: bool = False
@@ -128,7 +130,11 @@ CHANGES: Final = (
     Change((5, 1, 0), "MessageVersion", {"reads_v2": True}),
     Change((5, 1, 3), "MappedFileQueue#doLoad", {"deletes_empty_last_file": True}),
     Change((5, 2, 0), "CommitLog#checkMessageAndReturnSize", {"verifies_property_crc": True}),
-    Change((5, 3, 2), "CommitLog#checkMessageAndReturnSize", {"checks_bounds": True}),
+    Change(
+        (5, 3, 2),
+        "CommitLog#checkMessageAndReturnSize",
+        {"checks_bounds": True, "knows_zero_crc": True},
+    ),
     Change(
         (5, 3, 2),
         "CommitLog#recoverNormally",

@@ -67,16 +67,23 @@ def test_crc(head: bytes) -> None:
     assert len(item) == properties.CRC32_RESERVED_LENGTH
     values = properties.decode(item)
     record = head + item
-    if properties.stored_crc(values) is not None:  # a CRC of 0 counts as none
-        assert properties.crc_matches(record, values) is True
-        assert properties.crc_matches(b"\x01" + record, values) is not None
+    assert properties.crc_matches(record, values) is True
+    assert properties.crc_matches(b"\x01" + record, values) is not None
 
 
-@pytest.mark.parametrize("value", ["", "0000000000", "/////////0", "z" * 300])
-def test_crc_that_is_none(value: str) -> None:
-    """A CRC of 0, a negative one, and digits that are none never raise."""
-    found = properties.stored_crc({"__CRC32#": value})
-    assert found is None or found > 0
+@pytest.mark.parametrize(
+    ("value", "expected"), [("", 0), ("0000000000", 0), ("1000000000", 1), ("/000000000", None)]
+)
+def test_crc_that_is_zero(value: str, expected: int | None) -> None:
+    """A CRC of 0 is one, as in 5.3.2 and later; a negative one is none."""
+    assert expected == properties.stored_crc({"__CRC32#": value})
+
+
+def test_crc_of_odd_digits() -> None:
+    """Digits that are none never raise."""
+    for value in ("/////////0", "z" * 300):
+        found = properties.stored_crc({"__CRC32#": value})
+        assert found is None or found >= 0
 
 
 def test_crc_missing() -> None:
