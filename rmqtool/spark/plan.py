@@ -39,10 +39,12 @@ class LogTask:
     Attributes:
         part: which bytes.
         is_dledger: each record lies in an entry of its own.
+        start: position of the first extent; None where it is still to be found.
     """
 
     part: SegmentPart
     is_dledger: bool
+    start: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,8 @@ def _messages(
     schema = chosen(SCHEMAS[Table.MESSAGES], names)
     position = part.begin
     try:
-        position = true_start(part, is_dledger=task.is_dledger)
+        known = task.start
+        position = true_start(part, is_dledger=task.is_dledger) if known is None else known
         if position >= part.end:
             return  # an extent of an earlier split covers this one
         wanted = _scan_options(options.selection, names, is_dledger=task.is_dledger)
@@ -80,7 +81,8 @@ def _messages(
             rows = message_rows(batch, asked, names)
             if rows is not None:
                 yield rows.select(names).cast(schema)
-        remember(part.segment, position, is_dledger=task.is_dledger)
+        if known is None:
+            remember(part.segment, position, is_dledger=task.is_dledger)
     except UnreadablePath:
         yield _unread(Table.MESSAGES, names, segment=part.segment.path, position=position)
 

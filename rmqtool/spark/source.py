@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
-    from pyspark.sql.datasource import Filter
+    from pyspark.sql.datasource import DataSourceStreamReader, Filter
     from pyspark.sql.types import StructType
 
 
@@ -57,6 +57,19 @@ class RocketMQDataSource(DataSource):
         # Spark refuses a reader that takes filters where the session has not allowed it.
         kind = FilteringReader if options.pushdown else RocketMQReader
         return kind(options, names)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's
+        """Give the reader of a stream.
+
+        Raises:
+            UsageError: an option cannot be meant.
+        """
+        from rmqtool.spark.stream import RocketMQStreamReader
+
+        options = SourceOptions.of(self.options)
+        names = tuple(schema.fieldNames())
+        _check_names(options, names)
+        return RocketMQStreamReader(options, names)
 
 
 class RocketMQReader(DataSourceReader):
