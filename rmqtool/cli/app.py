@@ -49,6 +49,7 @@ CONTENTS: Final = (
     Entry("Rebuild", "rebuild-index", "Rebuild the key index from the commitlog."),
     Entry("Work on", "export", "Write a table of a store to Parquet, CSV or JSON lines files."),
     Entry("Repair", "repair", "Repair a store so that every undamaged message survives a start."),
+    Entry("Work on", "sql", "Answer a question about a store in SQL."),
     Entry("Learn", "help", "Show a page of the manual: a command, the formats, a finding."),
 )
 
@@ -102,7 +103,7 @@ def root(
             "--version",
             callback=_show_versions,
             is_eager=True,
-            help="Show the versions of rmqtool and of every library that touches bytes, and exit.",
+            help="Show the versions of rmqtool and of every library that it uses, and exit.",
         ),
     ] = False,
 ) -> None:

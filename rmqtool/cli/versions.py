@@ -1,4 +1,4 @@
-"""What `--version` says: rmqtool, Python, and every library that touches the bytes of a store."""
+"""What `--version` says: rmqtool, Python, and every library that it stands on."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ LIBRARIES: Final = (
     "construct",
     "numpy",
     "numba",
+    "llvmlite",
     "pyarrow",
     "isal",
     "lz4",
     "zstandard",
     "mmh3",
     "orjson",
+    "typer",
+    "rich",
+    "drawsvg",
+    "jinja2",
     "pyspark",
+    "pandas",
 )
 
 
