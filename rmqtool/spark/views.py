@@ -1,0 +1,142 @@
+"""Ready-made questions about a store, as views for `rmqtool sql`; the manual lists them.
+
+Rows of `messages` that are no records (gaps and the like) have an `extent`, and are left out here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+OPERATIONS: Final = "transaction_operations"  # a table that only views read: bodies are decoded
+OPERATIONS_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A ready-made question.
+
+    Attributes:
+        name: as SQL takes it.
+        meaning: one sentence.
+        sql: what it stands for.
+    """
+
+    name: str
+    meaning: str
+    sql: str
+
+
+_VIEWS: Final = (
+    View(
+        "traffic_per_minute",
+        "messages and bytes that were stored, by topic and minute",
+        """
+        SELECT topic, date_trunc('minute', store_time) AS minute, count(*) AS messages,
+               sum(size) AS bytes
+        FROM messages WHERE extent IS NULL
+        GROUP BY topic, minute ORDER BY minute, topic
+        """,
+    ),
+    View(
+        "largest_messages",
+        "the 100 largest records",
+        """
+        SELECT physical_offset, topic, queue_id, queue_offset, size, body_size, store_time,
+               unique_key
+        FROM messages WHERE extent IS NULL
+        ORDER BY size DESC, physical_offset LIMIT 100
+        """,
+    ),
+    View(
+        "slowest_stores",
+        "the 100 records that were stored the longest after they were born; delayed and "
+        "retried messages were born when they were first sent",
+        """
+        SELECT physical_offset, topic, queue_id, queue_offset,
+               unix_millis(store_time) - unix_millis(born_time) AS delay_ms, born_time, store_time,
+               born_host, reconsume_times
+        FROM messages WHERE extent IS NULL
+        ORDER BY delay_ms DESC, physical_offset LIMIT 100
+        """,
+    ),
+    View(
+        "retries_per_group",
+        "retries and dead letters of each consumer group",
+        """
+        SELECT substring_index(topic, '%', -1) AS consumer_group,
+               count_if(topic LIKE '\\\\%RETRY\\\\%%') AS retries,
+               count_if(topic LIKE '\\\\%DLQ\\\\%%') AS dead_letters,
+               max(reconsume_times) AS most_reconsume_times, min(store_time) AS first_store_time,
+               max(store_time) AS last_store_time
+        FROM messages
+        WHERE extent IS NULL AND (topic LIKE '\\\\%RETRY\\\\%%' OR topic LIKE '\\\\%DLQ\\\\%%')
+        GROUP BY consumer_group ORDER BY dead_letters DESC, retries DESC, consumer_group
+        """,
+    ),
+    View(
+        "undecided_transactions",
+        "transactions without commit, rollback or end of checks; a half record that the broker "
+        "asked about is stored again each time, and counts once",
+        """
+        WITH ended AS (
+            SELECT DISTINCT queue_id, try_cast(trim(one) AS BIGINT) AS queue_offset
+            FROM transaction_operations LATERAL VIEW explode(split(body, ',')) AS one
+        ), decided AS (
+            SELECT half.unique_key FROM messages half JOIN ended
+              ON half.queue_id = ended.queue_id AND half.queue_offset = ended.queue_offset
+            WHERE half.topic = 'RMQ_SYS_TRANS_HALF_TOPIC' AND half.extent IS NULL
+            UNION ALL
+            SELECT unique_key FROM messages
+            WHERE topic = 'TRANS_CHECK_MAX_TIME_TOPIC' AND extent IS NULL
+        )
+        SELECT unique_key,
+               try_element_at(max_by(properties, physical_offset), 'REAL_TOPIC') AS topic,
+               try_element_at(max_by(properties, physical_offset), 'PGROUP') AS producer_group,
+               count(*) AS half_records, min(store_time) AS first_store_time,
+               max(store_time) AS last_store_time, max(physical_offset) AS last_physical_offset
+        FROM messages
+        WHERE topic = 'RMQ_SYS_TRANS_HALF_TOPIC' AND extent IS NULL AND unique_key NOT IN (
+            SELECT unique_key FROM decided WHERE unique_key IS NOT NULL)
+        GROUP BY unique_key ORDER BY first_store_time, last_physical_offset
+        """,
+    ),
+    View(
+        "duplicate_unique_keys",
+        "unique keys that a topic has more than once: sent again after a time-out, or copied; "
+        "the messages of a batch share one; topics of the system, which hold copies by design, are "
+        "left out",
+        """
+        SELECT topic, unique_key, count(*) AS messages, min(store_time) AS first_store_time,
+               max(store_time) AS last_store_time,
+               array_sort(collect_list(physical_offset)) AS physical_offsets
+        FROM messages
+        WHERE extent IS NULL AND unique_key IS NOT NULL AND topic NOT LIKE 'RMQ\\\\_SYS\\\\_%'
+          AND topic NOT LIKE '\\\\%%' AND topic NOT IN (
+            'SCHEDULE_TOPIC_XXXX', 'TRANS_CHECK_MAX_TIME_TOPIC', 'rmq_sys_wheel_timer')
+        GROUP BY topic, unique_key HAVING count(*) > 1
+        ORDER BY messages DESC, topic, unique_key
+        """,
+    ),
+    View(
+        "hot_keys",
+        "the 100 keys of a topic that most messages have",
+        """
+        SELECT topic, key, count(*) AS messages, sum(size) AS bytes,
+               min(store_time) AS first_store_time, max(store_time) AS last_store_time
+        FROM messages LATERAL VIEW explode(keys) AS key WHERE extent IS NULL
+        GROUP BY topic, key ORDER BY messages DESC, topic, key LIMIT 100
+        """,
+    ),
+    View(
+        "disk_use_per_topic",
+        "bytes of the commitlog that each topic takes, and its share of all records",
+        """
+        SELECT topic, count(*) AS messages, sum(size) AS bytes, sum(body_size) AS body_bytes,
+               round(100 * sum(size) / sum(sum(size)) OVER (), 2) AS percent
+        FROM messages WHERE extent IS NULL
+        GROUP BY topic ORDER BY bytes DESC, topic
+        """,
+    ),
+)
+VIEWS: Final = {view.name: view for view in _VIEWS}
