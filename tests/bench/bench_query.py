@@ -3,18 +3,20 @@
     python -m tests.bench.bench_query STORE [--pairs 20] [--many 100000]
 
 STORE is one that `tests.bench.store_builder` made. A cold lookup is timed in pairs with a bare
-interpreter that imports what every command needs; the medians are compared.
+interpreter that imports what every command needs; the medians are compared, by the clock and,
+which other work on the machine disturbs less, by the time of processors.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
 import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from rmqtool.query import ByKey, Lookup, message_row
 from rmqtool.query.batch import find_all
@@ -83,12 +85,24 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _run(arguments: tuple[str, ...]) -> float:
-    start = time.perf_counter()
+class Cost(NamedTuple):
+    """What a process took, in seconds: by the clock, and of processors."""
+
+    wall: float
+    cpu: float
+
+
+def _run(arguments: tuple[str, ...]) -> Cost:
+    before, start = _children(), time.perf_counter()
     subprocess.run(  # noqa: S603 - our own interpreter
         [sys.executable, *arguments], check=True, capture_output=True
     )
-    return time.perf_counter() - start
+    return Cost(time.perf_counter() - start, _children() - before)
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _cold(store: Path, case: list[str], pairs: int) -> float:
@@ -99,11 +113,14 @@ def _cold(store: Path, case: list[str], pairs: int) -> float:
     ).stderr
     heavy = sorted(name for name in HEAVY if f"| {name}\n" in loaded)
     times = [(_run(BARE), _run(command)) for _ in range(pairs)]
-    bare = statistics.median(one for one, _ in times)
-    ours = statistics.median(one for _, one in times)
     words = " ".join(case)
-    _say(f"{words[:60]:60} {ours:.3f} s, bare {bare:.3f} s, {ours / bare:.2f}x {heavy or ''}")
-    return ours
+    for what in Cost._fields:
+        bare = statistics.median(getattr(one, what) for one, _ in times)
+        ours = statistics.median(getattr(one, what) for _, one in times)
+        ratio = f"{ours:.3f} s {what}, bare {bare:.3f} s, {ours / bare:.2f}x"
+        _say(f"{words[:60]:60} {ratio} {heavy or ''}")
+        words = ""
+    return statistics.median(one.wall for _, one in times)
 
 
 def _search(lookup: Lookup, size: int) -> None:
