@@ -1,14 +1,184 @@
-"""Edits of the key index."""
+"""Edits of the key index: the index that the log gives, compared with the files; what differs.
+
+The entries of lost records stay where they are: without them all later ones would move, and with
+them a query finds a bridge, which has none of the keys and which clients therefore pass over.
+Source: IndexService#buildIndex, IndexFile#putKey, MQAdminImpl#queryMessage, 4.9.3 to 5.5.0.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.derive.index_runs import IndexRun
+from rmqtool.derive.part import DeriveOptions, derive
+from rmqtool.derive.settings import rules_of
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings import Severity
+from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position
+from rmqtool.rebuild.index_file import IndexBuilder
+from rmqtool.repair.index_edits import IndexEdits
+from rmqtool.scan.join import run_joined
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.segment import parts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.derive.runs import Runs
     from rmqtool.findings import Finding
     from rmqtool.repair.survey import Survey
     from rmqtool.repair.writer import Writer
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.segment import SegmentPart
+    from rmqtool.store.tree import Store
+
+PART_BYTES: Final = 64 << 20
 
 
 def edit(writer: Writer, survey: Survey, found: list[Finding], jobs: int | None) -> None:
-    """Rewrite what differs from the index that the log gives."""
+    """Rewrite what differs from the index that the log gives, where findings ask for it."""
+    store = survey.inspection.store
+    said = [
+        one
+        for one in found
+        if one.code.startswith("IX-")
+        and one.severity is not Severity.NOTE
+        and one.code != "IX-CRASH"
+    ]
+    places = store.branches_of(BranchKind.INDEX)
+    if not (said or survey.moved) or not places or survey.inspection.log is None:
+        return
+    code = said[0].code if said else "CL-PHYOFF"
+    harmed = {one.path for one in said}
+    sink = IndexEdits(writer, store, places[0].place.location, harmed, code)
+    geometry = store.geometry
+    builder = IndexBuilder(
+        geometry.index_slots.value,
+        geometry.index_entries.value,
+        sink,
+        names=_names(store),
+    )
+    last = (-1, 0)
+    for run, newest in _runs(survey, jobs):
+        builder.add(run)
+        last = max(last, newest)
+    builder.finish(*last)
+    sink.finish()
+
+
+def _runs(survey: Survey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[int, int]]]:
+    """Yield the entries of the log in order, with the last record of each part."""
+    inspection = survey.inspection
+    store = inspection.store
+    rules = rules_of(store, inspection.version)
+    options = DeriveOptions(rules, queues=False, is_dledger=store.is_dledger)
+
+    def work(part: SegmentPart, *, start: int | None = None) -> Runs:
+        return derive(part, options, start=start)
+
+    kept = _Kept.of(store, survey)
+    yield kept.before(store.commitlog.start), (-1, 0)
+    for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=jobs):
+        run = _with_true_places(runs.index, survey)
+        end = part.segment.start + runs.end
+        newest = (runs.last_physical_offset, runs.last_store_timestamp)
+        yield kept.merged(run, end), newest if runs.records else (-1, 0)
+
+
+def _with_true_places(run: IndexRun, survey: Survey) -> IndexRun:
+    """Put the true places of moved records in; entries lie in the order of the log."""
+    if not survey.moved or not len(run):
+        return run
+    offsets = run.physical_offsets.copy()
+    fields = np.array([one.field for one in survey.moved], np.int64)
+    sound = np.sort(run.physical_offsets[~np.isin(run.physical_offsets, fields)])
+    for one in survey.moved:
+        rows = np.flatnonzero(run.physical_offsets == one.field)
+        if not rows.size:
+            continue
+        blocks = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+        wanted = int(np.searchsorted(sound, one.physical_offset))
+        block = min(blocks, key=lambda found: abs(int(found[0]) - wanted))
+        offsets[block] = one.physical_offset
+    return IndexRun(run.hashes, offsets, run.store_timestamps)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Entries that the log no longer gives: of expired and of lost records, in their order."""
+
+    hashes: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+    _done: int = 0
+
+    @classmethod
+    def of(cls, store: Store, survey: Survey) -> _Kept:
+        """Read them off the files."""
+        found = [_entries(file) for file in store.index_files()]
+        joined = np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
+        gaps = np.zeros(joined.shape[1], bool)
+        for one in survey.damaged:
+            if one.code not in {"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF"}:
+                gaps |= (joined[1] >= one.start) & (joined[1] < one.end)
+        gaps |= joined[1] < store.commitlog.start
+        gaps &= (joined[0] >= 0) & (joined[1] >= 0)
+        kept = joined[:, gaps]
+        kept = kept[:, np.argsort(kept[1], kind="stable")]
+        return cls(kept[0].astype(np.int32), kept[1], kept[2])
+
+    def before(self, physical_offset: int) -> IndexRun:
+        """Give the entries in front of an offset that were not given yet."""
+        end = int(np.searchsorted(self.offsets, physical_offset))
+        end = max(end, self._done)
+        part = slice(self._done, end)
+        self._done = end
+        return IndexRun(self.hashes[part], self.offsets[part], self.times[part])
+
+    def merged(self, run: IndexRun, end: int) -> IndexRun:
+        """Put the entries of lost records among those of a part of the log."""
+        more = self.before(end)
+        if not len(more):
+            return run
+        offsets = np.concatenate([run.physical_offsets, more.physical_offsets])
+        order = np.argsort(offsets, kind="stable")
+        hashes = np.concatenate([run.hashes, more.hashes])
+        times = np.concatenate([run.store_timestamps, more.store_timestamps])
+        return IndexRun(hashes[order], offsets[order], times[order])
+
+
+def _entries(file: IndexFile) -> npt.NDArray[np.int64]:
+    """Read the entries in use of a file: hash, physical offset, time; shape (3, n)."""
+    try:
+        with file.place.open() as opened:
+            raw = opened.read_at(0, INDEX_HEADER.size)
+            if len(raw) < INDEX_HEADER.size:
+                return np.empty((3, 0), np.int64)
+            header = INDEX_HEADER.parse(raw)
+            count = max(min(header["index_count"], file.entries), 1)
+            position = entry_position(file.slots, 1)
+            data = opened.read_at(position, (count - 1) * INDEX_ENTRY.size)
+    except UnreadablePath:
+        return np.empty((3, 0), np.int64)
+    rows = np.frombuffer(data, INDEX_ENTRY.dtype, len(data) // INDEX_ENTRY.size)
+    times = header["begin_timestamp"] + 1000 * rows["time_difference"].astype(np.int64)
+    times[:1] = header["begin_timestamp"]
+    return np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
+
+
+def _names(store: Store) -> dict[int, str]:
+    """Give the names of the files by the offset of their first entry."""
+    names: dict[int, str] = {}
+    for file in store.index_files():
+        try:
+            raw = file.place.read(INDEX_HEADER.size)
+        except UnreadablePath:
+            continue
+        if len(raw) == INDEX_HEADER.size:
+            names.setdefault(INDEX_HEADER.parse(raw)["begin_physical_offset"], file.place.name)
+    return names

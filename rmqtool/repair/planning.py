@@ -13,7 +13,7 @@ from rmqtool.repair.bridge import DEFAULT_LARGEST, BridgeMaker
 from rmqtool.repair.commitlog import LogRepair, tail_of
 from rmqtool.repair.plans import Plan, fingerprint
 from rmqtool.repair.queue_files import edit_batch_queues, edit_queues
-from rmqtool.repair.remedies import is_repaired, remedy
+from rmqtool.repair.remedies import DLEDGER, DUPLICATES, MISNAMED, is_repaired, remedy
 from rmqtool.repair.survey import Survey
 from rmqtool.repair.writer import Writer
 from rmqtool.store.branch import BranchKind
@@ -67,27 +67,26 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
     writer = Writer(store.root)
     codes = {one.code for one in found if one.severity is not Severity.NOTE}
     layout.edit(writer, inspection, found)
-    can_bridge = not inspection.store.is_dledger
-    if inspection.log is not None and inspection.compares_queues:
-        queues = survey.queues
-        queues.tail = tail_of(survey)
-        has_queue_findings = any(code.startswith(QUEUE_CODES) for code in codes)
-        if can_bridge or not len(survey.damaged):
-            queues.finish(all_queues=has_queue_findings)
-            queues.batches.finish()
+    obstacle = _obstacle(survey, found)
+    if not obstacle and inspection.log is not None and inspection.compares_queues:
+        survey.queues.tail = tail_of(survey)
+        survey.queues.finish(all_queues=any(code.startswith(QUEUE_CODES) for code in codes))
+        survey.queues.batches.finish()
     with LogReader(store.old_commitlog, store.commitlog) as log:
-        if can_bridge:
-            LogRepair(survey, writer, log, options.bridge_missing).edit()
-        if inspection.compares_queues and (can_bridge or not len(survey.damaged)):
-            edit_queues(writer, survey.queues, inspection)
-            edit_batch_queues(writer, survey.queues.batches)
-        index.edit(writer, survey, found, options.jobs)
-        checkpoint.edit(writer, survey, found, log)
+        if not obstacle:
+            if not store.is_dledger:
+                LogRepair(survey, writer, log, options.bridge_missing).edit()
+            if inspection.compares_queues:
+                edit_queues(writer, survey.queues, inspection)
+                edit_batch_queues(writer, survey.queues.batches)
+            index.edit(writer, survey, found, options.jobs)
+            checkpoint.edit(writer, survey, found, log)
         timer.edit(writer, survey, found)
         config.edit(writer, survey, found, clamp=options.clamp_offsets)
+    survey.queues.close()
     for one in found:
-        if one.severity is not Severity.NOTE and not is_repaired(one, writer, can_bridge):
-            writer.leave(one.code, one.path, one.message, remedy(one, can_bridge))
+        if one.severity is not Severity.NOTE and not is_repaired(one, writer, obstacle):
+            writer.leave(one.code, one.path, one.message, remedy(one, obstacle))
     return Plan(
         store.root.location,
         inspection.version,
@@ -95,6 +94,21 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
         writer.edits,
         writer.left,
     )
+
+
+def _obstacle(survey: Survey, found: list[Finding]) -> str:
+    """Say why log, queues and index cannot be judged against each other; empty when they can."""
+    store = survey.inspection.store
+    log = store.commitlog
+    if store.is_dledger:
+        is_damaged = len(survey.damaged) or any(one.code.startswith("DL-") for one in found)
+        return DLEDGER if is_damaged else ""
+    length = log.file_length
+    if any(segment.start % length for segment in log.segments if length):
+        return MISNAMED
+    if any(one.code == "FS-DUP" for one in found):
+        return DUPLICATES
+    return ""
 
 
 def _maker(store: Store) -> BridgeMaker:

@@ -22,7 +22,7 @@ from rmqtool.repair.queue_place import BridgedPlacement, alone
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -140,7 +140,31 @@ class QueueRepair:
                 self._ends(queue, log)
             if all_queues:
                 self._others(log)
+
+    def close(self) -> None:
+        """Close the files that were read."""
         self._reader.close()
+
+    def next_offset(self, topic: bytes, queue_id: int) -> int | None:
+        """Give a queue's next queue offset as it will be; None where the log has no message of it.
+
+        To be asked once all runs were taken and `finish` was called.
+        """
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            return None
+        fillers = [patch.end for patch in queue.patches if patch.lost]
+        kept = [number + len(units) for number, units in self._kept(queue)]
+        return max([queue.placement.next, *fillers, *kept, 0])
+
+    def _kept(self, queue: RepairedQueue) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+        """Yield the units behind the last one that the log wants, as far as they stay."""
+        cuts = [patch.number for patch in queue.patches if patch.reason == CUT_REASON]
+        begin = max(queue.placement.next, 0)
+        for number, units in self._reader.used(queue.files, begin, min(cuts, default=None)):
+            used = np.flatnonzero(units["size"])
+            if used.size:
+                yield number, units[: used[-1] + 1]
 
     def _open(self, run: QueueRun) -> RepairedQueue:
         topic = run.topic.decode("utf-8", "backslashreplace")

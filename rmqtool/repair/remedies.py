@@ -23,17 +23,25 @@ DLEDGER: Final = (
     "a DLedger node gets its log from its group: move its data away and let it copy the leader's"
 )
 
+MISNAMED: Final = (
+    "first give the commitlog file its true name: it is the physicalOffset of its first record"
+)
+DUPLICATES: Final = "first move one of the two commitlog files of the same name away"
+FROM_LOG: Final = ("CL-", "CQ-", "BQ-", "DL-", "IX-", "FS-", "CP-")
 
-def is_repaired(one: Finding, writer: Writer, can_bridge: bool) -> bool:
+
+def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:
     """Tell whether the edits of a plan answer a finding."""
+    if obstacle and one.code.startswith(FROM_LOG):
+        return False
     if one.code in ANSWERED:
-        return can_bridge or not one.code.startswith("CL-")
+        return True
     codes = {edit.code for edit in writer.edits} | {left.code for left in writer.left}
     return one.code in codes
 
 
-def remedy(one: Finding, can_bridge: bool) -> str:
+def remedy(one: Finding, obstacle: str) -> str:
     """Say why a finding stays, or what helps."""
-    if not can_bridge and one.code.startswith(("CL-", "DL-")):
-        return DLEDGER
+    if obstacle and one.code.startswith(FROM_LOG):
+        return obstacle
     return CODES[one.code].remedy or "none"

@@ -1,14 +1,113 @@
-"""Edits of the timer's files: what the broker rebuilds is taken out."""
+"""Edits of the timer's files: the wheel goes, the broker makes it anew from the timer log.
+
+The log is read again from its beginning, as `timercheck` is set back: a wheel that is gone has
+nothing of what an older file of the log holds. Source: TimerMessageStore#recover,
+#recoverAndRevise, 5.0.0 to 5.5.0.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import DecodeError
+from rmqtool.findings import Severity
+from rmqtool.formats.timer import TIMER_CHECK
+from rmqtool.repair.content import Content
 
 if TYPE_CHECKING:
     from rmqtool.findings import Finding
     from rmqtool.repair.survey import Survey
     from rmqtool.repair.writer import Writer
+    from rmqtool.store.segment import Segment
+
+TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
+CHUNK: Final = 4 << 20
+CUT: Final = "zeros: the broker cuts the timer log here, and reads these timers from their topic"
+WHEEL: Final = "the broker makes the wheel anew from the timer log"
 
 
 def edit(writer: Writer, survey: Survey, found: list[Finding]) -> None:
-    """Take out a wheel that is wrong."""
+    """Cut a damaged timer log, take a wrong wheel out, lower `timercheck`."""
+    said = [one for one in found if one.severity is not Severity.NOTE]
+    store = survey.inspection.store
+    end = _cut_log(writer, survey, [one for one in said if one.code == "TL-REC"])
+    wheels = {one.path for one in said if one.code in {"TW-LEN", "TW-POS"}}
+    is_gone = False
+    for branch in store.timer_wheels():
+        if branch.path in wheels or end is not None:
+            code = "TL-REC" if branch.path not in wheels else "TW-POS"
+            code = next((one.code for one in said if one.path == branch.path), code)
+            writer.remove(branch.place.location, code, WHEEL)
+            is_gone = True
+    try:
+        values = store.timer_check()
+    except DecodeError:
+        return
+    if values is not None:
+        _lower(writer, survey, values, end, is_gone=is_gone)
+
+
+def _cut_log(writer: Writer, survey: Survey, said: list[Finding]) -> int | None:
+    """Zero the timer log from its first bad record on; give that place, None for none."""
+    store = survey.inspection.store
+    places: list[tuple[int, Segment]] = []
+    for one in said:
+        own = [segment for segment in store.timer_log.segments if segment.path == one.path]
+        places += [(segment.start + (one.position or 0), segment) for segment in own]
+    if not places:
+        return None
+    start, first = min(places, key=lambda place: place[0])
+    for segment in store.timer_log.segments:
+        if segment.start > start:
+            writer.remove(segment.place.location, "TL-REC", "lies behind the timer log's end")
+    _zero(writer, first, start - first.start)
+    return start
+
+
+def _zero(writer: Writer, segment: Segment, position: int) -> None:
+    with segment.open() as file:
+        while (found := file.next_data(position)) is not None and found < file.size:
+            raw = file.read_at(found, CHUNK)
+            used = len(raw.rstrip(b"\0"))
+            if used:
+                writer.write(segment, found, Content(used), "TL-REC", CUT)
+            position = found + max(len(raw), 1)
+
+
+def _lower(
+    writer: Writer, survey: Survey, values: dict[str, int], end: int | None, *, is_gone: bool
+) -> None:
+    """Lower what `timercheck` says to what is there."""
+    store = survey.inspection.store
+    log = store.timer_log
+    wanted = dict(values)
+    if is_gone:
+        wanted["last_timer_log_flush_pos"] = min(values["last_timer_log_flush_pos"], log.start)
+    limit = log.end if end is None else end
+    flushed = wanted["last_timer_log_flush_pos"]
+    wanted["last_timer_log_flush_pos"] = min(flushed, _used_end(survey, limit))
+    last = survey.queues.next_offset(TIMER_TOPIC, 0) if survey.inspection.compares_queues else None
+    if last is not None:
+        offset = wanted["last_timer_queue_offset"]
+        wanted["last_timer_queue_offset"] = min(offset, last)
+    place = survey.inspection.child("config/timercheck")
+    entry = place.stat()
+    for name, value in wanted.items():
+        if value != values[name] and entry is not None:
+            content = Content.of(value.to_bytes(8, "big", signed=True))
+            at = (place.location, entry.size, TIMER_CHECK.positions[name])
+            reason = f"{name}: not ahead of what is there"
+            writer.write_at(at, content, "TC-AHEAD", reason)
+
+
+def _used_end(survey: Survey, limit: int) -> int:
+    """Give the end of what the timer log holds, at most a limit."""
+    from rmqtool.formats.timer import TIMER_LOG_RECORD
+    from rmqtool.store.queue_range import used_bytes
+
+    segments = [one for one in survey.inspection.store.timer_log.segments if one.start < limit]
+    if not segments:
+        return 0
+    with segments[-1].open() as file:
+        used = used_bytes(file, TIMER_LOG_RECORD.size)
+    return min(limit, segments[-1].start + used)

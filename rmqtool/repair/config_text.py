@@ -1,0 +1,72 @@
+"""Configuration files as brokers write them: JSON whose maps with number keys have bare keys.
+
+Source: TopicConfigSerializeWrapper, ConsumerOffsetManager, fastjson 1.2, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rmqtool.check.inspection import Inspection
+
+PERMISSION: Final = 6  # read and write
+STATE_SINCE: Final = (5, 0, 0)
+DELAY_QUEUES: Final = 18
+
+
+def topics_text(inspection: Inspection) -> str:
+    """Give a `topics.json` of the topics that have queues."""
+    queues: dict[str, int] = defaultdict(int)
+    batch: set[str] = set()
+    for family in ("queues", "batch_queues"):
+        for topic, queue_id in inspection.family(family):
+            if topic.startswith("%LMQ%"):
+                continue
+            queues[topic] = max(queues[topic], queue_id + 1)
+            if family == "batch_queues":
+                batch.add(topic)
+    numbers = tuple(int(part) for part in inspection.version.split(".")[:3] if part.isdecimal())
+    is_5 = numbers >= STATE_SINCE
+    table = {
+        topic: _topic(topic, count, is_batch=topic in batch, is_5=is_5)
+        for topic, count in sorted(queues.items())
+    }
+    facts = inspection.log
+    version: dict[str, Any] = {"counter": 1}
+    if is_5:
+        version["stateVersion"] = 0
+    version["timestamp"] = facts.newest_time if facts else 0
+    return text_of({"dataVersion": version, "topicConfigTable": table})
+
+
+def _topic(topic: str, count: int, *, is_batch: bool, is_5: bool) -> dict[str, Any]:
+    attributes = {"queue.type": "BatchCQ"} if is_batch else {}
+    return ({"attributes": attributes} if is_5 else {}) | {
+        "order": False,
+        "perm": PERMISSION,
+        "readQueueNums": count,
+        "topicFilterType": "SINGLE_TAG",
+        "topicName": topic,
+        "topicSysFlag": 0,
+        "writeQueueNums": count,
+    }
+
+
+def text_of(value: object, depth: int = 0) -> str:
+    """Give JSON as fastjson prints it: tabs, no space behind a colon, bare number keys."""
+    if not isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False)
+    if not value:
+        return "{}"
+    is_numbered = all(key.lstrip("-").isdecimal() for key in value)
+    pad, end = "\t" * (depth + 1), "\n" + "\t" * depth
+    lines = [
+        f"{key if is_numbered else json.dumps(key, ensure_ascii=False)}:{text_of(one, depth + 1)}"
+        for key, one in value.items()
+    ]
+    if is_numbered:
+        return "{" + ",".join(lines) + end + "}"
+    return "{\n" + ",\n".join(pad + line for line in lines) + end + "}"
