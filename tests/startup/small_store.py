@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tests.broker.bare_store import BareStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from py4j.java_gateway import JavaObject
 
@@ -77,14 +77,22 @@ def outlines(count: int = _MESSAGES) -> Iterator[Outline]:
             yield Outline("orders", number % 4, body, properties)
 
 
-def write_small_store(jvm: Jvm, into: Path) -> dict[str, Path]:
-    """Write a store; give it as it is after a clean stop, and as it was before, with `abort`."""
+def write_small_store(
+    jvm: Jvm, into: Path, messages: Iterable[Outline] | None = None
+) -> dict[str, Path]:
+    """Write a store; give it as it is after a clean stop, and as it was before, with `abort`.
+
+    Args:
+        jvm: of the version that writes.
+        into: an existing directory.
+        messages: what is put; null puts those of `outlines`.
+    """
     root = into / "clean"
     bare = BareStore(jvm, root, SETTINGS)
     assert bare.load()
     bare.start()
-    for outline in outlines():
-        result = bare.store.putMessage(_inner(jvm, outline))
+    for outline in messages or outlines():
+        result = bare.store.putMessage(inner(jvm, outline))
         status = str(result.getPutMessageStatus())
         assert status == "PUT_OK", status
     while bare.store.dispatchBehindBytes() > 0:
@@ -96,7 +104,8 @@ def write_small_store(jvm: Jvm, into: Path) -> dict[str, Path]:
     return {"clean": root, "crashed": crashed}
 
 
-def _inner(jvm: Jvm, outline: Outline) -> JavaObject:
+def inner(jvm: Jvm, outline: Outline) -> JavaObject:
+    """Give Java's message of an outline, ready to be put."""
     package = "common.message" if jvm.is_five else "store"
     inner = jvm.rocketmq(f"{package}.MessageExtBrokerInner")()
     inner.setTopic(outline.topic)

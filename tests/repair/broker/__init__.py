@@ -1,0 +1,1 @@
+"""Real brokers and consumers on bridged and repaired stores."""

@@ -1,0 +1,39 @@
+"""One Java process a version; without Java and Maven these tests skip, but never in CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.broker.jars import VERSIONS, missing_tools
+from tests.broker.jvm import Jvm
+
+_HEAP: Final = ("-Xmx1g",)  # what Python has seen of Java stays there
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not in the sample; skip what needs Java where there is none."""
+    reason = "" if os.environ.get("CI") else missing_tools()
+    everything = config.getoption("--all-variants")
+    left_out = [item for item in items if not everything and _is_further(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+    for item in items:
+        if reason and item.get_closest_marker("broker"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _is_further(item: pytest.Item) -> bool:
+    """Say whether a test of this directory is run only when all are asked for."""
+    return item.get_closest_marker("all_variants") is not None
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def jvm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
+    """Give a Java process of each version in turn."""
+    with Jvm(request.param, tmp_path_factory.mktemp("jvm"), options=_HEAP) as process:
+        yield process
