@@ -51,6 +51,8 @@ class Rows:
         name: what the rows are, where several kinds come together.
         optional: fields that JSON leaves out where they are null.
         label: the field of a JSON line that holds the name, where several kinds come together.
+        below: fields that are sentences: where a terminal has no room for them beside the others,
+            they stand whole on lines of their own below the row.
     """
 
     columns: Sequence[str]
@@ -59,6 +61,7 @@ class Rows:
     name: str = ""
     optional: Collection[str] = ()
     label: str = "kind"
+    below: Collection[str] = ()
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield the chunks, once."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 COLUMNS: Final = tuple(field.name for field in fields(Finding))
 SHOWN: Final = ("severity", "code", "path", "position", "message", "repair")
+SENTENCES: Final = ("message", "repair")  # never cut: the last one is the command that helps
 
 
 def row_of(finding: Finding, prefix: str = "") -> dict[str, object]:

@@ -144,7 +144,7 @@ class _Table:
         shown, optional = rows.shown or columns, rows.optional
         if look.columns is not None:  # who names a column wants to see it, empty or not
             shown, optional = columns, ()
-        self._table = TableWriter(sink, shown, optional, color=look.color)
+        self._table = TableWriter(sink, shown, optional, color=look.color, below=rows.below)
         self._note = look.note
 
     def write(self, chunk: Chunk) -> int:

@@ -2,12 +2,15 @@
 
 The widths come from the first rows and then stay. In a pipe a longer cell moves the rest of its
 line and nothing is ever cut; on a terminal it ends in an ellipsis, and columns that do not fit
-are left out, which the caller is told. A column that is there for exceptions only, such as the
+are left out, which the caller is told. Sentences are never cut: where they do not fit beside the
+rest they stand below it. A column that is there for exceptions only, such as the
 code of a damage, takes no room before there is one; a later one stands behind its line.
 """
 
 from __future__ import annotations
 
+import re
+import textwrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.render.values import as_text, escape
@@ -22,6 +25,8 @@ ROWS_MEASURED: Final = 200
 WHOLE: Final = ("time", "_id", "_key", "host", "hex")  # names of columns that are never cut
 NARROWEST: Final = 12  # columns that a text needs to say something
 _GAP: Final = "  "
+_INDENT: Final = "    "
+_BEFORE_COMMAND: Final = re.compile(r"; (?=rmqtool )")  # a line of its own, to be copied
 _BOLD, _RED, _YELLOW, _PLAIN = "\x1b[1m", "\x1b[31m", "\x1b[33m", "\x1b[0m"
 
 
@@ -75,10 +80,17 @@ class TableWriter:
     """
 
     def __init__(
-        self, sink: Sink, columns: Sequence[str], optional: Collection[str], *, color: bool
+        self,
+        sink: Sink,
+        columns: Sequence[str],
+        optional: Collection[str],
+        *,
+        color: bool,
+        below: Collection[str] = (),
     ) -> None:
         self._sink, self._columns, self._color = sink, list(columns), color
-        self._optional = optional
+        self._optional, self._sentences = optional, frozenset(below)
+        self._below: list[str] = []
         self._behind: list[str] = []
         self._waiting: list[Row] = []
         self._widths: list[int] = []
@@ -88,7 +100,7 @@ class TableWriter:
     def write(self, rows: Sequence[Row]) -> None:
         """Take more rows."""
         if self._widths:
-            self._sink.write_lines([self._line(row) for row in rows])
+            self._sink.write_lines([line for row in rows for line in self._lines(row)])
             return
         self._waiting.extend(rows)
         if len(self._waiting) >= ROWS_MEASURED:
@@ -104,7 +116,7 @@ class TableWriter:
         self._measure()
         header = self._join([escape(name) for name in self._columns])
         lines = [f"{_BOLD}{header}{_PLAIN}" if self._color else header]
-        lines += [self._line(row) for row in self._waiting]
+        lines += [line for row in self._waiting for line in self._lines(row)]
         self._waiting.clear()
         self._sink.write_lines(lines)
 
@@ -117,6 +129,9 @@ class TableWriter:
             if name in self._optional and all(row.get(name) is None for row in rows)
         ]
         self._columns = [name for name in self._columns if name not in self._behind]
+        if self._is_too_wide(rows):
+            self._below = [name for name in self._columns if name in self._sentences]
+            self._columns = [name for name in self._columns if name not in self._below]
         columns = [_Column.of(name, [row.get(name) for row in rows]) for name in self._columns]
         if self._sink.width is None:
             self._widths = [column.width for column in columns]
@@ -128,6 +143,31 @@ class TableWriter:
         self.left_out = [name for name in self._columns[count:] if name not in self._optional]
         self._columns = self._columns[:count]
         self._is_number = [column.is_number for column in columns[:count]]
+
+    def _is_too_wide(self, rows: Sequence[Row]) -> bool:
+        """Tell whether there are sentences for which the terminal has no room beside the rest."""
+        if self._sink.width is None or self._sentences.isdisjoint(self._columns):
+            return False
+        widths = [_Column.of(name, [row.get(name) for row in rows]).width for name in self._columns]
+        return sum(widths) + len(_GAP) * (len(widths) - 1) > self._sink.width
+
+    def _lines(self, row: Row) -> list[str]:
+        """Give a row: one line, and below it the sentences that have no room in it."""
+        lines = [self._line(row)]
+        width = max((self._sink.width or 0) - 1, len(_INDENT) + NARROWEST)
+        for number, name in enumerate(self._below):
+            text = as_text(row.get(name))
+            said = f"{name}: {text}" if number and text else text
+            is_wide = cell_length(said) > len(said)  # ideographs take two columns each
+            for part in _BEFORE_COMMAND.split(said):
+                lines += textwrap.wrap(
+                    part,
+                    width // 2 if is_wide else width,
+                    initial_indent=_INDENT,
+                    subsequent_indent=_INDENT,
+                    break_on_hyphens=False,  # they belong to options and codes
+                )
+        return lines
 
     def _line(self, row: Row) -> str:
         line = self._join([as_text(row.get(name)) for name in self._columns])

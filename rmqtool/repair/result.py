@@ -32,8 +32,8 @@ LEFT: Final = ("code", "path", "message", "why")
 def rows_of(plan: Plan) -> list[Rows]:
     """Give a plan as rows: its edits, and what it leaves."""
     sections = [
-        Rows(EDITS, [list(_edits(plan))], SHOWN_EDITS, "edits"),
-        Rows(LEFT, [list(_left(plan))], LEFT, "left"),
+        Rows(EDITS, [list(_edits(plan))], SHOWN_EDITS, "edits", below=("reason", "lost")),
+        Rows(LEFT, [list(_left(plan))], LEFT, "left", below=("message", "why")),
     ]
     return [rows for rows in sections if any(rows.chunks)]
 

@@ -14,11 +14,15 @@ TEXTS = st.text(st.characters(codec="utf-8"), max_size=30)
 
 
 def lines(
-    rows: list[dict[str, object]], width: int | None, optional: tuple[str, ...] = ()
+    rows: list[dict[str, object]],
+    width: int | None,
+    optional: tuple[str, ...] = (),
+    below: tuple[str, ...] = (),
 ) -> list[str]:
     """Write a table and give its lines."""
     out = io.BytesIO()
-    table = TableWriter(Sink(out, "test", width), list(rows[0]), optional, color=False)
+    sink = Sink(out, "test", width)
+    table = TableWriter(sink, list(rows[0]), optional, color=False, below=below)
     table.write(rows)
     table.close()
     return out.getvalue().decode().splitlines()
@@ -65,3 +69,38 @@ def test_late_damage() -> None:
     table.write(rows)
     table.write([{"name": "b", "code": "CL-MAGIC"}])
     assert "b  code=CL-MAGIC" == out.getvalue().decode().splitlines()[-1]
+
+
+FOUND: dict[str, object] = {
+    "code": "CL-X",
+    "path": "commitlog/0",
+    "message": "something is wrong with this record, and with the one behind it",
+    "repair": "put it right; rmqtool repair STORE --dry-run",
+}
+
+
+def test_sentences_below() -> None:
+    """Where there is no room for sentences they stand below, whole; a command has its own line."""
+    assert [
+        "code  path",
+        "CL-X  commitlog/0",
+        "    something is wrong with this record,",
+        "    and with the one behind it",
+        "    repair: put it right",
+        "    rmqtool repair STORE --dry-run",
+    ] == lines([FOUND], 44, below=("message", "repair"))
+
+
+def test_sentences_beside() -> None:
+    """Where there is room, and in a pipe, a row is one line."""
+    for width in (200, None):
+        assert 2 == len(lines([FOUND], width, below=("message", "repair")))
+        assert lines([FOUND], None) == lines([FOUND], width, below=("message", "repair"))
+
+
+@given(TEXTS, st.integers(30, 120))
+def test_sentences_fit(text: str, width: int) -> None:
+    """No line of a sentence is longer than the terminal is wide."""
+    rows: list[dict[str, object]] = [{"code": "CL-X", "message": text * 9, "repair": text}]
+    found = lines(rows, width, below=("message", "repair"))
+    assert all(cell_length(line) <= width for line in found)
