@@ -39,7 +39,8 @@ NAMES: Final = {
     "scope": "of findings: store is all that `validate` finds, in one task; segment is what each "
     "segment of the log shows by itself, a task each",
     "pushdown": "let filters of queries choose segments (session setting "
-    "spark.sql.python.filterPushdown.enabled)",
+    "spark.sql.python.filterPushdown.enabled); for a table that one query reads once, as Spark "
+    "gives the filters of the last place to all of them",
     "start": "of a stream: physical offset to begin at; earliest and latest are understood",
     "max_bytes": "of a stream: bytes of the log in one batch at most",
 }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.spark.jobs import Job, is_connect_session
 from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.spark.sql_plan import Plan, changes
 from rmqtool.spark.sql_values import plain, readable, unique_names
 from rmqtool.spark.views import OPERATIONS, OPERATIONS_TOPIC, VIEWS
 
@@ -34,10 +35,21 @@ QUESTION: Final = re.compile(
 )
 ABOUT_NAMES: Final = frozenset({"show", "describe", "desc"})
 WORD: Final = re.compile(r"\w+")
-# What Spark calls a command and only tells something.
-TELLING: Final = ("Show", "Describe", "Explain")
-CHANGING: Final = ("Insert", "Create", "Drop", "Write", "Append", "Overwrite", "Delete", "Update")
 OPERATION_COLUMNS: Final = ("queue_id", "body", "physical_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the tables of a question are read.
+
+    Attributes:
+        columns: of each table.
+        pushdown: whether filters of the question choose what is read. Spark gives the filters of
+            the last place in which a table stands to all of them: wrong where there are several.
+    """
+
+    columns: dict[str, tuple[str, ...]]
+    pushdown: bool
 
 
 @dataclass(slots=True)
@@ -82,14 +94,17 @@ class Questions:
             reason += "FROM, SHOW, DESCRIBE or EXPLAIN"
             raise UsageError(option="SQL", reason=reason)
         kind = question["word"].lower()
-        self._refuse_changes(text)
+        # Nobody here can parse it for a Spark Connect server, whose own rules hold then.
+        if not is_connect_session(self._spark) and (change := changes(self._spark, text)):
+            reason = f"only questions are answered, and this would change something ({change})"
+            raise UsageError(option="SQL", reason=reason)
         tables, views = mentioned(text)
-        self._put(tables, views, columns=None)
+        self._put(tables, views, None)
         rows = self._understood(text)
         if kind in ABOUT_NAMES:
             return Answer(unique_names(rows.columns), self._chunks(rows))
-        names = None if kind == "explain" else self._referred(rows)
-        self._put(tables, views, columns=_columns(tables, names))
+        plan = None if is_connect_session(self._spark) else Plan.of(rows)
+        self._put(tables, views, _reading(tables, plan, has_all=kind == "explain"))
         rows = self._understood(text)
         return Answer(unique_names(rows.columns), self._chunks(rows), tables)
 
@@ -120,11 +135,11 @@ class Questions:
         self,
         tables: tuple[str, ...],
         views: tuple[str, ...],
-        columns: dict[str, tuple[str, ...]] | None,
+        reading: Reading | None,
     ) -> None:
         """Give names to tables, empty ones as long as nobody knows their columns, and to views."""
         for name in tables:
-            rows = self._empty(name) if columns is None else self._read(name, columns[name])
+            rows = self._empty(name) if reading is None else self._read(name, reading)
             rows.createOrReplaceTempView(name)
         for name in views:
             self._spark.sql(VIEWS[name].sql).createOrReplaceTempView(name)
@@ -140,15 +155,15 @@ class Questions:
             schema = chosen(schema, OPERATION_COLUMNS)
         return self._spark.createDataFrame([], from_arrow_schema(schema))
 
-    def _read(self, name: str, columns: tuple[str, ...]) -> DataFrame:
+    def _read(self, name: str, reading: Reading) -> DataFrame:
         source = self._source
         given = {
             "path": source.path,
             "table": name,
-            "columns": ",".join(columns),
+            "columns": ",".join(reading.columns[name]),
             "body": str(source.body.mode),
             "split": str(source.split),
-            "pushdown": "false" if is_connect_session(self._spark) else "true",
+            "pushdown": str(reading.pushdown).lower(),
         }
         if source.broker_conf:
             given["broker_conf"] = source.broker_conf
@@ -172,31 +187,6 @@ class Questions:
         except PySparkException as error:
             raise UsageError(option="SQL", reason=first_sentence(error)) from error
 
-    def _refuse_changes(self, text: str) -> None:
-        """Refuse what would write, even behind WITH or FROM.
-
-        Raises:
-            UsageError: it would.
-        """
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-
-        if is_connect_session(self._spark):
-            return  # nobody here can parse it; the server's own rules hold
-        try:
-            parser = self._spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001
-            plan = parser.parsePlan(text)
-        except (Py4JError, PySparkException):
-            return  # what Spark does not understand is said in better words when it is asked
-        for node in _nodes(plan):
-            name = str(node.getClass().getSimpleName())
-            if name.startswith(CHANGING) or (_is_command(node) and not name.startswith(TELLING)):
-                reason = f"only questions are answered, and this would change something ({name})"
-                raise UsageError(option="SQL", reason=reason)
-
-    def _referred(self, asked: DataFrame) -> set[str] | None:
-        return None if is_connect_session(self._spark) else _referred(asked)
-
     def _chunks(self, rows: DataFrame) -> Iterator[list[dict[str, Any]]]:
         names = unique_names(rows.columns)
         job = Job(self._spark)
@@ -213,15 +203,17 @@ class Questions:
                 ]
 
 
-def _columns(tables: Sequence[str], names: set[str] | None) -> dict[str, tuple[str, ...]]:
-    """Say which columns of each table a question needs: others are not decoded.
+def _reading(tables: Sequence[str], plan: Plan | None, *, has_all: bool) -> Reading:
+    """Say how tables are read for a question: columns that it does not need are not decoded.
 
     Args:
         tables: that are read.
-        names: that the question refers to; None for all.
+        plan: of the question; None where nobody can look at it.
+        has_all: every column is read.
     """
     from rmqtool.spark.tables import SCHEMAS
 
+    names = None if plan is None or has_all else plan.names
     found: dict[str, tuple[str, ...]] = {}
     for table in tables:
         if table == OPERATIONS:
@@ -230,7 +222,7 @@ def _columns(tables: Sequence[str], names: set[str] | None) -> dict[str, tuple[s
         known = SCHEMAS[Table(table)].names
         some = tuple(name for name in known if names is None or name in names)
         found[table] = some or (known[0],)  # to count rows takes a column, too
-    return found
+    return Reading(found, pushdown=plan is not None and plan.reads_once)
 
 
 def mentioned(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -251,41 +243,3 @@ def first_sentence(error: Exception) -> str:
     """Give what Spark says in one line, without its plan."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
-
-
-def _referred(asked: DataFrame) -> set[str] | None:
-    """Give the names of the columns that a question refers to; None when that is not known."""
-    from py4j.protocol import Py4JError
-
-    try:
-        plan = asked._jdf.queryExecution().analyzed()  # noqa: SLF001 - no public way to ask
-        found = {*asked.columns, *_names(plan.output())}
-        for node in _nodes(plan):
-            found.update(_names(node.references().toSeq()))
-    except (Py4JError, AttributeError, TypeError):
-        return None
-    return found
-
-
-def _nodes(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - of the JVM
-    """Yield the nodes of a plan, those of subqueries in it, too."""
-    yield plan
-    for children in (plan.children(), plan.subqueries(), plan.innerChildren()):
-        for number in range(children.size()):
-            child = children.apply(number)
-            if hasattr(child, "children"):
-                yield from _nodes(child)
-
-
-def _names(attributes: Any) -> Iterator[str]:  # noqa: ANN401 - of the JVM
-    for number in range(attributes.size()):
-        yield str(attributes.apply(number).name())
-
-
-def _is_command(node: Any) -> bool:  # noqa: ANN401 - of the JVM
-    kind = node.getClass()
-    while kind is not None:
-        if any("Command" in str(one.getSimpleName()) for one in kind.getInterfaces()):
-            return True
-        kind = kind.getSuperclass()
-    return False
