@@ -84,13 +84,15 @@ class Spread:
 
     Attributes:
         work: derives a part.
+        part_bytes: what of a segment is worked on at a time.
     """
 
     work: PerPart[Runs]
+    part_bytes: int
 
     def __call__(self, segment: Segment) -> Iterator[tuple[int, bytes]]:
         """Yield blobs, each with the sort of queues that it is about, in log order."""
-        for part, runs in run_joined(self.work, parts([segment], PART_BYTES), jobs=1):
+        for part, runs in run_joined(self.work, parts([segment], self.part_bytes), jobs=1):
             rest = replace(
                 runs, queues=_some(runs.queues, []), batch_queues=_some(runs.batch_queues, [])
             )
@@ -163,7 +165,9 @@ def rebuild_queues(
         WriteFailed: an executor could not write.
     """
     work, options = steps
-    heads, reports = engine.shuffle(Spread(work), segments, Gather(options, str(tree.top)), advance)
+    heads, reports = engine.shuffle(
+        Spread(work, PART_BYTES), segments, Gather(options, str(tree.top)), advance
+    )
     queues: list[QueueResult] = []
     units, seconds = 0, 0.0
     for report in reports:

@@ -74,12 +74,10 @@ class SparkEngine:
 
     Attributes:
         spark: the session.
-        watch: is told of bytes of parts that are done, before their results are used.
         traffic: what went through the driver so far.
     """
 
     spark: SparkSession
-    watch: Callable[[int], None] | None = None
     traffic: Traffic = field(default_factory=Traffic)
 
     @classmethod

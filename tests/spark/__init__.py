@@ -1,0 +1,1 @@
+"""Spark: the data source, the engine, export and SQL."""

@@ -1,0 +1,28 @@
+"""One Spark session for all tests of this process: a start takes seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rmqtool.errors import EngineMissing
+from rmqtool.spark.session import check_spark, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Give a session on two cores of this machine, which knows the format `rocketmq`."""
+    try:
+        check_spark()
+    except EngineMissing as error:
+        pytest.skip(str(error))
+    from rmqtool.spark import register
+
+    started = register(session("local[2]"))
+    yield started
+    started.stop()

@@ -1,0 +1,277 @@
+"""Spark gives the same bytes as this process, whatever the parts are, and whatever breaks."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
+
+import pytest
+
+from rmqtool import engine, rebuild
+from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.rebuild.shuffled import Gather, Spread
+from rmqtool.scan.join import Joinable, PerPart, run_joined
+from rmqtool.spark.engine import SparkEngine
+from rmqtool.store.segment import Segment, SegmentPart
+from tests.damage import DAMAGES, NotApplicable
+from tests.spark import results
+from tests.spark.results import PER_PART
+from tests.stores import fixture_names, fixture_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+SMALL, WHOLE = 64 << 10, 1 << 40
+KEY = "order-1"
+RECORDS = 1383  # of the traffic fixture of 5.3.3
+Given = ParamSpec("Given")
+Done = TypeVar("Done")
+RunJoined: TypeAlias = Callable[..., Iterator[tuple[SegmentPart, Joinable]]]
+SAMPLE = (
+    ("rocketmq-5.3.3-traffic", ""),
+    ("rocketmq-5.3.3-traffic", "zero-8-sectors-middle"),
+    ("rocketmq-4.9.3-dledger", ""),
+    ("rocketmq-5.3.3-batch-queue", "garbage-middle"),
+)
+DAMAGED = ("", "zero-8-sectors-middle", "garbage-late", "flip-body-early", "negative-size")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Take a sample of stores, or all of them."""
+    if "variant" in metafunc.fixturenames:
+        everything = [(name, damage) for name in fixture_names() for damage in DAMAGED]
+        variants = everything if metafunc.config.getoption("--all-variants") else SAMPLE
+        metafunc.parametrize("variant", variants, ids="-".join)
+
+
+@pytest.fixture
+def on_spark(spark: SparkSession) -> SparkEngine:
+    """Give an engine on the session of all tests."""
+    return SparkEngine.on(spark)
+
+
+def everything(store: Path, output: Path, part_bytes: int) -> dict[str, object]:
+    """Give what all commands give; errors are results, too."""
+    output.mkdir()
+    commands: dict[str, Callable[[], object]] = {
+        "validate": lambda: results.validated(store, part_bytes),
+        "dump": lambda: results.dumped(store),
+        "rebuild-cq": lambda: results.rebuilt_queues(store, output / "queues"),
+        "rebuild-index": lambda: results.rebuilt_index(store, output / "index"),
+        "query": lambda: results.searched(store, KEY),
+    }
+    return {name: outcome(command) for name, command in commands.items()}
+
+
+def outcome(command: Callable[[], object]) -> object:
+    """Give a result, or what was raised on purpose."""
+    try:
+        return command()
+    except (UnreadablePath, NotAStore, UnsupportedStore) as error:
+        return repr(error), str(error)
+
+
+def test_same_bytes(
+    variant: tuple[str, str],
+    on_spark: SparkEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Results are those of this process, byte for byte, with parts of 64 KiB and of a segment."""
+    name, damage = variant
+    store = fixture_store(name, tmp_path)
+    if damage:
+        try:
+            DAMAGES[damage].inflict(store)
+        except NotApplicable:
+            pytest.skip("nothing to damage here")
+    trees = []
+    for part_bytes in (SMALL, WHOLE):
+        for module in PER_PART:
+            monkeypatch.setattr(f"{module}.PART_BYTES", part_bytes)
+        expected = everything(store, tmp_path / f"local-{part_bytes}", part_bytes)
+        trees.append(results.files(tmp_path / f"local-{part_bytes}"))
+        with engine.using(on_spark):
+            found = everything(store, tmp_path / f"spark-{part_bytes}", part_bytes)
+        assert expected == found
+    assert trees[0] == trees[1]
+
+
+@dataclass(frozen=True)
+class KillOnce:
+    """A per-part function whose process dies in the middle of the first part that it sees.
+
+    Attributes:
+        function: what to do else.
+        marker: a file that says that it has happened.
+    """
+
+    function: PerPart[Joinable]
+    marker: Path
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> Joinable:
+        """Die, or work."""
+        try:
+            self.marker.touch(exist_ok=False)
+        except FileExistsError:
+            return self.function(part, start=start)
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError
+
+
+def wrapping(wrap: Callable[[PerPart[Joinable]], PerPart[Joinable]]) -> RunJoined:
+    """Give a `run_joined` whose function is another one."""
+
+    def run(
+        function: PerPart[Joinable], parts: Iterable[SegmentPart], *, jobs: int | None = None
+    ) -> Iterator[tuple[SegmentPart, Joinable]]:
+        return run_joined(wrap(function), parts, jobs=jobs)
+
+    return run
+
+
+def test_killed_worker(
+    on_spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Python worker that is killed in the middle of a job costs nothing but time."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    expected = results.validated(store, SMALL)
+    marker = tmp_path / "killed"
+    monkeypatch.setattr("rmqtool.check.log.run_joined", wrapping(lambda one: KillOnce(one, marker)))
+    with engine.using(on_spark):
+        found = results.validated(store, SMALL)
+    assert marker.exists()
+    assert expected == found
+
+
+def test_killed_writer(
+    on_spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that is killed leaves nothing behind, and its queues are written by the next one."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    expected = results.rebuilt_queues(store, tmp_path / "local")
+    marker = tmp_path / "killed"
+    shuffle = SparkEngine.shuffle
+
+    def killing(
+        self: SparkEngine,
+        spread: Spread,
+        segments: Sequence[Segment],
+        gather: Gather,
+        advance: Callable[[int], None],
+    ) -> tuple[list[bytes], list[bytes]]:
+        return shuffle(self, spread, segments, KillAfter(gather, marker), advance)
+
+    monkeypatch.setattr(SparkEngine, "shuffle", killing)
+    with engine.using(on_spark):
+        found = results.rebuilt_queues(store, tmp_path / "spark")
+    assert marker.exists()
+    assert expected == found
+    assert [] == [path.name for path in tmp_path.rglob(".*")]
+
+
+@dataclass(frozen=True)
+class KillAfter:
+    """A writer whose process dies when it has written everything, the first time."""
+
+    gather: Gather
+    marker: Path
+
+    def __call__(self, blobs: Iterable[bytes]) -> bytes:
+        """Write, and die or report."""
+        report = self.gather(blobs)
+        try:
+            self.marker.touch(exist_ok=False)
+        except FileExistsError:
+            return report
+        os.kill(os.getpid(), signal.SIGKILL)
+        return b""
+
+
+def after(first: Callable[[], None], method: Callable[Given, Done]) -> Callable[Given, Done]:
+    """Give a method that does something else first: the segments are listed by then."""
+
+    def both(*arguments: Given.args, **named: Given.kwargs) -> Done:
+        first()
+        return method(*arguments, **named)
+
+    return both
+
+
+def test_unreadable_segment(
+    on_spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A segment that no executor can open is named, the result incomplete, the rest done."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    lost = sorted((store / "commitlog").iterdir())[1]
+    whole = rebuild.consume_queues(store, tmp_path / "whole")
+    monkeypatch.setattr(SparkEngine, "shuffle", after(lost.unlink, SparkEngine.shuffle))
+    with engine.using(on_spark):
+        result = rebuild.consume_queues(store, tmp_path / "queues")
+    assert ["unreadable"] == [one.code for one in result.lost]
+    assert not result.is_complete
+    assert 0 < result.records < whole.records
+    queues = {(one.topic, one.queue_id) for one in result.queues}
+    assert {(one.topic, one.queue_id) for one in whole.queues} > queues
+
+
+def test_unreadable_while_validated(
+    on_spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same with validate: exit code 3, and all other records are judged."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    lost = sorted((store / "commitlog").iterdir())[1]
+    monkeypatch.setattr(SparkEngine, "run", after(lost.unlink, SparkEngine.run))
+    with engine.using(on_spark):
+        found = results.validated(store, WHOLE)
+    assert (3, 1) == (found.exit_code, len(found.unread))
+    assert 0 < found.records < RECORDS
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """A per-part function that raises an error of ours."""
+
+    function: PerPart[Joinable]
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> Joinable:  # noqa: ARG002
+        """Refuse."""
+        raise UnreadablePath(path=part.segment.path, reason="refused")
+
+
+def test_error_travels(
+    on_spark: SparkEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that is raised on purpose comes back as itself, and nothing is written."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    monkeypatch.setattr("rmqtool.rebuild.work.run_joined", wrapping(Refuse))
+    with (
+        engine.using(on_spark),
+        pytest.raises(UnreadablePath, match="refused"),
+    ):
+        rebuild.index(store, tmp_path / "index")
+    assert ["store"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_stopping_early(on_spark: SparkEngine) -> None:
+    """Who stops reading stops the job: no further wave is begun."""
+    with engine.using(on_spark):
+        rows = engine.run(abs, range(-100_000, 0))
+        assert 100_000 == next(rows)
+        rows.close()  # type: ignore[attr-defined]  # a generator
+    assert on_spark.traffic.waves <= 3
+
+
+def test_bounded_waves(on_spark: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver holds no more of the results than was allowed, however many parts there are."""
+    monkeypatch.setattr("rmqtool.spark.engine.RESULT_BYTES", 1 << 20)
+    monkeypatch.setattr("rmqtool.spark.engine.TASK_BYTES", 256 << 10)
+    with engine.using(on_spark):
+        found = sum(len(one) for one in engine.run(bytes, [100_000] * 60))
+    assert 6_000_000 == found
+    assert on_spark.traffic.largest_wave < 4 << 20
