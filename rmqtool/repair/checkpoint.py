@@ -91,6 +91,8 @@ def _is_sound_offset(offset: int, survey: Survey, log: LogReader) -> bool:
 
 def _index_end(survey: Survey) -> int:
     """Give the store time of the newest entry of the index, ms; 0 without an index."""
+    if survey.index_end is not None:
+        return survey.index_end
     newest = 0
     for file in survey.inspection.store.index_files():
         try:

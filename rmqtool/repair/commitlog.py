@@ -105,21 +105,27 @@ class LogRepair:
         """
         segment, length = facts.segment, self.length
         last = facts.stretches[-1] if facts.stretches else None
-        if segment.size < length and (last is None or last.kind is not Extent.FILLER):
+        if last is not None and last.kind is Extent.FILLER and last.code != "CL-CHAIN":
+            return self._blank_at_end(segment, last)
+        if segment.size < length:
             tail = last is not None and last.position + last.length == facts.end
             begin = last.position if tail and last is not None else facts.end
             return self._first_of_tail(facts, begin), "FS-LEN", length - LEAST
         if last is None or last.position + last.length < min(segment.size, length):
             return segment.size, "CL-CHAIN", 0
-        if last.kind is Extent.FILLER and last.code != "CL-CHAIN":
-            self._blank_size(segment, last)
-            return None, "", 0
         if last.kind is Extent.UNUSED:
             begin = self._first_of_tail(facts, last.position)
             code = "CL-CHAIN" if last.position else "CL-MAGIC"
             return begin, code, last.position if begin < last.position else 0
         if last.kind is Extent.GAP:
             return last.position, "CL-MAGIC", last.position + last.length
+        return None, "", 0
+
+    def _blank_at_end(self, segment: Segment, last: Stretch) -> tuple[int | None, str, int]:
+        """Judge the blank that closes a segment: its size, and whether records were there."""
+        if self.survey.damaged.at(segment.start + last.position) is not None:
+            return last.position, "CL-BLANKSIZE", self.length - LEAST
+        self._blank_size(segment, last)
         return None, "", 0
 
     def _first_of_tail(self, facts: SegmentFacts, position: int) -> int:
@@ -276,6 +282,16 @@ class LogRepair:
                 raw = moved.physical_offset.to_bytes(8, "big", signed=True)
                 position = moved.physical_offset - segment.start + FIELD
                 reason = f"the record's own place, which was given as {moved.field}"
+                self.writer.write(segment, position, Content.of(raw), "CL-PHYOFF", reason)
+        self._put_back(segment)
+
+    def _put_back(self, segment: Segment) -> None:
+        """Move records that lie at each other's place to their own."""
+        for moved in sorted(self.survey.swapped, key=lambda one: one.field):
+            if segment.start <= moved.field < segment.end:
+                raw = self.log.read_at(moved.physical_offset, moved.size)
+                reason = f"the record of this place, which lay at {moved.physical_offset}"
+                position = moved.field - segment.start
                 self.writer.write(segment, position, Content.of(raw), "CL-PHYOFF", reason)
 
     def _set_length(self, segment: Segment) -> None:

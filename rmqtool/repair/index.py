@@ -51,9 +51,12 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], jobs: int | None)
         and one.code != "IX-CRASH"
     ]
     places = store.branches_of(BranchKind.INDEX)
-    if not (said or survey.moved) or not places or survey.inspection.log is None:
+    if not places or survey.inspection.log is None:
         return
-    code = said[0].code if said else "CL-PHYOFF"
+    is_ahead = _is_ahead(survey)
+    if not (said or survey.moved or is_ahead):
+        return
+    code = said[0].code if said else "IX-KEY" if is_ahead else "CL-PHYOFF"
     harmed = {one.path for one in said}
     sink = IndexEdits(writer, store, places[0].place.location, harmed, code)
     geometry = store.geometry
@@ -68,7 +71,27 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], jobs: int | None)
         builder.add(run)
         last = max(last, newest)
     builder.finish(*last)
-    sink.finish()
+    if sink.finish():
+        survey.index_end = builder.end_timestamp_of_last
+
+
+def _is_ahead(survey: Survey) -> bool:
+    """Tell whether entries point behind the end that the log will have; a crash leaves such."""
+    if survey.inspection.has_crashed:
+        return False
+    return any(
+        header["end_physical_offset"] >= survey.end for header in _headers(survey.inspection.store)
+    )
+
+
+def _headers(store: Store) -> Iterator[dict[str, int]]:
+    for file in store.index_files():
+        try:
+            raw = file.place.read(INDEX_HEADER.size)
+        except UnreadablePath:
+            continue
+        if len(raw) == INDEX_HEADER.size:
+            yield INDEX_HEADER.parse(raw)
 
 
 def _runs(survey: Survey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[int, int]]]:
@@ -92,19 +115,20 @@ def _runs(survey: Survey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[in
 
 def _with_true_places(run: IndexRun, survey: Survey) -> IndexRun:
     """Put the true places of moved records in; entries lie in the order of the log."""
-    if not survey.moved or not len(run):
+    moved = [*survey.moved, *survey.swapped]
+    if not moved or not len(run):
         return run
     offsets = run.physical_offsets.copy()
-    fields = np.array([one.field for one in survey.moved], np.int64)
+    fields = np.array([one.field for one in moved], np.int64)
     sound = np.sort(run.physical_offsets[~np.isin(run.physical_offsets, fields)])
-    for one in survey.moved:
+    for one in moved:
         rows = np.flatnonzero(run.physical_offsets == one.field)
         if not rows.size:
             continue
         blocks = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
         wanted = int(np.searchsorted(sound, one.physical_offset))
         block = min(blocks, key=lambda found: abs(int(found[0]) - wanted))
-        offsets[block] = one.physical_offset
+        offsets[block] = one.place
     return IndexRun(run.hashes, offsets, run.store_timestamps)
 
 
@@ -127,7 +151,7 @@ class _Kept:
             if one.code not in {"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF"}:
                 gaps |= (joined[1] >= one.start) & (joined[1] < one.end)
         gaps |= joined[1] < store.commitlog.start
-        gaps &= (joined[0] >= 0) & (joined[1] >= 0)
+        gaps &= (joined[0] >= 0) & (joined[1] >= 0) & (joined[1] < survey.end)
         kept = joined[:, gaps]
         kept = kept[:, np.argsort(kept[1], kind="stable")]
         return cls(kept[0].astype(np.int32), kept[1], kept[2])

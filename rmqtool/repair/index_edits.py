@@ -52,6 +52,7 @@ class IndexEdits:
     amount: int = 0
     _first: int = -1
     _name: str = ""
+    _size: int = 0
     _number: int = 0
     _found: IndexFile | None = None
     _seen: set[str] = field(default_factory=set)
@@ -80,8 +81,12 @@ class IndexEdits:
             self._whole(built)
         self._name = ""
 
-    def finish(self) -> None:
-        """Take out files that the log gives no entry for; give up where too much differs."""
+    def finish(self) -> bool:
+        """Take out files that the log gives no entry for; give up where too much differs.
+
+        Returns:
+            Whether the edits stand.
+        """
         for file in self.store.index_files():
             if file.place.name not in self._seen:
                 reason = "the log gives no such index file"
@@ -89,6 +94,8 @@ class IndexEdits:
         if self.amount > MOST_BYTES:
             del self.writer.edits[self._first :]
             self.writer.leave(self.code, "index", "the index is damaged", REBUILD)
+            return False
+        return True
 
     def _open(self, name: str, size: int) -> None:
         """Find the file on disk that a built one stands for: of its name, else of its number."""
@@ -96,7 +103,7 @@ class IndexEdits:
             return
         if self._first < 0:
             self._first = len(self.writer.edits)
-        self._name, self._pieces = name, []
+        self._name, self._size, self._pieces = name, size, []
         files = self.store.index_files()
         found = next((file for file in files if file.place.name == name), None)
         if found is None and self._number < len(files):
@@ -111,7 +118,7 @@ class IndexEdits:
     def _take(self, position: int, wanted: Bytes) -> None:
         """Keep what differs; all of it where there is no file to compare with."""
         found = self._found
-        if found is None or position + wanted.size > found.size:
+        if found is None or found.size != self._size:
             self._keep(position, wanted)
             return
         with found.place.open() as file:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
-from rmqtool.errors import NotAStore, UnreadablePath
+from rmqtool.errors import NotAStore
 from rmqtool.findings import Severity
 from rmqtool.repair import checkpoint, config, index, layout, timer
 from rmqtool.repair.bridge import DEFAULT_LARGEST, BridgeMaker
@@ -55,10 +55,7 @@ def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: N
     )
     checks = validate(asked, watch, survey)
     found = [one for one in checks if one.code != "FS-LOCK"]  # it may be ours
-    unread = checks.summary.account.unread
-    if unread:
-        path, reason = unread[0]
-        raise UnreadablePath(path=path, reason=f"{reason}: repair needs to read everything")
+    survey.queues.unread = {path for path, _ in checks.summary.account.unread}
     return _decide(options, store, survey, found)
 
 
@@ -72,6 +69,7 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
         survey.queues.tail = tail_of(survey)
         survey.queues.finish(all_queues=any(code.startswith(QUEUE_CODES) for code in codes))
         survey.queues.batches.finish()
+        survey.bridge_early()
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:
             if not store.is_dledger:

@@ -27,7 +27,7 @@ BATCH_REASON: Final = "units of these records, in the order of the log"
 def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
     """Write what differs of the consume queues, queue by queue."""
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
-        if queue.files is None and not _is_wanted(queue, inspection):
+        if queue.is_unread or (queue.files is None and not _is_wanted(queue, inspection)):
             continue
         if problem := name_problem(queue.topic):
             writer.leave("CQ-GAP", queue.path, "the queue has no directory", problem)

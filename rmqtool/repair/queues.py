@@ -15,6 +15,7 @@ import numpy as np
 
 from rmqtool.check.ext_units import ExtUnits
 from rmqtool.check.queue_state import UNIT, QueueReader, as_units
+from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.repair.batch_queues import BatchRepair
@@ -72,6 +73,7 @@ class RepairedQueue:
         placement: where units belong.
         patches: what differs, in the order in which it was found.
         times: store time of the last unit of each file, by the file's number, ms.
+        is_unread: whether something of it cannot be read; then it stays as it is.
     """
 
     topic: str
@@ -81,6 +83,7 @@ class RepairedQueue:
     placement: BridgedPlacement
     patches: list[Patch] = field(default_factory=list)
     times: dict[int, int] = field(default_factory=dict)
+    is_unread: bool = False
 
 
 class QueueRepair:
@@ -92,14 +95,16 @@ class QueueRepair:
         tail: stretch at the end of the log that holds no record; the queues tell whether records
             were there. None when the log ends as it should.
         tail_end: behind the last record there that a queue knows; 0 for none.
+        unread: paths of files and directories that cannot be read; their queues stay as they are.
     """
 
-    def __init__(self, inspection: Inspection, damaged: Stretches) -> None:
+    def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
         self.queues: dict[tuple[bytes, int], RepairedQueue] = {}
         self.batches = BatchRepair(inspection)
         self.tail: Damaged | None = None
         self.tail_end = 0
-        self._inspection, self._damaged = inspection, damaged
+        self.unread: set[str] = set()
+        self._inspection, self._damaged, self._early = inspection, damaged, early
         self._reader = QueueReader()
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
         commitlog = inspection.store.commitlog
@@ -115,11 +120,17 @@ class QueueRepair:
         """Take the runs of the next part of the log."""
         for run in runs:
             queue = self.queues.get((run.topic, run.queue_id)) or self._open(run)
-            if self._begins_anew(queue, run):
-                queue.placement = BridgedPlacement(*self._log)
-                queue.patches.clear()
-            for units in queue.placement.add(run):
-                self._compare(queue, units)
+            try:
+                self._take(queue, run)
+            except UnreadablePath:
+                self.unread.add(queue.path)
+
+    def _take(self, queue: RepairedQueue, run: QueueRun) -> None:
+        if self._begins_anew(queue, run):
+            queue.placement = BridgedPlacement(*self._log)
+            queue.patches.clear()
+        for units in queue.placement.add(run):
+            self._compare(queue, units)
 
     def add_batches(self, runs: Iterable[QueueRun]) -> None:
         """Take the batch queue runs of the next part of the log."""
@@ -134,12 +145,22 @@ class QueueRepair:
         store = self._inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
             for queue in self.queues.values():
-                for units in queue.placement.finish():
-                    self._compare(queue, units)
-                self._keep_undispatched(queue, log)
-                self._ends(queue, log)
+                try:
+                    self._finish(queue, log)
+                except UnreadablePath:
+                    self.unread.add(queue.path)
             if all_queues:
                 self._others(log)
+        for queue in self.queues.values():
+            if any(f"{path}/".startswith(f"{queue.path}/") for path in self.unread):
+                queue.patches.clear()
+                queue.is_unread = True
+
+    def _finish(self, queue: RepairedQueue, log: LogReader) -> None:
+        for units in queue.placement.finish():
+            self._compare(queue, units)
+        self._keep_undispatched(queue, log)
+        self._ends(queue, log)
 
     def close(self) -> None:
         """Close the files that were read."""
@@ -236,7 +257,7 @@ class QueueRepair:
     ) -> Patch:
         """Word units that stand in for lost ones."""
         offsets = have["physical_offset"].astype(np.int64)
-        known = [one for offset in offsets.tolist() if (one := self._damaged.at(offset))]
+        known = [one for offset in offsets.tolist() if (one := self._damaged_at(offset))]
         count = len(raw) // UNIT
         what = "a lost message" if count == 1 else f"{count} lost messages"
         place = f"{queue.topic} queue {queue.queue_id}"
@@ -325,7 +346,15 @@ class QueueRepair:
                 return None
             self.tail_end = max(self.tail_end, offset + size)
             return tail
-        return self._damaged.at(offset) if size > 0 else None
+        return self._damaged_at(offset) if size > 0 else None
+
+    def _damaged_at(self, offset: int) -> Damaged | None:
+        """Give the stretch that holds an offset; a blank that a unit points into covers records."""
+        early = self._early.at(offset)
+        if early is not None:
+            early.given_up = True
+            return early
+        return self._damaged.at(offset)
 
     def _is_cut(self, queue: RepairedQueue, number: int) -> bool:
         last = queue.patches[-1] if queue.patches else None
@@ -350,7 +379,10 @@ class QueueRepair:
             files = self._inspection.files_of(found)
             placement = BridgedPlacement(*self._log)
             queue = RepairedQueue(topic, queue_id, found.path, files, placement)
-            self._without_records(queue, log)
+            try:
+                self._without_records(queue, log)
+            except UnreadablePath:
+                continue
             if queue.patches:
                 self.queues[topic.encode("utf-8", "surrogateescape"), queue_id] = queue
 

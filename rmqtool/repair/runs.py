@@ -37,11 +37,20 @@ class Moved:
         physical_offset: where it lies.
         field: what it says.
         unit: topic, queue id and queue offset.
+        size: bytes of the record.
+        is_put_back: whether it is moved to where it says, as the one there is to its place.
     """
 
     physical_offset: int
     field: int
     unit: tuple[bytes, int, int]
+    size: int
+    is_put_back: bool = False
+
+    @property
+    def place(self) -> int:
+        """Where it will lie."""
+        return self.field if self.is_put_back else self.physical_offset
 
 
 def mended(
@@ -62,6 +71,17 @@ def mended(
             yield _part(run, units[group[0] : group[-1] + 1], int(group[0]))
 
 
+def in_order(runs: Iterable[QueueRun], queues: set[tuple[bytes, int]]) -> Iterator[QueueRun]:
+    """Yield runs, those of some queues by queue offset: their records lie in another order."""
+    others: list[QueueRun] = []
+    for run in runs:
+        if (run.topic, run.queue_id) in queues:
+            others.append(run)
+        else:
+            yield run
+    yield from sorted(others, key=lambda run: (run.topic, run.queue_id, run.queue_offset))
+
+
 def _true_places(
     run: QueueRun, units: npt.NDArray[np.void], moved: Sequence[Moved]
 ) -> npt.NDArray[np.bool_]:
@@ -72,7 +92,7 @@ def _true_places(
         for row in rows.tolist():
             is_its = (run.topic, run.queue_id, run.queue_offset + row) == one.unit
             if is_its or run.topic.startswith(LMQ_PREFIX) or run.kind is QueueKind.BATCH_QUEUE:
-                units["physical_offset"][row] = one.physical_offset
+                units["physical_offset"][row] = one.place
                 own[row] = True
     return own
 

@@ -6,7 +6,7 @@ a plan costs little more than a validation. Nothing is decided here but what is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +15,7 @@ from rmqtool.formats.message import Message, decode, encode
 from rmqtool.formats.properties import crc_matches
 from rmqtool.repair.lost import lost_record
 from rmqtool.repair.queues import QueueRepair
-from rmqtool.repair.runs import Moved, mended
+from rmqtool.repair.runs import Moved, in_order, mended
 from rmqtool.repair.stretches import Damaged, Stretches
 from rmqtool.scan.batch import Extent
 from rmqtool.store.record_heads import LogReader
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.part import PartReport
     from rmqtool.check.traffic import TimeGrid
+    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.derive.runs import Stretch
     from rmqtool.findings import Finding
     from rmqtool.repair.bridge import BridgeMaker
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 STALE: Final = "CL-STALE"
 TAIL: Final = "CL-TAIL"
 PLACE: Final = "CL-PHYOFF"
+EARLY: Final = "CL-BLANKSIZE"
+OVERHEAD: Final = 65_536 + 8  # what a record may be longer than its body, and the blank itself
 
 
 @dataclass(slots=True)
@@ -72,6 +75,9 @@ class Survey:
         moved: records whose field physicalOffset is to be rewritten.
         queues: what the queues should hold.
         newest_time: store time of the newest record that stays, ms.
+        swapped: records that lie at each other's place, and are put back.
+        index_end: store time of the last entry of a rewritten index, ms; None where it stays.
+        early: blanks longer than any record that would not have fit; records may have been there.
     """
 
     maker: BridgeMaker
@@ -81,6 +87,9 @@ class Survey:
     damaged: Stretches = field(default_factory=Stretches)
     moved: list[Moved] = field(default_factory=list)
     newest_time: int = 0
+    early: Stretches = field(default_factory=Stretches)
+    swapped: list[Moved] = field(default_factory=list)
+    index_end: int | None = None
     _inspection: Inspection | None = None
     _queues: QueueRepair | None = None
 
@@ -96,10 +105,16 @@ class Survey:
         assert self._queues is not None  # noqa: S101 - `begin` comes first
         return self._queues
 
+    @property
+    def end(self) -> int:
+        """Where the log will end: behind its last record, or the bridge over its tail."""
+        facts = self.inspection.log
+        return max(facts.end if facts else 0, self.queues.tail_end)
+
     def begin(self, inspection: Inspection) -> None:
         """Take note of the validation that begins."""
         self._inspection = inspection
-        self._queues = QueueRepair(inspection, self.damaged)
+        self._queues = QueueRepair(inspection, self.damaged, self.early)
         for start, end, code in _absent(inspection, missing=self.bridges_missing):
             self.damaged.add(Damaged(start, end, code, f"{end - start} bytes that are not there"))
 
@@ -120,14 +135,21 @@ class Survey:
             first = part.segment.start + (report.first or 0)
             is_sound = not moved and not self.damaged.reach(first)
             runs = report.runs.queues
-            self.queues.add(runs if is_sound else mended(runs, self.damaged, moved))
+            self.queues.add(runs if is_sound else self._mended(runs, moved))
             batches = report.runs.batch_queues
-            self.queues.add_batches(batches if is_sound else mended(batches, self.damaged, moved))
+            self.queues.add_batches(batches if is_sound else self._mended(batches, moved))
+
+    def _mended(self, runs: QueueRuns, moved: list[Moved]) -> Iterator[QueueRun]:
+        """Give runs as they will be; where records are put back, in their true order."""
+        found = mended(runs, self.damaged, moved)
+        swapped = {one.unit[:2] for one in moved if one in self.swapped}
+        return in_order(found, swapped) if swapped else found
 
     def _judge(self, segment: Segment, report: PartReport, log: LogReader) -> list[Moved]:
         """Take note of what is damaged in a part; give the records that say they lie elsewhere."""
         gaps = (_of_gap(segment, stretch) for stretch in report.stretches)
         found = [gap for gap in gaps if gap is not None]
+        self._take_early(segment, report)
         judge = report.judge
         said = judge.damaged if judge is not None else []
         unusable = {one.physical_offset for one in said if one.code in {"CL-CRC", "CL-TOPIC"}}
@@ -145,8 +167,26 @@ class Survey:
         for damaged in sorted(found, key=lambda one: one.start):
             if damaged.code != "CL-PROPCRC" or damaged.start not in repaired:
                 self._add(damaged, log)
-        self.moved += moved
+        moved = [replace(one, is_put_back=_is_swapped(one, moved)) for one in moved]
+        self.swapped += [one for one in moved if one.is_put_back]
+        self.moved += [one for one in moved if not one.is_put_back]
         return moved
+
+    def _take_early(self, segment: Segment, report: PartReport) -> None:
+        """Take note of blanks that closed a segment too early."""
+        is_last = segment.start == self.inspection.store.commitlog.segments[-1].start
+        for stretch in report.stretches:
+            is_blank = stretch.kind is Extent.FILLER and stretch.code != "CL-CHAIN"
+            if is_blank and stretch.length > self.maker.largest + OVERHEAD and not is_last:
+                start = segment.start + stretch.position
+                lost = f"{stretch.length} bytes that hold no record"
+                self.early.add(Damaged(start, segment.end, EARLY, lost))
+
+    def bridge_early(self) -> None:
+        """Take blanks for damage that queues have units into."""
+        for one in self.early:
+            if one.given_up:
+                self.damaged.add(Damaged(one.start, one.end, one.code, one.lost))
 
     def _add(self, one: Damaged, log: LogReader) -> None:
         """Take note of a stretch; one that is too short for a bridge takes its neighbour along."""
@@ -198,6 +238,15 @@ def last_sound(
     return None
 
 
+def _is_swapped(one: Moved, moved: list[Moved]) -> bool:
+    """Tell whether another record of the same size lies where a record should, and vice versa."""
+    return any(
+        (other.physical_offset, other.field, other.size)
+        == (one.field, one.physical_offset, one.size)
+        for other in moved
+    )
+
+
 def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:
     """Give a stretch without records that has to be bridged, or zeroed at the log's end."""
     start = segment.start + stretch.position
@@ -234,4 +283,4 @@ def _moved(said: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
     if crc_matches(encode(message), message.properties) is False:
         return None, damaged
     place = (message.topic_bytes, message.queue_id, message.queue_offset)
-    return Moved(start, field_was, place), damaged
+    return Moved(start, field_was, place, length), damaged
