@@ -3,36 +3,122 @@
 from __future__ import annotations
 
 import doctest
+import html
+import io
 import re
 import shlex
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
+from rich.console import Console
+from rich.text import Text
 
-from tests.cli.run import rmqtool
+from rmqtool.cli.app import CONTENTS
+from tests import tour
+from tests.cli.run import on_terminal, rmqtool
+from tests.evidence import Evidence, snapshot
 
-ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
-BLOCK = re.compile(r"```console\n(\$ .*\n)((?:.*\n)*?)```\n")
-EXAMPLE = re.compile(r"```pycon\n((?:.*\n)*?)```\n")
+ROOT: Final = Path(__file__).parent.parent
+README: Final = ROOT / "README.md"
+PICTURE: Final = ROOT / "docs" / "validate.svg"
+COLUMNS: Final = 110
+IN_PLACE: Final = {"PYTHONPATH": str(ROOT)}  # wherever the command runs
+BLOCK: Final = re.compile(r"```console\n((?:.*\n)*?)```\n")
+EXAMPLE: Final = re.compile(r"```pycon\n((?:.*\n)*?)```\n")
+TIMINGS: Final = re.compile(r"\b\d+\.\d\d (s|GB/s)(?=\b)")  # all that two runs may differ in
+PAGES: Final = ("README.md", "CHANGELOG.md", "DEPENDENCIES.md", "fixtures/README.md")
 
 
-def test_output(*, update_golden: bool) -> None:
-    """Each command prints what stands below it."""
+@pytest.fixture
+def clone(tmp_path: Path, evidence: Evidence) -> Path:
+    """Give a directory that looks like a fresh clone, as far as commands see it."""
+    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    evidence.keep(tour.TOUR)
+    return tmp_path
+
+
+def test_output(clone: Path, monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> None:
+    """Each command prints what stands below it, on a terminal, one after the other."""
+    monkeypatch.chdir(clone)
     before = README.read_text(encoding="utf-8")
-    found = BLOCK.sub(_run, before)
+    found = BLOCK.sub(_run_block, before)
     if update_golden:
         README.write_text(found, encoding="utf-8")
     assert README.read_text(encoding="utf-8") == found
 
 
-def _run(match: re.Match[str]) -> str:
-    _, program, *arguments = shlex.split(match[1])
-    assert "rmqtool" == program
-    done = rmqtool(*arguments, cwd=ROOT)
-    assert (0, "") == (done.code, done.err)
-    return f"```console\n{match[1]}{done.out.decode()}```\n"
+def _run_block(match: re.Match[str]) -> str:
+    lines = [line for line in match[1].splitlines() if line.startswith("$ ")]
+    shown: list[str] = []
+    code = 0
+    for line in lines:
+        shown.append(line)
+        program, *arguments = shlex.split(line.removeprefix("$ "))
+        if program == "echo":
+            shown.append(str(code))
+            continue
+        assert "rmqtool" == program
+        into, arguments = (arguments[-1], arguments[:-2]) if ">" in arguments else ("", arguments)
+        if into:
+            done = rmqtool(*arguments, env=IN_PLACE)
+        else:
+            done = on_terminal(arguments, COLUMNS, {**IN_PLACE, "NO_COLOR": "1"})
+            shown += [line.rstrip() for line in done.lines]
+        code = done.code
+        said = TIMINGS.sub(r"0.01 \1", done.err)
+        shown += said.splitlines()
+        assert code in {0, 1}, said
+        assert "Traceback" not in said
+    return "\n".join(["```console", *shown, "```", ""])
+
+
+def test_tour_is_what_the_script_makes(tmp_path: Path) -> None:
+    """The committed store of the tour is the fixture with the damage of the script."""
+
+    def files(root: Path) -> dict[str, str]:
+        return {name: trace.digest for name, trace in snapshot(root).items() if trace.digest}
+
+    assert files(tour.make(tmp_path)) == files(tour.TOUR)
+
+
+def test_every_command_is_named() -> None:
+    """The table of commands leaves none out."""
+    text = README.read_text(encoding="utf-8")
+    table = text.partition("## Which command when")[2].partition("\n## ")[0]
+    assert [] == [entry.name for entry in CONTENTS if not re.search(rf"\b{entry.name}\b", table)]
+
+
+def test_picture(clone: Path, monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> None:
+    """The picture shows what the command prints."""
+    monkeypatch.chdir(clone)
+    done = on_terminal(["validate", "fixtures/tour/store", "--color", "always"], COLUMNS, IN_PLACE)
+    said = TIMINGS.sub(r"0.01 \1", done.err)
+    drawn = draw("$ rmqtool validate fixtures/tour/store", done.out.decode() + said)
+    if update_golden:
+        PICTURE.parent.mkdir(exist_ok=True)
+        PICTURE.write_text(drawn, encoding="utf-8")
+    committed = PICTURE.read_text(encoding="utf-8")
+    assert list(words(drawn)) == list(words(committed))  # releases of rich place them anew
+    assert "http" not in committed.replace("http://www.w3.org/2000/svg", "")
+
+
+def draw(command: str, output: str) -> str:
+    """Draw a terminal; the font is the reader's own, as a page must not fetch one."""
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
+    console.print(Text(command, style="bold green"))
+    console.print(Text.from_ansi(output.rstrip()), soft_wrap=True)
+    drawn = console.export_svg(title="rmqtool", unique_id="rmqtool")
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+    return re.sub(r"<!-- .*? -->\s*", "", drawn)
+
+
+def words(drawn: str) -> Iterator[str]:
+    """Give the texts of a drawing."""
+    for text in re.findall(r"<text [^>]*>(.*?)</text>", drawn, re.DOTALL):
+        yield html.unescape(text).replace("\xa0", " ").strip()
 
 
 def test_example(monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> None:
@@ -74,9 +160,11 @@ def test_two_commands() -> None:
     assert f"+ {commands[1]}\n" == done.stdout
 
 
-@pytest.mark.parametrize("name", ["README.md", "CHANGELOG.md", "fixtures/README.md"])
+@pytest.mark.parametrize("name", PAGES)
 def test_links(name: str) -> None:
-    """What a page links to is there."""
+    """What a page links to is there, and what it shows has words for who cannot see it."""
     page = ROOT / name
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
         assert (page.parent / target).exists(), target
+    assert all(len(words) > 10 for words in re.findall(r"!\[(.*?)\]", text))
