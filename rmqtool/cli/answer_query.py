@@ -6,6 +6,7 @@ Apart from `cmd_query`, so that a plain lookup needs no Typer: see `direct`.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.cli.delivery import Delivery
@@ -145,7 +146,8 @@ def _one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> in
     if show.explain:
         kinds.append(step_table(answer))
     if len(kinds) > 1:
-        delivery.emit_all(kinds)
+        rows, steps = kinds
+        replace(delivery, columns=None).emit_all([delivery.chosen(rows), steps])
     elif kinds:
         delivery.emit(kinds[0])
     if answer.is_found:

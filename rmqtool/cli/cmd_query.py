@@ -29,7 +29,7 @@ def query(
     requests: Annotated[
         str | None,
         typer.Argument(
-            metavar="[REQUESTS]",
+            metavar="REQUESTS",
             help="A file of requests, one a line, or '-': bare IDs, offsets, keys, "
             "'TOPIC QUEUE OFFSET', the options below, or JSON objects with their names.",
         ),

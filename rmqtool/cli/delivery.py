@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.cli.exits import say
 from rmqtool.errors import UsageError
-from rmqtool.render.emit import Format, Look, emit, emit_all
+from rmqtool.render.emit import Format, Look, chosen_columns, emit, emit_all
 from rmqtool.render.sink import Sink, standard_output
 
 if TYPE_CHECKING:
@@ -67,6 +67,18 @@ class Delivery:
             is_terminal = sys.stdout is not None and sys.stdout.isatty()
             return not is_terminal
         return self._format(is_terminal=False) in {Format.JSON, Format.JSONL}
+
+    def chosen(self, rows: Rows) -> Rows:
+        """Give rows with the columns that were asked for alone, where others follow.
+
+        Raises:
+            UsageError: there is no such column.
+        """
+        wanted = self.wanted_columns
+        if wanted is None:
+            return rows
+        columns = chosen_columns(rows, self._look(standard_output()))
+        return replace(rows, columns=columns, shown=columns, optional=())
 
     def emit(self, rows: Rows) -> int:
         """Write rows of one kind; return how many there were."""

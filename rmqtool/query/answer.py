@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rmqtool.query.search import Stretch
 
 BY_OFFSET: Final = "physical offset"
-BY_COVERING: Final = "covers the offset"
+BY_COVERING: Final = "offset inside of it"
 BY_INDEX: Final = "index"
 BY_QUEUE: Final = "consume queue"
 BY_SEARCH: Final = "search of the log"

@@ -27,6 +27,7 @@ from rmqtool.query.answer import (
     Found,
 )
 from rmqtool.query.consume_queue import Queue
+from rmqtool.query.explain import counted
 from rmqtool.query.index import Index
 from rmqtool.query.log import Log, LogRecord
 from rmqtool.query.match import Wanted, at_place, hash_collision
@@ -213,7 +214,7 @@ class Lookup:
         trail = answer.trail
         files = len(self.index.readers)
         if files:
-            trail.search(f"{files} index files for {len(names)} topics")
+            trail.search(f"{counted(files, 'index file')} for {counted(len(names), 'topic')}")
         for path, trouble in self.index.troubles():
             trail.add("index file", f"not believed: {trouble}", path)
         for topic in names if files else ():
@@ -227,11 +228,17 @@ class Lookup:
             answer.trail.add("index chain", trouble, chain.path)
             answer.doubtful.add(chain.path)
         if not chain.offsets:
+            if wanted.topics and not chain.trouble:  # else there may be thousands of topics
+                head = f"first entry {chain.head}" if chain.walked else "empty"
+                result = f"{key}: hash {chain.key_hash}, slot {chain.slot}, {head}, "
+                result += f"{counted(chain.walked, 'entry', 'entries')} walked, none of this hash"
+                answer.trail.add("index chain", result, chain.path)
             return
         answer.trail.add(
             "index chain",
             f"{key}: hash {chain.key_hash}, slot {chain.slot}, first entry {chain.head}, "
-            f"{chain.walked} entries walked, {len(chain.offsets)} of this hash",
+            f"{counted(chain.walked, 'entry', 'entries')} walked, "
+            f"{len(chain.offsets)} of this hash",
             chain.path,
         )
         for entry in chain.entries:
@@ -335,9 +342,10 @@ class Lookup:
 
     @staticmethod
     def _verified(record: LogRecord, answer: Answer, how: str) -> None:
+        verified = record.verified
         answer.trail.add(
             "record",
-            f"verified: {how}, {record.verified}",
+            f"verified: {verified if verified.startswith(how) else f'{how}, {verified}'}",
             record.segment.path,
             record.position,
             record.physical_offset,

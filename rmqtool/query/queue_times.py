@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.query import topics
 from rmqtool.query.broker_time import BrokerSearch, difference, version_of
+from rmqtool.query.explain import counted
 from rmqtool.query.log import LogRecord
+from rmqtool.query.requests import Boundary
 from rmqtool.query.time import search_queue
 from rmqtool.times import iso_time
 
@@ -32,14 +34,48 @@ def find_in_queues(lookup: Lookup, request: ByTime, answer: Answer) -> None:
         if queues:
             answer.problem = f"topic {topic} has queues: {numbers}"
         queues = [queue for queue in queues if queue.files.queue_id == request.queue_id]
-    answer.trail.search(f"{len(queues)} queues")
+    answer.trail.search(counted(len(queues), "queue"))
     if not queues:
         known = topics.queue_topics(lookup.store)
         if topic not in known:
-            answer.problem = topics.hint(topic, known)
+            answer.problem = topics.hint(topic, known or lookup.topics)
+            _from_log(lookup, request, answer)
         return
     answer.problem = ""
     answer.rows = [_row(lookup, queue, request, answer) for queue in queues]
+
+
+def _from_log(lookup: Lookup, request: ByTime, answer: Answer) -> None:
+    """Answer from the records where the queues of a topic are lost."""
+    topic = request.topic or ""
+    if lookup.keeps_queues and topic not in lookup.topics and not lookup.scan:
+        return
+    if lookup.scan is False:
+        answer.trail.search("the log was not searched (--no-scan)")
+        return
+    from rmqtool.query.scan_times import queue_times
+
+    seen = queue_times(lookup.log, request, answer.trail)
+    if not seen:
+        return
+    answer.problem = f"topic {topic} has no queues here: this is what its records say"
+    answer.rows = []
+    for queue_id, found in seen.items():
+        offset, physical_offset = found.queue_offset, found.physical_offset
+        if offset < 0 and request.boundary is Boundary.UPPER:
+            offset, physical_offset = found.first, found.start
+        row: dict[str, object] = {
+            "topic": topic,
+            "queue_id": queue_id,
+            "queue_offset": offset if offset >= 0 else found.end,
+            "min_offset": found.first,
+            "max_offset": found.end,
+        }
+        older = {"note": "all messages are older"}
+        row |= _record(lookup, physical_offset) if offset >= 0 else older
+        if request.like_broker is not None:
+            row["difference"] = "a broker has no queue to search"
+        answer.rows.append(row)
 
 
 def _row(lookup: Lookup, queue: Queue, request: ByTime, answer: Answer) -> dict[str, object]:
@@ -64,8 +100,13 @@ def _message(lookup: Lookup, queue: Queue, offset: int, end: int) -> dict[str, o
     if place is None or place.unit is None:
         note = "the queue is empty" if not end else "all messages are older"
         return {"note": note if offset >= end else place.problem if place else "no unit"}
-    record = lookup.log.record_at(place.unit.physical_offset)
-    row: dict[str, object] = {"physical_offset": place.unit.physical_offset}
+    return _record(lookup, place.unit.physical_offset)
+
+
+def _record(lookup: Lookup, physical_offset: int) -> dict[str, object]:
+    """Give what a record says of itself."""
+    record = lookup.log.record_at(physical_offset)
+    row: dict[str, object] = {"physical_offset": physical_offset}
     if not isinstance(record, LogRecord):
         return row | {"note": record.reason}
     message = record.message

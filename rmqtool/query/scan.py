@@ -175,7 +175,7 @@ def candidates(
     """Yield the records of some stretches that may be wanted, in the order of the log."""
     for stretch in stretches:
         for is_dledger in (False, True):
-            parts = _parts(log, stretch, is_dledger=is_dledger)
+            parts = parts_of(log, stretch, is_dledger=is_dledger)
             for part, hits in run_joined(FindIn(targets, is_dledger), parts, jobs=log.jobs):
                 if hits.unread:
                     trail.add("search of the log", hits.unread, part.segment.path)
@@ -232,7 +232,8 @@ def find_topics(
             yield record
 
 
-def _parts(log: Log, stretch: Stretch, *, is_dledger: bool) -> Iterator[SegmentPart]:
+def parts_of(log: Log, stretch: Stretch, *, is_dledger: bool) -> Iterator[SegmentPart]:
+    """Cut a stretch into parts of the files of one kind."""
     for segment in log.segments:
         if log.is_entry(segment) != is_dledger:
             continue

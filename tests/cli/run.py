@@ -30,12 +30,18 @@ class Run(NamedTuple):
         return self.out.decode().splitlines()
 
 
-def rmqtool(*arguments: object, env: Mapping[str, str] | None = None, cwd: object = None) -> Run:
-    """Run a command with pipes for output."""
+def rmqtool(
+    *arguments: object,
+    env: Mapping[str, str] | None = None,
+    cwd: object = None,
+    given: str | None = None,
+) -> Run:
+    """Run a command with pipes for output; `given` is its standard input."""
     done = subprocess.run(  # noqa: S603 - our own program
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
         check=False,
+        input=given.encode() if given else None,
         env={**CLEAN, **(env or {})},
         cwd=str(cwd) if cwd else None,
         timeout=120,

@@ -1,13 +1,16 @@
-"""The command line as it is seen: stdout, stderr, exit code; `--update-golden` writes it anew.
+r"""The command line as it is seen: stdout, stderr, exit code; `--update-golden` writes it anew.
 
 A transcript begins with `# FIXTURE` or `# FIXTURE DAMAGE`, the store that STORE stands for. A
-command behind `$ ` runs in pipes, or with `TTY=80` before it on a terminal of that width. Then
-follow its output, what it said (`stderr: `) and its exit code.
+command behind `$ ` runs in pipes, or with `TTY=80` before it on a terminal of that width. With
+`printf '%s\n' A B |` before it, the lines A and B are its input. Then follow its output, what it
+said (`stderr: `) and its exit code.
 """
 
 from __future__ import annotations
 
+import re
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence
 from tests.stores import fixture_store
 
+TIMES = re.compile(r"\bin \d+\.\d\d s( \(\d+\.\d\d GB/s\))?")
 TRANSCRIPTS = sorted(
     path
     for path in (Path(__file__).parent / "transcripts").glob("*.txt")
@@ -31,6 +35,8 @@ def nothing(_: Path) -> None:
 
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "": nothing,
+    "no-index": lambda store: shutil.rmtree(store / "index"),
+    "no-queues": lambda store: shutil.rmtree(store / "consumequeue"),
     "garbage": inflict.garbage(),
     "zero-sector": inflict.zero_sector(),
     "flipped-body": inflict.flip_field("body"),
@@ -57,9 +63,13 @@ def test_transcript(path: Path, tmp_path: Path, evidence: Evidence, *, update_go
 def run(command: str, store: Path) -> str:
     """Run one command and write down what happened."""
     words = shlex.split(command)
+    lines: list[str] = []
+    if "|" in words:
+        lines, words = words[2 : words.index("|")], words[words.index("|") + 1 :]
     width = int(words.pop(0).removeprefix("TTY=")) if words[0].startswith("TTY=") else None
     arguments = [word.replace("STORE", str(store)) for word in words[1:]]
-    done = rmqtool(*arguments) if width is None else on_terminal(arguments, width)
+    given = "".join(f"{line}\n" for line in lines)
+    done = rmqtool(*arguments, given=given) if width is None else on_terminal(arguments, width)
     out = done.out.decode().replace("\x1b", "␛")
     return "".join(
         line.replace(f"{store}", "STORE")
@@ -68,6 +78,6 @@ def run(command: str, store: Path) -> str:
 
 
 def said(err: str) -> Iterator[str]:
-    """Give what was said on stderr."""
+    """Give what was said on stderr, without how long it took."""
     for line in err.splitlines():
-        yield f"stderr: {line}\n"
+        yield f"stderr: {TIMES.sub('in TIME', line)}\n"

@@ -10,7 +10,7 @@ import pytest
 
 from rmqtool import engine
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position, slot_position
-from rmqtool.query import ById, ByKey, ByQueueOffset, Lookup, Request
+from rmqtool.query import Boundary, ById, ByKey, ByQueueOffset, ByTime, Lookup, Request
 from rmqtool.query.answer import BY_SEARCH
 from rmqtool.query.batch import find_all
 from rmqtool.store.tree import open_store
@@ -177,6 +177,36 @@ def test_hostile_chains(previous: int, head: bool, tmp_path: Path) -> None:
     with Lookup(open_store(expected.fixture.store, broker_conf(name))) as lookup:
         for key in expected.key_names(4):
             assert expected.by_key[key] == offsets(lookup.find(ByKey(key)))
+
+
+@pytest.mark.parametrize("name", ["rocketmq-4.9.3-traffic", "rocketmq-5.5.0-batch-queue"])
+def test_times_without_queues(name: str, tmp_path: Path) -> None:
+    """Where queues are lost the records give the same places for a time, in every queue."""
+    fixture = Fixture(name, fixture_store(name, tmp_path))
+    elsewhere = {"delay", "half"}  # the topics that these were sent to are not their records'
+    topics = sorted({line["topic"] for line in fixture.sent if line["kind"] not in elsewhere})
+    times = sorted({int(record.fields["store_timestamp"]) for record in fixture.records})
+    asked = [
+        ByTime(time + 1, topic, queue_id, boundary)
+        for time in [times[0] - 2, *times[:: len(times) // 5], times[-1]]
+        for topic in topics
+        for queue_id in (None, 0)
+        for boundary in Boundary
+    ]
+    with Lookup(open_store(fixture.store, broker_conf(name))) as lookup:
+        expected = [places(lookup.find(request).rows) for request in asked]
+    assert any(expected)
+    remove_queues(fixture.store)
+    with Lookup(open_store(fixture.store, broker_conf(name)), jobs=1) as lookup:
+        assert expected == [places(lookup.find(request).rows) for request in asked]
+        lookup.scan = False
+        assert None is lookup.find(asked[0]).rows
+
+
+def places(rows: list[dict[str, object]] | None) -> list[tuple[object, ...]]:
+    """Give queue, answer, offset and range of each row, but for queues without a message."""
+    names = ("queue_id", "queue_offset", "physical_offset", "min_offset", "max_offset")
+    return [tuple(row.get(name) for name in names) for row in rows or () if row["max_offset"]]
 
 
 def test_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

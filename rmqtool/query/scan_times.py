@@ -1,0 +1,157 @@
+"""Times in queues that are lost: from the records themselves, by the scan kernels.
+
+A record says itself which place of which queue it has, and when it was stored, so that one pass
+over the log gives what bisection over a queue would. Importing this loads numpy and the kernels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats import java
+from rmqtool.query.requests import Boundary
+from rmqtool.query.scan import parts_of
+from rmqtool.query.search import Stretch
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent, ScanOptions
+from rmqtool.scan.join import run_joined
+from rmqtool.scan.message import scan
+
+if TYPE_CHECKING:
+    from rmqtool.query.explain import Trail
+    from rmqtool.query.log import Log
+    from rmqtool.query.requests import ByTime
+    from rmqtool.scan.batch import Batch
+    from rmqtool.store.segment import SegmentPart
+
+
+class Seen(NamedTuple):
+    """What the records of one queue say.
+
+    Attributes:
+        first: smallest queue offset.
+        end: behind the largest one.
+        start: physical offset of the record that has the smallest one.
+        queue_offset: the answer so far; -1 for none.
+        physical_offset: of its record; -1 for none.
+    """
+
+    first: int
+    end: int
+    start: int
+    queue_offset: int = -1
+    physical_offset: int = -1
+
+    def joined(self, other: Seen, boundary: Boundary) -> Seen:
+        """Put two parts of the log together."""
+        answers = [one for one in (self, other) if one.queue_offset >= 0] or [self]
+        choose = min if boundary is Boundary.LOWER else max
+        best = choose(answers, key=lambda one: one.queue_offset)
+        first, start = min((self.first, self.start), (other.first, other.start))
+        end = max(self.end, other.end)
+        return Seen(first, end, start, best.queue_offset, best.physical_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class TimesOf:
+    """What one part of the log gave.
+
+    Attributes:
+        first: position at which its first extent begins; None when it has none.
+        end: position behind its last extent.
+        queues: by number.
+        unread: why the rest could not be read; empty when all was.
+    """
+
+    first: int | None
+    end: int
+    queues: dict[int, Seen]
+    unread: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FindTimes:
+    """The per-part function: picklable, opens and closes the segment itself."""
+
+    request: ByTime
+    is_dledger: bool
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> TimesOf:
+        """Search one part."""
+        options = ScanOptions(body_crc=False, is_dledger=self.is_dledger)
+        queues: dict[int, Seen] = {}
+        first: int | None = None
+        end = part.end
+        try:
+            for batch in scan(part, options, start=start):
+                first = batch.position if first is None else first
+                end = batch.end
+                if batch.kind is Extent.RECORD:
+                    join_into(queues, self._seen(batch), self.request.boundary)
+        except UnreadablePath as error:
+            return TimesOf(first, part.end, queues, error.reason)
+        return TimesOf(first, end, queues)
+
+    def _seen(self, batch: Batch) -> dict[int, Seen]:
+        """Look at the records of the topic in one batch."""
+        columns, request = batch.columns, self.request
+        topic_numbers = columns[row.TOPIC_NUMBER]
+        numbers = [
+            number
+            for number in np.unique(topic_numbers).tolist()
+            if java.text(batch.topics[number]) == request.topic
+        ]
+        mine = np.flatnonzero(np.isin(topic_numbers, numbers))
+        found: dict[int, Seen] = {}
+        queue_ids = columns[row.QUEUE_ID, mine]
+        for queue_id in np.unique(queue_ids).tolist():
+            if request.queue_id in {None, queue_id}:
+                found[queue_id] = _of_queue(columns[:, mine[queue_ids == queue_id]], request)
+        return found
+
+
+def _of_queue(columns: np.ndarray[tuple[int, int], np.dtype[np.int64]], request: ByTime) -> Seen:
+    """Look at the records of one queue."""
+    is_batch = columns[row.INNER_NUM] > 0
+    has_base = is_batch & (columns[row.INNER_BASE] >= 0)
+    base = np.where(has_base, columns[row.INNER_BASE], columns[row.QUEUE_OFFSET])
+    last = base + np.where(is_batch, columns[row.INNER_NUM], 1) - 1
+    start = columns[row.PHYSICAL_OFFSET, base.argmin()]
+    seen = Seen(int(base.min()), int(last.max()) + 1, int(start))
+    is_lower = request.boundary is Boundary.LOWER
+    times = columns[row.STORE_TIMESTAMP]
+    fits = np.flatnonzero(times >= request.timestamp if is_lower else times <= request.timestamp)
+    if not fits.size:
+        return seen
+    best = fits[base[fits].argmin() if is_lower else last[fits].argmax()]
+    offset = base[best] if is_lower else last[best]
+    return seen._replace(
+        queue_offset=int(offset), physical_offset=int(columns[row.PHYSICAL_OFFSET, best])
+    )
+
+
+def join_into(found: dict[int, Seen], more: dict[int, Seen], boundary: Boundary) -> None:
+    """Add what another part of the log says."""
+    for queue_id, seen in more.items():
+        before = found.get(queue_id)
+        found[queue_id] = seen if before is None else before.joined(seen, boundary)
+
+
+def queue_times(log: Log, request: ByTime, trail: Trail) -> dict[int, Seen]:
+    """Give the queues of a topic, by number, from the log alone."""
+    found: dict[int, Seen] = {}
+    whole = Stretch(log.start, log.end)
+    trail.search(f"the log {whole}")
+    for is_dledger in (False, True):
+        parts = parts_of(log, whole, is_dledger=is_dledger)
+        for part, times in run_joined(FindTimes(request, is_dledger), parts, jobs=log.jobs):
+            if times.unread:
+                trail.add("search of the log", times.unread, part.segment.path)
+                trail.search(f"{part.segment.path} could not be read: {times.unread}")
+            join_into(found, times.queues, request.boundary)
+    trail.add("search of the log", f"{whole}: {len(found)} queues of the topic")
+    return dict(sorted(found.items()))
