@@ -6,6 +6,7 @@ for, so that `--help` and a single lookup pay for nothing else.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import groupby
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from typer._click.formatting import HelpFormatter
 
 PROGRAM: Final = "rmqtool"
+_BRACES: Final = re.compile(r"\{(.+)\}")  # Typer's, around what must be there
+_TWICE: Final = re.compile(r"\[(\[.+\])\]")  # its brackets around those of a metavar
+_TYPE: Final = re.compile(r"(?<=[A-Z\]]) <[a-z\[\]]+>$")
 HELP_NAMES: Final = {"help_option_names": ["-h", "--help"]}
 
 
@@ -74,11 +78,32 @@ class Contents(TyperGroup):
                 formatter.write_dl([(entry.name, entry.summary) for entry in entries])
 
 
+class OneCommand(TyperCommand):
+    """A command whose help names arguments as a person would write them."""
+
+    def collect_usage_pieces(self, ctx: Context) -> list[str]:
+        """Give the usage line without the brackets that Typer sets around a metavar."""
+        return [_bare(piece) for piece in super().collect_usage_pieces(ctx)]
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """List arguments, without their Python types, and options."""
+        for title, kind in (("Arguments", "argument"), ("Options", "option")):
+            params = [one for one in self.get_params(ctx) if one.param_type_name == kind]
+            records = [one.get_help_record(ctx) for one in params]
+            if rows := [(_TYPE.sub("", term), text) for term, text in filter(None, records)]:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
+
+def _bare(piece: str) -> str:
+    return _TWICE.sub(r"\1", _BRACES.sub(r"\1", piece))
+
+
 def command(name: str) -> TyperCommand:
     """Build one command from its function."""
     function = getattr(import_module(f"rmqtool.cli.cmd_{_python(name)}"), _python(name))
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    alone.command(name, context_settings=HELP_NAMES)(function)
+    alone.command(name, cls=OneCommand, context_settings=HELP_NAMES)(function)
     built = typer.main.get_command(alone)
     assert isinstance(built, TyperCommand)  # noqa: S101  (a Typer with one command is that command)
     return built

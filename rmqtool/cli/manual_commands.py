@@ -118,15 +118,8 @@ def _usage(built: Command, context: Context) -> str:
         for one in built.get_params(context)
         if one.param_type_name == "option" and one.required
     ]
-    pieces = [_bare(piece) for piece in built.collect_usage_pieces(context)]
+    pieces = built.collect_usage_pieces(context)
     return " ".join([*pieces[:1], *needed, *pieces[1:]])
-
-
-def _bare(piece: str) -> str:
-    """Give an argument of a usage line without the brackets that Typer doubles."""
-    if piece.startswith(("{", "[[")):
-        return piece[1:-1]
-    return piece
 
 
 def _items(built: Command, context: Context, kind: str) -> Iterator[Item]:
