@@ -12,6 +12,7 @@ from rmqtool.findings import Severity
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     from rmqtool.findings import Finding
 
@@ -132,6 +133,18 @@ class ValidateOptions:
     def looks_for(self, code: str) -> bool:
         """Tell whether this validation would report a code if it were the case."""
         return self.wants(area_of(code)) and self.keeps_code(code)
+
+    def limits(self) -> Iterator[tuple[str, str]]:
+        """Say what was not asked for, and by which option."""
+        if self.only:
+            yield f"all but {' '.join(sorted(self.only))}", "--only"
+        if self.topic is not None:
+            yield (
+                f"queues of other topics than {self.topic}, and what is not cut by topic",
+                "--topic",
+            )
+        for code in sorted(self.ignore):
+            yield f"findings of code {code}", "--ignore: they are neither told nor counted"
 
     @property
     def version(self) -> tuple[int, ...] | None:

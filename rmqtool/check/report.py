@@ -37,7 +37,11 @@ def sentences(summary: Summary) -> Iterator[str]:
     )
     yield f"{summary.verdict}: {counts}"
     account = summary.account
-    rate = f" ({account.bytes / summary.seconds / 1e9:.2f} GB/s)" if account.bytes else ""
+    rate = (
+        f" ({account.bytes / summary.seconds / 1e9:.2f} GB/s)"
+        if account.bytes and summary.seconds
+        else ""
+    )
     yield (
         f"read {account.bytes} bytes in {summary.seconds:.2f} s{rate}: {account.records} records, "
         f"{account.units} queue units, {account.entries} index entries"

@@ -39,7 +39,7 @@ from rmqtool.store.tail import find_tail
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
@@ -125,7 +125,7 @@ class Findings:
         except UnreadablePath:
             return 0
 
-    def __iter__(self) -> Iterator[Finding]:
+    def __iter__(self) -> Generator[Finding, None, None]:
         """Validate, and yield each finding when it is found."""
         begin = time.monotonic()
         bounded = Bounded()
@@ -182,6 +182,8 @@ def _kept(inspection: Inspection, options: ValidateOptions) -> dict[tuple[str, S
 def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:
     """Run all checks that were asked for."""
     options = inspection.options
+    for what, why in options.limits():
+        inspection.leave_out(what, why)
     _know(inspection)
     layout.register_lost(inspection)
     if options.wants("layout"):

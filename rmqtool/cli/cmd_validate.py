@@ -113,10 +113,10 @@ def validate(
     something could not be read: then nothing is proven. Ctrl-C shows what was found so far.
     """
     from rmqtool.check.options import Level, ValidateOptions
-    from rmqtool.cli.validating import Validation, refuse_existing
+    from rmqtool.cli.validating import Validation, refuse_targets
 
     delivery = Delivery(format_, output, columns, color, quiet)
-    refuse_existing(output, sarif, junit)
+    refuse_targets(paths, output, sarif, junit)
     validation = Validation(
         [
             ValidateOptions(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from rmqtool import __version__
-from rmqtool.check.report import COLUMNS, SHOWN, row_of, sentences
+from rmqtool.check.report import COLUMNS, SENTENCES, SHOWN, row_of, sentences
 from rmqtool.render.emit import Format
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.validate import Findings
@@ -48,7 +49,8 @@ class Validation:
             self._advance = advance
             if delivery.wanted_format in STREAMED:
                 self._is_shown = True
-                delivery.emit(self._rows(self._find()))
+                with closing(self._find()) as rows:
+                    delivery.emit(self._rows(rows))
                 return
             for _ in self._find():
                 pass
@@ -64,16 +66,17 @@ class Validation:
             for number, found in enumerate(self.found)
             for one in found
         )
-        delivery.emit(Rows(COLUMNS, [list(everything)], SHOWN, "findings"))
+        delivery.emit(Rows(COLUMNS, [list(everything)], SHOWN, "findings", below=SENTENCES))
 
-    def _find(self) -> Iterator[dict[str, object]]:
+    def _find(self) -> Generator[dict[str, object], None, None]:
         for number, run in enumerate(self._runs):
-            for one in run:
-                self.found[number].append(one)
-                yield row_of(one, self._prefix(number))
+            with closing(iter(run)) as findings:  # an interrupted one knows how long it took
+                for one in findings:
+                    self.found[number].append(one)
+                    yield row_of(one, self._prefix(number))
 
     def _rows(self, rows: Iterator[dict[str, object]]) -> Rows:
-        return Rows(COLUMNS, ([row] for row in rows), SHOWN, "findings")
+        return Rows(COLUMNS, ([row] for row in rows), SHOWN, "findings", below=SENTENCES)
 
     def _prefix(self, number: int) -> str:
         if len(self._options) == 1:
@@ -83,7 +86,7 @@ class Validation:
     def say(self, delivery: Delivery) -> None:
         """Sum up on stderr."""
         for number, run in enumerate(self._runs):
-            prefix = self._prefix(number)
+            prefix = self._prefix(number).rstrip("/")
             for sentence in sentences(run.summary):
                 delivery.note(f"{prefix}: {sentence}" if prefix else sentence)
 
@@ -146,18 +149,30 @@ class Validation:
         )
 
 
-def refuse_existing(*targets: str | None) -> None:
-    """Refuse a report that could not be written later on, before anything is read.
+def refuse_targets(stores: Sequence[str], *targets: str | None) -> None:
+    """Refuse a report that cannot or must not be written, before anything is read.
 
     Raises:
         OutputExists: a target is there.
+        WriteFailed: there is no directory for it, or it lies in a store.
     """
-    from rmqtool.errors import OutputExists
-    from rmqtool.store.place import Place
+    from rmqtool.errors import OutputExists, WriteFailed
+    from rmqtool.store.place import EntryKind, Place
 
+    roots = [f"{Place.of(store).location}/" for store in stores]
+    taken: set[Place] = set()
     for target in filter(None, targets):
-        if Place.of(target).stat() is not None:
+        place = Place.of(target)
+        if place in taken:
+            raise OutputExists(path=target, reason="is asked for twice; choose another name")
+        taken.add(place)
+        if any(place.location.startswith(root) for root in roots):
+            raise WriteFailed(path=target, reason="lies in the store, where nothing is written")
+        if place.stat() is not None:
             raise OutputExists(path=target, reason="exists already; choose another name")
+        parent = place.parent.stat()
+        if parent is None or parent.kind is not EntryKind.DIRECTORY:
+            raise WriteFailed(path=target, reason="there is no such directory")
 
 
 def _unproven(options: ValidateOptions, *, is_finished: bool) -> dict[str, str]:

@@ -66,10 +66,16 @@ def run(command: str, store: Path) -> str:
     lines: list[str] = []
     if "|" in words:
         lines, words = words[2 : words.index("|")], words[words.index("|") + 1 :]
-    width = int(words.pop(0).removeprefix("TTY=")) if words[0].startswith("TTY=") else None
+    env: dict[str, str] = {}
+    while "=" in words[0]:
+        name, _, env[name] = words.pop(0).partition("=")
+    width = env.pop("TTY", None)
     arguments = [word.replace("STORE", str(store)) for word in words[1:]]
     given = "".join(f"{line}\n" for line in lines)
-    done = rmqtool(*arguments, given=given) if width is None else on_terminal(arguments, width)
+    if width is None:
+        done = rmqtool(*arguments, given=given, env=env)
+    else:
+        done = on_terminal(arguments, int(width), env)
     out = done.out.decode().replace("\x1b", "␛")
     return "".join(
         line.replace(f"{store}", "STORE")
