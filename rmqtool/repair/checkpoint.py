@@ -62,7 +62,7 @@ def _true(fields: dict[str, int], survey: Survey, log: LogReader) -> dict[str, i
     for name in ("physic_msg_timestamp", "logics_msg_timestamp"):
         fields[name] = min(fields[name], survey.newest_time)
     fields["index_msg_timestamp"] = min(fields["index_msg_timestamp"], _index_end(survey))
-    fields["confirm_phy_offset"] = min(fields["confirm_phy_offset"], facts.end)
+    fields["confirm_phy_offset"] = min(fields["confirm_phy_offset"], survey.end)
     offset = fields["logics_physical_offset"]
     if offset and not _is_sound_offset(offset, survey, log):
         segment = inspection.segment_at(offset) or (

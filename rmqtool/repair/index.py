@@ -107,10 +107,18 @@ def _runs(survey: Survey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[in
     kept = _Kept.of(store, survey)
     yield kept.before(store.commitlog.start), (-1, 0)
     for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=jobs):
-        run = _with_true_places(runs.index, survey)
+        run = _up_to(_with_true_places(runs.index, survey), survey.end)
         end = part.segment.start + runs.end
         newest = (runs.last_physical_offset, runs.last_store_timestamp)
         yield kept.merged(run, end), newest if runs.records else (-1, 0)
+
+
+def _up_to(run: IndexRun, end: int) -> IndexRun:
+    """Leave out the entries of a record that is zeroed at the log's end."""
+    kept = run.physical_offsets < end
+    if kept.all():
+        return run
+    return IndexRun(run.hashes[kept], run.physical_offsets[kept], run.store_timestamps[kept])
 
 
 def _with_true_places(run: IndexRun, survey: Survey) -> IndexRun:
@@ -154,7 +162,8 @@ class _Kept:
         gaps &= (joined[0] >= 0) & (joined[1] >= 0) & (joined[1] < survey.end)
         kept = joined[:, gaps]
         kept = kept[:, np.argsort(kept[1], kind="stable")]
-        return cls(kept[0].astype(np.int32), kept[1], kept[2])
+        offsets, times = np.ascontiguousarray(kept[1]), np.ascontiguousarray(kept[2])
+        return cls(kept[0].astype(np.int32), offsets, times)
 
     def before(self, physical_offset: int) -> IndexRun:
         """Give the entries in front of an offset that were not given yet."""

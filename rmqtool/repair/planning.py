@@ -66,6 +66,7 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
     layout.edit(writer, inspection, found)
     obstacle = _obstacle(survey, found)
     if not obstacle and inspection.log is not None and inspection.compares_queues:
+        survey.forget_unused()
         survey.queues.tail = tail_of(survey)
         survey.queues.finish(all_queues=any(code.startswith(QUEUE_CODES) for code in codes))
         survey.queues.batches.finish()

@@ -16,8 +16,9 @@ import numpy as np
 from rmqtool.check.ext_units import ExtUnits
 from rmqtool.check.queue_state import UNIT, QueueReader, as_units
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK, PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.repair.batch_queues import BatchRepair
 from rmqtool.repair.queue_place import BridgedPlacement, alone
 from rmqtool.store.record_heads import LogReader
@@ -320,6 +321,19 @@ class QueueRepair:
             for row in np.flatnonzero(lost).tolist():
                 have = units[row : row + 1]
                 queue.patches.append(self._filler(queue, number + row, unit, have))
+            wild = ~lost & (offsets > int(as_units(unit)["physical_offset"][0]))
+            for row in np.flatnonzero(wild & (units["size"] > 0)).tolist():
+                self._expired(queue, number + row)
+
+    def _expired(self, queue: RepairedQueue, number: int) -> None:
+        """Put a unit right whose message has expired: what it was nobody knows, but its order."""
+        before = self._reader.read(queue.files, number - 1, 1) if number else PRE_BLANK
+        raw = before
+        if before != PRE_BLANK:
+            offset, size, _ = CQ_UNIT.packer.unpack(before)
+            raw = CQ_UNIT.packer.pack(offset + size, SMALLEST_RECORD, 0)
+        reason = "its message has expired; the offset keeps the order that searches need"
+        queue.patches.append(Patch(number, raw, "CQ-ORDER", reason))
 
     def _behind(self, queue: RepairedQueue, begin: int, last: bytes, log: LogReader) -> None:
         """Keep the numbers of lost messages taken; cut what the log knows nothing of."""

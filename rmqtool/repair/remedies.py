@@ -36,6 +36,8 @@ def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:
         return False
     if one.code in ANSWERED:
         return True
+    if one.code.startswith("IX-") and one.code != "IX-CRASH":
+        return any(edit.code.startswith("IX-") for edit in writer.edits)
     codes = {edit.code for edit in writer.edits} | {left.code for left in writer.left}
     return one.code in codes
 

@@ -66,6 +66,12 @@ class Stretches:
         self._starts.insert(number, one.start)
         self._arrays = None
 
+    def cut(self, end: int) -> None:
+        """Drop the stretches that begin at an offset or behind it."""
+        number = bisect_right(self._starts, end - 1)
+        del self._found[number:], self._starts[number:]
+        self._arrays = None
+
     def at(self, physical_offset: int) -> Damaged | None:
         """Give the stretch that holds a byte of the log."""
         number = bisect_right(self._starts, physical_offset) - 1

@@ -108,7 +108,9 @@ class Survey:
     @property
     def end(self) -> int:
         """Where the log will end: behind its last record, or the bridge over its tail."""
-        facts = self.inspection.log
+        facts, tail = self.inspection.log, self.queues.tail
+        if tail is not None:
+            return max(tail.start, self.queues.tail_end)
         return max(facts.end if facts else 0, self.queues.tail_end)
 
     def begin(self, inspection: Inspection) -> None:
@@ -181,6 +183,12 @@ class Survey:
                 start = segment.start + stretch.position
                 lost = f"{stretch.length} bytes that hold no record"
                 self.early.add(Damaged(start, segment.end, EARLY, lost))
+
+    def forget_unused(self) -> None:
+        """Drop what was noted of files behind the last one in use: the log ends before them."""
+        used = [facts.segment.start for facts in self.segments.values() if facts.is_used]
+        end = max(used, default=0) + self.inspection.store.commitlog.file_length
+        self.damaged.cut(end)
 
     def bridge_early(self) -> None:
         """Take blanks for damage that queues have units into."""
