@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.broker.jars import VERSIONS, missing_tools
 from tests.broker.jvm import Jvm
@@ -32,7 +33,15 @@ def _is_further(item: pytest.Item) -> bool:
     return item.get_closest_marker("all_variants") is not None
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
+def sampled(*versions: str) -> list[ParameterSet]:
+    """Give all versions as parameters, of which these are in the sample."""
+    return [
+        pytest.param(version, marks=() if version in versions else pytest.mark.all_variants)
+        for version in VERSIONS
+    ]
+
+
+@pytest.fixture(scope="module", params=sampled("4.9.3", "5.3.3"))
 def jvm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jvm]:
     """Give a Java process of each version in turn."""
     with Jvm(request.param, tmp_path_factory.mktemp("jvm"), options=_HEAP) as process:
