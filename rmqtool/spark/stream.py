@@ -119,8 +119,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def end_of(store: Store) -> int:
     """Give the physical offset behind the last record that is complete.
 
-    A running broker may be in the middle of writing the last one: while its checksum is wrong, it
-    is left for the next batch. With a record behind it, it is damage, and a row.
+    A running broker may be in the middle of writing the last one: while its checksum is wrong, or
+    its end is zero, it is left for the next batch. With a record behind it, it is a row.
     """
     log = store.commitlog
     with LogReader(log) as reader:
@@ -131,7 +131,7 @@ def end_of(store: Store) -> int:
 
 
 def is_complete(tail: Tail, reader: LogReader) -> bool:
-    """Whether the last record has the body that its checksum says, or something lies behind it."""
+    """Whether the last record is written to its end, or something lies behind it."""
     last = tail.last
     if last is None or last.size > LARGEST_CHECKED:
         return True
@@ -142,6 +142,8 @@ def is_complete(tail: Tail, reader: LogReader) -> bool:
         message = decode(raw)
     except DecodeError:
         return False
+    if message.properties_bytes.endswith(b"\0"):
+        return False  # properties are text: what is not written yet is zero
     return not message.body or crc31(message.body) == message.body_crc
 
 

@@ -95,6 +95,8 @@ def segment_parts(
             each = part_bytes or segment.size
             # Parts begin where they always do, so that they give the same rows as the whole.
             before = 0 if start is None else max(0, start - DLEDGER_BODY_OFFSET - segment.start)
+            if before > segment.size:
+                continue  # however large a part is
             begin = before // each * each if each else 0
             stop = segment.size if end is None else min(segment.size, end - segment.start)
             while begin < stop:

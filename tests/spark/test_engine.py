@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 SMALL, WHOLE = 64 << 10, 1 << 40
-KEY = "order-1"
+KEY = "X-early-0"
 RECORDS = 1383  # of the traffic fixture of 5.3.3
 Given = ParamSpec("Given")
 Done = TypeVar("Done")

@@ -1,0 +1,156 @@
+"""Without Java or pyspark, what needs Spark says what to install; with them, Spark is quiet."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rmqtool.cli.engines import Choice, Engine, decide
+from rmqtool.errors import EngineMissing, UsageError
+from rmqtool.spark import session
+from rmqtool.spark.java import check_java
+from tests.stores import fixture_store
+
+TRAFFIC = "rocketmq-5.3.3-traffic"
+MASTER = "local[1]"
+
+
+def java_that_says(text: str, home: Path) -> Path:
+    """Make a Java that says something to `-version`."""
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho '{text}' >&2\n")
+    program.chmod(0o755)
+    return home
+
+
+@pytest.mark.parametrize(
+    ("text", "is_enough"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', True),
+        ('openjdk version "21" 2023-09-19', True),
+        ('openjdk version "11.0.2" 2019-01-15', False),
+        ('java version "1.8.0_402"', False),
+        ("something else", True),
+    ],
+)
+def test_java(text: str, is_enough: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Java that is too old is named, with what installs another one."""
+    monkeypatch.setenv("JAVA_HOME", str(java_that_says(text, tmp_path)))
+    if is_enough:
+        check_java()
+        return
+    with pytest.raises(EngineMissing, match=r"Java 17 or newer.*is (11|8).*apt install openjdk"):
+        check_java()
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No Java at all is the same."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineMissing, match=r"^Java 17 or newer is missing; install it with: apt"):
+        check_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(EngineMissing):
+        check_java()
+
+
+@pytest.mark.parametrize("package", ["pyspark", "pandas"])
+def test_no_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing package gives the line that installs it."""
+    found = session.find_spec
+    monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else found(name))
+    with pytest.raises(EngineMissing, match=rf"{package}.*pip install 'rmqtool\[spark\]'"):
+        session.check_spark(MASTER)
+
+
+def test_no_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark Connect needs no Java, but packages of its own."""
+    found = session.find_spec
+    monkeypatch.setattr(session, "find_spec", lambda name: None if name == "grpc" else found(name))
+    with pytest.raises(EngineMissing, match=r"pip install 'pyspark\[connect\]'"):
+        session.check_spark("sc://localhost")
+
+
+@pytest.mark.parametrize(
+    ("choice", "path", "expected"),
+    [
+        (Choice(), "/data", (False, "as no master is named and the store is on this machine")),
+        (Choice(Engine.AUTO), "file:///data", (False, "as no master")),
+        (Choice(Engine.LOCAL), "s3://bucket/store", (False, "as --engine says")),
+        (Choice(Engine.SPARK), "/data", (True, "as --engine says")),
+        (Choice(None, MASTER), "/data", (True, "as --master names one")),
+        (Choice(Engine.AUTO, MASTER), "/data", (True, "as --master names one")),
+    ],
+)
+def test_auto(
+    choice: Choice, path: str, expected: tuple[bool, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark is taken when a master is named, else this process; the reason is said."""
+    for name in (*session.CONFIGURED, "SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    is_spark, why = decide(choice, [path])
+    assert (expected[0], True) == (is_spark, why.startswith(expected[1]))
+
+
+def test_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A master that is configured for Spark counts, from the environment or from its file."""
+    monkeypatch.setenv("SPARK_MASTER", "spark://somewhere:7077")
+    assert (True, "as SPARK_MASTER names a master") == decide(Choice(), ["/data"])
+    monkeypatch.delenv("SPARK_MASTER")
+    (tmp_path / "spark-defaults.conf").write_text("# x\nspark.master   yarn\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert ("yarn", str(tmp_path / "spark-defaults.conf")) == session.configured_master()
+
+
+def test_master_without_spark() -> None:
+    """A master and the local engine contradict each other."""
+    with pytest.raises(UsageError, match="--master"):
+        decide(Choice(Engine.LOCAL, MASTER), ["/data"])
+
+
+def rmqtool(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line as a process of its own."""
+    import os
+
+    return subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-m", "rmqtool", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def test_without_java_as_a_command(tmp_path: Path) -> None:
+    """Without Java, --engine spark ends with exit code 2 and one line; all else works."""
+    store = str(fixture_store(TRAFFIC, tmp_path))
+    nowhere = {"JAVA_HOME": str(tmp_path)}
+    done = rmqtool("dump", store, "--engine", "spark", **nowhere)
+    assert (2, "") == (done.returncode, done.stdout)
+    assert 1 == len(done.stderr.splitlines())
+    assert "apt install openjdk" in done.stderr
+    assert 0 == rmqtool("dump", store, "--limit", "1", **nowhere).returncode
+
+
+@pytest.mark.spark
+def test_quiet(tmp_path: Path) -> None:
+    """Spark says nothing on stdout and stderr: rows are those of this process, and one remark."""
+    store = str(fixture_store(TRAFFIC, tmp_path))
+    expected = rmqtool("dump", store, "--format", "csv")
+    log = tmp_path / "tmp"
+    log.mkdir()
+    found = rmqtool(
+        *("dump", store, "--format", "csv", "--master", MASTER, "--verbose"), TMPDIR=str(log)
+    )
+    assert expected.stdout == found.stdout
+    assert expected.returncode == found.returncode
+    (file,) = log.glob("rmqtool-spark-*.log")
+    assert [
+        "rmqtool: engine: spark, as --master names one",
+        f"rmqtool: Spark's log is {file}",
+    ] == found.stderr.splitlines()
+    assert "INFO" in file.read_text() or "WARN" in file.read_text()

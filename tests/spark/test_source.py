@@ -1,0 +1,156 @@
+"""The data source `rocketmq` inside of Spark: the same rows as without, also as a stream."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import rmqtool
+from rmqtool.spark.options import Table
+from rmqtool.spark.tables import SCHEMAS
+from tests.damage import DAMAGES
+from tests.spark.test_readers import read
+from tests.stores import fixture_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+TRAFFIC = "rocketmq-5.3.3-traffic"
+COLUMNS = "physical_offset,size,topic,queue_id,queue_offset,tags,code"
+
+
+def table(spark: SparkSession, store: Path, **given: str) -> DataFrame:
+    """Give a table of a store."""
+    return spark.read.format("rocketmq").options(path=str(store), **given).load()
+
+
+@pytest.mark.parametrize("name", list(Table))
+def test_tables(name: Table, spark: SparkSession, tmp_path: Path) -> None:
+    """Each table has its promised columns and the rows that its reader gives, in order."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    DAMAGES["flip-body-middle"].inflict(store)
+    found = table(spark, store, table=name, split="64KiB").toArrow()
+    assert SCHEMAS[name].names == found.schema.names
+    assert read(store, table=name).to_pylist() == found.to_pylist()
+    assert found.num_rows > 0
+
+
+def test_schema_chooses_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """A schema that is given chooses columns as the option does."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    source = spark.read.format("rocketmq").option("path", str(store))
+    found = source.schema("topic string, size bigint").load().toArrow()
+    assert read(store, columns="topic,size").to_pylist() == found.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "topic = 'traffic-batch'",
+        "topic IN ('traffic-batch', 'traffic-hostile') AND queue_id = 1",
+        "physical_offset >= 100000 AND physical_offset < 300000",
+        "store_time > timestamp'2026-01-01' AND queue_offset <= 3",
+        "topic = 'T' OR size > 1000",
+    ],
+)
+def test_pushdown(condition: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Filters that are pushed down change no row of a query."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    expected = table(spark, store, columns=COLUMNS + ",store_time").where(condition).toArrow()
+    pushed = table(spark, store, columns=COLUMNS + ",store_time", pushdown="true")
+    assert 0 < expected.num_rows < 1383
+    assert expected.to_pylist() == pushed.where(condition).toArrow().to_pylist()
+
+
+def test_wrong_option(spark: SparkSession, tmp_path: Path) -> None:
+    """A wrong option names itself and what there is."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    with pytest.raises(Exception, match="messages has no column 'colour'"):
+        table(spark, store, columns="colour").toArrow()
+
+
+def grow(source: Path, store: Path, segments: int, keep: int | None = None) -> int:
+    """Let a store have the first segments of another, the last of them cut by zeros.
+
+    Args:
+        source: the whole store.
+        store: the one that grows.
+        segments: how many it has afterwards.
+        keep: bytes of the last one that are written; None is all.
+
+    Returns:
+        The physical offset up to which it is written.
+    """
+    (store / "commitlog").mkdir(parents=True, exist_ok=True)
+    paths = sorted((source / "commitlog").iterdir())[:segments]
+    for path in paths:
+        shutil.copy(path, store / "commitlog" / path.name)
+    last = store / "commitlog" / paths[-1].name
+    length = last.stat().st_size
+    if keep is not None:
+        with last.open("r+b") as file:
+            file.truncate(keep)
+            file.truncate(length)
+    return int(last.name) + (length if keep is None else keep)
+
+
+def follow(spark: SparkSession, store: Path, into: Path, **given: str) -> pa.Table:
+    """Run a stream to where the log ends now; give all rows that it ever wrote."""
+    source = spark.readStream.format("rocketmq").options(path=str(store), columns=COLUMNS, **given)
+    query = (
+        source.load()
+        .writeStream.format("parquet")
+        .option("path", str(into / "rows"))
+        .option("checkpointLocation", str(into / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return spark.read.parquet(str(into / "rows")).orderBy("physical_offset").toArrow()
+
+
+def test_stream(spark: SparkSession, tmp_path: Path) -> None:
+    """A stream that is stopped and started while its log grows gives each record once."""
+    whole = fixture_store(TRAFFIC, tmp_path)
+    store, into = tmp_path / "growing", tmp_path / "out"
+    into.mkdir()
+    rows = read(whole, columns=COLUMNS).to_pylist()
+    torn = next(row for row in rows if row["physical_offset"] > 50_000)
+    # The broker is in the middle of a record: its head is there, its body is not.
+    grow(whole, store, 1, keep=torn["physical_offset"] + torn["size"] - 20)
+    found = follow(spark, store, into)
+    assert [row for row in rows if row["physical_offset"] < torn["physical_offset"]] == (
+        found.to_pylist()
+    )
+    end = grow(whole, store, 2, keep=70_000)
+    found = follow(spark, store, into, max_bytes="30000")
+    assert [row for row in rows if row["physical_offset"] + row["size"] <= end] == (
+        found.to_pylist()
+    )
+    grow(whole, store, 4)
+    assert rows == follow(spark, store, into).to_pylist()
+    assert rows == follow(spark, store, into).to_pylist()
+
+
+def test_stream_start(spark: SparkSession, tmp_path: Path) -> None:
+    """A stream begins where it is told: at a record at or behind the offset."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    (tmp_path / "out").mkdir()
+    found = follow(spark, store, tmp_path / "out", start="100001")
+    rows = read(store, columns=COLUMNS).to_pylist()
+    assert [row for row in rows if row["physical_offset"] > 100_000] == found.to_pylist()
+
+
+def test_sound_store_has_no_code(spark: SparkSession, tmp_path: Path) -> None:
+    """Counting in Spark counts what the library counts."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    counted = table(spark, store, columns="topic").groupBy("topic").count().collect()
+    topics = [row["topic"] for row in rmqtool.open_store(str(store)).rows()]
+    assert {topic: topics.count(topic) for topic in topics} == {
+        row["topic"]: row["count"] for row in counted
+    }
