@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CONNECT_CORES: Final = 32  # a server does not say how many it has
 _NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
+_ERROR_CLASS: Final = re.compile(r"\[[A-Z][A-Z_]+(\.[A-Z_]+)*\] .*")
 _numbers = count(1)
 
 
@@ -125,4 +126,6 @@ def _in_words(error: Exception) -> Exception:
         return error
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     reason = next((line for line in lines if not line.endswith(":")), type(error).__name__)
+    if found := _ERROR_CLASS.search(text):  # what went wrong; before it stands who was calling
+        reason = found[0]
     return SparkFailed(reason=reason[:500])
