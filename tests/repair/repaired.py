@@ -1,0 +1,81 @@
+"""Damaged copies of fixtures, repaired, and what to ask of them."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rmqtool import repair
+from rmqtool.check.options import ValidateOptions
+from rmqtool.check.validate import validate
+from rmqtool.findings import Finding, Severity
+from rmqtool.repair.plans import Plan
+from rmqtool.store.journal import UNDO_PREFIX
+from tests.evidence import Trace, snapshot
+from tests.inflict import Damage, NotApplicable
+from tests.stores import broker_conf, fixture_store
+
+# What stays as it is: the finding says what is so, and no edit could make it untrue without
+# inventing content, or deciding what only a person can decide.
+STAYS: Final = frozenset(
+    {
+        "CL-TIME", "CL-SYSFLAG", "CL-BATCH", "CL-TRANREF", "CL-NOPROPCRC", "CL-QOFF-DUP",
+        "CL-QOFF-GAP", "CL-QOFF-BACK", "CL-LMQ", "CL-PROPS", "CQ-EXTRA", "CQ-LMQ", "CC-PAIR",
+        "CO-TOPIC", "FS-ORPHAN", "FS-READ", "FS-DUP", "BF-PARAM", "BF-POS", "CX-SIZE", "TL-REF",
+        "DL-ENTRY", "CP-REACH",
+        "EP-CRC",  # without a .bak
+    }
+)  # fmt: skip
+# With a file under a wrong name nothing can be judged against the log: nothing of it is edited.
+MISNAMED: Final = frozenset({"FS-NAME", "FS-LEN", "FS-GAP"})
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A damaged copy of a fixture.
+
+    Attributes:
+        root: of the store.
+        conf: the broker's configuration.
+    """
+
+    root: Path
+    conf: str
+
+    def plan(self) -> Plan:
+        """Plan with all that may be asked for."""
+        return repair.plan(
+            self.root, broker_conf=self.conf, bridge_missing=True, clamp_offsets=True
+        )
+
+    def findings(self, root: Path | None = None) -> list[Finding]:
+        """Validate; give what is worse than a note."""
+        options = ValidateOptions(root or self.root, broker_conf=self.conf)
+        return [one for one in validate(options) if one.severity is not Severity.NOTE]
+
+
+def broken(fixture: str, damage: Damage | None, into: Path) -> Broken | None:
+    """Copy a fixture and damage it; None where the damage does not apply."""
+    root = fixture_store(fixture, into)
+    conf = into / "broker.conf"
+    extra = damage.conf if damage is not None else ""
+    conf.write_text(f"{broker_conf(fixture).read_text()}\n{extra}", encoding="utf-8")
+    if damage is not None:
+        if not damage.applies_to(root) or damage.fixture not in fixture:
+            return None
+        try:
+            damage.inflict(root)
+        except (NotApplicable, IndexError, StopIteration):  # nothing of the kind in this fixture
+            return None
+    return Broken(root, str(conf))
+
+
+def traces(root: Path) -> dict[str, Trace]:
+    """Give bytes and times of all files of a store; the undo directory is none of them."""
+    found = snapshot(root)
+    for name in ("lock", "."):
+        with contextlib.suppress(KeyError):
+            del found[name]
+    return {path: trace for path, trace in found.items() if not path.startswith(UNDO_PREFIX)}

@@ -1,0 +1,100 @@
+"""Whatever was done to a store, repair leaves nothing worse than a note, and can be taken back."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.errors import UnsupportedStore
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
+from tests.damage import DAMAGES
+from tests.repair.repaired import MISNAMED, STAYS, Broken, broken, traces
+from tests.stores import fixture_names
+
+FIXTURES: Final = [
+    name for name in fixture_names() if "rocksdb" not in name and "default-geometry" not in name
+]
+COMMON: Final = ["rocketmq-4.9.3-traffic", "rocketmq-5.3.3-traffic", "rocketmq-5.5.0-traffic"]
+
+
+def sample() -> list[tuple[str, str]]:
+    """Give each damage with one fixture that has what it needs."""
+    pairs = []
+    for name, damage in DAMAGES.items():
+        fitting = [one for one in FIXTURES if damage.fixture in one] if damage.fixture else COMMON
+        pairs.append((name, fitting[zlib.crc32(name.encode()) % len(fitting)]))
+    return pairs
+
+
+def prove(store: Broken, *, is_misnamed: bool) -> None:
+    """Prove all that a repair promises of one store."""
+    before = traces(store.root)
+    plan = store.plan()
+    assert before == traces(store.root), "a plan writes nothing"
+    undo = repair.apply(plan, in_place=True)
+    assert bool(undo) == bool(plan.edits)
+    allowed = STAYS | (MISNAMED if is_misnamed else frozenset())
+    worse = [one for one in store.findings() if one.code not in allowed]
+    worse = [one for one in worse if (one.code, one.severity) != ("CL-TOPIC", "warning")]
+    assert [] == worse
+    left = {one.code for one in plan.left}
+    assert {one.code for one in store.findings()} <= left | {edit.code for edit in plan.edits}
+    assert [] == store.plan().edits, "repaired twice"
+    if undo:
+        repair.undo(store.root)
+    assert before == traces(store.root), "taken back, times included"
+
+
+@pytest.mark.parametrize(("name", "fixture"), sample(), ids=[name for name, _ in sample()])
+def test_sample(name: str, fixture: str, tmp_path: Path) -> None:
+    """Each damage, on one fixture: repaired, validated, repaired again, taken back."""
+    store = broken(fixture, DAMAGES[name], tmp_path)
+    if store is None:
+        pytest.skip(f"{fixture} has nothing to damage so")
+    prove(store, is_misnamed=name in {"odd-name", "segment-twice"})
+
+
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_all(fixture: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Each damage, on each fixture (`--all-variants`); an undamaged one needs no edit."""
+    sound = broken(fixture, None, tmp_path)
+    assert sound is not None
+    assert [] == sound.plan().edits
+    if not request.config.getoption("--all-variants"):
+        return
+    for number, (name, damage) in enumerate(DAMAGES.items()):
+        place = tmp_path / str(number)
+        place.mkdir()
+        store = broken(fixture, damage, place)
+        if store is not None:
+            prove(store, is_misnamed=name in {"odd-name", "segment-twice"})
+
+
+LOG_DAMAGES: Final = [
+    "flip-body-middle", "flip-magic-late", "flip-size-early", "zero-8-sectors-middle",
+    "garbage-late", "wrong-physical-offset-middle", "no-blank", "cut-first-segment",
+    "remove-middle-segment", "cut-last-segment",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOG_DAMAGES)
+@pytest.mark.parametrize("version", ["4.9.3", "5.3.3", "5.5.0"])
+def test_next_start(name: str, version: str, tmp_path: Path) -> None:
+    """After a repair the next start of any line loses no message, and deletes no segment."""
+    store = broken(f"rocketmq-{version}-traffic", DAMAGES[name], tmp_path)
+    assert store is not None
+    repair.apply(store.plan(), in_place=True)
+    try:
+        prediction = predict(open_store(store.root, store.conf), version)
+    except UnsupportedStore as error:
+        pytest.skip(str(error))
+    assert (True, False, ()) == (
+        prediction.starts,
+        prediction.loses,
+        prediction.segments_deleted,
+    ), prediction

@@ -1,0 +1,110 @@
+"""A plan can be saved and applied later, to the very store that it was made for."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool import repair
+from rmqtool.errors import PlanMismatch, UsageError
+from rmqtool.repair.content import Content
+from rmqtool.repair.plans import read_plan
+from tests import inflict
+from tests.damage import DAMAGES
+from tests.repair.repaired import Broken, broken, traces
+
+NAME = "rocketmq-5.3.3-traffic"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Broken:
+    """Give a store with a damaged record."""
+    made = broken(NAME, DAMAGES["flip-body-middle"], tmp_path)
+    assert made is not None
+    return made
+
+
+def saved(store: Broken) -> Path:
+    """Save the plan for a store beside it."""
+    path = store.root.parent / "plan.json"
+    path.write_text(store.plan().text(), encoding="utf-8")
+    return path
+
+
+@given(st.lists(st.one_of(st.binary(max_size=200), st.integers(1, 5000).map(bytes)), max_size=6))
+def test_content(parts: list[bytes]) -> None:
+    """Content is the bytes it was made of, also when it comes back from a file."""
+    raw = b"".join(parts)
+    content = Content.of(raw)
+    assert raw == content.raw()
+    assert content == Content.from_json(json.loads(json.dumps(content.as_json())))
+    assert raw == Content.joined([Content.of(part) for part in parts]).raw()
+
+
+def test_round_trip(store: Broken) -> None:
+    """A plan that was saved and read makes the same edits."""
+    plan = store.plan()
+    read = read_plan(str(saved(store)))
+    assert (plan.edits, plan.left, plan.fingerprint) == (read.edits, read.left, read.fingerprint)
+    assert repair.apply(read, in_place=True)
+    assert [] == store.findings()
+
+
+def test_changed_since(store: Broken) -> None:
+    """A plan is refused, and nothing is written, when a file of the store is another one."""
+    plan = read_plan(str(saved(store)))
+    (store.root / "config" / "new.json").write_text("{}")
+    before = traces(store.root)
+    with pytest.raises(PlanMismatch, match="has changed"):
+        repair.apply(plan, in_place=True)
+    assert before == traces(store.root)
+
+
+def test_changed_bytes(store: Broken) -> None:
+    """Bytes that are to be replaced are compared, too: a clock can be set back."""
+    plan = read_plan(str(saved(store)))
+    edit = plan.edits[0]
+    path = store.root / edit.path
+    facts = path.stat()
+    inflict.flip_bits(path, edit.position + edit.length - 1, 1)
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    with pytest.raises(PlanMismatch, match="not those"):
+        repair.apply(plan, in_place=True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document.pop("edits"),
+        lambda document: document.update(plan=2),
+        lambda document: document["edits"][0].update(action="run"),
+        lambda document: document["edits"][0].update(position="1"),
+        lambda document: document["edits"][0]["content"].update(size=1),
+        lambda document: document["edits"][0]["content"]["pieces"][0].update(b64="AAAA"),
+    ],
+    ids=["no edits", "other format", "no action", "no number", "other size", "other bytes"],
+)
+def test_no_plan(change: object, store: Broken) -> None:
+    """A file that is no plan, or one that was changed by hand, is refused."""
+    assert callable(change)
+    path = saved(store)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    change(document)
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(UsageError, match="no plan"):
+        read_plan(str(path))
+
+
+def test_leads_out_of_the_store(store: Broken) -> None:
+    """A plan that names a file outside of the store by dots is refused."""
+    path = saved(store)
+    document = json.loads(path.read_text(encoding="utf-8"))
+    document["edits"][0].update(path="../broker.conf", old="")
+    path.write_text(json.dumps(document), encoding="utf-8")
+    with pytest.raises(Exception, match=r"\.\."):
+        repair.apply(read_plan(str(path)), in_place=True)
