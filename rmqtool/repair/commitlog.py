@@ -194,12 +194,16 @@ class LogRepair:
         if not is_last_used:
             return
         tail = self.survey.queues.tail
-        for damaged in self._inside(segment, tail.start - segment.start if tail else None):
+        last = facts.stretches[-1] if facts.stretches else None
+        close_at, code, covers = None, "", 0
+        if last is not None and last.kind is Extent.FILLER and last.code != "CL-CHAIN":
+            close_at, code, covers = self._blank_at_end(segment, last)
+        end = tail.start - segment.start if tail else close_at
+        for damaged in self._inside(segment, end):
             self._bridge(segment, damaged)
         self._places(segment)
-        last = facts.stretches[-1] if facts.stretches else None
-        if last is not None and last.kind is Extent.FILLER and last.code != "CL-CHAIN":
-            self._blank_size(segment, last)
+        if close_at is not None:
+            self._close(facts, close_at, code, covers=covers)
         if tail is not None:
             self._tail(segment, tail)
 

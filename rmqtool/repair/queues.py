@@ -15,10 +15,10 @@ import numpy as np
 
 from rmqtool.check.ext_units import ExtUnits
 from rmqtool.check.queue_state import UNIT, QueueReader, as_units
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK, PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
-from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.repair.batch_queues import BatchRepair
 from rmqtool.repair.queue_place import BridgedPlacement, alone
 from rmqtool.store.record_heads import LogReader
@@ -32,9 +32,11 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.rebuild.placement import Units
     from rmqtool.repair.stretches import Damaged, Stretches
+    from rmqtool.store.record_heads import RecordHead
     from rmqtool.store.segment import MappedFiles
 
 LMQ_PREFIX: Final = "%LMQ%"
+FURTHER_QUEUES: Final = "INNER_MULTI_DISPATCH"
 CUT_REASON: Final = "the log has no such message any more"
 
 
@@ -272,26 +274,43 @@ class QueueRepair:
         )
 
     def _keep_undispatched(self, queue: RepairedQueue, log: LogReader) -> None:
-        """Leave units alone whose record is sound but can no longer be dispatched.
+        """Leave units alone whose record is sound but can no longer be dispatched here.
 
-        A flipped transaction bit, for one: the unit that is there still delivers the message.
+        A flipped transaction bit, for one, or a damaged queue offset of a further queue: the unit
+        that is there still delivers the message.
         """
-        kept = []
+        kept: list[Patch] = []
         for patch in queue.patches:
-            is_single = patch.lost and patch.end - patch.number == 1
-            if not (is_single and self._is_of_record(queue, patch.number, log)):
-                kept.append(patch)
+            kept += self._without_sound(queue, patch, log) if patch.lost else [patch]
         queue.patches = kept
 
-    def _is_of_record(self, queue: RepairedQueue, number: int, log: LogReader) -> bool:
-        unit = as_units(self._reader.read(queue.files, number, 1))[0]
-        return self._is_own(queue, number, int(unit["physical_offset"]), int(unit["size"]), log)
+    def _without_sound(self, queue: RepairedQueue, patch: Patch, log: LogReader) -> Iterator[Patch]:
+        """Yield a patch of fillers without the units that are right."""
+        count = patch.end - patch.number
+        units = as_units(self._reader.read(queue.files, patch.number, count))
+        offsets, sizes = units["physical_offset"], units["size"]
+        pairs = enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True), patch.number)
+        rows = np.array(
+            [
+                number - patch.number
+                for number, (offset, size) in pairs
+                if not self._is_own(queue, number, offset, size, log)
+            ],
+            np.int64,
+        )
+        if rows.size == count:
+            yield patch
+        elif rows.size:
+            for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):
+                first, end = int(group[0]), int(group[-1]) + 1
+                raw = patch.raw[first * UNIT : end * UNIT]
+                yield self._filler(queue, patch.number + first, raw, units[first:end])
 
     def _is_own(
         self, queue: RepairedQueue, number: int, physical_offset: int, size: int, log: LogReader
     ) -> bool:
         """Tell whether a unit is that of a sound record of this queue."""
-        if size <= 0 or self._damaged.at(physical_offset) is not None:
+        if size <= 0 or self._damaged_at(physical_offset) is not None:
             return False
         if size == self._log[1] and (physical_offset + 1 - self._log[0]) % size == 0:
             return True  # one by which an earlier rebuild passes over a lost record
@@ -299,8 +318,23 @@ class QueueRepair:
         if is_inside and self._inspection.segment_at(physical_offset) is None:
             return True  # its segment is missing, and may come back from a backup
         head = log.head_at(physical_offset)
-        found = (head.size, head.queue_id, head.queue_offset) if head else None
-        return found == (size, queue.queue_id, number)
+        if head is None or head.size != size:
+            return False
+        return self._is_of(queue, number, head, log)
+
+    def _is_of(self, queue: RepairedQueue, number: int, head: RecordHead, log: LogReader) -> bool:
+        """Tell whether a record is that of a unit; further queues number for themselves."""
+        try:
+            message = decode(log.read_at(head.physical_offset, head.size))
+        except DecodeError:
+            return False
+        if (message.topic, head.queue_id, head.queue_offset) == (
+            queue.topic,
+            queue.queue_id,
+            number,
+        ):
+            return True
+        return queue.topic in message.properties.get(FURTHER_QUEUES, "").split(",")
 
     def _ends(self, queue: RepairedQueue, log: LogReader) -> None:
         """Look at the units in front of the first and behind the last one that the log wants."""

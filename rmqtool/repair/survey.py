@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.formats.message import Message, decode, encode
+from rmqtool.formats.message import BLANK, Message, decode, encode
 from rmqtool.formats.properties import crc_matches
 from rmqtool.repair.lost import lost_record
 from rmqtool.repair.queues import QueueRepair
@@ -37,7 +37,6 @@ STALE: Final = "CL-STALE"
 TAIL: Final = "CL-TAIL"
 PLACE: Final = "CL-PHYOFF"
 EARLY: Final = "CL-BLANKSIZE"
-OVERHEAD: Final = 65_536 + 8  # what a record may be longer than its body, and the blank itself
 
 
 @dataclass(slots=True)
@@ -77,7 +76,7 @@ class Survey:
         newest_time: store time of the newest record that stays, ms.
         swapped: records that lie at each other's place, and are put back.
         index_end: store time of the last entry of a rewritten index, ms; None where it stays.
-        early: blanks longer than any record that would not have fit; records may have been there.
+        early: blanks under which records may have been.
     """
 
     maker: BridgeMaker
@@ -175,11 +174,10 @@ class Survey:
         return moved
 
     def _take_early(self, segment: Segment, report: PartReport) -> None:
-        """Take note of blanks that closed a segment too early."""
-        is_last = segment.start == self.inspection.store.commitlog.segments[-1].start
+        """Take note of blanks that could cover records; whether they do, queues tell."""
         for stretch in report.stretches:
             is_blank = stretch.kind is Extent.FILLER and stretch.code != "CL-CHAIN"
-            if is_blank and stretch.length > self.maker.largest + OVERHEAD and not is_last:
+            if is_blank and stretch.length >= self.maker.smallest + BLANK.size:
                 start = segment.start + stretch.position
                 lost = f"{stretch.length} bytes that hold no record"
                 self.early.add(Damaged(start, segment.end, EARLY, lost))
