@@ -111,6 +111,7 @@ class Show(NamedTuple):
 def run(asked: Asked) -> int:
     """Answer what was asked and return the exit code."""
     delivery = Delivery(asked.format_, asked.output, asked.columns, asked.color, asked.quiet)
+    delivery.keep_out_of(asked.store)
     body = BodyOptions(asked.body, asked.raw, size("--body-limit", asked.body_limit))
     is_trace = asked.trace or asked.transaction is not None
     show = Show(is_trace, asked.explain, asked.hex_, body)

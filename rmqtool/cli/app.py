@@ -6,6 +6,8 @@ for, so that `--help` and a single lookup pay for nothing else.
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
     from typer._click.core import Command, Context
@@ -48,11 +52,11 @@ CONTENTS: Final = (
     Entry("Look", "startup", "Foretell what a broker would do if it were started on a store now."),
     Entry("Prove", "validate", "Prove a whole store sound, or say exactly what is wrong with it."),
     Entry("Prove", "report", "Draw a store on one HTML page that can be attached to a ticket."),
-    Entry("Rebuild", "rebuild", "Rebuild consume queues and key index from the commitlog."),
-    Entry("Rebuild", "rebuild-cq", "Rebuild consume queues from the commitlog."),
-    Entry("Rebuild", "rebuild-index", "Rebuild the key index from the commitlog."),
-    Entry("Work on", "export", "Write a table of a store to Parquet, CSV or JSON lines files."),
     Entry("Repair", "repair", "Repair a store so that every undamaged message survives a start."),
+    Entry("Repair", "rebuild", "Rebuild consume queues and key index from the commitlog."),
+    Entry("Repair", "rebuild-cq", "Rebuild consume queues from the commitlog."),
+    Entry("Repair", "rebuild-index", "Rebuild the key index from the commitlog."),
+    Entry("Work on", "export", "Write a table of a store to Parquet, CSV or JSON lines files."),
     Entry("Work on", "sql", "Answer a question about a store in SQL."),
     Entry("Learn", "help", "Show a page of the manual: a command, the formats, a finding."),
 )
@@ -70,6 +74,27 @@ class Contents(TyperGroup):
         if cmd_name not in (entry.name for entry in CONTENTS):
             return None
         return command(cmd_name)
+
+    def resolve_command(
+        self, ctx: Context, args: list[str]
+    ) -> tuple[str | None, Command | None, list[str]]:
+        """Find the command that is called; where there is none, say what may have been meant.
+
+        Raises:
+            UsageError: there is no such command.
+        """
+        name = args[0]
+        if name in self.list_commands(ctx) or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        reason = f"there is no command {name!r}; {self._meant(ctx, name)}"
+        raise UsageError(option="COMMAND", reason=reason)
+
+    def _meant(self, ctx: Context, name: str) -> str:
+        if os.path.exists(name):  # noqa: PTH110 - somebody's path, as it was typed
+            return f"to look at it: {PROGRAM} info {name}"
+        known = self.list_commands(ctx)
+        near = difflib.get_close_matches(name, known)
+        return f"nearest: {' '.join(near)}" if near else f"there are: {' '.join(known)}"
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
         """Write the table of contents, without importing a command."""

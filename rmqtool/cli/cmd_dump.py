@@ -131,6 +131,7 @@ def dump(
     from rmqtool.tables.selection import Selection
 
     delivery = Delivery(format_, output, columns, color, quiet)
+    delivery.keep_out_of(*path)
     options = DumpOptions(
         paths=tuple(path),
         word=as_,
@@ -178,6 +179,12 @@ def _deliver(options: DumpOptions, outcome: Outcome, delivery: Delivery) -> int:
         delivery.note(f"{outcome.rows} rows, damage in {outcome.damaged} of them")
     elif not outcome.rows:
         delivery.note("nothing found")
+    if outcome.rows == outcome.damaged:
+        from rmqtool.cli.hints import topic_hints
+
+        conf, topics = options.broker_conf, options.selection.topics
+        for sentence in topic_hints(options.paths, conf, topics):
+            delivery.note(sentence)
     return NO if outcome.damaged or not outcome.rows else DONE
 
 

@@ -80,6 +80,7 @@ def info(
     from rmqtool.store.tree import open_store
 
     delivery = Delivery(format_, output, columns, color, quiet)
+    delivery.keep_out_of(store)
     names = list(dict.fromkeys(section or SECTIONS))
     for name in names:
         if name not in SECTIONS:

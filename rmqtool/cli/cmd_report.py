@@ -47,6 +47,7 @@ def report(
     from rmqtool.check.options import Level, ValidateOptions
     from rmqtool.check.report import sentences
     from rmqtool.cli import reporting
+    from rmqtool.cli.targets import refuse_targets
 
     delivery = Delivery(output=output, quiet=quiet)
     if output is None and sys.stdout is not None and sys.stdout.isatty():
@@ -54,6 +55,7 @@ def report(
         raise UsageError(option="--output", reason=reason)
     if level not in {Level.FULL, Level.DEEP}:
         raise UsageError(option="--level", reason=f"{level!r} is none of: full deep")
+    refuse_targets([store], output)
     options = ValidateOptions(store=store, level=Level(level), broker_conf=broker_conf, jobs=jobs)
     facts = reporting.report(options, output, quiet=quiet)
     for sentence in sentences(facts.summary):

@@ -68,6 +68,7 @@ def startup(
     from rmqtool.store.tree import open_store
 
     delivery = Delivery(format_, output, columns, color, quiet)
+    delivery.keep_out_of(store)
     for name in section or ():
         if name not in SECTIONS:
             reason = f"no section {name!r}; there are: {' '.join(SECTIONS)}"

@@ -24,7 +24,7 @@ from rmqtool.errors import UsageError
 from rmqtool.findings import Severity
 
 if TYPE_CHECKING:
-    from rmqtool.cli.validating import Validation
+    from rmqtool.cli.validating import Reports, Validation
 
 Choice = TypeVar("Choice", bound=enum.StrEnum)
 OnlyOption = Annotated[
@@ -79,6 +79,24 @@ SarifOption = Annotated[
 JunitOption = Annotated[
     str | None, typer.Option("--junit", metavar="FILE", help="Write the findings as JUnit XML.")
 ]
+ManifestOption = Annotated[
+    str | None,
+    typer.Option(
+        "--manifest",
+        metavar="FILE",
+        help="Write what the files are now: sizes, times, record counts, SHA-256. It may replace "
+        "the one that --since-manifest names.",
+    ),
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--since-manifest",
+        metavar="FILE",
+        help="Say what changed since this manifest, and do not read sealed log segments again "
+        "whose size, time and inode are the same (at --level deep, read all).",
+    ),
+]
 
 
 def validate(
@@ -93,6 +111,8 @@ def validate(
     jobs: JobsOption = None,
     sarif: SarifOption = None,
     junit: JunitOption = None,
+    manifest: ManifestOption = None,
+    since_manifest: SinceOption = None,
     format_: FormatOption = None,
     output: OutputOption = None,
     columns: ColumnsOption = None,
@@ -111,12 +131,17 @@ def validate(
 
     The exit code is 0 when nothing as bad as --fail-on was found, 1 when it was, and 3 when
     something could not be read: then nothing is proven. Ctrl-C shows what was found so far.
+
+    For every night: --since-manifest FILE --manifest FILE reads the end of the log only. A byte
+    that rots in what was read before is found by a run without --since-manifest, once a week.
     """
     from rmqtool.check.options import Level, ValidateOptions
-    from rmqtool.cli.validating import Validation, refuse_targets
+    from rmqtool.cli.hints import topic_hints
+    from rmqtool.cli.validating import Reports, Validation
 
     delivery = Delivery(format_, output, columns, color, quiet)
-    refuse_targets(paths, output, sarif, junit)
+    reports = Reports(sarif, junit, manifest, since_manifest)
+    reports.refuse(paths, output)
     validation = Validation(
         [
             ValidateOptions(
@@ -129,17 +154,19 @@ def validate(
                 broker_version=broker_version,
                 broker_conf=broker_conf,
                 jobs=jobs,
+                since=since_manifest,
+                keeps_book=manifest is not None,
             )
             for path in paths
         ]
     )
+    for sentence in topic_hints(paths, broker_conf, [topic] if topic else []):
+        delivery.note(sentence)
     with engines.working(engines.Choice(engine, master, verbose), paths, delivery):
-        return _deliver(validation, delivery, sarif, junit)
+        return _deliver(validation, delivery, reports)
 
 
-def _deliver(
-    validation: Validation, delivery: Delivery, sarif: str | None, junit: str | None
-) -> int:
+def _deliver(validation: Validation, delivery: Delivery, reports: Reports) -> int:
     """Show what is found, sum it up, write the reports."""
     try:
         validation.show(delivery)
@@ -147,10 +174,10 @@ def _deliver(
         # Inside of this block no further signal is raised: what was found gets out.
         validation.show_rest(delivery)
         validation.say(delivery)
-        validation.write_reports(sarif, junit)
+        validation.write_reports(reports)
         raise
     validation.say(delivery)
-    validation.write_reports(sarif, junit)
+    validation.write_reports(reports)
     return validation.exit_code
 
 

@@ -42,7 +42,8 @@ class Delivery:
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""
         if self.color not in COLORS:
-            raise UsageError(option="--color", reason=f"{self.color!r} is none of {COLORS}")
+            reason = f"{self.color!r} is none of: {' '.join(COLORS)}"
+            raise UsageError(option="--color", reason=reason)
 
     @property
     def wanted_columns(self) -> tuple[str, ...] | None:
@@ -79,6 +80,18 @@ class Delivery:
             return rows
         columns = chosen_columns(rows, self._look(standard_output()))
         return replace(rows, columns=columns, shown=columns, optional=())
+
+    def keep_out_of(self, *stores: str) -> None:
+        """Refuse an output that cannot be written, or would lie in what is read.
+
+        Raises:
+            OutputExists: the target is there.
+            WriteFailed: there is no directory for it, or it lies in a store.
+        """
+        if self.output is not None:
+            from rmqtool.cli.targets import refuse_targets
+
+            refuse_targets(stores, self.output)
 
     def emit(self, rows: Rows) -> int:
         """Write rows of one kind; return how many there were."""

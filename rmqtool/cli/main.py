@@ -108,7 +108,8 @@ def _refuse(error: TyperException) -> None:
             sys.stderr.write(f"{error.format_message()}\n")
         return
     where = context.command_path if context is not None else "rmqtool"
-    say(f"{error.format_message()}\ntry: {where} --help")
+    words = error.format_message().replace("Value error, ", "")  # pydantic's own
+    say(f"{words}\ntry: {where} --help")
 
 
 def _report_bug(error: Exception) -> None:

@@ -94,6 +94,11 @@ def run(options: RebuildOptions, delivery: Delivery) -> int:
     else:
         row = {"index_files": result.index_files, "entries": result.entries}
         delivery.emit(Rows(INDEX_COLUMNS, [[row]], name="index"))
+    if options.topic is not None and not result.queues:
+        from rmqtool.cli.hints import topic_hints
+
+        for sentence in topic_hints([options.store], options.broker_conf, [options.topic]):
+            delivery.note(sentence)
     for sentence in _summary(options, result):
         delivery.note(sentence)
     if not result.is_complete:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool import __version__
 from rmqtool.check.report import COLUMNS, SENTENCES, SHOWN, row_of, sentences
+from rmqtool.cli.targets import refuse_targets
+from rmqtool.errors import UsageError
 from rmqtool.render.emit import Format
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
@@ -21,6 +24,44 @@ if TYPE_CHECKING:
     from rmqtool.findings import Finding
 
 STREAMED = (Format.JSONL, Format.CSV)
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Files that were asked for beside the rows.
+
+    Attributes:
+        sarif: where to write the findings as SARIF.
+        junit: the same as JUnit XML.
+        manifest: where to write what the files are now.
+        since: the manifest of an earlier run, to be read.
+    """
+
+    sarif: str | None = None
+    junit: str | None = None
+    manifest: str | None = None
+    since: str | None = None
+
+    @property
+    def replaces_manifest(self) -> bool:
+        """Whether the new manifest takes the place of the earlier one."""
+        from rmqtool.store.place import Place
+
+        paths = (self.manifest, self.since)
+        return None not in paths and len({Place.of(path or "") for path in paths}) == 1
+
+    def refuse(self, stores: Sequence[str], output: str | None) -> None:
+        """Refuse what cannot be meant, and what cannot or must not be written.
+
+        Raises:
+            UsageError: a manifest of more than one store.
+            OutputExists, WriteFailed: see `refuse_targets`.
+        """
+        if (self.manifest or self.since) and len(stores) > 1:
+            option = "--manifest" if self.manifest else "--since-manifest"
+            raise UsageError(option=option, reason="a manifest is of one store; give one PATH")
+        new = None if self.replaces_manifest else self.manifest
+        refuse_targets(stores, output, self.sarif, self.junit, new)
 
 
 class Validation:
@@ -87,7 +128,8 @@ class Validation:
         """Sum up on stderr."""
         for number, run in enumerate(self._runs):
             prefix = self._prefix(number).rstrip("/")
-            for sentence in sentences(run.summary):
+            changes = run.ledger.sentences() if run.ledger else ()
+            for sentence in (*sentences(run.summary), *changes):
                 delivery.note(f"{prefix}: {sentence}" if prefix else sentence)
 
     @property
@@ -95,17 +137,21 @@ class Validation:
         """The worst of all stores: unread before damaged before sound."""
         return max(run.exit_code for run in self._runs)
 
-    def write_reports(self, sarif_path: str | None, junit_path: str | None) -> None:
+    def write_reports(self, reports: Reports) -> None:
         """Write the reports that were asked for.
 
         Raises:
             OutputExists: a target is there.
             WriteFailed: the system refused.
         """
-        if sarif_path is not None:
-            _write(sarif_path, self._sarif())
-        if junit_path is not None:
-            _write(junit_path, self._junit())
+        if reports.sarif is not None:
+            _write(reports.sarif, self._sarif())
+        if reports.junit is not None:
+            _write(reports.junit, self._junit())
+        ledger = self._runs[0].ledger
+        if reports.manifest is not None and ledger is not None and ledger.manifest is not None:
+            data = ledger.manifest.encode()  # none of an interrupted run: it is not whole
+            _write(reports.manifest, data, overwrite=reports.replaces_manifest)
 
     def _sarif(self) -> bytes:
         from rmqtool.check.registry import CODES
@@ -149,32 +195,6 @@ class Validation:
         )
 
 
-def refuse_targets(stores: Sequence[str], *targets: str | None) -> None:
-    """Refuse a report that cannot or must not be written, before anything is read.
-
-    Raises:
-        OutputExists: a target is there.
-        WriteFailed: there is no directory for it, or it lies in a store.
-    """
-    from rmqtool.errors import OutputExists, WriteFailed
-    from rmqtool.store.place import EntryKind, Place
-
-    roots = [f"{Place.of(store).location}/" for store in stores]
-    taken: set[Place] = set()
-    for target in filter(None, targets):
-        place = Place.of(target)
-        if place in taken:
-            raise OutputExists(path=target, reason="is asked for twice; choose another name")
-        taken.add(place)
-        if any(place.location.startswith(root) for root in roots):
-            raise WriteFailed(path=target, reason="lies in the store, where nothing is written")
-        if place.stat() is not None:
-            raise OutputExists(path=target, reason="exists already; choose another name")
-        parent = place.parent.stat()
-        if parent is None or parent.kind is not EntryKind.DIRECTORY:
-            raise WriteFailed(path=target, reason="there is no such directory")
-
-
 def _unproven(options: ValidateOptions, *, is_finished: bool) -> dict[str, str]:
     """Give the codes whose absence proves nothing, with the reason."""
     from rmqtool.check.options import LOG_AREAS, area_of
@@ -192,8 +212,8 @@ def _ignore(_: int) -> None:
     """Take progress before there is a bar."""
 
 
-def _write(path: str, data: bytes) -> None:
+def _write(path: str, data: bytes, *, overwrite: bool = False) -> None:
     from rmqtool.store.output import OutputFile
 
-    with OutputFile(path) as file:
+    with OutputFile(path, overwrite=overwrite) as file:
         file.binary.write(data)

@@ -60,7 +60,7 @@ def test_alone_shows_the_contents() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["no-such-command"], "No such command 'no-such-command'"),
+        (["no-such-command"], "there is no command 'no-such-command'"),
         (["--no-such-option"], "No such option: --no-such-option"),
         (["dump"], "Missing argument 'PATH'"),
         (["dump", "x", "--limit", "many"], "'--limit'"),
