@@ -94,6 +94,18 @@ COMMITLOG: Final[list[Damage]] = [
         ("CL-QOFF-GAP",),
     ),
     Damage("queue-numbered-anew", inflict.number_anew, ("CL-QOFF-BACK",)),
+    Damage("flip-store-host", inflict.flip_field("store_host"), ("CL-FIELD",), level="deep"),
+    Damage("flip-born-port", inflict.flip_field("born_host", byte=-3), ("CL-FIELD",), level="deep"),
+    Damage(
+        "flip-born-time", inflict.flip_field("born_timestamp", byte=-3), ("CL-FIELD",), level="deep"
+    ),
+    Damage("flip-attempts", inflict.flip_field("reconsume_times"), ("CL-FIELD",), level="deep"),
+    Damage(
+        "many-attempts",
+        inflict.flip_field("reconsume_times", byte=0, bit=7),
+        ("CL-FIELD",),
+        level="deep",
+    ),
     Damage(
         "illegal-topic",
         inflict.replace_bytes("topic", lambda old: b"/" + old[1:]),

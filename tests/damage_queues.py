@@ -203,6 +203,14 @@ QUEUES: Final[list[Damage]] = [
         fixture="4.9.3-ext",
     ),
     Damage(
+        "flip-ext-time",
+        _edit_ext(10, 8, lambda v: v ^ 1),
+        ("CQ-EXTADDR",),
+        "consumequeue_ext",
+        fixture="-ext",
+        level="deep",
+    ),
+    Damage(
         "short-bit-map", _resize_bit_map, ("CX-BITMAP",), "consumequeue_ext", fixture="4.9.3-ext"
     ),
     Damage(

@@ -49,13 +49,17 @@ def check(inspection: Inspection) -> Iterator[Finding]:
 
 def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
     with branch.place.open() as file:
-        size, raw = file.size, file.read_at(0, CHECKPOINT.size)
+        size, raw = file.size, file.read_at(0, FILE_LENGTH)
     inspection.account.files += 1
     inspection.account.bytes += size
     at = At(branch.path)
     if size != FILE_LENGTH:
         yield finding("CP-LEN", at, expected=FILE_LENGTH, actual=size)
-    values = CHECKPOINT.parse(raw.ljust(CHECKPOINT.size, b"\0"))
+    values = CHECKPOINT.parse(raw[: CHECKPOINT.size].ljust(CHECKPOINT.size, b"\0"))
+    if any(raw[CHECKPOINT.size :]):
+        message = "bytes behind the known fields are set"
+        place = At(branch.path, CHECKPOINT.size, FILE_LENGTH - CHECKPOINT.size)
+        yield finding("CP-LEN", place, message, severity=Severity.NOTE)
     if values["physic_msg_timestamp"] <= 0 or values["logics_msg_timestamp"] <= 0:
         yield finding("CP-ZERO", at, "a time in the checkpoint is not set")
     log = inspection.log

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.check.ext_units import ExtUnits
 from rmqtool.check.grouping import grouped
 from rmqtool.check.queue_state import UNIT, Break, Outlier, QueueReader, QueueState, as_units
+from rmqtool.check.queue_tags import TagJudge
 from rmqtool.check.queue_tails import Tails
 from rmqtool.check.queue_units import UnitJudge
 from rmqtool.check.registry import At, finding
 from rmqtool.check.unread import reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT
-from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -48,7 +47,7 @@ class QueueComparer:
         self._inspection = inspection
         self._reader = QueueReader()
         self._states: dict[tuple[bytes, int], QueueState] = {}
-        self._ext: dict[tuple[str, int], ExtUnits | None] = {}
+        self._tags = TagJudge(inspection)
         self._seen: set[tuple[str, int]] = set()
 
     @grouped
@@ -230,7 +229,8 @@ class QueueComparer:
         only_tags = ~is_same & (want[:, :TAGS_CODE] == have[:, :TAGS_CODE]).all(axis=1)
         if only_tags.any():
             rows = np.flatnonzero(only_tags)
-            yield from self._tags(state, start, (rows, as_units(wanted), as_units(found)))
+            units = (rows, as_units(wanted), as_units(found))
+            yield from self._tags.judge(state, start, units)
         other = np.flatnonzero(~is_same & ~only_tags)
         offsets = as_units(wanted)["physical_offset"]
         if self._inspection.moved and other.size:
@@ -263,46 +263,6 @@ class QueueComparer:
         ]
         return np.array(kept, np.int64)
 
-    def _tags(
-        self,
-        state: QueueState,
-        start: int,
-        units: tuple[npt.NDArray[np.int64], npt.NDArray[np.void], npt.NDArray[np.void]],
-    ) -> Iterator[Finding]:
-        """Judge units that differ in nothing but their tags code: hashes, times, ext addresses."""
-        rows, want, have = units
-        stored = have["tags_code"][rows].astype(np.int64)
-        computed = want["tags_code"][rows].astype(np.int64)
-        is_address = stored <= LARGEST_ADDRESS
-        problems = np.full(len(rows), "CQ-TAG", object)
-        if is_address.any():
-            ext = self._ext_units(state)
-            wrong = np.ones(len(rows), bool) if ext is None else ~ext.match(stored, computed)
-            problems[is_address & wrong] = "CQ-EXTADDR"
-            problems[is_address & ~wrong] = ""
-        offsets = want["physical_offset"][rows].astype(np.int64)
-        lost = self._inspection.lost.mask(offsets)
-        self._inspection.lost.count_units(offsets[lost])
-        for number in np.flatnonzero((problems != "") & ~lost).tolist():
-            row = int(rows[number])
-            path, position = state.place(start + row)
-            at = At(path, position, UNIT, int(want["physical_offset"][row]))
-            yield finding(
-                str(problems[number]),
-                at,
-                expected=int(computed[number]),
-                actual=int(stored[number]),
-            )
-
-    def _ext_units(self, state: QueueState) -> ExtUnits | None:
-        """Give the extension of a queue; None when it has none."""
-        name = (state.topic, state.queue_id)
-        if name not in self._ext:
-            queue = self._inspection.family("ext_queues").get(name)
-            files = self._inspection.files_of(queue) if queue else None
-            self._ext[name] = ExtUnits.of(files) if files else None
-        return self._ext[name]
-
     @grouped
     def finish(self, log: LogReader) -> Iterator[Finding]:
         """Judge what the log did not ask for, and what it asked for in vain."""
@@ -325,12 +285,13 @@ class QueueComparer:
                 except UnreadablePath as error:
                     yield from self._unread(state, error)
         yield from self._inspection.pending()
-        if judge.expired:
+        if judge.expired and not self._inspection.taken_over:
             queues = judge.expired_queues
             message = f"{judge.expired} units of {len(queues)} queues point to expired messages"
             yield finding("CQ-EXPIRED", At(min(queues)), message)
         yield from tails.findings()
         self._reader.close()
+        self._tags.close()
 
     def _finish(self, state: QueueState, judge: UnitJudge, tails: Tails) -> Iterator[Finding]:
         yield from self._resumed(state)

@@ -27,10 +27,12 @@ class ExtUnits:
     Attributes:
         starts: int64, shape (n,), increasing: where each begins in the ext space.
         tags_codes: int64, shape (n,).
+        store_times: int64, shape (n,): store time of the record of each, ms.
     """
 
     starts: npt.NDArray[np.int64]
     tags_codes: npt.NDArray[np.int64]
+    store_times: npt.NDArray[np.int64]
 
     @classmethod
     def of(cls, files: MappedFiles) -> Self:
@@ -41,7 +43,7 @@ class ExtUnits:
         """
         found = [read_units(segment) for segment in files.segments]
         joined = np.concatenate(found, axis=1) if found else np.empty((ROWS, 0), np.int64)
-        return cls(joined[0], joined[1])
+        return cls(joined[0], joined[1], joined[2])
 
     def match(
         self, addresses: npt.NDArray[np.int64], tags_codes: npt.NDArray[np.int64]
@@ -49,13 +51,23 @@ class ExtUnits:
         """Tell which addresses lead to a unit with the wanted tags code: bool, shape (n,)."""
         if not self.starts.size:
             return np.zeros(len(addresses), bool)
-        places = addresses - np.iinfo(np.int64).min
-        numbers = np.searchsorted(self.starts, places)
-        numbers = np.minimum(numbers, self.starts.size - 1)
+        places, numbers = self._numbers(addresses)
         found: npt.NDArray[np.bool_] = (self.starts[numbers] == places) & (
             self.tags_codes[numbers] == tags_codes
         )
         return found
+
+    def times_at(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Give the store times of the units that addresses lead to: int64, shape (n,), ms."""
+        return self.store_times[self._numbers(addresses)[1]]
+
+    def _numbers(
+        self, addresses: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Give the places that addresses name, and the numbers of the units at or behind them."""
+        places = addresses - np.iinfo(np.int64).min
+        numbers = np.searchsorted(self.starts, places)
+        return places, np.minimum(numbers, self.starts.size - 1)
 
 
 def read_units(segment: Segment) -> npt.NDArray[np.int64]:

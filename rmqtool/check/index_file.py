@@ -250,7 +250,7 @@ class FileReader:
         if self._before is not None:
             before = self._before.header["end_timestamp"]
             allowed.add(max(stored - before, 0) // 1000)
-        elif found > 0:
+        elif found > 0 and self._inspection.log and self._inspection.log.start > 0:
             return  # the file before it has expired
         if found not in allowed:
             position = entry_position(self.opened.file.slots, FIRST_ENTRY)

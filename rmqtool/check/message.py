@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmqtool.check import kernels_message as has
-from rmqtool.check.message_content import check_content
+from rmqtool.check.message_content import check_content, timer_facts
+from rmqtool.check.message_fields import FieldJudge
 from rmqtool.check.registry import At, finding
+from rmqtool.check.transactions import UNKNOWN
 from rmqtool.findings import Severity
 from rmqtool.formats import sys_flag
 from rmqtool.scan import columns as row
@@ -82,12 +85,13 @@ class RecordJudge:
         halves: (place, queue offset) of each half record.
         op_offsets: queue offsets of halves that operation records name (deep).
         bridges: a note on each record that repair has put over damage.
-        timers: (physical offset, size) of records of the timer topic.
+        timers: records of the timer topic, see `Transactions.timer_messages`.
         damaged: what makes a record unusable or wrong in place, all of it; for repair.
     """
 
     def __init__(self, options: RecordOptions) -> None:
         self._options = options
+        self._fields = FieldJudge() if options.content else None
         self._numbers = np.empty(0, np.int64)
         self._bits = np.empty(0, np.int64)
         self._known = 0
@@ -134,6 +138,8 @@ class RecordJudge:
             yield from self._judge_each(batch, found, before)
         if self._illegal:
             yield from self._illegal_topics(batch)
+        if self._fields is not None and batch.has_texts:
+            yield from self._fields.judge(batch, partial(at_record, batch))
 
     def _know_topics(self, batch: Batch) -> None:
         for number in range(self._known, len(batch.topics)):
@@ -159,10 +165,19 @@ class RecordJudge:
             if topic in HALF_TOPICS:
                 self.halves.append(columns[[row.PHYSICAL_OFFSET, row.QUEUE_OFFSET]][:, rows])
             elif topic == TIMER_TOPIC:
-                self.timers.append(columns[[row.PHYSICAL_OFFSET_FIELD, row.SIZE]][:, rows])
+                self.timers.append(self._timers(batch, rows))
             elif self._options.content:
                 for one in rows.tolist():
                     self.op_offsets += _op_offsets(batch, one)
+
+    def _timers(self, batch: Batch, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Give what timer log records can be compared with, see `Transactions`."""
+        timers = np.full((4, len(rows)), UNKNOWN, np.int64)
+        timers[:2] = batch.columns[[row.PHYSICAL_OFFSET_FIELD, row.SIZE]][:, rows]
+        if self._options.content:
+            for number, one in enumerate(rows.tolist()):
+                timers[2:, number] = timer_facts(batch, one)
+        return timers
 
     def _illegal_topics(self, batch: Batch) -> Iterator[Finding]:
         numbers = np.isin(batch.columns[row.TOPIC_NUMBER], self._illegal)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.registry import At, finding
+from rmqtool.check.transactions import UNKNOWN
 from rmqtool.errors import BadLength
 from rmqtool.formats import inner_batch, properties
 from rmqtool.formats.compression import decompress
+from rmqtool.formats.java import string_hash
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan import columns as row
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from rmqtool.scan.batch import Batch
 
 SEPARATOR: Final = ","
+REAL_TOPIC: Final = "REAL_TOPIC"
+TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+LONGEST_TIME: Final = 18  # digits of a number that fits a long
 
 
 def check_content(batch: Batch, number: int, at: At) -> Iterator[Finding]:
@@ -65,3 +70,13 @@ def _multi_dispatch(values: dict[str, str], at: At) -> Iterator[Finding]:
     elif not all(offset.strip().isdigit() for offset in offsets):
         message = "an offset of a further queue is no number"
         yield finding("CL-LMQ", at, message, actual=SEPARATOR.join(offsets))
+
+
+def timer_facts(batch: Batch, number: int) -> tuple[int, int]:
+    """Give the hash of the topic and the due time that a timer message is for, ms."""
+    record = batch.matrix[:, number]
+    start, length = int(record[row.PROPERTIES_START]), int(record[row.PROPERTIES_LENGTH])
+    values = properties.decode(batch.text(start, length))
+    topic, due = values.get(REAL_TOPIC), values.get(TIMER_OUT_MS, "")
+    number_of_ms = int(due) if due.isdecimal() and len(due) <= LONGEST_TIME else UNKNOWN
+    return (UNKNOWN if topic is None else string_hash(topic)), number_of_ms

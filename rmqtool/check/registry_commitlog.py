@@ -235,6 +235,16 @@ COMMITLOG_CODES: Final = (
         command=DUMP_HEX,
     ),
     Code(
+        "CL-FIELD",
+        WARNING,
+        also=(NOTE,),
+        when="a note where applications can bring it about; found at --level deep",
+        meaning="a field that no checksum covers contradicts the record or its neighbours",
+        consequence="consumers get the message with a wrong time, address or number of attempts",
+        remedy="none",
+        command=DUMP_HEX,
+    ),
+    Code(
         "CL-MIXDL",
         NOTE,
         meaning="plain commitlog files precede the DLedger log",

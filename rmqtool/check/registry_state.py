@@ -53,7 +53,9 @@ STATE_CODES: Final = (
     Code(
         "CP-LEN",
         WARNING,
-        meaning="the checkpoint is not 4096 bytes long",
+        also=(NOTE,),
+        when="a note for bytes behind the fields that this release of rmqtool knows",
+        meaning="the checkpoint is not 4096 bytes long, or has more than its fields",
         consequence="the broker extends it with zeros when it maps it",
         remedy="extend it with zeros",
         command=REPAIR,
@@ -95,6 +97,9 @@ STATE_CODES: Final = (
     Code(
         "TL-REC",
         DAMAGE,
+        also=(WARNING, NOTE),
+        when="a warning for a link to another record than the one before it in its slot, and for "
+        "a reserved field that is set; a note for such a link while abort is present",
         meaning="a timer log record is malformed",
         consequence="recovery cuts the timer log here; timers behind it are read again from the "
         "timer topic",

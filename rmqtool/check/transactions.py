@@ -5,7 +5,7 @@ Source: TransactionalMessageBridge, EndTransactionProcessor, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.message import RecordJudge
     from rmqtool.findings import Finding
+
+
+UNKNOWN: Final = np.iinfo(np.int64).min  # a fact of a timer message that was not looked for
 
 
 class Transactions:
@@ -37,6 +40,14 @@ class Transactions:
         self._halves += judge.halves
         self._ended.update(judge.op_offsets)
         self.timers += judge.timers
+
+    def timer_messages(self) -> npt.NDArray[np.int64]:
+        """Give all timer messages: int64, shape (4, n), in the order of the log.
+
+        Rows: physical offset, size, hash of the topic, due time in ms; the last two are UNKNOWN
+        where nobody looked.
+        """
+        return np.concatenate(self.timers, axis=1) if self.timers else np.empty((4, 0), np.int64)
 
     def check(self, inspection: Inspection) -> Iterator[Finding]:
         """Compare both sides."""

@@ -1,0 +1,144 @@
+"""Judge fields that no checksum covers against what else is known of them (level deep): CL-FIELD.
+
+The address of the broker is the same in neighbouring records, a port has 16 bits, a client makes
+its unique key in the moment in which it sends, and only a retry counts attempts.
+Source: MessageClientIDSetter#createUniqID, DefaultMQProducerImpl#sendKernelImpl,
+SendMessageProcessor, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.registry import At, finding
+from rmqtool.findings import Severity
+from rmqtool.formats.message import MESSAGE_PREFIX
+from rmqtool.formats.message_id import HIGHEST_PORT
+from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.scan import columns as row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.findings import Finding
+    from rmqtool.scan.batch import Batch
+
+    Numbers = npt.NDArray[np.int64]
+    Place = Callable[[int], At]
+
+V4_BYTES: Final = 4
+V6_BYTES: Final = 16
+PORT_BYTES: Final = 4
+TIME_BYTES: Final = 8
+KEY_LENGTHS: Final = (32, 56)  # hex digits of a unique key, by the client's address
+DIGITS_BEHIND_TIME: Final = 4
+TIME_DIGITS: Final = 8
+ZONE_STEP_MS: Final = 900_000  # clients count from their own midnight; zones differ by 15 minutes
+KEY_TOLERANCE_MS: Final = 1000
+MOST_ATTEMPTS: Final = 1 << 16
+# Where attempts are counted: retries, what waits for one, and what broker or proxy move about.
+COUNTING: Final = (b"%", b"SCHEDULE_TOPIC", b"rmq_sys_", b"RMQ_SYS_", b"TRANS_CHECK_MAX_TIME")
+MIX: Final = 0x100000001B3  # odd: the lowest bit stays that of the kind of address
+NO_DIGIT: Final = 99
+_DIGITS: Final = np.full(256, NO_DIGIT, np.int64)
+_DIGITS[np.frombuffer(b"0123456789ABCDEF", np.uint8)] = np.arange(16)
+_DIGITS[np.frombuffer(b"abcdef", np.uint8)] = np.arange(10, 16)
+
+
+class FieldJudge:
+    """Judges batches in the order of the log; remembers the two records before."""
+
+    def __init__(self) -> None:
+        self._hosts = np.empty(0, np.int64)
+        self._last: At | None = None
+
+    def judge(self, batch: Batch, place: Place) -> Iterator[Finding]:
+        """Judge the records of a batch.
+
+        Args:
+            batch: of records, with texts.
+            place: says where the n-th of them lies.
+        """
+        flags = batch.columns[row.SYS_FLAG]
+        born = np.where(flags & SysFlag.BORNHOST_V6_FLAG, V6_BYTES, V4_BYTES)
+        born_port = batch.columns[row.RECORD_START] + MESSAGE_PREFIX.size + born
+        ports = _integers(batch.window, born_port)
+        for number in np.flatnonzero((ports < 0) | (ports > HIGHEST_PORT)).tolist():
+            message = "the port of bornHost is none"
+            expected = f"at most {HIGHEST_PORT}"
+            yield _field(place(number), message, expected, int(ports[number]))
+        yield from self._store_hosts(batch, place, born_port + PORT_BYTES + TIME_BYTES)
+        yield from _attempts(batch, place)
+        yield from _born(batch, place)
+
+    def _store_hosts(self, batch: Batch, place: Place, starts: Numbers) -> Iterator[Finding]:
+        """Find a record with another broker's address than those on both of its sides."""
+        is_v6 = batch.columns[row.SYS_FLAG] & SysFlag.STOREHOSTADDRESS_V6_FLAG != 0
+        hosts = is_v6.astype(np.int64)  # another kind of address is another setting, no damage
+        for word in range((V6_BYTES + PORT_BYTES) // 4):
+            value = _integers(batch.window, starts + 4 * word)
+            is_there = is_v6 | (word < (V4_BYTES + PORT_BYTES) // 4)
+            hosts = np.where(is_there, hosts * MIX + (value << 1), hosts)
+        count = len(self._hosts)
+        hosts = np.concatenate([self._hosts, hosts])
+        odd = (hosts[:-2] == hosts[2:]) & (hosts[1:-1] != hosts[:-2])
+        odd &= (hosts[:-2] ^ hosts[1:-1]) & 1 == 0
+        for number in np.flatnonzero(odd).tolist():
+            at = self._last if number + 1 < count else place(number + 1 - count)
+            if at is not None:
+                message = "storeHost is another one than that of the records on both sides"
+                yield _field(at, message, "", "")
+        self._hosts = hosts[-2:]
+        self._last = place(batch.count - 1)
+
+
+def _integers(window: npt.NDArray[np.uint8], starts: Numbers) -> Numbers:
+    """Read a signed big-endian integer of four bytes at each place."""
+    raw = np.ascontiguousarray(window[starts[:, None] + np.arange(PORT_BYTES)])
+    return raw.view(">i4").reshape(-1).astype(np.int64)
+
+
+def _field(
+    at: At, message: str, expected: object, actual: object, severity: Severity | None = None
+) -> Finding:
+    return finding("CL-FIELD", at, message, expected=expected, actual=actual, severity=severity)
+
+
+def _attempts(batch: Batch, place: Place) -> Iterator[Finding]:
+    """Find a number of attempts where none are counted, or one that cannot be."""
+    attempts = batch.columns[row.RECONSUME_TIMES]
+    for number in np.flatnonzero(attempts).tolist():
+        count = int(attempts[number])
+        topic = batch.topics[int(batch.columns[row.TOPIC_NUMBER][number])]
+        if not 0 <= count < MOST_ATTEMPTS:
+            message = "reconsumeTimes is no number of attempts"
+            yield _field(place(number), message, f"0 to {MOST_ATTEMPTS - 1}", count)
+        elif not topic.startswith(COUNTING):
+            message = "reconsumeTimes is set, but the topic is not one of retries"
+            yield _field(place(number), message, 0, count, Severity.NOTE)
+
+
+def _born(batch: Batch, place: Place) -> Iterator[Finding]:
+    """Compare bornTimestamp with the time in the unique key, whose zone is unknown."""
+    columns = batch.columns
+    lengths = columns[row.UNIQUE_KEY_LENGTH]
+    numbers = np.flatnonzero(np.isin(lengths, KEY_LENGTHS))
+    ends = columns[row.UNIQUE_KEY_START][numbers] + lengths[numbers] - DIGITS_BEHIND_TIME
+    digits = _DIGITS[batch.window[ends[:, None] - TIME_DIGITS + np.arange(TIME_DIGITS)]]
+    is_key = (digits != NO_DIGIT).all(axis=1)
+    times = (digits << np.arange(28, -4, -4)).sum(axis=1)
+    born = columns[row.BORN_TIMESTAMP][numbers]
+    rest = (born - times) % ZONE_STEP_MS
+    differs = np.minimum(rest, ZONE_STEP_MS - rest) > KEY_TOLERANCE_MS
+    for one in np.flatnonzero(is_key & differs).tolist():
+        number = int(numbers[one])
+        message = (
+            "bornTimestamp is not the time at which the unique key was made; so it is with "
+            "messages that were sent on under their old key"
+        )
+        expected = f"{int(times[one])} ms into a month"
+        yield _field(place(number), message, expected, int(born[one]), Severity.NOTE)
