@@ -22,6 +22,7 @@ from rmqtool.store.queue_range import read_range
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.check.manifest_ledger import Ledger
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
     from rmqtool.findings import Finding, Severity
@@ -61,7 +62,8 @@ class LogFacts:
     """What is known of the commitlog; offsets are physical offsets.
 
     Attributes:
-        start: first byte of the first segment.
+        start: first byte that is read: of the first segment, but for what is taken over.
+        oldest: first byte of the first segment.
         end: behind the last record: where the next one goes.
         last_record: start of the last record; -1 without records.
         newest_time: largest store timestamp of a record, ms; 0 without records.
@@ -73,6 +75,7 @@ class LogFacts:
     last_record: int = -1
     newest_time: int = 0
     is_scanned: bool = False
+    oldest: int = 0
 
 
 @dataclass(slots=True)
@@ -97,6 +100,7 @@ class Inspection:
         wanted: queue to the queue offset behind the last record that the log has for it.
         has_rocksdb_queues: whether queues lie in RocksDB, where they are not read.
         observer: who looks on while the log is read; None for nobody.
+        ledger: keeps book for a manifest, and says what is not read again; None without.
     """
 
     store: Store
@@ -117,6 +121,7 @@ class Inspection:
     bridges: list[int] = field(default_factory=list)
     wanted: dict[QueueName, int] = field(default_factory=dict)
     observer: Observer | None = None
+    ledger: Ledger | None = None
     _moved_places: set[int] = field(default_factory=set)
     _topics: frozenset[str] | None = None
     _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
@@ -198,7 +203,9 @@ class Inspection:
         return found
 
     def _find_range_on_disk(self, name: QueueName) -> tuple[int, int] | None:
-        start = self.log.start if self.log else 0
+        if self.options.topic not in {None, name[0]}:
+            return None  # its queues were not listed
+        start = self.log.oldest if self.log else 0
         kinds = {"queues": BranchKind.CONSUME_QUEUE, "batch_queues": BranchKind.BATCH_QUEUE}
         for family, kind in kinds.items():
             if queue := self.family(family).get(name):
@@ -244,6 +251,11 @@ class Inspection:
     def postpone(self, said: Finding) -> None:
         """Keep a finding for `pending`."""
         self._pending.append(said)
+
+    @property
+    def taken_over(self) -> frozenset[str]:
+        """Paths of the segments that are not read again."""
+        return self.ledger.taken_over if self.ledger else frozenset()
 
     def segment_at(self, physical_offset: int) -> Segment | None:
         """Give the segment that holds a byte of the log."""
