@@ -68,12 +68,19 @@ class LogPass:
         store = inspection.store
         logs = [(log, False) for log in (store.old_commitlog,) if log.segments]
         logs.append((store.commitlog, store.is_dledger))
-        facts = LogFacts(start=min((log.start for log, _ in logs if log.segments), default=0))
+        read = [one for log, _ in logs for one in log.segments]
+        facts = LogFacts(oldest=min((one.start for one in read), default=0))
+        read = [one for one in read if one.path not in inspection.taken_over]
+        facts.start = min((one.start for one in read), default=facts.oldest)
         inspection.log = facts
         if begin is not None:
             yield from begin()
         for log, is_dledger in logs:
-            segments = _without_duplicates(log.segments)
+            segments = [
+                one
+                for one in _without_duplicates(log.segments)
+                if one.path not in inspection.taken_over
+            ]
             last_used = _last_used(segments)
             judge = SegmentJudge(inspection, last_used, is_dledger=is_dledger)
             options = self._options(last_used, is_dledger=is_dledger)
@@ -140,6 +147,8 @@ class LogPass:
         self._add_facts(part, report)
         if inspection.observer is not None:
             inspection.observer.take(part, report)
+        if inspection.ledger is not None:
+            inspection.ledger.take(part, report)
         yield from self._take(report)
 
     def _lose(self, said: Finding) -> None:
@@ -218,7 +227,7 @@ def quick_facts(inspection: Inspection) -> Iterator[Finding]:
     newest = tail.last.store_timestamp if tail.last else 0
     last = tail.last.physical_offset if tail.last else -1
     start = min((log.start for log in logs), default=0)
-    inspection.log = LogFacts(start, tail.physical_offset, last, newest)
+    inspection.log = LogFacts(start, tail.physical_offset, last, newest, oldest=start)
 
 
 def _without_duplicates(segments: Sequence[Segment]) -> list[Segment]:

@@ -87,6 +87,8 @@ class ValidateOptions:
         broker_version: the broker that is to run on the store; None is whoever wrote it.
         broker_conf: its configuration file.
         jobs: threads; None is one for each processor.
+        since: an earlier manifest: what a broker does not touch again is not read again.
+        keeps_book: make a manifest.
         part_bytes: how much of a segment one task reads.
     """
 
@@ -99,6 +101,8 @@ class ValidateOptions:
     broker_version: str | None = None
     broker_conf: str | os.PathLike[str] | None = None
     jobs: int | None = None
+    since: str | os.PathLike[str] | None = field(default=None, kw_only=True)
+    keeps_book: bool = field(default=False, kw_only=True)
     part_bytes: int = field(default=64 << 20, kw_only=True)
 
     def __post_init__(self) -> None:

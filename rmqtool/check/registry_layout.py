@@ -6,6 +6,7 @@ from typing import Final
 
 from rmqtool.check.catalogue import (
     DAMAGE,
+    DUMP,
     INFO,
     NOTE,
     REPAIR,
@@ -15,6 +16,15 @@ from rmqtool.check.catalogue import (
 )
 
 LAYOUT_CODES: Final = (
+    Code(
+        "FS-CHANGED",
+        WARNING,
+        meaning="bytes of the commitlog are not those that were there at an earlier validation",
+        consequence="the broker reads what is there now: it never changes what it has appended, so "
+        "somebody else, a repair, a cut with new messages behind it or the disk did",
+        remedy="find out who did; compare with a copy of that time",
+        command=DUMP,
+    ),
     Code(
         "FS-LEN",
         DAMAGE,

@@ -6,6 +6,7 @@ compaction, checkpoint, timer, epochs, JSON.
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ from rmqtool.check.index import IndexComparer
 from rmqtool.check.index_header import Opened, index_files
 from rmqtool.check.inspection import Account, Inspection
 from rmqtool.check.log import LogPass, log_files, quick_facts
+from rmqtool.check.manifest import Manifest
+from rmqtool.check.manifest_ledger import Ledger
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings import Severity
 from rmqtool.store.branch import BranchKind
@@ -98,6 +101,7 @@ class Findings:
 
     Attributes:
         summary: what was checked, and what not.
+        ledger: keeps book for a manifest; None when nobody asked for one.
     """
 
     def __init__(
@@ -109,6 +113,10 @@ class Findings:
         self._options, self._watch, self._observer = options, watch, observer
         self._store = open_store(options.store, options.broker_conf)
         self.summary = Summary(Account())
+        self.ledger: Ledger | None = None
+        if options.since is not None or options.keeps_book:
+            before = None if options.since is None else Manifest.read(options.since)
+            self.ledger = Ledger(before, os.fspath(options.since or ""))
 
     @property
     def location(self) -> str:
@@ -135,7 +143,8 @@ class Findings:
             inspection.observer = self._observer
             self._observer.begin(inspection)
         try:
-            yield from bounded.take(filter(self._options.keeps, _run(inspection, self._watch)))
+            found = _keep_book(inspection, self.ledger, _run(inspection, self._watch))
+            yield from bounded.take(filter(self._options.keeps, found))
             bounded.add(_kept(inspection, self._options).items())
             yield from bounded.rest()
             self.summary.is_finished = True
@@ -177,6 +186,19 @@ def validate(
 def _kept(inspection: Inspection, options: ValidateOptions) -> dict[tuple[str, Severity], int]:
     """Give what was only counted, as far as it was asked for."""
     return {key: count for key, count in inspection.more.items() if options.keeps_code(key[0])}
+
+
+def _keep_book(
+    inspection: Inspection, ledger: Ledger | None, found: Iterator[Finding]
+) -> Iterator[Finding]:
+    """Let a ledger, if there is one, look at what is found."""
+    if ledger is None:
+        yield from found
+        return
+    inspection.ledger = ledger
+    yield from ledger.begin(inspection)
+    yield from ledger.watch(found)
+    yield from ledger.finish(inspection)
 
 
 def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:

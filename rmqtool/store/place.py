@@ -58,6 +58,7 @@ class Entry(NamedTuple):
         size: bytes, as the file says.
         mtime_ns: last change, ns since 1970 UTC.
         allocated: bytes that the disk really holds; less than `size` for a sparse file.
+        inode: number of the file in its file system; 0 where there is none.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Entry(NamedTuple):
     size: int
     mtime_ns: int
     allocated: int
+    inode: int = 0
 
     @property
     def mtime_ms(self) -> int:
@@ -312,7 +314,7 @@ def _entries(path: str) -> list[Entry]:
 
 def _entry(name: str, facts: os.stat_result) -> Entry:
     allocated = getattr(facts, "st_blocks", 0) * 512
-    return Entry(name, _kind(facts.st_mode), facts.st_size, facts.st_mtime_ns, allocated)
+    return Entry(name, _kind(facts.st_mode), facts.st_size, facts.st_mtime_ns, allocated, facts.st_ino)
 
 
 def _kind_of(found: os.DirEntry[str]) -> EntryKind:

@@ -20,7 +20,10 @@ from tests.stores import broker_conf, fixture_names
 
 ORDINARY: Final = "traffic"  # several segments, queue and index files, all kinds of messages
 # Codes that no file alone can have, with the test that produces each.
-ELSEWHERE: Final = {"FS-LOCK": "test_lock_of_a_running_broker"}
+ELSEWHERE: Final = {
+    "FS-LOCK": "test_lock_of_a_running_broker",
+    "FS-CHANGED": "tests/check/test_manifest.py",
+}
 HOLDER: Final = """
 import fcntl, sys
 file = open(sys.argv[1], "r+")

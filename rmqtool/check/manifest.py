@@ -1,0 +1,140 @@
+"""The manifest of a store: what its files were when a validation had read them.
+
+One JSON document. A later validation takes it to say what changed since, and to leave unread what
+a broker never touches again: the sealed segments of an append-only log.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from rmqtool.check.options import Level
+from rmqtool.errors import StoreError
+from rmqtool.store.place import Place
+
+if TYPE_CHECKING:
+    import os
+
+FORMAT: Final = "rmqtool manifest 1"
+MOST_BYTES: Final = 1 << 30  # of a manifest that is read: some four million files
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """One file of a store.
+
+    Attributes:
+        path: relative to the store root, `/` separated.
+        kind: what it is, as `dump --as` calls it.
+        size: bytes.
+        mtime_ns: last change, ns since 1970 UTC.
+        inode: its number in the file system; 0 where there is none.
+        used: bytes up to the last one that is not zero: files are made ahead of need.
+        sha256: of these bytes; empty when the file could not be read, or changed meanwhile.
+        records: messages, queue units or index entries; None for other files.
+        sealed: a commitlog segment behind which the log goes on: brokers never write to it again.
+        range_checksum: of a sealed segment, as `DefaultMessageStore#calcDeltaChecksum` gives it
+            for the physical offsets of the file; empty where none was made.
+    """
+
+    path: str
+    kind: str
+    size: int
+    mtime_ns: int
+    inode: int
+    used: int = 0
+    sha256: str = ""
+    records: int | None = None
+    sealed: bool = False
+    range_checksum: str = ""
+
+    def is_same_file(self, other: ManifestFile) -> bool:
+        """Tell whether nothing hints at a change; the content was not looked at."""
+        return (self.size, self.mtime_ns, self.inode) == (other.size, other.mtime_ns, other.inode)
+
+    def is_same_content(self, other: ManifestFile) -> bool:
+        """Tell whether both were read and hold the same."""
+        return bool(self.sha256) and (self.used, self.sha256) == (other.used, other.sha256)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All files of a store after one validation.
+
+    Attributes:
+        store: absolute path of the store root.
+        level: how deep it was validated, what was taken over included.
+        is_proven: all of the log, its queues and its index were compared, and nothing was wrong.
+        log_end: where the next record goes.
+        files: by path.
+    """
+
+    store: str
+    level: Level
+    is_proven: bool
+    log_end: int
+    files: dict[str, ManifestFile]
+
+    def encode(self) -> bytes:
+        """Give the document; one line a file, so that two manifests can be compared by `diff`."""
+        head = {
+            "format": FORMAT,
+            "store": self.store,
+            "level": str(self.level),
+            "is_proven": self.is_proven,
+            "log_end": self.log_end,
+        }
+        lines = ",\n".join(json.dumps(asdict(one)) for one in self.files.values())
+        text = json.dumps(head)[:-1] + f', "files": [\n{lines}\n]}}\n'
+        return text.encode("utf-8", "backslashreplace")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a manifest.
+
+        Raises:
+            UnreadablePath: it cannot be read.
+            StoreError: it is none.
+        """
+        raw = Place.of(path).read(MOST_BYTES)
+        try:
+            return cls.decode(raw)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            reason = "is no manifest of rmqtool validate --manifest"
+            raise StoreError(path=str(path), reason=reason) from error
+
+    @classmethod
+    def decode(cls, raw: bytes) -> Self:
+        """Take a document apart.
+
+        Raises:
+            ValueError, TypeError, KeyError, RecursionError: it is no manifest.
+        """
+        found = json.loads(raw)
+        if found["format"] != FORMAT:
+            message = f"not the format {FORMAT!r}"
+            raise ValueError(message)
+        files = [_file(one) for one in found["files"]]
+        return cls(
+            str(found["store"]),
+            Level(found["level"]),
+            found["is_proven"] is True,
+            int(found["log_end"]),
+            {one.path: one for one in files},
+        )
+
+
+_KINDS: Final = {"path": str, "kind": str, "sha256": str, "range_checksum": str, "sealed": bool}
+
+
+def _file(facts: dict[str, Any]) -> ManifestFile:
+    """Read one file's line; what another release may have added is passed over."""
+    known = {field.name: facts[field.name] for field in fields(ManifestFile)}
+    for name, value in known.items():
+        kind = _KINDS.get(name, int)
+        if not isinstance(value, kind) and not (name == "records" and value is None):
+            message = f"{name} is {value!r}"
+            raise TypeError(message)
+    return ManifestFile(**known)

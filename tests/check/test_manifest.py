@@ -1,0 +1,239 @@
+"""Manifests: what changed is said, what did not is not read again, and nothing else changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool.check.manifest import Manifest, ManifestFile
+from rmqtool.check.manifest_digest import DigestTask, digest
+from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.validate import Findings, validate
+from rmqtool.errors import StoreError
+from rmqtool.findings import Finding, Severity
+from rmqtool.store.place import Place
+from tests.stores import broker_conf, fixture_names, fixture_store
+
+TRAFFIC = "rocketmq-5.3.3-traffic"
+
+
+def checked(store: Path, **options: object) -> tuple[Findings, list[Finding]]:
+    """Validate with a manifest; give the run, and what is more than a note."""
+    run = validate(ValidateOptions(store, keeps_book=True, **options))  # type: ignore[arg-type]  # a test's shorthand
+    found = [one for one in run if one.severity is not Severity.NOTE]
+    return run, found
+
+
+def manifest_of(run: Findings) -> Manifest:
+    """Give the manifest of a run that came to its end."""
+    assert run.ledger is not None
+    assert run.ledger.manifest is not None
+    return run.ledger.manifest
+
+
+def changes(run: Findings) -> dict[str, list[str]]:
+    """Give what became of files, as far as anything did."""
+    assert run.ledger is not None
+    return {name: paths for name, paths in run.ledger.changes.items() if paths}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Give a store of several segments."""
+    return fixture_store(TRAFFIC, tmp_path)
+
+
+@pytest.fixture
+def book(store: Path) -> Path:
+    """Give the manifest of that store."""
+    run, _ = checked(store)
+    path = store.parent / "book"
+    path.write_bytes(manifest_of(run).encode())
+    return path
+
+
+def flip(path: Path, *, keeps_time: bool) -> None:
+    """Change a byte of a property, which no checksum covers."""
+    before = path.stat()
+    raw = bytearray(path.read_bytes())
+    raw[200] ^= 1
+    path.write_bytes(raw)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + (0 if keeps_time else 1)))
+
+
+@pytest.mark.parametrize("name", fixture_names())
+def test_fixtures(name: str, tmp_path: Path) -> None:
+    """A second run, which reads the end of the log only, finds what the first one found."""
+    store, conf = fixture_store(name, tmp_path), broker_conf(name)
+    first, found = checked(store, broker_conf=conf)
+    book = tmp_path / "book"
+    book.write_bytes(manifest_of(first).encode())
+    assert manifest_of(first) == Manifest.read(book)
+    second, again = checked(store, broker_conf=conf, since=book)
+    assert found == again
+    assert manifest_of(first) == manifest_of(second)
+    assert changes(second).keys() <= {"the same", "taken over"}
+    sealed = [one.path for one in manifest_of(first).files.values() if one.sealed]
+    expected = sealed if manifest_of(first).is_proven else []
+    assert expected == changes(second).get("taken over", [])
+
+
+def test_facts(store: Path, book: Path) -> None:
+    """Sizes, times, hashes and counts are those of the files; every file of a store is there."""
+    files = Manifest.read(book).files
+    names = {str(path.relative_to(store)) for path in store.rglob("*") if path.is_file()}
+    assert {"abort.bak"} == names - files.keys()  # none of a store's own
+    for path, one in files.items():
+        raw, status = (store / path).read_bytes(), (store / path).stat()
+        assert (status.st_size, status.st_mtime_ns, status.st_ino) == (
+            one.size, one.mtime_ns, one.inode,
+        )  # fmt: skip
+        assert hashlib.sha256(raw.rstrip(b"\0")).hexdigest() == one.sha256
+    counts = dict.fromkeys(("commitlog", "consume-queue", "index", "config"), 0)
+    for one in files.values():
+        if one.kind in counts:
+            counts[one.kind] += one.records or 0
+    assert {"commitlog": 1383, "consume-queue": 1383, "index": 3364, "config": 0} == counts
+
+
+def test_unread_again(store: Path, book: Path) -> None:
+    """Sealed segments are not read again, and that is said."""
+    run, _ = checked(store, since=book)
+    taken = changes(run)["taken over"]
+    assert 3 == len(taken)
+    assert 1383 - run.summary.account.records == sum(
+        Manifest.read(book).files[path].records or 0 for path in taken
+    )
+    ((what, why),) = run.summary.account.left_out
+    assert "3 segments of the log" in what
+    assert "only a run without --since-manifest" in why
+    assert "sound" not in run.summary.verdict
+
+
+def test_changed_byte(store: Path, book: Path) -> None:
+    """A changed byte is found when the time tells, and at --level deep when it does not."""
+    segment = min((store / "commitlog").iterdir())
+    flip(segment, keeps_time=False)
+    run, found = checked(store, since=book)
+    assert ["FS-CHANGED"] == [one.code for one in found]
+    assert not manifest_of(run).is_proven
+    assert "taken over" not in changes(run)  # it is the first one: all behind it is read, too
+
+
+def test_changed_byte_with_its_time(store: Path, book: Path) -> None:
+    """A changed byte whose file has its old time is found by whoever reads it, and only then."""
+    segment = min((store / "commitlog").iterdir())
+    flip(segment, keeps_time=True)
+    assert [] == checked(store, since=book)[1]
+    deep = checked(store, since=book, level=Level.DEEP)[1]
+    assert ["FS-CHANGED"] == [one.code for one in deep]
+    assert [] == checked(store)[1]  # no checksum covers it
+
+
+def test_growth(store: Path) -> None:
+    """A log that goes on has grown; what was there is compared by its hash."""
+    segment = max((store / "commitlog").iterdir())
+    whole = segment.read_bytes()
+    used = len(whole.rstrip(b"\0"))
+    segment.write_bytes(whole[: used // 2].ljust(len(whole), b"\0"))
+    book = store.parent / "book"
+    book.write_bytes(manifest_of(checked(store)[0]).encode())
+    segment.write_bytes(whole)
+    run, found = checked(store, since=book)
+    assert [] == found
+    assert [f"commitlog/{segment.name}"] == changes(run)["grown"]
+    segment.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
+    assert "FS-CHANGED" in {one.code for one in checked(store, since=book)[1]}
+
+
+def test_new_and_gone(store: Path, book: Path) -> None:
+    """Files that came and files that went are named."""
+    (store / "abort").touch()
+    (store / "config" / "topics.json.bak").unlink(missing_ok=True)
+    (store / "config" / "delayOffset.json").unlink()
+    run, _ = checked(store, since=book)
+    assert run.ledger is not None
+    said = "\n".join(run.ledger.sentences())
+    assert "new since" in said
+    assert "abort" in said
+    assert "config/delayOffset.json" in changes(run)["gone"]
+
+
+def test_unproven(store: Path, book: Path) -> None:
+    """What was found wrong, or was not looked at, is looked at again."""
+    proven = Manifest.read(book)
+    for weaker in (replace(proven, is_proven=False), replace(proven, level=Level.QUICK)):
+        book.write_bytes(weaker.encode())
+        run, _ = checked(store, since=book)
+        assert "taken over" not in changes(run)
+        assert 1383 == run.summary.account.records
+    for partial in ({"only": frozenset({"commitlog"})}, {"topic": "x"}, {"level": Level.QUICK}):
+        assert not manifest_of(checked(store, **partial)[0]).is_proven
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"[]", b"[" * 100_000, b"\xff", b'{"format": "rmqtool manifest 1", "files": 1}'],
+    ids=["empty", "object", "list", "deep", "bytes", "half"],
+)
+def test_no_manifest(content: bytes, store: Path) -> None:
+    """What is no manifest is refused in one sentence, before the store is read."""
+    path = store.parent / "book"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match="is no manifest"):
+        validate(ValidateOptions(store, since=path))
+
+
+FILES = st.builds(
+    ManifestFile,
+    path=st.text(max_size=9),
+    kind=st.just("commitlog"),
+    size=st.integers(0, 2**63 - 1),
+    mtime_ns=st.integers(-(2**63), 2**63 - 1),
+    inode=st.integers(0, 2**64 - 1),
+    used=st.integers(0, 2**63 - 1),
+    sha256=st.text("0123456789abcdef", max_size=64),
+    records=st.none() | st.integers(0, 2**63 - 1),
+    sealed=st.booleans(),
+)
+
+
+@given(st.lists(FILES, max_size=3, unique_by=lambda one: one.path), st.sampled_from(Level))
+def test_round_trip(files: list[ManifestFile], level: Level) -> None:
+    """What is written is read again as it was, and is JSON."""
+    made = Manifest("/s", level, is_proven=True, log_end=7, files={one.path: one for one in files})
+    assert made == Manifest.decode(made.encode())
+    assert "rmqtool manifest 1" == json.loads(made.encode())["format"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([b"\0", b"\1", b"\2\0"]), st.sampled_from([1, 999, 1 << 20])),
+        max_size=5,
+    ),
+    st.integers(0, 2),
+)
+def test_digest(runs: list[tuple[bytes, int]], cut: int) -> None:
+    """Only what lies before the last byte that is not zero is hashed, at the mark as at the end."""
+    path = Path(os.environ["PYTEST_DIGEST"])
+    raw = b"".join(piece * count for piece, count in runs)
+    path.write_bytes(raw)
+    earlier = b"".join(piece * count for piece, count in runs[:cut]).rstrip(b"\0")
+    found = digest(DigestTask(Place.of(path), len(earlier)))
+    used = raw.rstrip(b"\0")
+    assert (len(used), hashlib.sha256(used).hexdigest()) == (found.used, found.sha256)
+    if earlier:
+        assert hashlib.sha256(earlier).hexdigest() == found.until_mark
+
+
+@pytest.fixture(autouse=True)
+def _digest_file(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give `test_digest` a file: hypothesis runs it many times for one fixture."""
+    monkeypatch.setenv("PYTEST_DIGEST", str(tmp_path_factory.mktemp("digest") / "file"))
