@@ -1,0 +1,89 @@
+"""The examples for CI, cron and containers: files that their readers take, commands that exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from rmqtool.cli.app import CONTENTS, command
+from rmqtool.cli.main import main
+from tests.evidence import Evidence
+from tests.stores import fixture_store
+
+ROOT: Final = Path(__file__).parents[2]
+EXAMPLES: Final = ROOT / "examples"
+PAGES: Final = [*sorted(EXAMPLES.iterdir()), ROOT / "Containerfile", ROOT / "README.md"]
+COMMAND: Final = re.compile(
+    rf"\brmqtool ((?:{'|'.join(entry.name for entry in CONTENTS)})\b[^`;|&>\n]*)"
+)
+
+
+def commands(page: Path) -> Iterator[list[str]]:
+    """Give the command lines that a page shows, without the program's name."""
+    for match in COMMAND.finditer(page.read_text(encoding="utf-8")):
+        yield shlex.split(match[1], comments=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_options_exist(page: Path) -> None:
+    """Each option that a page shows is one of its command."""
+    found = list(commands(page))
+    assert found
+    for name, *words in found:
+        known = {spelt for param in command(name).params for spelt in param.opts}
+        asked = {word.partition("=")[0] for word in words if word.startswith("-")}
+        assert asked <= known | {"--help", "-"}, (name, words)
+
+
+def steps(name: str) -> dict[str, Any]:
+    """Read a pipeline."""
+    read: dict[str, Any] = yaml.safe_load((EXAMPLES / name).read_text(encoding="utf-8"))
+    return read
+
+
+def test_github_actions() -> None:
+    """The findings are uploaded where the command wrote them, whatever it found."""
+    job = steps("github-actions.yml")["jobs"]["validate"]
+    validate = next(one for one in job["steps"] if one.get("name") == "Validate")
+    upload = next(one for one in job["steps"] if "upload-sarif" in one.get("uses", ""))
+    assert f"--sarif {upload['with']['sarif_file']} " in validate["run"]
+    assert "cancelled" in upload["if"]
+
+
+def test_gitlab_ci() -> None:
+    """The test report is kept where the command wrote it, whatever it found."""
+    job = steps("gitlab-ci.yml")["validate"]
+    kept = job["artifacts"]
+    assert any(f"--junit {kept['reports']['junit']} " in line for line in job["script"])
+    assert "always" == kept["when"]
+
+
+def test_cron(
+    tmp_path: Path,
+    evidence: Evidence,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Sunday, Monday, Tuesday: a sound store prints nothing, and nothing is in the way."""
+    store = evidence.keep(fixture_store("rocketmq-5.5.0-lmq", tmp_path))
+    monkeypatch.chdir(tmp_path)
+    nightly, weekly = commands(EXAMPLES / "crontab")
+    for words in (weekly, nightly, nightly):
+        paths = {"/backup/store": str(store), "/var/lib/rmqtool/store.json": "store.json"}
+        assert 0 == main([paths.get(word, word) for word in words])
+    assert ("", "") == tuple(capfd.readouterr())
+
+
+def test_container() -> None:
+    """The image is built from this tree, and runs as nobody in particular."""
+    lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
+    words = [line.split()[0] for line in lines if line and line[0].isalpha()]
+    assert "FROM" == words[0]
+    assert {"USER", "ENTRYPOINT", "COPY"} <= set(words)
+    assert 'ENTRYPOINT ["rmqtool"]' in lines
