@@ -13,6 +13,7 @@ from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
+    ColumnsOption,
     FormatOption,
     JobsOption,
     QuietOption,
@@ -92,6 +93,7 @@ def repair(
     broker_conf: BrokerConfOption = None,
     jobs: JobsOption = None,
     format_: FormatOption = None,
+    columns: ColumnsOption = None,
     color: ColorOption = "auto",
     quiet: QuietOption = False,
 ) -> int:
@@ -109,7 +111,7 @@ def repair(
     """
     from rmqtool.repair.options import RepairOptions
 
-    delivery = Delivery(format_, None, None, color, quiet)
+    delivery = Delivery(format_, None, columns, color, quiet)
     options = RepairOptions(
         store,
         broker_version=broker_version,
@@ -158,8 +160,8 @@ def _undo(store: str, wish: _Wish, delivery: Delivery) -> int:
 
     if wish != _Wish(False, False, None, wish.yes, None, None, None):
         raise UsageError(option="--undo", reason="stands alone")
-    name = library.undo(store)
-    delivery.note(f"taken back: {name}; the store is as it was before")
+    library.undo(store)
+    delivery.note("the latest edit is taken back; the store is as it was before")
     delivery.note(f"next: rmqtool validate {store}")
     return DONE
 
