@@ -20,7 +20,7 @@ ROOT: Final = Path(__file__).parents[2]
 EXAMPLES: Final = ROOT / "examples"
 PAGES: Final = [*sorted(EXAMPLES.iterdir()), ROOT / "Containerfile", ROOT / "README.md"]
 COMMAND: Final = re.compile(
-    rf"\brmqtool ((?:{'|'.join(entry.name for entry in CONTENTS)})\b[^`;|&>\n]*)"
+    rf"\brmqtool ((?:{'|'.join(entry.name for entry in CONTENTS)})\b[^`;|&>\\\n]*)"
 )
 
 
