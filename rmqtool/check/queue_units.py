@@ -250,13 +250,15 @@ class UnitJudge:
     def _is_skip(self, found: Found) -> bool:
         """Tell whether a unit is one by which `rmqtool repair` lets brokers pass a lost record.
 
-        It names the last byte of a segment and one segment's length.
+        It names the last byte of a segment, and one segment's length or less with a bridge in it.
         """
         segment = self._inspection.segment_at(found.physical_offset)
         length = self._inspection.store.commitlog.file_length
         is_last = segment is not None and found.physical_offset == segment.end - 1
-        end = found.physical_offset + found.size
-        return is_last and (found.size == length or self._inspection.has_bridges(end - length, end))
+        if segment is None or not is_last:
+            return False
+        end = max(segment.end, found.physical_offset + found.size)
+        return found.size == length or self._inspection.has_bridges(segment.start, end)
 
     def _is_repeated(self, state: QueueState, found: Found) -> bool:
         """Tell whether a unit repeats its neighbour: so repair passes over a lost message."""
