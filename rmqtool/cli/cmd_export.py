@@ -10,7 +10,7 @@ from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import MasterOption, VerboseOption
 from rmqtool.cli.exits import DONE, IN_PART
 from rmqtool.cli.options import BrokerConfOption, ColumnsOption, QuietOption, StoreArgument
-from rmqtool.cli.sparking import spark_session
+from rmqtool.cli.sparking import everywhere, spark_session
 from rmqtool.errors import UsageError
 from rmqtool.ranges import number_range, size, time_of
 from rmqtool.render.progress import progress
@@ -23,7 +23,7 @@ from rmqtool.tables.selection import Selection
 if TYPE_CHECKING:
     from rmqtool.spark.export import ExportResult
 
-COLUMNS = ("output", "table", "format", "files", "rows", "damaged", "bytes", "tasks", "resumed")
+COLUMNS = ("files", "rows", "damaged", "tasks", "resumed")
 
 
 def export(
@@ -116,15 +116,16 @@ def export(
 ) -> int:
     """Write a table of a store to Parquet, CSV or JSON lines files.
 
-    Spark does it, on this machine or on a cluster. Each file appears complete; _SUCCESS appears when all of them are there. A run that was stopped
-    is completed by the same command; another one into the same directory is refused. Damage is
-    rows, as in dump. What cannot be read makes the exit code 3, and there is no _SUCCESS then.
+    Spark does it, on this machine or on a cluster. Each file appears complete; _SUCCESS appears
+    when all of them are there. A run that was stopped is completed by the same command; another one
+    into the same directory is refused. Damage is rows, as in dump. What cannot be read makes the
+    exit code 3, and there is no _SUCCESS then.
     """
     from rmqtool.render.values import as_csv
 
     delivery = Delivery(columns=columns, quiet=quiet)
     source = SourceOptions(
-        path=store,
+        path=everywhere(store),
         table=table,
         columns=delivery.wanted_columns,
         selection=Selection(
@@ -140,11 +141,11 @@ def export(
         body=BodyOptions(body, raw, size("--body-limit", body_limit)),
         fillers=fillers,
         split=size("--split", split),
-        broker_conf=broker_conf,
+        broker_conf=broker_conf and everywhere(broker_conf),
     )
     by = tuple(filter(None, (partition_by or "").split(",")))
     options = ExportOptions(source, output, format_, by, as_csv)
-    return _deliver(options, _run(options, master, Delivery(quiet=quiet), verbose=verbose), quiet)
+    return _deliver(_run(options, master, Delivery(quiet=quiet), verbose=verbose), quiet)
 
 
 def _run(
@@ -167,15 +168,10 @@ def _run(
         return work.run(SparkEngine.on(spark), advance)
 
 
-def _deliver(options: ExportOptions, result: ExportResult, quiet: bool) -> int:
+def _deliver(result: ExportResult, quiet: bool) -> int:
     """Say what was written, in one row."""
     delivery = Delivery(quiet=quiet)
-    row = {
-        "output": options.output,
-        "table": str(options.source.table),
-        "format": str(options.form),
-        **{name: getattr(result, name) for name in COLUMNS[3:]},
-    }
+    row = {name: getattr(result, name) for name in COLUMNS}
     delivery.emit(Rows(COLUMNS, [[row]], name="export"))
     for path in result.unread:
         delivery.note(f"{path}: could not be read")

@@ -19,7 +19,7 @@ from rmqtool.cli.options import (
     QuietOption,
     StoreArgument,
 )
-from rmqtool.cli.sparking import spark_session
+from rmqtool.cli.sparking import everywhere, spark_session
 from rmqtool.errors import OutputClosed, RmqtoolError, UsageError
 from rmqtool.rows import Rows, count_of
 from rmqtool.spark.options import SourceOptions, Table
@@ -77,7 +77,10 @@ def sql(
     text = query if is_prompt or query is not None else _read(file)
     check_spark(master)
     source = SourceOptions(
-        path=store, table=Table.MESSAGES, body=BodyOptions(body), broker_conf=broker_conf
+        path=everywhere(store),
+        table=Table.MESSAGES,
+        body=BodyOptions(body),
+        broker_conf=broker_conf,
     )
     _check_store(source)
     with spark_session(master, delivery, verbose=verbose) as spark:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli import exits
+from rmqtool.cli import exits, manual_spark
 from rmqtool.cli.app import CONTENTS, PROGRAM, application, command, root
 from rmqtool.cli.manual_examples import examples
 from rmqtool.cli.manual_page import (
@@ -83,6 +83,7 @@ def overview() -> Page:
     context = app.make_context(PROGRAM, [], resilient_parsing=True)
     blocks += [Section("OPTIONS"), *_items(app, context, "option")]
     blocks += [Section("OUTPUT"), *texts(OUTPUT)]
+    blocks += manual_spark.remote()
     blocks += _exit_status()
     blocks += [Section("ENVIRONMENT"), *(Item(name, (text,)) for name, text in ENVIRONMENT)]
     blocks += examples(PROGRAM)
@@ -105,6 +106,7 @@ def command_page(name: str) -> Page:
     for title, kind in (("ARGUMENTS", "argument"), ("OPTIONS", "option")):
         if items := list(_items(built, context, kind)):
             blocks += [Section(title), *items]
+    blocks += manual_spark.sections(name)
     blocks += _exit_status()
     blocks += examples(name)
     blocks += see_also(f"{PROGRAM}-{name}")

@@ -8,12 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmqtool.store.place import Place, is_remote
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
     from rmqtool.cli.delivery import Delivery
+
+
+def everywhere(path: str) -> str:
+    """Give a path that other processes understand, too: their directory may be another one."""
+    return path if is_remote(path) else Place.of(path).location
 
 
 @contextmanager

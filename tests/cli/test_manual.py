@@ -30,11 +30,13 @@ from tests import inflict
 from tests.cli.run import on_terminal
 from tests.evidence import Evidence
 from tests.plain_store import Record
+from tests.spark.conftest import spark  # noqa: F401 - a fixture
 from tests.stores import fixture_store
 
 ROOT: Final = Path(__file__).parents[2]
 MAN: Final = ROOT / "man"
 EXAMPLES: Final = ROOT / "rmqtool" / "cli" / "examples"
+NEED_SPARK: Final = {"export", "sql"}
 NAMES: Final = {one.file_name: one.number for one in pages()}
 TIMINGS: Final = re.compile(r"\b\d+\.\d\d (s|GB/s)(?=\b)")  # all that two runs may differ in
 REGENERATE_EXAMPLES: Final = "pytest tests/cli/test_manual.py --update-golden"
@@ -64,6 +66,7 @@ def _as_it_is(_store: Path) -> None:
 STORES: Final[dict[str, tuple[str, Callable[[Path], None]]]] = {
     "store": ("rocketmq-5.3.3-traffic", _as_it_is),
     "killed": ("rocketmq-5.3.3-crash", _as_it_is),
+    "quiet": ("rocketmq-5.3.3-lmq", _as_it_is),
     "damaged": ("rocketmq-5.3.3-traffic", _damaged),
     "hurt-queue": ("rocketmq-5.3.3-traffic", _hurt_queue),
 }
@@ -76,9 +79,12 @@ def test_examples(
     evidence: Evidence,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
-    update_golden: bool,
+    request: pytest.FixtureRequest,
 ) -> None:
     """The examples of a page give what the page shows."""
+    update_golden: bool = request.getfixturevalue("update_golden")
+    if name in NEED_SPARK:
+        request.getfixturevalue("spark")  # one session for them all
     path = EXAMPLES / f"{name}.txt"
     lines = path.read_text(encoding="utf-8").splitlines()
     kept = [line for line in lines if line.startswith(("# ", "$ "))]
