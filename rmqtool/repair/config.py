@@ -38,8 +38,10 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], *, clamp: bool) -
         _restore(writer, survey, path, "CF-JSON", _is_json)
     for path in sorted({one.path for one in said if one.code == "EP-CRC"}):
         _restore(writer, survey, path, "EP-CRC", _is_epoch)
-    if clamp:
-        clamp_offsets(writer, survey, broken=frozenset(broken))
+    dropped = survey.queues.dropped
+    if clamp or dropped:
+        only = None if clamp else frozenset(dropped)
+        clamp_offsets(writer, survey, broken=frozenset(broken), only=only)
 
 
 def _restore(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.check.layout import is_system_topic
 from rmqtool.check.queue_state import UNIT
 from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.content import Content
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from rmqtool.repair.writer import Writer
     from rmqtool.store.segment import MappedFiles, Segment
 
-LMQ_PREFIX: Final = "%LMQ%"
 BATCH_REASON: Final = "units of these records, in the order of the log"
 
 
@@ -43,7 +43,7 @@ def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> 
 def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
     """Tell whether a queue without a directory should have one: not when its topic was deleted."""
     topics = inspection.topics
-    return topics is None or queue.topic in topics or queue.topic.startswith(LMQ_PREFIX)
+    return topics is None or queue.topic in topics or is_system_topic(queue.topic)
 
 
 def _lengths(writer: Writer, files: MappedFiles | None, length: int) -> None:

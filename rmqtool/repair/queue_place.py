@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.rebuild.placement import Placement, Units
 
 if TYPE_CHECKING:
@@ -51,16 +51,27 @@ class BridgedPlacement(Placement):
         return placed
 
 
-def alone(damaged: Damaged, log_start: int, segment_length: int) -> bytes:
-    """Give the unit for a queue whose every message is lost.
+def alone(damaged: Damaged, log_start: int, segment_length: int, last_start: int) -> bytes | None:
+    """Give the unit for a queue whose every message is lost; None where there is none.
 
-    With a segment in front of the bridge it begins on that segment's last byte, where no record
-    can be read, and ends with the bridge, so that dispatch goes on behind it. In the first segment
-    there is only the pre-blank unit: pulls that come to it go on with the next segment.
+    - Its segment is not the log's last: the last byte of that segment, where no record can begin.
+      Pulls go on with the next segment, where every new message will be.
+    - Its segment is the last one: from the last byte in front of it to the bridge's end, where
+      dispatch goes on, too.
+    - Its segment is all there is, and begins at 0: nothing comes before it, and pre-blank would let
+      4.9 dispatch nothing for 2 GiB. The queue begins anew, and so must its consumers.
+
+    Args:
+        damaged: the bridged stretch that the unit pointed into.
+        log_start: physical offset of the first segment.
+        segment_length: bytes of a segment.
+        last_start: physical offset of the last segment in use.
     """
     start = log_start
     if segment_length:
         start += (damaged.start - log_start) // segment_length * segment_length
-    if start <= log_start:
-        return PRE_BLANK
-    return CQ_UNIT.packer.pack(start - 1, damaged.end - (start - 1), 0)
+    if start < last_start:
+        return CQ_UNIT.packer.pack(start + segment_length - 1, 2, 0)
+    if start > 0:
+        return CQ_UNIT.packer.pack(start - 1, damaged.end - start + 1, 0)
+    return None

@@ -98,6 +98,8 @@ class QueueRepair:
         tail: stretch at the end of the log that holds no record; the queues tell whether records
             were there. None when the log ends as it should.
         tail_end: behind the last record there that a queue knows; 0 for none.
+        last_start: start of the last segment in use.
+        dropped: queues that begin anew, as nothing can stand for their lost messages.
         unread: paths of files and directories that cannot be read; their queues stay as they are.
     """
 
@@ -107,6 +109,8 @@ class QueueRepair:
         self.tail: Damaged | None = None
         self.tail_end = 0
         self.unread: set[str] = set()
+        self.last_start = 0
+        self.dropped: set[tuple[str, int]] = set()
         self._inspection, self._damaged, self._early = inspection, damaged, early
         self._reader = QueueReader()
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
@@ -380,8 +384,7 @@ class QueueRepair:
                     continue
                 damaged = self._lost(offset, size)
                 if damaged is not None and not self._is_cut(queue, number + row):
-                    filler = last or alone(damaged, *self._log)
-                    patch = self._filler(queue, number + row, filler, units[row : row + 1])
+                    patch = self._filler(queue, number + row, last, units[row : row + 1])
                     queue.patches.append(patch)
                 elif not self._is_own(queue, number + row, offset, size, log):
                     self._cut(queue, number + row, size)
@@ -446,7 +449,11 @@ class QueueRepair:
                     continue
                 damaged = self._lost(offset, size)
                 if damaged is not None:
-                    filler = last or alone(damaged, *self._log)
+                    filler = last or alone(damaged, *self._log, self.last_start)
+                    if filler is None:
+                        self.dropped.add((queue.topic, queue.queue_id))
+                        self._cut(queue, number + row, size)
+                        continue
                     patch = self._filler(queue, number + row, filler, units[row : row + 1])
                     queue.patches.append(patch)
                 elif offset >= self._end and not self._is_own(

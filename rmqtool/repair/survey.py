@@ -185,7 +185,8 @@ class Survey:
     def forget_unused(self) -> None:
         """Drop what was noted of files behind the last one in use: the log ends before them."""
         used = [facts.segment.start for facts in self.segments.values() if facts.is_used]
-        end = max(used, default=0) + self.inspection.store.commitlog.file_length
+        self.queues.last_start = max(used, default=0)
+        end = self.queues.last_start + self.inspection.store.commitlog.file_length
         self.damaged.cut(end)
 
     def bridge_early(self) -> None:
