@@ -187,7 +187,7 @@ class Ledger:
     def _manifest(self, inspection: Inspection, files: dict[str, ManifestFile]) -> Manifest:
         options, facts = inspection.options, inspection.log
         is_whole = options.level.reads_log and not (
-            options.only or options.topic is not None or options.ignore or inspection.account.unread
+            options.only or options.topic is not None or inspection.account.unread
         )
         has_counted = any(_is_odd(*key) for key in inspection.more)
         level = options.level

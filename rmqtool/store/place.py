@@ -314,7 +314,8 @@ def _entries(path: str) -> list[Entry]:
 
 def _entry(name: str, facts: os.stat_result) -> Entry:
     allocated = getattr(facts, "st_blocks", 0) * 512
-    return Entry(name, _kind(facts.st_mode), facts.st_size, facts.st_mtime_ns, allocated, facts.st_ino)
+    kind = _kind(facts.st_mode)
+    return Entry(name, kind, facts.st_size, facts.st_mtime_ns, allocated, facts.st_ino)
 
 
 def _kind_of(found: os.DirEntry[str]) -> EntryKind:
