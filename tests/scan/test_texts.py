@@ -167,6 +167,13 @@ def test_duplicates_are_marked(tmp_path: Path) -> None:
     assert row.MARK_DUPLICATE == found["column"][row.MARKS]
 
 
+def test_unique_key_of_the_batch(tmp_path: Path) -> None:
+    """What brokers append to each message of a batch is no oddity; the later one counts."""
+    raw = b"UNIQ_KEY\x01own\x02UNIQ_KEY\x01batch\x02"
+    (found,) = read(tmp_path, [replace(MESSAGE, properties_bytes=raw)])
+    assert (b"batch", 0) == (found["unique_key"], found["column"][row.MARKS])
+
+
 def test_many_topics(tmp_path: Path) -> None:
     """More topics, and longer ones, than the table has room for at first; numbers stay."""
     names = [b"%0*d" % (number % 120 + 4, number) for number in range(3000)]
