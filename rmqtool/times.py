@@ -1,6 +1,7 @@
 """Points in time as RocketMQ stores them, milliseconds since 1970 UTC, and as people write them.
 
-Out: ISO 8601 in UTC with milliseconds, never anything that depends on a locale or a clock.
+Out: ISO 8601 in UTC with milliseconds, never anything that depends on a locale or a clock. A person
+may ask for the clock of a place, in tables only.
 In: the same, with less precision or another offset from UTC if wished, or the milliseconds.
 """
 
@@ -8,9 +9,14 @@ from __future__ import annotations
 
 import re
 from datetime import MAXYEAR, UTC, datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
 
 DAY_MS: Final = 86_400_000
+LOCAL: Final = "local"
+_ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _EPOCH_MS: Final = re.compile(r"-?\d{1,19}")
 # A damaged timestamp may be any 64-bit integer, datetime ends with the year 9999.
 _DAYS_IN_400_YEARS: Final = 146_097
@@ -54,3 +60,33 @@ def parse_time(text: str) -> int:
         moment = moment.replace(tzinfo=UTC)
     passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (passed.days * 86_400 + passed.seconds) * 1000 + passed.microseconds // 1000
+
+
+def zone_of(name: str) -> tzinfo:
+    """Give a time zone by its name; `local` is that of this machine.
+
+    Raises:
+        ValueError: there is none of that name here.
+    """
+    if name == LOCAL:
+        here = datetime.now(UTC).astimezone().tzinfo
+        return UTC if here is None else here
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        reason = f"no time zone {name!r} here; such as Europe/Berlin, Asia/Shanghai, UTC, local"
+        raise ValueError(reason) from error
+
+
+def in_zone(value: object, zone: tzinfo) -> object:
+    """Give a time as clocks of a place show it, with its offset; anything else as it is."""
+    if isinstance(value, str) and _ISO.fullmatch(value):
+        value = datetime.fromisoformat(value)
+    if not isinstance(value, datetime):
+        return value
+    try:
+        return value.astimezone(zone).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):  # at the ends of time there is no offset
+        return value

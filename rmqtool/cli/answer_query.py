@@ -56,6 +56,7 @@ class Asked(NamedTuple):
     output: str | None = None
     columns: str | None = None
     color: str = "auto"
+    time_zone: str | None = None
     quiet: bool = False
     jobs: int | None = None
 
@@ -110,7 +111,9 @@ class Show(NamedTuple):
 
 def run(asked: Asked) -> int:
     """Answer what was asked and return the exit code."""
-    delivery = Delivery(asked.format_, asked.output, asked.columns, asked.color, asked.quiet)
+    delivery = Delivery(
+        asked.format_, asked.output, asked.columns, asked.color, asked.quiet, asked.time_zone
+    )
     delivery.keep_out_of(asked.store)
     body = BodyOptions(asked.body, asked.raw, size("--body-limit", asked.body_limit))
     is_trace = asked.trace or asked.transaction is not None

@@ -18,6 +18,7 @@ from rmqtool.cli.options import (
     OutputOption,
     QuietOption,
     StoresArgument,
+    TimeZoneOption,
 )
 from rmqtool.cli.ranges import number_range, size, time_of
 from rmqtool.errors import UsageError
@@ -115,6 +116,7 @@ def dump(
     output: OutputOption = None,
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
+    time_zone: TimeZoneOption = None,
     quiet: QuietOption = False,
     engine: EngineOption = None,
     master: MasterOption = None,
@@ -130,7 +132,7 @@ def dump(
     from rmqtool.tables.dump import DumpOptions, Outcome
     from rmqtool.tables.selection import Selection
 
-    delivery = Delivery(format_, output, columns, color, quiet)
+    delivery = Delivery(format_, output, columns, color, quiet, time_zone)
     delivery.keep_out_of(*path)
     options = DumpOptions(
         paths=tuple(path),

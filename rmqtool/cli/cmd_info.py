@@ -16,6 +16,7 @@ from rmqtool.cli.options import (
     OutputOption,
     QuietOption,
     StoreArgument,
+    TimeZoneOption,
 )
 from rmqtool.errors import UsageError
 from rmqtool.rows import Rows
@@ -67,6 +68,7 @@ def info(
     output: OutputOption = None,
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
+    time_zone: TimeZoneOption = None,
     quiet: QuietOption = False,
 ) -> int:
     """Show a store at a glance: its content, its writer, how it was left.
@@ -79,7 +81,7 @@ def info(
     from rmqtool.store.survey import Survey
     from rmqtool.store.tree import open_store
 
-    delivery = Delivery(format_, output, columns, color, quiet)
+    delivery = Delivery(format_, output, columns, color, quiet, time_zone)
     delivery.keep_out_of(store)
     names = list(dict.fromkeys(section or SECTIONS))
     for name in names:

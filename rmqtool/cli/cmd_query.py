@@ -18,6 +18,7 @@ from rmqtool.cli.options import (
     OutputOption,
     QuietOption,
     StoreArgument,
+    TimeZoneOption,
 )
 from rmqtool.errors import UsageError
 from rmqtool.query.requests import Boundary
@@ -111,6 +112,7 @@ def query(
     output: OutputOption = None,
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
+    time_zone: TimeZoneOption = None,
     quiet: QuietOption = False,
     engine: EngineOption = None,
     master: MasterOption = None,
@@ -147,6 +149,7 @@ def query(
         output=output,
         columns=columns,
         color=color,
+        time_zone=time_zone,
         quiet=quiet,
         jobs=jobs,
     )

@@ -16,6 +16,7 @@ from rmqtool.cli.options import (
     OutputOption,
     QuietOption,
     StoreArgument,
+    TimeZoneOption,
 )
 from rmqtool.errors import UsageError
 
@@ -46,6 +47,7 @@ def startup(
     output: OutputOption = None,
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
+    time_zone: TimeZoneOption = None,
     quiet: QuietOption = False,
 ) -> int:
     """Foretell what a broker would do if it were started on a store now.
@@ -67,7 +69,7 @@ def startup(
     from rmqtool.startup.verdict import verdict
     from rmqtool.store.tree import open_store
 
-    delivery = Delivery(format_, output, columns, color, quiet)
+    delivery = Delivery(format_, output, columns, color, quiet, time_zone)
     delivery.keep_out_of(store)
     for name in section or ():
         if name not in SECTIONS:

@@ -93,6 +93,7 @@ VALUES: Final[Mapping[str, Callable[[Line], Iterator[tuple[str, str]]]]] = {
     "ignore": codes,
     "section": _sections,
     "as_": _kinds,
+    "time_zone": _words("local", "UTC"),
     "color": _words("auto", "always", "never"),
     "broker_version": _words(*BROKER_VERSIONS),
     "like_broker": _words(*BROKER_VERSIONS),

@@ -12,9 +12,11 @@ from rmqtool.cli.exits import say
 from rmqtool.errors import UsageError
 from rmqtool.render.emit import Format, Look, chosen_columns, emit, emit_all
 from rmqtool.render.sink import Sink, standard_output
+from rmqtool.times import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import tzinfo
 
     from rmqtool.rows import Rows
 
@@ -31,6 +33,7 @@ class Delivery:
         columns: comma separated.
         color: auto, always or never.
         quiet: no remarks on stderr.
+        time_zone: whose clock the times of tables follow; None is UTC.
     """
 
     format: Format | None = None
@@ -38,12 +41,20 @@ class Delivery:
     columns: str | None = None
     color: str = "auto"
     quiet: bool = False
+    time_zone: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""
         if self.color not in COLORS:
             reason = f"{self.color!r} is none of: {' '.join(COLORS)}"
             raise UsageError(option="--color", reason=reason)
+        try:
+            self._zone()
+        except ValueError as error:
+            raise UsageError(option="--time-zone", reason=str(error)) from error
+
+    def _zone(self) -> tzinfo | None:
+        return None if self.time_zone is None else zone_of(self.time_zone)
 
     @property
     def wanted_columns(self) -> tuple[str, ...] | None:
@@ -124,6 +135,7 @@ class Delivery:
             self.wanted_columns,
             color=self._has_color(sink),
             note=self.note,
+            zone=self._zone(),
         )
 
     def _format(self, *, is_terminal: bool) -> Format:

@@ -28,6 +28,7 @@ TEXTS: Final = {
     "--output": "output",
     "--columns": "columns",
     "--color": "color",
+    "--time-zone": "time_zone",
 }
 LISTS: Final = {"--key": "key", "--topic": "topic"}
 CHOICES: Final = {"--boundary": "boundary", "--body": "body", "--format": "format_"}

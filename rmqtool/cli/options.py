@@ -52,4 +52,13 @@ ColorOption = Annotated[
         "--color", metavar="WHEN", help="Colour in tables: auto, always or never; NO_COLOR counts."
     ),
 ]
+TimeZoneOption = Annotated[
+    str | None,
+    typer.Option(
+        "--time-zone",
+        metavar="ZONE",
+        help="Show the times of tables as clocks there do: Europe/Berlin, local, ... Other formats "
+        "stay in UTC, as does what is given.",
+    ),
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")]

@@ -17,9 +17,11 @@ from rmqtool.errors import UsageError
 from rmqtool.render.table import TableWriter
 from rmqtool.render.values import as_csv, dump_json, json_line
 from rmqtool.rows import JsonLines, rows_of
+from rmqtool.times import in_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
+    from datetime import tzinfo
 
     from rmqtool.render.sink import Sink
     from rmqtool.rows import Chunk, Row, Rows
@@ -43,12 +45,14 @@ class Look:
         columns: the fields that were asked for, in that order; None is the usual ones.
         color: whether to colour a table.
         note: takes a remark for the person who looks, such as columns that had no room.
+        zone: whose clock the times of a table follow; None is UTC.
     """
 
     format: Format
     columns: tuple[str, ...] | None = None
     color: bool = False
     note: Callable[[str], None] = lambda _: None
+    zone: tzinfo | None = None
 
 
 class _Writer(Protocol):
@@ -145,11 +149,11 @@ class _Table:
         if look.columns is not None:  # who names a column wants to see it, empty or not
             shown, optional = columns, ()
         self._table = TableWriter(sink, shown, optional, color=look.color, below=rows.below)
-        self._note = look.note
+        self._note, self._zone = look.note, look.zone
 
     def write(self, chunk: Chunk) -> int:
         rows = rows_of(chunk)
-        self._table.write(rows)
+        self._table.write([_in_zone(row, self._zone) for row in rows] if self._zone else rows)
         return len(rows)
 
     def close(self) -> None:
@@ -157,6 +161,20 @@ class _Table:
         if self._table.left_out:
             names = " ".join(self._table.left_out)
             self._note(f"no room for: {names} (a wider terminal, --columns or --format jsonl)")
+
+
+def _in_zone(row: Row, zone: tzinfo) -> Row:
+    """Give a row with its times as clocks of a place show them.
+
+    Fields are told by their names: what a stranger wrote into a key is left alone. A row may be
+    about one field, too.
+    """
+    return {
+        name: in_zone(value, zone)
+        if name.endswith("time") or (name == "value" and str(row.get("field")).endswith("time"))
+        else value
+        for name, value in row.items()
+    }
 
 
 class _JsonLines:

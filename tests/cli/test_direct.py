@@ -51,7 +51,7 @@ PLAIN = (
     "store --explain --hex --trace --time 2026-01-01 --boundary upper",
     "store - --no-scan --quiet",
     "store --scan --body text --body-limit=1KiB --key=-",
-    "store --columns topic,size --color never --output x.csv --broker-conf b",
+    "store --columns topic,size --color never --output x.csv --broker-conf b --time-zone UTC",
 )
 
 
