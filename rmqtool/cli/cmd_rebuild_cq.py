@@ -21,6 +21,7 @@ from rmqtool.cli.rebuilding import (
     BrokerVersionOption,
     CheckOption,
     DryRunOption,
+    ExtOption,
     InPlaceOption,
     OutputDirectoryOption,
     run,
@@ -43,6 +44,7 @@ def rebuild_cq(
         bool,
         typer.Option("--like-broker", help="Shift units over holes, as a broker would."),
     ] = False,
+    ext: ExtOption = False,
     broker_version: BrokerVersionOption = None,
     broker_conf: BrokerConfOption = None,
     jobs: JobsOption = None,
@@ -59,7 +61,7 @@ def rebuild_cq(
     A unit is written at the queue offset that its record states. A hole in the sequence (its
     records are lost) is filled with units that consumers pass over; a broker would append instead
     and so shift all later units, which --like-broker reproduces. Units have the plain tags code,
-    which is right for every consumer, where a broker would point into consumequeue_ext.
+    which is right for every consumer: a broker without the bits of --ext looks at the message.
     """
     from rmqtool.rebuild.options import RebuildOptions, Target
 
@@ -74,6 +76,7 @@ def rebuild_cq(
         topic=topic,
         queue_id=queue,
         like_broker=like_broker,
+        ext=ext,
         broker_version=broker_version,
         broker_conf=broker_conf,
         jobs=jobs,

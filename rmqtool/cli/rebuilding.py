@@ -35,6 +35,15 @@ CheckOption = Annotated[
         "--check", help="Compare with what the store has and write nothing; exit 1 if it differs."
     ),
 ]
+ExtOption = Annotated[
+    bool,
+    typer.Option(
+        "--ext",
+        help="Rebuild consumequeue_ext, too, for a broker with enableConsumeQueueExt: bits of the "
+        "SQL92 subscriptions in consumerFilter.json. Without it units have plain tags codes, which "
+        "are right for every consumer.",
+    ),
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be written.")]
 BrokerVersionOption = Annotated[
     str | None,
@@ -156,6 +165,9 @@ def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
         f"{' and '.join(built)} from {counted(result.records, 'record')}, {result.bytes} bytes, "
         f"in {result.seconds:.2f} s ({result.fsync_seconds:.2f} s of it waiting for the disk)"
     )
+    if result.not_understood:
+        count = counted(result.not_understood, "SQL92 expression")
+        yield f"{count} not understood: the broker will look at each of those messages itself"
     yield from _left_out(result)
     if result.mode is Mode.CHECK:
         same = "the store has the same" if not result.differences else "the store differs"

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
 
 class QueueKind(enum.StrEnum):
-    """Which kind of file a run belongs to."""
+    """Which kind of file a run belongs to; the directory's name."""
 
     CONSUME_QUEUE = "consumequeue"
     BATCH_QUEUE = "batchconsumequeue"
+    CONSUME_QUEUE_EXT = "consumequeue_ext"  # beside a consume queue; no run has this kind
 
 
 @dataclass(frozen=True, slots=True)

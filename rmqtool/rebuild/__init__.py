@@ -61,6 +61,7 @@ def consume_queues(
     topic: str | None = None,
     queue_id: int | None = None,
     like_broker: bool = False,
+    ext: bool = False,
     **how: Unpack[How],
 ) -> RebuildResult:
     """Rebuild consume queues and batch queues from the commitlog.
@@ -71,6 +72,7 @@ def consume_queues(
         topic: only queues of this topic; None is all.
         queue_id: only this queue of it; None is all.
         like_broker: shift units over holes, as a broker does, instead of filling the holes.
+        ext: rebuild `consumequeue_ext`, too, and let units point there.
         **how: see `How`.
 
     Returns:
@@ -83,7 +85,7 @@ def consume_queues(
     """
     from rmqtool.rebuild.options import Target
 
-    options = {"topic": topic, "queue_id": queue_id, "like_broker": like_broker}
+    options = {"topic": topic, "queue_id": queue_id, "like_broker": like_broker, "ext": ext}
     return _rebuild(Target.QUEUES, store, output, options, how)
 
 
@@ -111,6 +113,7 @@ def all(  # noqa: A001 - consume queues, index, all: it reads as what it does
     output: Path | None = None,
     *,
     like_broker: bool = False,
+    ext: bool = False,
     time_zone: str = "UTC",
     **how: Unpack[How],
 ) -> RebuildResult:
@@ -120,6 +123,7 @@ def all(  # noqa: A001 - consume queues, index, all: it reads as what it does
         store: the store root.
         output: a new directory for them.
         like_broker: shift units over holes, as a broker does, instead of filling the holes.
+        ext: rebuild `consumequeue_ext`, too, and let units point there.
         time_zone: of the broker's JVM, for names of index files that are not there.
         **how: see `How`.
 
@@ -128,7 +132,7 @@ def all(  # noqa: A001 - consume queues, index, all: it reads as what it does
     """
     from rmqtool.rebuild.options import Target
 
-    options = {"like_broker": like_broker, "time_zone": time_zone}
+    options = {"like_broker": like_broker, "ext": ext, "time_zone": time_zone}
     return _rebuild(Target.ALL, store, output, options, how)
 
 

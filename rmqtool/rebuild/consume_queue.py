@@ -15,6 +15,7 @@ from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
+from rmqtool.rebuild.ext import ExtQueue
 from rmqtool.rebuild.placement import BrokerPlacement, Placement, Tally, Units
 from rmqtool.store.names import name_problem
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
+    from rmqtool.rebuild.ext import ExtRules
 
 PENDING_BYTES: Final = 96 << 20  # of units, at most, before they are written
 EARLY_BYTES: Final = 16 << 20  # while the log is still read, the disk may as well take some
@@ -101,6 +103,7 @@ class QueueOptions:
         topic: the only topic; None is all.
         queue_id: the only queue of it; None is all.
         pending_bytes: of units, before they are written.
+        ext: how ext units are made; None leaves plain tags codes.
     """
 
     file_length: int
@@ -111,6 +114,7 @@ class QueueOptions:
     topic: str | None = None
     queue_id: int | None = None
     pending_bytes: int = PENDING_BYTES
+    ext: ExtRules | None = None
 
 
 class QueueBuilder:
@@ -144,6 +148,8 @@ class QueueBuilder:
             if queue is not None:
                 queue.finish()
         self._flush()
+        if self._options.ext is not None:
+            self._options.ext.close()
         results = [queue.result() for queue in self._queues.values() if queue is not None]
         results += self._left_out
         yield from sorted(results, key=lambda one: (one.kind, one.topic, one.queue_id))
@@ -182,7 +188,9 @@ class QueueBuilder:
     def _flush(self) -> None:
         for queue in self._queues.values():
             if queue is not None and queue.pending:
-                for _, pieces in groupby(queue.pieces(), key=lambda piece: piece.file_start):
+                for _, pieces in groupby(
+                    queue.pieces(), key=lambda one: (one.kind, one.file_start)
+                ):
                     self._sink.put(list(pieces))
                 queue.pending.clear()
         self._pending = 0
@@ -215,9 +223,12 @@ class _Queue:
     def keep(self, placed: Iterable[Units]) -> int:
         """Keep units until they are written; return what they cost in memory."""
         before = len(self.pending)
-        # Copied: the run's own array holds the units of all queues of its part.
-        self.pending += [replace(one, packed=bytes(one.packed)) for one in placed]
+        self.pending += [replace(one, packed=self.packed(one)) for one in placed]
         return sum(len(one.packed) + PENDING_UNIT_COST for one in self.pending[before:])
+
+    def packed(self, units: Units) -> bytes:
+        """Copy units: the run's own array holds those of all queues of its part."""
+        return bytes(units.packed)
 
     def cut(self, position: int, units: Units, length: int) -> Iterator[Piece]:
         """Cut bytes where files end."""
@@ -249,12 +260,20 @@ class _ConsumeQueue(_Queue):
         kind: Callable[[int, int], Placement]
         kind = BrokerPlacement if options.like_broker else Placement
         self.placement = kind(options.log_start, options.segment_length)
+        self.ext = None if options.ext is None else ExtQueue(options.ext)
 
     def add(self, run: QueueRun) -> int:
-        return self.keep(self.placement.add(run))
+        before = self.ext.pending_bytes if self.ext else 0
+        cost = self.keep(self.placement.add(run))
+        return cost + (self.ext.pending_bytes - before if self.ext else 0)
 
     def finish(self) -> None:
         self.keep(self.placement.finish())
+
+    def packed(self, units: Units) -> bytes:
+        if self.ext is None or units.repeated > 1:
+            return super().packed(units)
+        return self.ext.addressed(units.packed)
 
     def pieces(self) -> Iterator[Piece]:
         length = self.options.file_length
@@ -268,6 +287,15 @@ class _ConsumeQueue(_Queue):
                     before, units.store_timestamp, is_pre_blank=True,
                 )  # fmt: skip
             yield from self.cut(position, units, length)
+        if self.ext is not None and self.options.ext is not None:
+            length = self.options.ext.file_length
+            for one in self.ext.pending:
+                start, within = one.position - one.position % length, one.position % length
+                yield Piece(
+                    QueueKind.CONSUME_QUEUE_EXT, self.topic, self.queue_id, start, length, within,
+                    memoryview(one.data), one.store_timestamp,
+                )  # fmt: skip
+            self.ext.pending = []
 
     def result(self) -> QueueResult:
         placement = self.placement

@@ -70,6 +70,8 @@ class _Trees:
         target, root = self._options.target, Place.of(self._options.store)
         if self._options.topic is None and target.has_queues:
             self.tree(QueueKind.CONSUME_QUEUE)
+            if self._options.ext:
+                self.tree(QueueKind.CONSUME_QUEUE_EXT)
             if root.child(QueueKind.BATCH_QUEUE).stat() is not None:
                 self.tree(QueueKind.BATCH_QUEUE)
         if target.has_index:

@@ -60,6 +60,7 @@ class RebuildOptions:
         topic: the only topic whose queues are rebuilt; None is all.
         queue_id: the only queue of it; None is all.
         like_broker: shift units over holes, as a broker does.
+        ext: let units point into a rebuilt `consumequeue_ext`.
         broker_version: whose rules; None is whoever wrote the store.
         broker_conf: the broker's configuration file.
         time_zone: of the broker's JVM, for names of index files.
@@ -75,6 +76,7 @@ class RebuildOptions:
     topic: str | None = None
     queue_id: int | None = None
     like_broker: bool = False
+    ext: bool = False
     broker_version: str | None = None
     broker_conf: str | None = None
     time_zone: str = "UTC"
@@ -94,6 +96,9 @@ class RebuildOptions:
         if self.topic is not None and self.target is not Target.QUEUES:
             reason = "only consume queues can be rebuilt by topic: use rebuild-cq"
             raise UsageError(option="--topic", reason=reason)
+        if self.ext and (self.check or self.target is Target.INDEX):
+            reason = "is for queues that are written: --check compares what units mean"
+            raise UsageError(option="--ext", reason=reason)
         if self.broker_version is not None:
             version_numbers(self.broker_version)
         self.zone()
@@ -158,6 +163,7 @@ class RebuildResult:
         last_physical_offset: of the last record; -1 without records.
         last_store_timestamp: of it, ms.
         index_end: store time of the last index entry, ms.
+        not_understood: SQL92 expressions that any message may fulfil, as far as is known here.
         undo: name of the directory that takes an edit in place back; empty without.
         fsync_seconds: spent waiting for the disk.
         seconds: all of it.
@@ -179,6 +185,7 @@ class RebuildResult:
     last_physical_offset: int = -1
     last_store_timestamp: int = 0
     index_end: int = 0
+    not_understood: int = 0
     undo: str = ""
     fsync_seconds: float = 0.0
     seconds: float = 0.0

@@ -17,6 +17,7 @@ from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
+from rmqtool.rebuild.ext import ext_rules
 from rmqtool.rebuild.in_place import rebuild_in_place
 from rmqtool.rebuild.index_file import IndexBuilder, IndexSink
 from rmqtool.rebuild.options import LostRange, Mode, RebuildOptions, RebuildResult, Target
@@ -111,7 +112,9 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
     """Pass over the log once and give a sink all that follows from it."""
     rules, why = _rules(store, options)
     result = RebuildResult(options.mode, rules, why)
-    queues = QueueBuilder(_queue_options(store, options), sink)
+    queue_options = _queue_options(store, options)
+    result.not_understood = queue_options.ext.not_understood if queue_options.ext else 0
+    queues = QueueBuilder(queue_options, sink)
     geometry = store.geometry
     index = IndexBuilder(
         geometry.index_slots.value,
@@ -152,10 +155,11 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
 def _cluster(options: RebuildOptions, tree: OutputTree) -> Shuffler | None:
     """Give the engine that can write the queues itself; None when they are written from here.
 
-    Index files follow from all entries before them, and a bucket is written through one hand.
+    Index files follow from all entries before them, ext units from records, which do not travel,
+    and a bucket is written through one hand.
     """
     engine: object = chosen()
-    if options.target is not Target.QUEUES or type(tree) is not OutputDirectory:
+    if options.ext or options.target is not Target.QUEUES or type(tree) is not OutputDirectory:
         return None
     return engine if isinstance(engine, Shuffler) else None
 
@@ -210,6 +214,7 @@ def _queue_options(store: Store, options: RebuildOptions) -> QueueOptions:
         like_broker=options.like_broker,
         topic=options.topic,
         queue_id=options.queue_id,
+        ext=ext_rules(store) if options.ext else None,
     )
 
 
