@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
 from rmqtool.check.report import COLUMNS, SENTENCES, SHOWN, row_of, sentences
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.cli.delivery import Delivery
     from rmqtool.findings import Finding
 
+STORE: Final = "STORE"  # how the catalogue calls the store in a command
 STREAMED = (Format.JSONL, Format.CSV)
 
 
@@ -84,7 +86,7 @@ class Validation:
         self._advance(done)
 
     def show(self, delivery: Delivery) -> None:
-        """Show the findings: while they are found where the format allows it, else at the end."""
+        """Show the findings: while they are found, or at the end, worst first, as formats allow."""
         total = sum(run.total_bytes for run in self._runs)
         with progress("validate", total, quiet=delivery.quiet) as advance:
             self._advance = advance
@@ -103,9 +105,9 @@ class Validation:
             return
         self._is_shown = True
         everything = (
-            row_of(one, self._prefix(number))
+            self._row(one, number)
             for number, found in enumerate(self.found)
-            for one in found
+            for one in sorted(found, key=lambda one: -one.severity.rank)
         )
         delivery.emit(Rows(COLUMNS, [list(everything)], SHOWN, "findings", below=SENTENCES))
 
@@ -114,10 +116,17 @@ class Validation:
             with closing(iter(run)) as findings:  # an interrupted one knows how long it took
                 for one in findings:
                     self.found[number].append(one)
-                    yield row_of(one, self._prefix(number))
+                    yield self._row(one, number)
 
     def _rows(self, rows: Iterator[dict[str, object]]) -> Rows:
         return Rows(COLUMNS, ([row] for row in rows), SHOWN, "findings", below=SENTENCES)
+
+    def _row(self, one: Finding, number: int) -> dict[str, object]:
+        """Give a finding as a row, with the command that helps ready to be pasted."""
+        row = row_of(one, self._prefix(number))
+        store = shlex.quote(os.fspath(self._options[number].store))
+        row["repair"] = one.repair.replace(STORE, store)
+        return row
 
     def _prefix(self, number: int) -> str:
         if len(self._options) == 1:
