@@ -68,7 +68,7 @@ def of_texts(columns: Int64s, number: int) -> int:
     stored, found = columns[row.PROPERTY_CRC, number], columns[row.PROPERTY_CRC_FOUND, number]
     if stored == row.ABSENT:
         flags |= NO_PROPERTY_CRC
-    elif found >= 0 and found != stored:
+    elif stored == row.UNPARSABLE or (found >= 0 and found != stored):
         flags |= PROPERTY_CRC
     batch_bits = columns[row.SYS_FLAG, number] & BATCH_BITS
     if batch_bits:

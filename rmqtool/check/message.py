@@ -172,7 +172,7 @@ class RecordJudge:
 
     def _timers(self, batch: Batch, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Give what timer log records can be compared with, see `Transactions`."""
-        timers = np.full((4, len(rows)), UNKNOWN, np.int64)
+        timers = np.full((5, len(rows)), UNKNOWN, np.int64)
         timers[:2] = batch.columns[[row.PHYSICAL_OFFSET_FIELD, row.SIZE]][:, rows]
         if self._options.content:
             for number, one in enumerate(rows.tolist()):
@@ -220,8 +220,8 @@ class RecordJudge:
             yield finding(
                 "CL-PROPCRC",
                 at,
-                expected=int(record[row.PROPERTY_CRC]),
-                actual=int(record[row.PROPERTY_CRC_FOUND]),
+                expected=_number(record[row.PROPERTY_CRC]),
+                actual=_number(record[row.PROPERTY_CRC_FOUND]),
                 severity=Severity.WARNING if self._options.is_copy else None,
             )
         if bits & has.NO_PROPERTY_CRC and not is_bridge(batch, number):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SEPARATOR: Final = ","
 REAL_TOPIC: Final = "REAL_TOPIC"
+TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
 TIMER_OUT_MS: Final = "TIMER_OUT_MS"
 LONGEST_TIME: Final = 18  # digits of a number that fits a long
 
@@ -72,11 +73,12 @@ def _multi_dispatch(values: dict[str, str], at: At) -> Iterator[Finding]:
         yield finding("CL-LMQ", at, message, actual=SEPARATOR.join(offsets))
 
 
-def timer_facts(batch: Batch, number: int) -> tuple[int, int]:
-    """Give the hash of the topic and the due time that a timer message is for, ms."""
+def timer_facts(batch: Batch, number: int) -> tuple[int, int, int]:
+    """Give the topic's hash and the due time of a timer message, ms, and if it takes one back."""
     record = batch.matrix[:, number]
     start, length = int(record[row.PROPERTIES_START]), int(record[row.PROPERTIES_LENGTH])
     values = properties.decode(batch.text(start, length))
     topic, due = values.get(REAL_TOPIC), values.get(TIMER_OUT_MS, "")
     number_of_ms = int(due) if due.isdecimal() and len(due) <= LONGEST_TIME else UNKNOWN
-    return (UNKNOWN if topic is None else string_hash(topic)), number_of_ms
+    topic_hash = UNKNOWN if topic is None else string_hash(topic)
+    return topic_hash, number_of_ms, int(TIMER_DEL_UNIQKEY in values)

@@ -35,18 +35,23 @@ V6_BYTES: Final = 16
 PORT_BYTES: Final = 4
 TIME_BYTES: Final = 8
 KEY_LENGTHS: Final = (32, 56)  # hex digits of a unique key, by the client's address
-DIGITS_BEHIND_TIME: Final = 4
-TIME_DIGITS: Final = 8
+LOADER_DIGITS: Final = 8  # behind address and process: class loader, time, counter
+COUNTER_DIGITS: Final = 4
+BEHIND_CLIENT: Final = 20
 ZONE_STEP_MS: Final = 900_000  # clients count from their own midnight; zones differ by 15 minutes
 KEY_TOLERANCE_MS: Final = 1000
 MOST_ATTEMPTS: Final = 1 << 16
 # Where attempts are counted: retries, what waits for one, and what broker or proxy move about.
 COUNTING: Final = (b"%", b"SCHEDULE_TOPIC", b"rmq_sys_", b"RMQ_SYS_", b"TRANS_CHECK_MAX_TIME")
 MIX: Final = 0x100000001B3  # odd: the lowest bit stays that of the kind of address
+FEW: Final = 20  # at most one in so many is taken for damage
 NO_DIGIT: Final = 99
 _DIGITS: Final = np.full(256, NO_DIGIT, np.int64)
 _DIGITS[np.frombuffer(b"0123456789ABCDEF", np.uint8)] = np.arange(16)
 _DIGITS[np.frombuffer(b"abcdef", np.uint8)] = np.arange(10, 16)
+_IS_CONTROL: Final = np.arange(256) < 0x20  # noqa: PLR2004
+_IS_CONTROL[[1, 2, 9, 10, 13]] = False  # separators, and what texts have
+_IS_CONTROL[0x7F] = True
 
 
 class FieldJudge:
@@ -73,27 +78,40 @@ class FieldJudge:
             yield _field(place(number), message, expected, int(ports[number]))
         yield from self._store_hosts(batch, place, born_port + PORT_BYTES + TIME_BYTES)
         yield from _attempts(batch, place)
-        yield from _born(batch, place)
+        yield from _by_unique_key(batch, place)
+        yield from _control_characters(batch, place)
 
     def _store_hosts(self, batch: Batch, place: Place, starts: Numbers) -> Iterator[Finding]:
         """Find a record with another broker's address than those on both of its sides."""
         is_v6 = batch.columns[row.SYS_FLAG] & SysFlag.STOREHOSTADDRESS_V6_FLAG != 0
-        hosts = is_v6.astype(np.int64)  # another kind of address is another setting, no damage
-        for word in range((V6_BYTES + PORT_BYTES) // 4):
-            value = _integers(batch.window, starts + 4 * word)
-            is_there = is_v6 | (word < (V4_BYTES + PORT_BYTES) // 4)
-            hosts = np.where(is_there, hosts * MIX + (value << 1), hosts)
         count = len(self._hosts)
-        hosts = np.concatenate([self._hosts, hosts])
-        odd = (hosts[:-2] == hosts[2:]) & (hosts[1:-1] != hosts[:-2])
-        odd &= (hosts[:-2] ^ hosts[1:-1]) & 1 == 0
+        hosts = np.concatenate([self._hosts, _hosts(batch.window, starts, is_v6)])
+        odd = _between_equals(hosts)
+        odd &= (np.roll(hosts, 1) ^ hosts) & 1 == 0  # another kind of address: another setting
         for number in np.flatnonzero(odd).tolist():
-            at = self._last if number + 1 < count else place(number + 1 - count)
+            at = self._last if number < count else place(number - count)
             if at is not None:
                 message = "storeHost is another one than that of the records on both sides"
                 yield _field(at, message, "", "")
         self._hosts = hosts[-2:]
         self._last = place(batch.count - 1)
+
+
+def _between_equals(values: Numbers) -> npt.NDArray[np.bool_]:
+    """Tell which values stand between two that are equal to each other, but not to them."""
+    odd = np.zeros(len(values), bool)
+    odd[1:-1] = (values[:-2] == values[2:]) & (values[1:-1] != values[:-2])
+    return odd
+
+
+def _hosts(window: npt.NDArray[np.uint8], starts: Numbers, is_v6: npt.NDArray[np.bool_]) -> Numbers:
+    """Make one number of each address and port; its lowest bit is set for IPv6."""
+    hosts = is_v6.astype(np.int64)
+    for word in range((V6_BYTES + PORT_BYTES) // 4):
+        is_there = is_v6 | (word < (V4_BYTES + PORT_BYTES) // 4)
+        value = _integers(window, starts + 4 * word) << 1
+        hosts = np.where(is_there, hosts * MIX + value, hosts)
+    return hosts
 
 
 def _integers(window: npt.NDArray[np.uint8], starts: Numbers) -> Numbers:
@@ -122,23 +140,68 @@ def _attempts(batch: Batch, place: Place) -> Iterator[Finding]:
             yield _field(place(number), message, 0, count, Severity.NOTE)
 
 
-def _born(batch: Batch, place: Place) -> Iterator[Finding]:
-    """Compare bornTimestamp with the time in the unique key, whose zone is unknown."""
-    columns = batch.columns
+def _by_unique_key(batch: Batch, place: Place) -> Iterator[Finding]:
+    """Compare time and address of birth with what the unique key says of the client."""
+    columns, window = batch.columns, batch.window
     lengths = columns[row.UNIQUE_KEY_LENGTH]
     numbers = np.flatnonzero(np.isin(lengths, KEY_LENGTHS))
-    ends = columns[row.UNIQUE_KEY_START][numbers] + lengths[numbers] - DIGITS_BEHIND_TIME
-    digits = _DIGITS[batch.window[ends[:, None] - TIME_DIGITS + np.arange(TIME_DIGITS)]]
-    is_key = (digits != NO_DIGIT).all(axis=1)
+    starts, ends = columns[row.UNIQUE_KEY_START][numbers], lengths[numbers]
+    ends = starts + ends
+    digits = _DIGITS[window[ends[:, None] - BEHIND_CLIENT + np.arange(BEHIND_CLIENT)]]
+    is_key = (digits[:, LOADER_DIGITS:-COUNTER_DIGITS] != NO_DIGIT).all(axis=1)
+    yield from _born(batch, place, numbers[is_key], digits[is_key, LOADER_DIGITS:-COUNTER_DIGITS])
+    clients = np.zeros(len(numbers), np.int64)
+    for digit in range(max(KEY_LENGTHS) - BEHIND_CLIENT):
+        places = np.minimum(starts + digit, ends - BEHIND_CLIENT)  # the same digit at the end
+        clients = clients * MIX + window[places]
+    yield from _born_hosts(batch, place, numbers[is_key], clients[is_key])
+
+
+def _born(
+    batch: Batch, place: Place, numbers: Numbers, digits: npt.NDArray[np.int64]
+) -> Iterator[Finding]:
+    """Compare bornTimestamp with the time in the unique key, whose zone is unknown."""
     times = (digits << np.arange(28, -4, -4)).sum(axis=1)
-    born = columns[row.BORN_TIMESTAMP][numbers]
+    born = batch.columns[row.BORN_TIMESTAMP][numbers]
     rest = (born - times) % ZONE_STEP_MS
     differs = np.minimum(rest, ZONE_STEP_MS - rest) > KEY_TOLERANCE_MS
-    for one in np.flatnonzero(is_key & differs).tolist():
-        number = int(numbers[one])
+    for one in np.flatnonzero(differs).tolist():
         message = (
             "bornTimestamp is not the time at which the unique key was made; so it is with "
             "messages that were sent on under their old key"
         )
         expected = f"{int(times[one])} ms into a month"
-        yield _field(place(number), message, expected, int(born[one]), Severity.NOTE)
+        at = place(int(numbers[one]))
+        yield _field(at, message, expected, int(born[one]), Severity.NOTE)
+
+
+def _born_hosts(
+    batch: Batch, place: Place, numbers: Numbers, clients: Numbers
+) -> Iterator[Finding]:
+    """Find a message from another address than those of the same client on both sides."""
+    flags = batch.columns[row.SYS_FLAG][numbers]
+    starts = batch.columns[row.RECORD_START][numbers] + MESSAGE_PREFIX.size
+    hosts = _hosts(batch.window, starts, flags & SysFlag.BORNHOST_V6_FLAG != 0)
+    order = np.argsort(clients, kind="stable")
+    odd = _between_equals(hosts[order])
+    same = clients[order][:-2] == clients[order][2:]
+    odd[1:-1] &= same
+    rows = order[np.flatnonzero(odd)]
+    if len(rows) * FEW > len(numbers):
+        return  # behind a proxy with several addresses that is how it is
+    for one in np.sort(rows).tolist():
+        message = "bornHost is another one than that of its client's messages on both sides"
+        yield _field(place(int(numbers[one])), message, "", "", Severity.NOTE)
+
+
+def _control_characters(batch: Batch, place: Place) -> Iterator[Finding]:
+    """Find bytes in properties that are no text; applications hardly ever put them there."""
+    columns = batch.columns
+    starts, lengths = columns[row.PROPERTIES_START], columns[row.PROPERTIES_LENGTH]
+    before = np.zeros(len(batch.window) + 1, np.int64)
+    np.cumsum(_IS_CONTROL[batch.window], out=before[1:])
+    found = before[starts + lengths] - before[starts]
+    for number in np.flatnonzero((found > 0) & (lengths > 0)).tolist():
+        message = "the properties hold control characters"
+        actual = f"{int(found[number])} of them"
+        yield finding("CL-PROPS", place(number), message, actual=actual, severity=Severity.NOTE)

@@ -16,6 +16,7 @@ from rmqtool.findings import Severity
 from rmqtool.formats.timer import (
     BLANK_MAGIC,
     MAGIC_BITS,
+    MAGIC_DEFAULT,
     MAGIC_DELETE,
     MAGIC_ROLL,
     NO_POSITION,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 RECORD: Final = TIMER_LOG_RECORD.size
-TOPIC_HASH_BITS: Final = 32
+MOST: Final = MAGIC_DEFAULT | MAGIC_ROLL | MAGIC_DELETE
 
 
 def _none() -> Numbers:
@@ -161,7 +162,7 @@ def _references(
     found[inside] = (messages[0][numbers[inside]] == offsets[inside]) & (
         messages[1][numbers[inside]] == records["record_size"][inside]
     )
-    wrong = ~found & (offsets >= log.start) & ~inspection.lost.mask(offsets)
+    wrong = ~found & ((offsets >= log.start) | (offsets < 0)) & ~inspection.lost.mask(offsets)
     for row in np.flatnonzero(wrong).tolist():
         at = At(segment.path, row * RECORD, RECORD, int(offsets[row]))
         is_ahead = inspection.has_crashed and offsets[row] >= log.end
@@ -179,15 +180,24 @@ def _facts(
     segment: Segment, rows: Numbers, records: npt.NDArray[np.void], messages: Numbers
 ) -> Iterator[Finding]:
     """Compare topic and time of records with what their messages say (level deep)."""
-    topics, times = messages[2], messages[3]
     due = records["curr_write_time"].astype(np.int64) + records["delayed_time"]
-    is_rolled = records["magic"] & MAGIC_ROLL != 0  # it comes round before the message is due
-    other_topic = (topics != UNKNOWN) & (topics != records["topic_hash"])
-    other_time = (times != UNKNOWN) & (times != due) & ~(is_rolled & (due < times))
-    for number in np.flatnonzero(other_topic | other_time).tolist():
-        at = At(segment.path, int(rows[number]) * RECORD, RECORD, int(messages[0, number]))
-        what = "topicHash" if other_topic[number] else "time"
-        values = (topics, records["topic_hash"]) if other_topic[number] else (times, due)
-        expected, actual = (int(value[number]) for value in values)
-        message = f"the record's {what} is not that of its message"
-        yield finding("TL-REF", at, message, expected=expected, actual=actual)
+    magic = records["magic"]
+    is_rolled = magic & MAGIC_ROLL != 0  # it comes round before the message is due
+    topics, times, deletes = messages[2:]
+    wrong = {
+        "topicHash": (topics, records["topic_hash"], topics != records["topic_hash"]),
+        "time": (times, due, np.where(is_rolled, due >= times, due != times)),
+        "magic": (
+            deletes,
+            magic,
+            (deletes != (magic & MAGIC_DELETE != 0))
+            | (magic & MAGIC_DEFAULT == 0)
+            | (magic > MOST),
+        ),
+    }
+    for what, (wanted, stored, differs) in wrong.items():
+        for number in np.flatnonzero(differs & (wanted != UNKNOWN)).tolist():
+            at = At(segment.path, int(rows[number]) * RECORD, RECORD, int(messages[0, number]))
+            message = f"the record's {what} is not that of its message"
+            actual = int(stored[number])
+            yield finding("TL-REF", at, message, expected=int(wanted[number]), actual=actual)

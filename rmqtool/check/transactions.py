@@ -42,12 +42,12 @@ class Transactions:
         self.timers += judge.timers
 
     def timer_messages(self) -> npt.NDArray[np.int64]:
-        """Give all timer messages: int64, shape (4, n), in the order of the log.
+        """Give all timer messages: int64, shape (5, n), in the order of the log.
 
-        Rows: physical offset, size, hash of the topic, due time in ms; the last two are UNKNOWN
-        where nobody looked.
+        Rows: physical offset, size, hash of the topic, due time in ms, 1 for one that takes
+        another back; the last three are UNKNOWN where nobody looked.
         """
-        return np.concatenate(self.timers, axis=1) if self.timers else np.empty((4, 0), np.int64)
+        return np.concatenate(self.timers, axis=1) if self.timers else np.empty((5, 0), np.int64)
 
     def check(self, inspection: Inspection) -> Iterator[Finding]:
         """Compare both sides."""

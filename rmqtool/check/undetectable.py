@@ -6,13 +6,19 @@ flip that a validation at level deep does not find lies in one of these fields.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 UNDETECTABLE: Final[Mapping[str, str]] = {
     "message.flag": "the application's own number; only a property CRC covers it",
-    "message.born_host": "the client's address: any is possible; its port has 16 bits, and others "
-    "are found; only a property CRC covers it",
+    "message.born_host": "the client's address, where the messages around it are not by the same "
+    "client; a port above 65535 is found; only a property CRC covers it",
+    "message.store_host": "where the records on both sides were stored under another address; "
+    "only a property CRC covers it",
+    "message.reconsume_times": "in topics in which attempts are counted; only a property CRC "
+    "covers it",
     "message.born_timestamp": "by less than a second when there is a unique key, which holds the "
     "same moment; by any amount without one; only a property CRC covers it",
     "message.store_timestamp": "by so little that it stays between those of its neighbours; only a "
@@ -21,15 +27,12 @@ UNDETECTABLE: Final[Mapping[str, str]] = {
     "application's own; only a property CRC covers them",
     "consume queue extension.bit_map": "which filters accepted the message when it was stored; "
     "subscriptions may have changed since",
-    "consume queue extension.bit_map_size": "",
     "checkpoint.physic_msg_timestamp": "an older time is right, too: recovery only starts earlier",
     "checkpoint.logics_msg_timestamp": "an older time is right, too: recovery only starts earlier",
     "checkpoint.index_msg_timestamp": "an older time is right, too: more of the index is rebuilt",
     "checkpoint.master_flushed_offset": "how far the master was; this store cannot know it",
     "checkpoint.confirm_phy_offset": "a smaller offset is right, too",
     "checkpoint.logics_physical_offset": "the start of an older record is right, too",
-    "timer log.curr_write_time": "",
-    "timer log.magic": "",
     "timer check.last_read_time_ms": "an older time is right, too: timers since are read again",
     "timer check.last_timer_log_flush_pos": "a smaller position is right, too: more is recovered",
     "timer check.last_timer_queue_offset": "a smaller offset is right, too: more is read again",

@@ -1,0 +1,42 @@
+"""Each single bit that is flipped is found, or lies in a field of which we say that it cannot be.
+
+`python -m tests.check.flip_campaign` prints the rates.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqtool.check.undetectable import UNDETECTABLE
+from tests.check.flip_campaign import TARGETS, Campaign
+
+SAMPLED_BITS = (
+    101  # of so many bits one is flipped in each run; a prime, so that all bits have turns
+)
+
+
+@pytest.mark.usefixtures("every_finding")
+def test_sample_of_flips(tmp_path: Path) -> None:
+    """A bit here and there in each kind of record, unit and entry."""
+    campaign = Campaign(tmp_path)
+    kinds = 0
+    for number, (name, target) in enumerate(campaign.targets()):
+        score = campaign.score(name, target, SAMPLED_BITS, first=number * 7 % SAMPLED_BITS)
+        assert set() == score.unexplained, target.kind
+        kinds += 1
+    assert kinds >= len(TARGETS)
+
+
+@pytest.mark.all_variants
+@pytest.mark.usefixtures("every_finding")
+def test_every_flip(tmp_path: Path) -> None:
+    """Every single bit; and each field that is called undetectable really is."""
+    campaign = Campaign(tmp_path)
+    missed: set[str] = set()
+    for name, target in campaign.targets():
+        score = campaign.score(name, target, 1)
+        assert set() == score.unexplained, target.kind
+        missed |= score.missed_fields
+    assert UNDETECTABLE.keys() == missed
