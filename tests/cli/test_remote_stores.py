@@ -21,7 +21,7 @@ COMMANDS = [
     ("dump", "STORE", "--engine", "local", "--limit", "50"),
     ("dump", "STORE/consumequeue/%DLQ%traffic-failing/0", "--engine", "local"),
     ("dump", "STORE", "--as", "index", "--limit", "20", "--engine", "local"),
-    ("query", "STORE", "--offset", "0"),
+    ("query", "STORE", "--at", "0"),
     ("query", "STORE", "--topic", "traffic-orders", "--key", "ORDER-1"),
     ("validate", "STORE", "--engine", "local"),
     ("rebuild", "STORE", "--check", "--engine", "local"),
