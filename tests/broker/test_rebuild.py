@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from contextlib import ExitStack
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests import inflict
 from tests.broker.bare_store import BareStore
 from tests.broker.broker import SMALL_GEOMETRY, running_broker
 from tests.broker.client import Admin
-from tests.broker.consumer import PullConsumer
+from tests.broker.consumer import PullConsumer, PushConsumer
 from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm
 from tests.broker.message import Outgoing
@@ -25,6 +26,8 @@ from tests.broker.producer import Producer
 from tests.plain_store import records
 from tests.rebuild.test_identity import FAMILIES, files_of
 from tests.stores import broker_conf, fixture_store, manifest, sent
+from tests.truth.fixture import Fixture
+from tests.truth.sql_filters import EXPRESSIONS
 
 pytestmark = pytest.mark.broker
 
@@ -86,6 +89,34 @@ def test_broker_starts_on_rebuilt(version: str, tmp_path: Path) -> None:
                     Outgoing(line["topic"], b"new", keys=("NEW",)), line["queue_id"]
                 )
             assert following[_QUEUE(line)] == new.queue_offset
+        broker.crash()
+
+
+def test_filters_on_rebuilt(tmp_path: Path) -> None:
+    """Consumers with SQL92 subscriptions get from rebuilt ext units what they asked for."""
+    name = "rocketmq-5.3.3-ext"
+    root = fixture_store(name, tmp_path)
+    shutil.rmtree(root / "consumequeue")
+    shutil.rmtree(root / "consumequeue_ext")
+    for path in (root / "config").glob("consumerOffset.json*"):
+        path.unlink()  # so that they begin with the first message
+    rebuild.consume_queues(root, in_place=True, ext=True, broker_conf=str(broker_conf(name)))
+    lines = [line for line in sent(name) if line["topic"] == "ext-orders"]
+    settings = {**manifest(name)["settings"], "fileReservedTime": _YEARS_IN_HOURS}
+    groups = {one.group: one.expression for one in Fixture(name, root).filters}
+    with running_broker("5.3.3", tmp_path, settings) as broker, ExitStack() as clients:
+        consumers = {
+            group: clients.enter_context(
+                PushConsumer(broker, group, "ext-orders", expression=expression or "", sql=True)
+            )
+            for group, expression in groups.items()
+        }
+        for group, consumer in consumers.items():
+            fits = EXPRESSIONS[groups[group] or ""]
+            expected = {line["physical_offset"] for line in lines if fits(line["properties"])}
+            found = consumer.wait(len(expected))
+            assert sorted(expected) == sorted(one.physical_offset for one in found)
+        clients.close()
         broker.crash()
 
 
