@@ -22,9 +22,6 @@ ORDINARY: Final = "traffic"  # several segments, queue and index files, all kind
 # Codes that no file alone can have, with the test that produces each.
 ELSEWHERE: Final = {
     "FS-LOCK": "test_lock_of_a_running_broker",
-    "FS-CHANGED": "test_manifest: it takes two validations",
-}
-    "FS-LOCK": "test_lock_of_a_running_broker",
     "FS-CHANGED": "tests/check/test_manifest.py",
 }
 HOLDER: Final = """
