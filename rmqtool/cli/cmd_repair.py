@@ -150,7 +150,8 @@ class _Wish:
     @property
     def writes(self) -> bool:
         """Whether edits are to be made; on a terminal a person has to say so twice."""
-        is_terminal = sys.stdin is not None and sys.stdin.isatty()
+        streams = (sys.stdin, sys.stdout)
+        is_terminal = any(stream is not None and stream.isatty() for stream in streams)
         asked = self.in_place and (self.yes or not is_terminal)
         return asked or self.output is not None
 
@@ -189,6 +190,8 @@ def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
         delivery.note(f"done; rmqtool repair --undo {options.store} takes it back")
     elif wish.output is not None:
         delivery.note(f"written to {wish.output}")
+    if not plan.edits and wish.output is None:
+        return NO if plan.left else DONE
     return _prove(options, plan, wish, delivery)
 
 
