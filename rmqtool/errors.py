@@ -7,13 +7,20 @@ only `cli/main.py` turns it into words on stderr and an exit code.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
+
+_ROOT: Final = "the store root, the directory with commitlog in it: storePathRootDir in broker.conf"
 
 
 class RmqtoolError(Exception):
     """The root of everything that rmqtool raises on purpose."""
 
     exit_code: ClassVar[int] = 2
+
+    @property
+    def next_step(self) -> str:
+        """What a person may try next; empty when the sentence says it, or nobody knows."""
+        return ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by attributes.
@@ -55,12 +62,29 @@ class StoreError(RmqtoolError):
 class NotAStore(StoreError):
     """Nothing of a RocketMQ store was recognised here."""
 
+    @property
+    def next_step(self) -> str:
+        """Where stores are."""
+        return _ROOT
+
 
 class UnreadablePath(StoreError, OSError):
     """The operating system refused to list or read a path."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+    @property
+    def next_step(self) -> str:
+        """Another path, another user, or another disk."""
+        reason = self.reason.lower()
+        if "no such file or directory" in reason:
+            return _ROOT
+        if "denied" in reason or "not permitted" in reason:
+            return "as the user that the broker runs as, or on a copy that you may read"
+        if "input/output error" in reason:
+            return "on a copy of the disk, made with a tool that passes over bad sectors"
+        return ""
 
 
 class UnsupportedStore(StoreError):
@@ -69,6 +93,11 @@ class UnsupportedStore(StoreError):
 
 class StoreLocked(StoreError):
     """A running broker holds the store's lock."""
+
+    @property
+    def next_step(self) -> str:
+        """Without the broker, or without the store."""
+        return "again when the broker has stopped, or on a copy with --output"
 
 
 class DecodeError(RmqtoolError, ValueError):
@@ -122,9 +151,19 @@ class WriteFailed(RepairError, OSError):
 class OutputExists(RepairError):
     """The target is there already; nothing is ever overwritten without being told."""
 
+    @property
+    def next_step(self) -> str:
+        """Another target."""
+        return "" if "another name" in self.reason else "another name"
+
 
 class PlanMismatch(RepairError):
     """The store is no longer the one that the plan was made for."""
+
+    @property
+    def next_step(self) -> str:
+        """Another plan."""
+        return "a new plan: rmqtool repair STORE --plan FILE"
 
 
 class EngineMissing(RmqtoolError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool import __version__
 from rmqtool.cli.exits import BUG, DONE, INTERRUPTED, NOT_DONE, TERMINATED, say
 from rmqtool.cli.signals import Terminated, stoppable
-from rmqtool.errors import OutputClosed, RepairError, RmqtoolError
+from rmqtool.errors import OutputClosed, RepairError, RmqtoolError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OutputClosed as error:
         code = error.exit_code
     except RmqtoolError as error:
-        say(str(error))
+        _tell(error, sys.argv[1:] if arguments is None else arguments)
         code = error.exit_code
     except Exception as error:  # noqa: BLE001  (the one place: a bug becomes a sentence)
         _report_bug(error)
@@ -98,6 +98,18 @@ def _flush() -> None:
         if isinstance(error, BrokenPipeError):
             raise OutputClosed from error
         raise RepairError(path="standard output", reason=str(error.strerror)) from error
+
+
+def _tell(error: RmqtoolError, arguments: Sequence[str]) -> None:
+    """Say what cannot be done, where, and what to try next."""
+    words = str(error)
+    step = error.next_step
+    if isinstance(error, UsageError) and "try: " not in words:
+        from rmqtool.cli.app import CONTENTS
+
+        names = [entry.name for entry in CONTENTS if entry.name in arguments[:1]]
+        step = " ".join(["rmqtool", *names, "--help"])
+    say(f"{words}\ntry: {step}" if step else words)
 
 
 def _refuse(error: TyperException) -> None:

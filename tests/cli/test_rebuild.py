@@ -88,7 +88,7 @@ def test_in_place_then_check(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["rebuild", "rebuild-cq", "rebuild-index"])
 def test_no_log(tmp_path: Path, command: str) -> None:
-    """Without a commitlog there is nothing to rebuild from: one sentence, exit 2."""
+    """Without a commitlog there is nothing to rebuild from: what, and what to try; exit 2."""
     (tmp_path / "consumequeue").mkdir()
     run = rmqtool(command, tmp_path, "--dry-run")
-    assert (2, b"", 1) == (run.code, run.out, len(run.err.splitlines()))
+    assert (2, b"", 2) == (run.code, run.out, len(run.err.splitlines()))
