@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -36,9 +36,9 @@ class Bounds:
 class OpenStore:
     """A store that was loaded and whose dispatch has ended."""
 
-    def __init__(self, jvm: Jvm, root: Path) -> None:
+    def __init__(self, jvm: Jvm, root: Path, settings: Mapping[str, object] = SETTINGS) -> None:
         self._gateway = jvm.gateway
-        self._bare = BareStore(jvm, root, SETTINGS)
+        self._bare = BareStore(jvm, root, settings)
         self._root = root
         before = files_of(root)
         self.store = self._bare.store
@@ -46,7 +46,7 @@ class OpenStore:
         self.loads = self._bare.load()
         self.behind = self._started() if self.loads else 0
         after = files_of(root)
-        kinds = ("commitlog", "consumequeue")
+        kinds = ("commitlog", "consumequeue", "batchconsumequeue")
         self.deleted = sorted(
             path for kind in kinds for path in before.get(kind, set()) - after.get(kind, set())
         )
@@ -65,29 +65,37 @@ class OpenStore:
             self.store.shutdown()
         self._gateway.detach(self.store)
 
-    def bounds(self, topic: str) -> Bounds:
-        """Give the bounds of a topic's queue 0."""
+    def bounds(self, topic: str, queue_id: int = 0) -> Bounds:
+        """Give the bounds of a queue."""
         return Bounds(
-            int(self.store.getMinOffsetInQueue(topic, 0)),
-            int(self.store.getMaxOffsetInQueue(topic, 0)),
+            int(self.store.getMinOffsetInQueue(topic, queue_id)),
+            int(self.store.getMaxOffsetInQueue(topic, queue_id)),
         )
 
-    def pulled(self, topic: str, start: int, batch: int, most: int | None = None) -> list[int]:
+    def all_of(self, topic: str, queue_id: int) -> list[int]:
+        """Give the physical offsets of what a queue delivers from its minimum on."""
+        start = self.bounds(topic, queue_id).minimum
+        return self.pulled(topic, start, BATCHES[1], queue_id=queue_id)
+
+    def pulled(
+        self, topic: str, start: int, batch: int, most: int | None = None, queue_id: int = 0
+    ) -> list[int]:
         """Give the physical offsets of what is delivered from a queue offset to the end.
 
         An empty buffer, which a broker cannot hand out, counts as -1.
 
         Args:
-            topic: whose queue 0.
+            topic: whose queue.
             start: queue offset.
             batch: messages of one pull.
             most: enough messages; null reads on.
+            queue_id: which queue.
         """
         found: list[int] = []
-        maximum = self.bounds(topic).maximum
+        maximum = self.bounds(topic, queue_id).maximum
         while start < maximum and (most is None or len(found) < most):
             with self._borrowed(
-                self.store.getMessage("reader", topic, 0, start, batch, None)
+                self.store.getMessage("reader", topic, queue_id, start, batch, None)
             ) as result:
                 found += self._offsets(result)
                 following = int(result.getNextBeginOffset())
