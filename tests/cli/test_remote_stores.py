@@ -81,8 +81,7 @@ def test_missing(capfd: pytest.CaptureFixture[str]) -> None:
     for path in ("s3://no-such-bucket/store", "s3://evidence/no-such-prefix"):
         assert 2 == main(["info", path])
         out, err = capfd.readouterr()
-        assert ("", 1) == (out, len(err.splitlines()))
-        assert path in err
+        assert ("", True) == (out, err.startswith(f"rmqtool: {path}: "))
 
 
 @pytest.mark.parametrize("command", ["rebuild", "rebuild-cq"])

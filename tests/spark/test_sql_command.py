@@ -1,0 +1,148 @@
+"""`rmqtool sql` as it is typed: formats, files, pipes, a conversation, what cannot be read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from rmqtool.cli.main import main
+from rmqtool.spark.options import SourceOptions
+from rmqtool.spark.plan import Task, tasks
+from rmqtool.spark.views import VIEWS
+from tests.stores import fixture_store
+
+pytestmark = pytest.mark.spark
+NAME = "rocketmq-5.3.3-lmq"
+QUESTION = (
+    "SELECT queue_id, count(*) AS n, first(unhex('3d31')) AS f FROM messages GROUP BY queue_id"
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, spark: object) -> Path:
+    """A small store, and the session of this process, which commands use."""
+    assert spark is not None
+    return fixture_store(NAME, tmp_path_factory.mktemp("command"))
+
+
+@pytest.fixture(autouse=True)
+def typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input that is empty and no terminal."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+
+
+def test_formats(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The same rows in every format; bytes are text, and no formula in CSV."""
+    found: dict[str, str] = {}
+    for form in ("jsonl", "json", "csv", "table"):
+        assert 0 == main(["sql", str(store), f"{QUESTION} ORDER BY queue_id", "--format", form])
+        found[form] = capfd.readouterr().out
+    rows = [json.loads(line) for line in found["jsonl"].splitlines()]
+    assert rows == json.loads(found["json"])
+    assert {"queue_id", "n", "f"} == rows[0].keys()
+    assert [
+        ["queue_id", "n", "f"],
+        *([str(row["queue_id"]), str(row["n"]), "'=1"] for row in rows),
+    ] == [*csv.reader(io.StringIO(found["csv"]))]
+    assert 1 + len(rows) == len(found["table"].splitlines())
+
+
+def test_file_and_pipe(
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A question may come in a file or through a pipe; not in two ways, and not in none."""
+    question = b"-- how many\nSELECT count(*) AS n\nFROM messages;\n"
+    (tmp_path / "query.sql").write_bytes(question)
+    assert 0 == main(["sql", str(store), "--file", str(tmp_path / "query.sql")])
+    from_file = capfd.readouterr().out
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(question)))
+    assert 0 == main(["sql", str(store)])
+    assert from_file == capfd.readouterr().out
+    assert 2 == main(["sql", str(store)])
+    assert "there is no question" in capfd.readouterr().err
+    assert 2 == main(["sql", str(store), "SELECT 1", "--file", str(tmp_path / "query.sql")])
+    assert 2 == main(["sql", str(store), "--file", str(tmp_path / "none.sql")])
+    (tmp_path / "query.sql").write_bytes(b"\xff")
+    assert 2 == main(["sql", str(store), "--file", str(tmp_path / "query.sql")])
+    assert "is not UTF-8" in capfd.readouterr().err
+
+
+def test_conversation(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """On a terminal questions follow each other, over several lines; a wrong one is not the end."""
+    lines = ["SELECT 1 AS a;", "", "DROP VIEW messages;", "SELECT", " 2 AS a", ";", "exit"]
+    asked: list[str] = []
+
+    def typed(prompt: str) -> str:
+        asked.append(prompt)
+        return lines.pop(0)
+
+    monkeypatch.setattr("builtins.input", typed)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert 0 == main(["sql", str(store), "--format", "jsonl"])
+    out, err = capfd.readouterr()
+    assert ['{"a":1}', '{"a":2}'] == out.splitlines()
+    assert "only questions are answered" in err
+    assert all(name in err for name in VIEWS)
+    assert ["sql> ", "sql> ", "sql> ", "sql> ", "...> ", "...> ", "sql> "] == asked
+
+
+def test_end_of_conversation(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-D ends a conversation well."""
+
+    def end(_: str) -> str:
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", end)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    assert 0 == main(["sql", str(store), "--quiet"])
+
+
+def test_nothing_found(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """No rows are exit 1, as everywhere."""
+    assert 1 == main(["sql", str(store), "SELECT topic FROM messages WHERE topic = 'none'"])
+    assert ("", True) == ((said := capfd.readouterr()).out, "nothing found" in said.err)
+
+
+def test_unread(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file that cannot be opened is exit 3, whatever the rows say."""
+    (segment,) = (store / "commitlog").iterdir()
+    away = store.parent / "away"
+
+    def lose(source: SourceOptions) -> list[Task]:
+        found = tasks(source)
+        segment.rename(away)
+        return found
+
+    monkeypatch.setattr("rmqtool.spark.plan.tasks", lose)
+    assert 3 == main(["sql", str(store), "SELECT count(*) AS n FROM messages"])
+    away.rename(segment)
+    assert segment.name in capfd.readouterr().err
+
+
+def test_bodies(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Bodies are decoded on request only."""
+    question = "SELECT body FROM messages ORDER BY physical_offset LIMIT 1"
+    assert 0 == main(["sql", str(store), question])
+    assert {"body": None} == json.loads(capfd.readouterr().out)
+    assert 0 == main(["sql", str(store), question, "--body", "text"])
+    assert json.loads(capfd.readouterr().out)["body"].startswith("lmq 0")
+
+
+def test_missing_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A store that is not there is said before Spark is started."""
+    monkeypatch.setattr("rmqtool.cli.cmd_sql.spark_session", None)
+    assert 2 == main(["sql", str(tmp_path / "none"), "SELECT 1"])
+    assert "no such file" in capfd.readouterr().err
