@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import MappedFiles, Segment
 
 UNIT: Final = CQ_UNIT.size
-OPEN_FILES: Final = 128
+OPEN_FILES: Final = 512  # half of what a process may usually have
 CHUNK_UNITS: Final = 1 << 15
 
 
