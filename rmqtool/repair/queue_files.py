@@ -9,18 +9,19 @@ from rmqtool.check.layout import is_system_topic
 from rmqtool.check.queue_state import UNIT
 from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.content import Content
-from rmqtool.repair.queues import Patch, QueueRepair, RepairedQueue
+from rmqtool.repair.queues import CUT_REASON, Patch, QueueRepair, RepairedQueue
 from rmqtool.store.names import name_problem
 from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.repair.batch_queues import BatchRepair, RepairedBatchQueue
     from rmqtool.repair.writer import Writer
     from rmqtool.store.segment import MappedFiles, Segment
 
+NO_UNIT: Final = "no unit is left in it, and a broker would count one"
 BATCH_REASON: Final = "units of these records, in the order of the log"
 
 
@@ -32,10 +33,12 @@ def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> 
         if problem := name_problem(queue.topic):
             writer.leave("CQ-GAP", queue.path, "the queue has no directory", problem)
             continue
-        _lengths(writer, queue.files, repair.file_length)
+        gone = _without_units(writer, queue)
+        _lengths(writer, queue.files, repair.file_length, gone)
         files: dict[int, list[tuple[int, Patch]]] = defaultdict(list)
         for start, position, patch in by_file(queue.patches, repair.file_length):
-            files[start].append((position, patch))
+            if start not in gone:
+                files[start].append((position, patch))
         for start, patches in sorted(files.items()):
             _file(writer, queue, start, joined(patches), repair.file_length)
 
@@ -46,11 +49,31 @@ def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
     return topics is None or queue.topic in topics or is_system_topic(queue.topic)
 
 
-def _lengths(writer: Writer, files: MappedFiles | None, length: int) -> None:
-    """Give each file the length that brokers load; an empty one behind the others goes."""
+def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:
+    """Take out files that a cut leaves without a unit; give their starts.
+
+    A broker takes a file of zeros for one with a unit: the next message gets the wrong offset, and
+    the start after that cuts it off. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
+    """
+    cuts = [patch.number for patch in queue.patches if patch.reason == CUT_REASON]
+    if queue.files is None or not cuts:
+        return set()
+    behind = [one for one in queue.files.segments if one.start >= min(cuts) * UNIT]
+    if len(behind) == len(queue.files.segments) and queue.files.places:
+        writer.remove(queue.files.places[0].location, "CQ-RANGE", f"{NO_UNIT}: the whole queue")
+    else:
+        for segment in behind:
+            writer.remove(segment.place.location, "CQ-RANGE", NO_UNIT)
+    return {segment.start for segment in behind}
+
+
+def _lengths(
+    writer: Writer, files: MappedFiles | None, length: int, gone: Collection[int] = ()
+) -> None:
+    """Give each file the length that brokers load."""
     segments = files.segments if files is not None else ()
     for segment in segments:
-        if segment.size != length and not segment.start % length:
+        if segment.size != length and not segment.start % length and segment.start not in gone:
             writer.length(segment, length, "FS-LEN", "the length that brokers load")
 
 
@@ -153,6 +176,9 @@ def _batch_file(
     length: int,
 ) -> None:
     segment = _segment(queue.files, start)
+    if segment is not None and start >= queue.end:
+        writer.remove(segment.place.location, "BQ-UNIT", NO_UNIT)
+        return
     if segment is not None:
         for position, raw in pieces:
             writer.write(segment, position, Content.of(raw), "BQ-UNIT", BATCH_REASON)

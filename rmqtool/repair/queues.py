@@ -328,6 +328,8 @@ class QueueRepair:
 
     def _is_of(self, queue: RepairedQueue, number: int, head: RecordHead, log: LogReader) -> bool:
         """Tell whether a record is that of a unit; further queues number for themselves."""
+        if queue.topic.startswith(LMQ_PREFIX):
+            return True  # the property that names the queue may be what is damaged
         try:
             message = decode(log.read_at(head.physical_offset, head.size))
         except DecodeError:
