@@ -91,6 +91,13 @@ def test_every_command_is_named() -> None:
     assert [] == [entry.name for entry in CONTENTS if not re.search(rf"\b{entry.name}\b", table)]
 
 
+def test_every_benchmark_is_named() -> None:
+    """Whoever wants to measure again finds how."""
+    text = README.read_text(encoding="utf-8").partition("## How fast")[2].partition("\n## ")[0]
+    found = {path.stem for path in (ROOT / "tests" / "bench").glob("bench_*.py")}
+    assert found == set(re.findall(r"bench_\w+", text))
+
+
 def test_picture(clone: Path, monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> None:
     """The picture shows what the command prints."""
     monkeypatch.chdir(clone)
