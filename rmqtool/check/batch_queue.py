@@ -39,6 +39,7 @@ class BatchState:
         path: its directory.
         files: its files; None when there is no directory.
         start: where in the queue's byte space the next unit should be; -1 before the first one.
+        is_unread: a part of it cannot be read, so it is not compared.
         missing: units that are not there.
         first_missing: physical offset of the first of them.
     """
@@ -46,6 +47,7 @@ class BatchState:
     path: str
     files: MappedFiles | None
     start: int = -1
+    is_unread: bool = False
     missing: int = 0
     first_missing: int = -1
 
@@ -80,7 +82,7 @@ class BatchComparer:
             if state is None:
                 state = self._states[name] = self._new_state(name)
             units = self._without_lost(bytes(run.units))
-            if not units:
+            if not units or state.is_unread:
                 continue
             try:
                 yield from self._compare(state, units)
@@ -90,7 +92,11 @@ class BatchComparer:
     def _new_state(self, name: tuple[str, int]) -> BatchState:
         queue = self._inspection.family("batch_queues").get(name)
         path = queue.path if queue else "batchconsumequeue/{}/{}".format(*name)
-        return BatchState(path, self._inspection.files_of(queue) if queue else None)
+        files = self._inspection.files_of(queue) if queue else None
+        state = BatchState(path, files)
+        is_lost = files is None and self._inspection.is_below_unread(path)
+        state.is_unread = is_lost or bool(files and self._inspection.name_unread(files))
+        return state
 
     def _without_lost(self, wanted: bytes) -> bytes:
         """Leave out the units of records that are torn, or that lie elsewhere than they say."""
@@ -102,7 +108,7 @@ class BatchComparer:
         """Tell which units a finding about the log explains: bool, shape (n,)."""
         explained = self._inspection.lost.mask(offsets)
         if self._inspection.moved:
-            explained |= np.isin(offsets, self._inspection.moved_places)
+            explained |= np.fromiter(map(self._inspection.is_moved, offsets.tolist()), np.bool_)
         return explained
 
     def _compare(self, state: BatchState, wanted: bytes) -> Iterator[Finding]:
@@ -188,6 +194,8 @@ class BatchComparer:
     def finish(self) -> Iterator[Finding]:
         """Judge what is missing, and what lies behind the last unit of each queue."""
         for state in self._states.values():
+            if state.is_unread:
+                continue
             if state.missing:
                 message = f"{state.missing} records of the queue have no unit"
                 at = At(state.path, None, None, state.first_missing)
@@ -228,7 +236,8 @@ def _read(files: MappedFiles | None, start: int, length: int) -> bytes:
             break
         parts.append(raw)
         start, length = start + len(raw), length - len(raw)
-    return b"".join(parts)
+    joined = b"".join(parts)
+    return joined[: len(joined) // UNIT * UNIT]  # a file may be cut off in the middle of one
 
 
 def _word(value: object) -> str:

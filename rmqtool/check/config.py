@@ -12,7 +12,9 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings import Severity
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
+from rmqtool.store.branch import TIMER_CHECK, BranchKind, Level
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, is_json
+from rmqtool.store.place import EntryKind, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +65,7 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
     except UnreadablePath as error:
         yield inspection.unread("config", error)
         return
+    yield from _not_files(inspection)
     for branch in branches:
         name = branch.path.rpartition("/")[2]
         if not is_json(name) or name.endswith(TEMPORARY):
@@ -75,6 +78,23 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         inspection.account.files += 1
         inspection.account.bytes += len(raw)
         files.append(ConfigFile(branch.path, name, raw))
+
+
+def _not_files(inspection: Inspection) -> Iterator[Finding]:
+    """Name what has the name of a configuration file, but is none."""
+    for branch in inspection.store.branches_of(BranchKind.CONFIG):
+        if branch.level is Level.FILE:
+            continue
+        try:
+            entries = branch.place.entries()
+        except UnreadablePath:
+            return  # the listing of the files has said so
+        for entry in entries:
+            is_config = is_json(entry.name) or entry.name == TIMER_CHECK
+            if is_config and entry.kind is not EntryKind.FILE:
+                path = f"{branch.path}/{printable(entry.name)}"
+                reason = f"a {entry.kind} in place of a file"
+                yield inspection.unread(path, UnreadablePath(path=path, reason=reason))
 
 
 def _other(name: str) -> str:

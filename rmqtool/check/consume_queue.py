@@ -18,7 +18,6 @@ from rmqtool.check.queue_tags import TagJudge
 from rmqtool.check.queue_tails import Tails
 from rmqtool.check.queue_units import UnitJudge
 from rmqtool.check.registry import At, finding
-from rmqtool.check.unread import reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT
 
@@ -30,9 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings import Finding
-    from rmqtool.store.queues import QueueFiles
     from rmqtool.store.record_heads import LogReader
-    from rmqtool.store.segment import MappedFiles
 
 TAGS_CODE: Final = CQ_UNIT.positions["tags_code"]
 MOST_STRETCHES: Final = 1000  # of one queue that are judged; more is one stretch to its end
@@ -70,23 +67,18 @@ class QueueComparer:
         files = self._inspection.files_of(queue) if queue else None
         path = queue.path if queue else f"consumequeue/{topic}/{run.queue_id}"
         state = QueueState(topic, run.queue_id, path, files)
-        state.unread += self._unread_units(queue, files)
+        state.unread += self._unread_units(state, is_listed=queue is not None)
         self._states[run.topic, run.queue_id] = state
         self._seen.add(name)
         return state
 
-    def _unread_units(
-        self, queue: QueueFiles | None, files: MappedFiles | None
-    ) -> Iterator[tuple[int, int]]:
+    def _unread_units(self, state: QueueState, *, is_listed: bool) -> Iterator[tuple[int, int]]:
         """Yield which units of a queue cannot be read, as far as its listing tells."""
-        if files is None:
-            if queue is not None or self._inspection.is_known_unread("consumequeue"):
+        if state.files is None:
+            if is_listed or self._inspection.is_below_unread(state.path):
                 yield 0, EVERYTHING
             return
-        for oddity, start, end in unread_stretches(files):
-            if not self._inspection.is_known_unread(oddity.path):
-                error = UnreadablePath(path=oddity.path, reason=reason_of(oddity))
-                self._inspection.postpone(self._inspection.unread(oddity.path, error))
+        for start, end in self._inspection.name_unread(state.files):
             yield start // UNIT, end // UNIT
 
     def _unread(self, state: QueueState, error: UnreadablePath) -> Iterator[Finding]:

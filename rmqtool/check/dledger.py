@@ -34,6 +34,11 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     except UnreadablePath as error:
         yield inspection.unread(inspection.path_of(error.path), error)
         return
+    for segment in inspection.store.dledger_index.segments:
+        try:
+            segment.open().close()
+        except UnreadablePath as error:
+            yield inspection.unread(segment.path, error)
     if old.segments:
         yield finding("CL-MIXDL", At(old.segments[0].path.rpartition("/")[0]))
 
@@ -87,7 +92,7 @@ class EntryJudge:
         try:
             raw = _read(index, start, wanted.nbytes)
         except UnreadablePath:
-            return  # layout says so
+            return  # check says so
         found = np.frombuffer(raw, np.uint8).reshape(-1, DLEDGER_INDEX_UNIT.size)
         expected = wanted.view(np.uint8).reshape(-1, DLEDGER_INDEX_UNIT.size)[: len(found)]
         # Units at the tail may not have been written; the library adds them when it starts.

@@ -15,7 +15,9 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings import Severity
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.scan.index import read_header
+from rmqtool.store.branch import BranchKind, Level
 from rmqtool.store.geometry import index_size
+from rmqtool.store.place import EntryKind, printable
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
     except UnreadablePath as error:
         yield inspection.unread("index", error)
         return
+    yield from _not_files(inspection)
     usual = _usual_geometry(files)
     for file in files:
         known = _with_geometry(file, usual)
@@ -77,6 +80,16 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
             actual = f"{before.header['index_count']} of {before.file.entries} entries"
             message = f"it is not full, but {after.file.path} follows"
             yield finding("IX-CAP", At(before.file.path), message, actual=actual)
+
+
+def _not_files(inspection: Inspection) -> Iterator[Finding]:
+    """Name what has the name of an index file, but is none; a broker would fail on it."""
+    for branch in inspection.store.branches_of(BranchKind.INDEX):
+        for entry in branch.place.entries() if branch.level is not Level.FILE else ():
+            if entry.name.isdecimal() and entry.kind is not EntryKind.FILE:
+                path = f"{branch.path}/{printable(entry.name)}"
+                reason = f"a {entry.kind} in place of a file"
+                yield inspection.unread(path, UnreadablePath(path=path, reason=reason))
 
 
 def _usual_geometry(files: Sequence[IndexFile]) -> Geometry | None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.check.lost import LostRanges
 from rmqtool.check.registry import At, finding
 from rmqtool.check.transactions import Transactions
+from rmqtool.check.unread import reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import config_shapes
 from rmqtool.store.branch import BranchKind
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 QueueName = tuple[str, int]
+QUEUES: Final = ("consumequeue", "batchconsumequeue")
 
 
 @dataclass(slots=True)
@@ -139,6 +141,22 @@ class Inspection:
         """Tell whether it was said that a file or directory cannot be read."""
         return any(known == path for known, _ in self.account.unread)
 
+    def is_below_unread(self, path: str) -> bool:
+        """Tell whether a path, or a directory that it lies in, cannot be read."""
+        return any(
+            known == path or path.startswith(f"{known}/") for known, _ in self.account.unread
+        )
+
+    def name_unread(self, files: MappedFiles) -> list[tuple[int, int]]:
+        """Take note of all that cannot be read of a queue; give where it begins and ends."""
+        stretches = []
+        for oddity, start, end in unread_stretches(files):
+            if not self.is_known_unread(oddity.path):
+                error = UnreadablePath(path=oddity.path, reason=reason_of(oddity))
+                self._pending.append(self.unread(oddity.path, error))
+            stretches.append((start, end))
+        return stretches
+
     def leave_out(self, what: str, why: str) -> None:
         """Take note of something that is not looked at."""
         self.account.left_out.append((what, why))
@@ -209,10 +227,15 @@ class Inspection:
         kinds = {"queues": BranchKind.CONSUME_QUEUE, "batch_queues": BranchKind.BATCH_QUEUE}
         for family, kind in kinds.items():
             if queue := self.family(family).get(name):
+                if any(unread_stretches(queue.files)):
+                    return None
                 found = read_range(queue, kind, start)
                 # Files without a unit of their own hold fillers only: the queue begins behind.
                 return (found.min_offset, found.max_offset) if found.last else None
-        return None if self.has_rocksdb_queues else (0, 0)
+        is_unknown = any(
+            self.is_below_unread(f"{directory}/{name[0]}/{name[1]}") for directory in QUEUES
+        )
+        return None if self.has_rocksdb_queues or is_unknown else (0, 0)
 
     def pending(self) -> Iterator[Finding]:
         """Give the findings that came up while something was listed, once."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.registry import At, finding
-from rmqtool.check.unread import is_unread, reason_of, unread_stretches
+from rmqtool.check.unread import REASONS, is_unread, reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import config_shapes
 from rmqtool.store.segment import OddityKind
@@ -42,6 +42,10 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     """Judge all mapped-file directories, the lock, and queues that nobody configured."""
     store = inspection.store
     for oddity in store.oddities:
+        if oddity.kind is OddityKind.DIRECTORY:  # in place of a file that has its own name
+            error = UnreadablePath(path=oddity.path, reason=REASONS[oddity.kind])
+            yield inspection.unread(oddity.path, error)
+            continue
         yield from _of_oddity(inspection, oddity, is_last=False)
     for name in ("commitlog", "old_commitlog", "timer_log", "dledger_index"):
         try:

@@ -34,6 +34,7 @@ class TagJudge:
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
+        self._unread: set[tuple[str, int]] = set()
         store = inspection.store
         self._log = LogReader(store.old_commitlog, store.commitlog)
 
@@ -89,8 +90,16 @@ class TagJudge:
             if not self._inspection.is_known_unread(path):
                 yield self._inspection.unread(path, error)
             self._ext[state.topic, state.queue_id] = None
+            self._unread.add((state.topic, state.queue_id))
             return np.zeros(len(stored), bool)
-        return np.ones(len(stored), bool) if ext is None else ~ext.match(stored, computed)
+        if ext is None:
+            path = f"consumequeue_ext/{state.topic}/{state.queue_id}"
+            return np.full(len(stored), not self._is_unread(state, path))
+        return ~ext.match(stored, computed)
+
+    def _is_unread(self, state: QueueState, path: str) -> bool:
+        name = (state.topic, state.queue_id)
+        return name in self._unread or self._inspection.is_below_unread(path)
 
     def _ext_units(self, state: QueueState) -> ExtUnits | None:
         """Give the extension of a queue; None when it has none."""
@@ -98,6 +107,9 @@ class TagJudge:
         if name not in self._ext:
             queue = self._inspection.family("ext_queues").get(name)
             files = self._inspection.files_of(queue) if queue else None
+            if files is not None and self._inspection.name_unread(files):
+                self._unread.add(name)
+                files = None
             self._ext[name] = ExtUnits.of(files) if files else None
         return self._ext[name]
 

@@ -180,7 +180,8 @@ class SegmentJudge:
 
     def _judge_end(self, segment: Segment) -> Iterator[Finding]:
         """Find out whether a segment that others follow ends in a blank."""
-        if segment.start >= self._last_used or self._is_cut(segment):
+        is_lost = self._inspection.lost.at(segment.end - 1) is not None
+        if segment.start >= self._last_used or self._is_cut(segment) or is_lost:
             return
         last = self._stretches[-1] if self._stretches else None
         closed = last is not None and last.position + last.length == self._end

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.store.place import EntryKind, printable
 from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load
 
@@ -93,13 +94,19 @@ class QueueFamily:
         """Give all queues, by topic, then by number; a directory that is no number is passed.
 
         Raises:
-            UnreadablePath: a directory may not be listed.
+            UnreadablePath: a directory may not be listed; the queues of all others come before.
         """
         if self.single is not None:
             yield self.single
             return
+        problem: UnreadablePath | None = None
         for topic in self.topics():
-            yield from self.queues_of(topic)
+            try:
+                yield from self.queues_of(topic)
+            except UnreadablePath as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
 
     def queues_of(self, topic: str) -> Iterator[QueueFiles]:
         """Give the queues of one topic, by number.

@@ -1,0 +1,165 @@
+"""A file that cannot be read makes the result incomplete; all the rest is checked, rightly."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings import Severity
+from rmqtool.store.place import OpenFile, Place
+from tests.check.validation import run
+from tests.stores import broker_conf
+
+TRAFFIC: Final = "rocketmq-5.3.3-traffic"
+BATCH: Final = "rocketmq-5.3.3-batch-queue"
+EXT: Final = "rocketmq-4.9.3-ext"
+TIMER: Final = "rocketmq-5.3.3-timer"
+DLEDGER: Final = "rocketmq-5.3.3-dledger"
+
+# One file of each kind, and a directory of each.
+FILES: Final = (
+    (TRAFFIC, "commitlog/00000000000000131072"),
+    (TRAFFIC, "consumequeue/traffic-orders/1/00000000000000002000"),
+    (TRAFFIC, "index/*"),
+    (TRAFFIC, "checkpoint"),
+    (TRAFFIC, "config/topics.json"),
+    (TRAFFIC, "config/consumerOffset.json"),
+    (BATCH, "batchconsumequeue/batch-queue/0/00000000000000000920"),
+    (EXT, "consumequeue_ext/ext-orders/0/00000000000000000000"),
+    (TIMER, "timerlog/00000000000000001040"),
+    (TIMER, "timerwheel"),
+    (TIMER, "config/timercheck"),
+    (DLEDGER, "dledger-n0/data/00000000000000000000"),
+    (DLEDGER, "dledger-n0/index/00000000000000000000"),
+)
+DIRECTORIES: Final = (
+    (TRAFFIC, "commitlog"),
+    (TRAFFIC, "consumequeue"),
+    (TRAFFIC, "consumequeue/traffic-orders"),
+    (TRAFFIC, "consumequeue/traffic-orders/1"),
+    (TRAFFIC, "index"),
+    (TRAFFIC, "config"),
+    (BATCH, "batchconsumequeue/batch-queue/0"),
+    (EXT, "consumequeue_ext/ext-orders/0"),
+    (TIMER, "timerlog"),
+)
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _ids(pairs: tuple[tuple[str, str], ...]) -> list[str]:
+    return [path for _, path in pairs]
+
+
+def _damage(store: Path, name: str) -> tuple[list[str], int, list[str]]:
+    """Give what is blamed, the exit code, and what could not be read."""
+    found, exit_code, summary = run(store, "full", broker_conf(name))
+    blamed = [one for one in found if one.severity is not Severity.NOTE and one.code != "FS-READ"]
+    unread = [path for path, _ in summary.account.unread]
+    return [f"{one.code} {one.path} {one.message}" for one in blamed], exit_code, unread
+
+
+@pytest.mark.parametrize("put", [_loop, _directory, _pipe])
+@pytest.mark.parametrize(("name", "pattern"), FILES, ids=_ids(FILES))
+def test_something_else_in_place_of_a_file(
+    name: str, pattern: str, put: Callable[[Path], None], copy_of: Callable[[str], Path]
+) -> None:
+    """A link to itself, a directory, a pipe: exit 3, it is named, and nothing else is blamed."""
+    store = copy_of(name)
+    path = max(store.glob(pattern))
+    path.unlink()
+    put(path)
+    damaged, exit_code, unread = _damage(store, name)
+    assert [] == damaged
+    assert 3 == exit_code
+    assert str(path.relative_to(store)) in unread
+
+
+@pytest.mark.parametrize(("name", "path"), [*FILES, *DIRECTORIES], ids=_ids((*FILES, *DIRECTORIES)))
+def test_forbidden(
+    name: str, path: str, copy_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may not be opened is named, and nothing else is blamed."""
+    store = copy_of(name)
+    forbidden = str(max(store.glob(path)))
+    real_open, real_entries, real_names = Place.open, Place.entries, Place.names
+    real_read = Place.read
+
+    def check(place: Place) -> None:
+        if place.location == forbidden:
+            raise UnreadablePath(path=place.location, reason="permission denied")
+
+    def open_it(place: Place) -> OpenFile:
+        check(place)
+        return real_open(place)
+
+    def entries(place: Place) -> object:
+        check(place)
+        return real_entries(place)
+
+    def names(place: Place) -> object:
+        check(place)
+        return real_names(place)
+
+    def read(place: Place, limit: int) -> bytes:
+        check(place)
+        return real_read(place, limit)
+
+    monkeypatch.setattr(Place, "open", open_it)
+    monkeypatch.setattr(Place, "entries", entries)
+    monkeypatch.setattr(Place, "names", names)
+    monkeypatch.setattr(Place, "read", read)
+    damaged, exit_code, unread = _damage(store, name)
+    assert [] == damaged
+    assert 3 == exit_code
+    assert any(forbidden.endswith(one) for one in unread)
+
+
+@pytest.mark.parametrize(("name", "pattern"), FILES, ids=_ids(FILES))
+def test_shrinking(
+    name: str, pattern: str, copy_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that is cut while it is read ends the matter, not the process."""
+    store = copy_of(name)
+    shrinks = str(max(store.glob(pattern)))
+    real_open = Place.open
+
+    def open_and_cut(place: Place) -> OpenFile:
+        file = real_open(place)
+        if place.location == shrinks:
+            os.truncate(shrinks, 100)
+        return file
+
+    monkeypatch.setattr(Place, "open", open_and_cut)
+    found, exit_code, summary = run(store, "deep", broker_conf(name))
+    assert summary.is_finished
+    assert exit_code in {0, 1, 3}
+    assert found is not None
+
+
+def test_link_to_a_sound_file(copy_of: Callable[[str], Path]) -> None:
+    """Evidence behind a link may be somebody else's: it is named, not followed."""
+    store = copy_of(TRAFFIC)
+    path = store / "commitlog" / "00000000000000131072"
+    shutil.move(path, store.parent / "elsewhere")
+    path.symlink_to(store.parent / "elsewhere")
+    damaged, exit_code, unread = _damage(store, TRAFFIC)
+    assert [] == damaged
+    assert 3 == exit_code
+    assert ["commitlog/00000000000000131072"] == unread
