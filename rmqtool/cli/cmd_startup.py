@@ -86,4 +86,7 @@ def startup(
         delivery.emit(sections[0])
     else:
         delivery.emit_all(sections)
-    return DONE if prediction.starts and not prediction.loses else NO
+    if prediction.starts and not prediction.loses:
+        return DONE
+    delivery.note(f"next, before any broker is started: rmqtool repair {store} --dry-run")
+    return NO

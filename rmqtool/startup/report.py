@@ -83,7 +83,7 @@ def report(prediction: Prediction, *, all_queues: bool = False) -> list[Rows]:
     sections = [
         Rows(VERDICT, [[_verdict(prediction)]], _SHOWN_VERDICT, "verdict"),
         Rows(LOSSES, [list(_losses(prediction))], _SHOWN_LOSSES, "losses"),
-        Rows(STEPS, [list(steps(prediction))], _SHOWN_STEPS, "steps"),
+        Rows(STEPS, [list(steps(prediction))], _SHOWN_STEPS, "steps", below=("message",)),
         Rows(QUEUES, [[_queue(queue) for queue in queues]], _SHOWN_QUEUES, "queues"),
     ]
     return [rows for rows in sections if any(rows.chunks)]
