@@ -160,6 +160,9 @@ class TableWriter:
             said = f"{name}: {text}" if number and text else text
             is_wide = cell_length(said) > len(said)  # ideographs take two columns each
             for part in _BEFORE_COMMAND.split(said):
+                if part.startswith("rmqtool "):  # whole, as a terminal joins what it breaks itself
+                    lines.append(f"{_INDENT}{part}")
+                    continue
                 lines += textwrap.wrap(
                     part,
                     width // 2 if is_wide else width,
