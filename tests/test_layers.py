@@ -38,6 +38,7 @@ WRITERS = {
     "rmqtool.store.staging": "new places, before they are swapped in",
     "rmqtool.store.lock": "the broker's own lock file",
     "rmqtool.cli.main": "the traceback of a bug, in the directory for temporary files",
+    "rmqtool.spark.shipping": "the package for executors, in the directory for temporary files",
     "rmqtool.scan.compiled": "the cache of compiled kernels",
     "rmqtool.store.attempts": "parts of a tree that executors write",
     "rmqtool.spark.shim": "the package itself, unpacked on an executor",

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import MasterOption, VerboseOption
+from rmqtool.cli.engines import MasterOption, VerboseOption, everywhere, spark_engine
 from rmqtool.cli.exits import DONE, IN_PART
 from rmqtool.cli.options import BrokerConfOption, ColumnsOption, QuietOption, StoreArgument
-from rmqtool.cli.sparking import everywhere, spark_session
 from rmqtool.errors import UsageError
 from rmqtool.ranges import number_range, size, time_of
 from rmqtool.render.progress import progress
@@ -152,7 +151,6 @@ def _run(
     options: ExportOptions, master: str | None, delivery: Delivery, *, verbose: bool
 ) -> ExportResult:
     """Do it, on Spark; what is wrong with the options is said before Spark is started."""
-    from rmqtool.spark.engine import SparkEngine
     from rmqtool.spark.export import Export
     from rmqtool.spark.session import check_spark
 
@@ -162,10 +160,10 @@ def _run(
     if done is not None:
         return done
     with (
-        spark_session(master, delivery, verbose=verbose) as spark,
+        spark_engine(master, delivery, verbose=verbose) as engine,
         progress("export", work.total_bytes or None, quiet=delivery.quiet) as advance,
     ):
-        return work.run(SparkEngine.on(spark), advance)
+        return work.run(engine, advance)
 
 
 def _deliver(result: ExportResult, quiet: bool) -> int:

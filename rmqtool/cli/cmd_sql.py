@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import MasterOption, VerboseOption
+from rmqtool.cli.engines import MasterOption, VerboseOption, everywhere, spark_engine
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.cli.options import (
     BrokerConfOption,
@@ -19,7 +19,6 @@ from rmqtool.cli.options import (
     QuietOption,
     StoreArgument,
 )
-from rmqtool.cli.sparking import everywhere, spark_session
 from rmqtool.errors import OutputClosed, RmqtoolError, UsageError
 from rmqtool.rows import Rows, count_of
 from rmqtool.spark.options import SourceOptions, Table
@@ -83,11 +82,11 @@ def sql(
         broker_conf=broker_conf,
     )
     _check_store(source)
-    with spark_session(master, delivery, verbose=verbose) as spark:
+    with spark_engine(master, delivery, verbose=verbose) as work:
         from rmqtool.spark import register
         from rmqtool.spark.sql import Questions
 
-        questions = Questions(register(spark), source)
+        questions = Questions(register(work.spark), source)
         if text is None:
             return _talk(questions, delivery)
         return _answer(questions, text, delivery)

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 from rmqtool.errors import EngineMissing, UsageError
+from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.cli.delivery import Delivery
+    from rmqtool.spark.engine import SparkEngine
 
 PANEL: Final = "Engine"
 LOCAL_SCHEMES: Final = ("file",)
@@ -92,20 +94,40 @@ def working(choice: Choice, paths: Sequence[str], delivery: Delivery) -> Iterato
         yield
         return
     from rmqtool import engine
+
+    with (
+        spark_engine(choice.master, delivery, verbose=choice.verbose) as spark,
+        engine.using(spark),
+    ):
+        yield
+
+
+@contextmanager
+def spark_engine(master: str | None, delivery: Delivery, *, verbose: bool) -> Iterator[SparkEngine]:
+    """Use the Spark session of this process, or start one and stop it at the end of the block.
+
+    Raises:
+        EngineMissing: pyspark or Java is not here, or is too old.
+        SparkFailed: Spark did not start.
+    """
     from rmqtool.spark.engine import SparkEngine
     from rmqtool.spark.session import active_session, session
 
-    log_file = _log_file() if choice.verbose else None
+    log_file = _log_file() if verbose else None
     if log_file:
         delivery.note(f"Spark's log is {log_file}")
     running = active_session()
-    spark = running or session(choice.master, log_file=log_file)
+    spark = running or session(master, log_file=log_file)
     try:
-        with engine.using(SparkEngine.on(spark)):
-            yield
+        yield SparkEngine.on(spark)
     finally:
         if running is None:
             spark.stop()
+
+
+def everywhere(path: str) -> str:
+    """Give a path that other processes understand, too: their directory may be another one."""
+    return path if is_remote(path) else Place.of(path).location
 
 
 def decide(choice: Choice, paths: Sequence[str]) -> tuple[bool, str]:

@@ -216,8 +216,7 @@ def test_unread_segment(
     away = tmp_path / "away"
     run = Export.run
     monkeypatch.setattr(Export, "run", lambda work, *_: run(work, Here()))  # type: ignore[arg-type]
-    monkeypatch.setattr("rmqtool.cli.cmd_export.spark_session", NoSpark)
-    monkeypatch.setattr("rmqtool.spark.engine.SparkEngine.on", lambda spark: spark)
+    monkeypatch.setattr("rmqtool.cli.cmd_export.spark_engine", NoSpark)
     arguments = [
         "export",
         str(unguarded),

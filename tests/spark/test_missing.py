@@ -89,7 +89,7 @@ def test_no_java(store: Path, bare: dict[str, str], arguments: tuple[str, ...]) 
 def test_java_home_leads_nowhere(store: Path, bare: dict[str, str], tmp_path: Path) -> None:
     """A JAVA_HOME without Java is what Spark would use, so it is what counts."""
     install_java(bare, 'openjdk version "21.0.1"')
-    code, said = run(NEED_SPARK[1], store, {**bare, "JAVA_HOME": str(tmp_path)})
+    code, said = run(NEED_SPARK[1], store, {**bare, "JAVA_HOME": str(tmp_path / "none")})
     assert (2, 1, True) == (code, len(said.splitlines()), "JAVA_HOME" in said)
 
 

@@ -26,7 +26,11 @@ CHANGING_METHODS = {
 }  # fmt: skip
 OPENING = {"O_APPEND", "O_CREAT", "O_RDWR", "O_TMPFILE", "O_TRUNC", "O_WRONLY"}
 MODULES = {"shutil", "tempfile"}
-HARMLESS = {("rmqtool.render.sink", "os.O_WRONLY")}  # of /dev/null, when the reader is gone
+HARMLESS = {
+    ("rmqtool.render.sink", "os.O_WRONLY"),  # of /dev/null, when the reader is gone
+    ("rmqtool.cli.engines", "tempfile.gettempdir"),  # where --verbose keeps Spark's log
+    *(("rmqtool.spark.session", f"os.O_{one}") for one in ("WRONLY", "CREAT", "APPEND")),  # itself
+}
 READING_OF_SHUTIL = {"get_terminal_size", "which", "disk_usage"}
 
 
