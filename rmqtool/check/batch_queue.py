@@ -138,6 +138,8 @@ class BatchComparer:
         """Compare unit by unit; find the place again where one is missing or too many."""
         for number in range(len(units)):
             unit = wanted[number * UNIT : (number + 1) * UNIT]
+            while self._inspection.bridges and _stands_for_lost(state, units[number]):
+                state.start += UNIT
             found = _read(state.files, state.start, UNIT)
             if found != unit:
                 following = units["physical_offset"][number + 1 : number + 2]
@@ -217,6 +219,9 @@ class BatchComparer:
         offsets = units["physical_offset"][rows].astype(np.int64)
         lost = self._is_explained(offsets)
         self._inspection.lost.count_units(offsets[lost])
+        if self._inspection.bridges:
+            last = int.from_bytes(_read(state.files, state.start - UNIT, UNIT)[:8], "big")
+            lost |= offsets == last  # repair lets the last record stand for lost ones behind it
         left = rows[~lost]
         if left.size:
             position = state.start + int(left[0]) * UNIT - segment.start
@@ -242,6 +247,16 @@ def _read(files: MappedFiles | None, start: int, length: int) -> bytes:
 
 def _word(value: object) -> str:
     return value.tobytes().hex() if isinstance(value, np.void) else str(value)
+
+
+def _stands_for_lost(state: BatchState, wanted: np.void) -> bool:
+    """Tell whether the next unit names a record, but with queue offsets of a lost one before it."""
+    raw = _read(state.files, state.start, UNIT)
+    if len(raw) < UNIT:
+        return False
+    found = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)[0]
+    is_its = found["physical_offset"] == wanted["physical_offset"]
+    return bool(is_its and found["msg_base_offset"] < wanted["msg_base_offset"])
 
 
 def _points_to(state: BatchState, start: int, physical_offset: int) -> bool:
