@@ -87,7 +87,8 @@ def test_looks(section: str, visit: Visit, *, update_golden: bool) -> None:
     seen = seen.resize((seen.width // SHRINK, seen.height // SHRINK), Image.Resampling.BOX)
     if update_golden:
         seen.save(path, optimize=True)
-    expected = Image.open(path)
+    with Image.open(path) as file:
+        expected = file.convert("L")
     assert expected.width == seen.width
     assert expected.height == pytest.approx(seen.height, abs=4)
     size = (0, 0, expected.width, min(expected.height, seen.height))
