@@ -1,8 +1,10 @@
 """Compare batch queues with what the repaired log dispatches.
 
-Units of a batch queue have no place of their own: they follow each other in the order of the log,
-and are found by the queue offset in them. So the unit of a lost record is left out, and what stands
-behind it moves up. Source: BatchConsumeQueue#recover, #searchOffsetFromFiles, 5.0.0 to 5.5.0.
+Units of a batch queue follow each other in the order of the log, and are found by the queue offset
+in them. A hole in these stops consumers for good, so the unit of a lost record keeps its place and
+its range of queue offsets, and names the record of the next sound unit, at the end of the queue of
+the one before: its messages are delivered twice. Source: BatchConsumeQueue#recover,
+#searchOffsetFromFiles, 5.0.0 to 5.5.0; observed, 5.5.0.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun
+    from rmqtool.repair.stretches import Damaged, Stretches
     from rmqtool.store.segment import MappedFiles
 
 UNIT: Final = BATCH_CQ_UNIT.size
+MOST_MESSAGES: Final = 32_767  # of one unit
 CHUNK: Final = UNIT << 14
 
 
@@ -37,6 +41,8 @@ class RepairedBatchQueue:
         end: byte of the queue behind the last unit that the log wants.
         patches: (byte of the queue, bytes) of what differs.
         time: store time of the last unit, ms.
+        next_base: queue offset behind the last unit; -1 before the first.
+        last: the last unit.
     """
 
     topic: str
@@ -46,14 +52,21 @@ class RepairedBatchQueue:
     end: int
     patches: list[tuple[int, bytes]] = field(default_factory=list)
     time: int = 0
+    next_base: int = -1
+    last: bytes = b""
 
 
 class BatchRepair:
-    """All batch queues of a store."""
+    """All batch queues of a store.
 
-    def __init__(self, inspection: Inspection) -> None:
+    Args:
+        inspection: of the store.
+        damaged: stretches of the log that are bridged.
+    """
+
+    def __init__(self, inspection: Inspection, damaged: Stretches) -> None:
         self.queues: dict[tuple[bytes, int], RepairedBatchQueue] = {}
-        self._inspection = inspection
+        self._inspection, self._damaged = inspection, damaged
         length = inspection.store.geometry.batch_queue.value
         self.file_length = length // UNIT * UNIT
 
@@ -61,26 +74,79 @@ class BatchRepair:
         """Take runs in the order of the log."""
         for run in runs:
             queue = self.queues.get((run.topic, run.queue_id)) or self._open(run)
-            wanted = bytes(run.units)
-            found = _read(queue.files, queue.end, len(wanted))
-            if found != wanted:
-                queue.patches.append((queue.end, wanted))
-            queue.end += len(wanted)
+            units = np.frombuffer(run.units, BATCH_CQ_UNIT.dtype)
+            ends = units["msg_base_offset"] + units["batch_size"]
+            breaks = np.flatnonzero(units["msg_base_offset"][1:] != ends[:-1]) + 1
+            for part in np.split(units, breaks):
+                self._fill(queue, part[0])
+                self._put(queue, part.tobytes())
+                queue.next_base = int(part["msg_base_offset"][-1] + part["batch_size"][-1])
+                queue.last = part[-1].tobytes()
             queue.time = run.store_timestamp
 
-    def finish(self) -> None:
-        """Cut what stands behind the last unit."""
+    def _put(self, queue: RepairedBatchQueue, wanted: bytes) -> None:
+        if _read(queue.files, queue.end, len(wanted)) != wanted:
+            queue.patches.append((queue.end, wanted))
+        queue.end += len(wanted)
+
+    def _fill(self, queue: RepairedBatchQueue, following: np.void) -> None:
+        """Let units that name the next record stand for lost ones, each with its own range."""
+        base = int(following["msg_base_offset"])
+        while (lost := self._lost(queue, base)) is not None:
+            self._put(queue, _standing_for(lost, following))
+            queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
+        while 0 <= queue.next_base < base:
+            count = min(base - queue.next_base, MOST_MESSAGES)
+            lost = following.copy()
+            lost["msg_base_offset"], lost["batch_size"] = queue.next_base, count
+            self._put(queue, lost.tobytes())
+            queue.next_base += count
+
+    def _lost(self, queue: RepairedBatchQueue, limit: int) -> np.void | None:
+        """Give the unit on disk that is next, if it is that of a lost record, or stands for one."""
+        raw = _read(queue.files, queue.end, UNIT)
+        if len(raw) < UNIT:
+            return None
+        unit: np.void = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)[0]
+        base, count = int(unit["msg_base_offset"]), int(unit["batch_size"])
+        is_next = (
+            queue.next_base in {-1, base} and count > 0 and base >= 0 and base + count <= limit
+        )
+        is_lost = self._damaged.at(int(unit["physical_offset"])) is not None
+        return unit if is_next and (is_lost or self._inspection.bridges) else None
+
+    def finish(self, tail: Damaged | None) -> None:
+        """Keep the ranges of lost records at the end; cut what else stands there.
+
+        Args:
+            tail: stretch at the end of the log that holds no record; None for none.
+        """
         for queue in self.queues.values():
-            for segment in queue.files.segments if queue.files else ():
-                begin = max(queue.end, segment.start)
-                while begin < segment.end:
-                    raw = _read(queue.files, begin, min(CHUNK, segment.end - begin))
-                    used = raw.rstrip(b"\0")
-                    if not raw:
-                        break
-                    if used:
-                        queue.patches.append((begin, bytes(len(used))))
-                    begin += len(raw)
+            while queue.last and (lost := self._lost(queue, 1 << 62)) is not None:
+                offset = int(lost["physical_offset"])
+                is_tail = tail is not None and tail.start <= offset < tail.end
+                if is_tail and self._inspection.has_crashed:
+                    break
+                last: np.void = np.frombuffer(queue.last, BATCH_CQ_UNIT.dtype)[0]
+                is_repeat = offset == int(last["physical_offset"])
+                if self._damaged.at(offset) is None and not (is_tail or is_repeat):
+                    break
+                self._put(queue, _standing_for(lost, last))
+                queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
+            self._cut(queue)
+
+    def _cut(self, queue: RepairedBatchQueue) -> None:
+        """Zero what stands behind the last unit."""
+        for segment in queue.files.segments if queue.files else ():
+            begin = max(queue.end, segment.start)
+            while begin < segment.end:
+                raw = _read(queue.files, begin, min(CHUNK, segment.end - begin))
+                used = raw.rstrip(b"\0")
+                if not raw:
+                    break
+                if used:
+                    queue.patches.append((begin, bytes(len(used))))
+                begin += len(raw)
 
     def _open(self, run: QueueRun) -> RepairedBatchQueue:
         topic = run.topic.decode("utf-8", "backslashreplace")
@@ -106,6 +172,14 @@ class BatchRepair:
             if count < len(units) or not count:
                 break
         return position
+
+
+def _standing_for(lost: np.void, sound: np.void) -> bytes:
+    """Give a unit that names the record of a sound one, with the queue offsets of a lost one."""
+    unit = sound.copy()
+    for name in ("msg_base_offset", "batch_size"):
+        unit[name] = lost[name]
+    return unit.tobytes()
 
 
 def _read(files: MappedFiles | None, start: int, length: int) -> bytes:

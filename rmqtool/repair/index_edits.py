@@ -112,6 +112,8 @@ class IndexEdits:
                 found = None
         self._number += 1
         self._found = found
+        if found is not None and found.place.name in self._seen:
+            self.amount = MOST_BYTES + 1  # it stood for another one already: a rebuild is simpler
         if found is not None:
             self._seen.add(found.place.name)
 

@@ -105,7 +105,7 @@ class QueueRepair:
 
     def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
         self.queues: dict[tuple[bytes, int], RepairedQueue] = {}
-        self.batches = BatchRepair(inspection)
+        self.batches = BatchRepair(inspection, damaged)
         self.tail: Damaged | None = None
         self.tail_end = 0
         self.unread: set[str] = set()
@@ -362,7 +362,8 @@ class QueueRepair:
                 have = units[row : row + 1]
                 queue.patches.append(self._filler(queue, number + row, unit, have))
             wild = ~lost & (offsets > int(as_units(unit)["physical_offset"][0]))
-            for row in np.flatnonzero(wild & (units["size"] > 0)).tolist():
+            wild = (wild & (units["size"] > 0)) | (units["size"] <= 0)
+            for row in np.flatnonzero(wild[: _used(units)]).tolist():
                 self._expired(queue, number + row)
 
     def _expired(self, queue: RepairedQueue, number: int) -> None:
@@ -446,6 +447,8 @@ class QueueRepair:
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
+                if size <= 0 and row < _used(units):
+                    self._expired(queue, number + row)
                 if size <= 0 or offset < self._log[0] or size == PRE_BLANK_SIZE:
                     last = unit.tobytes() if size > 0 else last
                     continue
@@ -467,6 +470,12 @@ class QueueRepair:
     def _end(self) -> int:
         facts = self._inspection.log
         return facts.end if facts else 0
+
+
+def _used(units: npt.NDArray[np.void]) -> int:
+    """Give the number of units up to the last valid one."""
+    rows = np.flatnonzero(units["size"] > 0)
+    return int(rows[-1]) + 1 if rows.size else 0
 
 
 def _kind(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[str, str]:

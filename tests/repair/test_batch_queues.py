@@ -1,0 +1,52 @@
+"""A batch queue keeps its ranges of queue offsets: a hole would stop its consumers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rmqtool import repair
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from tests import plain_store
+from tests.inflict import flip_bits
+from tests.repair.repaired import broken, traces
+
+NAME = "rocketmq-5.5.0-batch-queue"
+
+
+def units(directory: Path) -> np.ndarray[tuple[int], np.dtype[np.void]]:
+    """Read all units of a batch queue."""
+    raw = b"".join(path.read_bytes() for path in sorted(directory.iterdir()))
+    found = np.frombuffer(raw, BATCH_CQ_UNIT.dtype, len(raw) // BATCH_CQ_UNIT.size)
+    return found[found["size"] > 0]
+
+
+@pytest.mark.parametrize("chosen", [[0], [3], [5, 6, 7], [0, 1], [-2, -1]], ids=str)
+def test_ranges(chosen: list[int], tmp_path: Path) -> None:
+    """Each unit keeps its place and range; that of a lost record names a sound neighbour."""
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    log = plain_store.records(store.root)
+    topic, queue_id = next(
+        (record.topic, record.integer("queue_id"))
+        for record in log
+        if (store.root / "batchconsumequeue" / record.topic).is_dir()
+    )
+    own = [r for r in log if (r.topic, r.integer("queue_id")) == (topic, queue_id)]
+    for number in chosen:
+        position, _ = own[number].places()["body"]
+        flip_bits(own[number].path, own[number].position + position, 1)
+    directory = store.root / "batchconsumequeue" / topic / str(queue_id)
+    original, before = units(directory), traces(store.root)
+    repair.apply(store.plan(), in_place=True)
+    found = units(directory)
+    for name in ("msg_base_offset", "batch_size"):
+        assert original[name].tolist() == found[name].tolist()
+    lost = {own[number].physical_offset for number in chosen}
+    sound = {record.physical_offset for record in own} - lost
+    assert sound == set(found["physical_offset"].tolist())
+    assert ([], []) == (store.findings(), store.plan().edits)
+    repair.undo(store.root)
+    assert before == traces(store.root)
