@@ -30,6 +30,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.dledger import DLEDGER_ENTRY
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER
 from rmqtool.formats.message import MESSAGE_MIDDLES, MESSAGE_PREFIX
+from rmqtool.scan import announce
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,6 +108,7 @@ class Kernel:
             return found
         from rmqtool.scan.compiler import compile_kernel
 
+        announce.compiling()
         made = compile_kernel(self)
         if kept is not None:
             _write(kept, *made)
