@@ -8,6 +8,7 @@ again from where the part before ended. So parts give exactly what one scan of t
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from rmqtool.engine import run
@@ -58,11 +59,17 @@ def run_joined(
         parts: parts of one or more segments, in order, without holes inside a segment.
         jobs: threads; None is one for each processor.
     """
+    # Parts are given back as they came, not as they return from another machine: segments are told
+    # apart by their identity, too.
+    given: deque[SegmentPart] = deque()
 
-    def numbered(part: SegmentPart) -> tuple[SegmentPart, Result]:
-        return part, function(part)
+    def noted() -> Iterator[SegmentPart]:
+        for part in parts:
+            given.append(part)
+            yield part
 
-    return join(run(numbered, parts, jobs=jobs), function)
+    results = run(function, noted(), jobs=jobs)
+    return join(((given.popleft(), result) for result in results), function)
 
 
 def join(

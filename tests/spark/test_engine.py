@@ -94,6 +94,7 @@ def test_same_bytes(
     for part_bytes in (SMALL, WHOLE):
         for module in PER_PART:
             monkeypatch.setattr(f"{module}.PART_BYTES", part_bytes)
+        monkeypatch.setattr("rmqtool.spark.engine.TASK_BYTES", part_bytes)  # a part each, or all
         expected = everything(store, tmp_path / f"local-{part_bytes}", part_bytes)
         trees.append(results.files(tmp_path / f"local-{part_bytes}"))
         with engine.using(on_spark):

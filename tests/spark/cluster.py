@@ -1,0 +1,88 @@
+"""A standalone Spark cluster on loopback: a real master and workers, from pyspark's own files."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+MASTER = "org.apache.spark.deploy.master.Master"
+WORKER = "org.apache.spark.deploy.worker.Worker"
+ADDRESS = re.compile(r"spark://127\.0\.0\.1:\d+")
+REGISTERED = re.compile(r"Successfully registered with master")
+STARTED_WITHIN = 120  # seconds, on a machine that is busy
+
+
+def environment() -> dict[str, str]:
+    """Give the variables of a machine that has Python with the dependencies, and no rmqtool."""
+    left_out = {"PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR"}
+    kept = {name: value for name, value in os.environ.items() if name not in left_out}
+    return {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+
+
+@contextmanager
+def cluster(directory: Path, workers: int = 2) -> Iterator[str]:
+    """Start a master and workers of one core each; give the master's address."""
+    common = ("--host", "127.0.0.1", "--webui-port", "0")
+    with ExitStack() as running:
+        log = running.enter_context(daemon(directory / "master", MASTER, *common, "--port", "0"))
+        address = wait_for(log, ADDRESS)
+        logs = []
+        for number in range(workers):
+            place = directory / f"worker-{number}"
+            arguments = (
+                *common,
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--work-dir",
+                str(place),
+                address,
+            )
+            logs.append(running.enter_context(daemon(place, WORKER, *arguments)))
+        for one in logs:
+            wait_for(one, REGISTERED)
+        yield address
+
+
+@contextmanager
+def daemon(directory: Path, *arguments: str) -> Iterator[Path]:
+    """Run one of Spark's daemons; give its log. It is killed at the end, by its own number."""
+    import pyspark
+
+    directory.mkdir(parents=True)
+    path = directory / "log"
+    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    with path.open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603 - pyspark's own program
+            [str(program), *arguments],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment() | {"SPARK_HOME": str(program.parents[1])},
+            cwd=directory,
+        )
+    try:
+        yield path
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_for(log: Path, pattern: re.Pattern[str]) -> str:
+    """Wait until a log says something; give it."""
+    end = time.monotonic() + STARTED_WITHIN
+    while time.monotonic() < end:
+        if found := pattern.search(log.read_text(errors="replace")):
+            return found[0]
+        time.sleep(0.1)
+    raise TimeoutError(log.read_text(errors="replace")[-2000:])
