@@ -115,7 +115,8 @@ class IndexComparer:
         inspection = self._inspection
         left_out = inspection.lost.mask(run[1])
         if inspection.moved:
-            left_out |= np.isin(run[1], inspection.moved_places)
+            # One by one: where all of a log lies elsewhere, arrays would be made at every part.
+            left_out |= np.fromiter(map(inspection.is_moved, run[1].tolist()), np.bool_)
         if not left_out.any():
             return run
         return run[0][~left_out], run[1][~left_out], run[2][~left_out]
