@@ -96,6 +96,10 @@ class Contents(TyperGroup):
         near = difflib.get_close_matches(name, known)
         return f"nearest: {' '.join(near)}" if near else f"there are: {' '.join(known)}"
 
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
+        """Show an example, and where there are more."""
+        _write_example(PROGRAM, formatter)
+
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
         """Write the table of contents, without importing a command."""
         for task, entries in groupby(CONTENTS, lambda entry: entry.task):
@@ -118,6 +122,24 @@ class OneCommand(TyperCommand):
             if rows := [(_TYPE.sub("", term), text) for term, text in filter(None, records)]:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Context, formatter: HelpFormatter) -> None:  # noqa: ARG002
+        """Show an example, and where there are more."""
+        _write_example(str(self.name), formatter)
+
+
+def _write_example(name: str, formatter: HelpFormatter) -> None:
+    """Write the first example of a page of the manual, and how to get to the others."""
+    from rmqtool.cli.manual_examples import first_example
+
+    if found := first_example(name):
+        caption, typed = found
+        with formatter.section("Example"):
+            formatter.write_text(caption)
+            # As one line: a terminal joins what it breaks itself, and it can be copied.
+            formatter.write(f"{'':{formatter.current_indent}}{typed}\n")
+    page = f"help {name}" if name != PROGRAM else "help"
+    formatter.write(f"\nMore: {PROGRAM} {page}\n")
 
 
 def _bare(piece: str) -> str:

@@ -46,6 +46,19 @@ def examples(name: str) -> list[Block]:
     return [Section("EXAMPLES"), *blocks, *_verbatim(shown)]
 
 
+def first_example(name: str) -> tuple[str, str] | None:
+    """Give what the first example of a page shows, and what is typed; None without one."""
+    found = files("rmqtool.cli").joinpath("examples", f"{name}.txt")
+    if not found.is_file():
+        return None
+    caption = ""
+    for line in found.read_text(encoding="utf-8").splitlines():
+        if line.startswith(PROMPT):
+            return caption, line.removeprefix(PROMPT)
+        caption = line.removeprefix(CAPTION)
+    return None
+
+
 def _verbatim(lines: list[str]) -> list[Block]:
     return [Verbatim(tuple(lines))] if lines else []
 
