@@ -160,12 +160,14 @@ def is_remote(path: str) -> bool:
 
 def _of_remote(path: str) -> tuple[bool, str]:
     from rmqtool.spark.session import check_spark
+    from rmqtool.store.remote import without_secrets
 
+    shown = without_secrets(path)
     try:
         check_spark()
     except EngineMissing as error:
-        return False, f"though {path} is remote: {error}"
-    return True, f"as {path} is remote"
+        return False, f"though {shown} is remote: {error}"
+    return True, f"as {shown} is remote"
 
 
 def _log_file() -> str:

@@ -49,7 +49,7 @@ def place_of(uri: str) -> Place:
             return _local(uri, parts.netloc, unquote(parts.path))
         shown = f"{parts.scheme.lower()}://{_host(parts.netloc)}{unquote(parts.path)}".rstrip("/")
     except ValueError as error:
-        raise UnreadablePath(path=_without_secrets(uri), reason=str(error)) from error
+        raise UnreadablePath(path=without_secrets(uri), reason=str(error)) from error
     path = _ask(shown, lambda: _opened(uri)[1])
     prefix = shown[: -len(path)] if path and shown.endswith(path) else f"{parts.scheme.lower()}://"
     return RemotePlace(prefix + path, uri, len(prefix))
@@ -211,7 +211,7 @@ def _ask(shown: str, question: Callable[[], Any]) -> Any:  # noqa: ANN401 - pyar
 def reason_of(error: Exception) -> str:
     """Give what a file system said in one line, without credentials."""
     said = str(error).splitlines()
-    return _without_secrets(REQUEST_ID.sub("", said[0])) if said else "refused"
+    return without_secrets(REQUEST_ID.sub("", said[0])) if said else "refused"
 
 
 def _entry(found: Any) -> Entry:  # noqa: ANN401 - a pyarrow.fs.FileInfo
@@ -232,6 +232,6 @@ def _host(netloc: str) -> str:
     return netloc.rpartition("@")[2]
 
 
-def _without_secrets(text: str) -> str:
+def without_secrets(text: str) -> str:
     """Drop what stands between `//` and `@`, and options, which may hold credentials, too."""
     return re.sub(r"://[^/@\s]*@", "://", re.sub(r"(://[^?\s]*)\?\S*", r"\1", text))
