@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.check.range_checksum import range_checksum
 from rmqtool.errors import UnreadablePath
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ class DigestTask:
     Attributes:
         place: the file.
         mark: hash its first bytes up to here, too: what there was at an earlier time.
+        in_range: give a broker's checksum of the range that it holds, too.
     """
 
     place: Place
     mark: int = 0
+    in_range: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +39,14 @@ class Digest:
         used: bytes up to the last one that is not zero.
         sha256: of these.
         until_mark: of the bytes up to the mark; empty where the used bytes end before.
+        range_checksum: as a broker gives it; empty where nobody asked.
         unread: why the file could not be read.
     """
 
     used: int = 0
     sha256: str = ""
     until_mark: str = ""
+    range_checksum: str = ""
     unread: str = ""
 
 
@@ -49,7 +54,8 @@ def digest(task: DigestTask) -> Digest:
     """Hash a file."""
     try:
         with task.place.open() as file:
-            return _Hasher(file, task.mark).run()
+            found = _Hasher(file, task.mark).run()
+            return replace(found, range_checksum=range_checksum(file)) if task.in_range else found
     except UnreadablePath as error:
         return Digest(unread=error.reason)
 

@@ -127,7 +127,7 @@ class Ledger:
         before = self.before.files if self.before else {}
         wanted = [name for name in self._found if name not in self.taken_over]
         tasks = [
-            DigestTask(self._found[name][0], before[name].used if name in before else 0)
+            self._task(name, before.get(name), in_range=inspection.options.range_checksums)
             for name in wanted
         ]
         files = {name: before[name] for name in self.taken_over}
@@ -144,12 +144,18 @@ class Ledger:
                 file,
                 used=found.used,
                 sha256=found.sha256 if is_still else "",
+                range_checksum=found.range_checksum if is_still else "",
                 records=self._count(file, place, found.used),
             )
             yield from self._compare(before.get(name), files[name], found.until_mark)
         self.changes["taken over"] += sorted(self.taken_over)
         self.changes["gone"] += sorted(before.keys() - files.keys())
         self.manifest = self._manifest(inspection, {name: files[name] for name in self._found})
+
+    def _task(self, name: str, then: ManifestFile | None, *, in_range: bool) -> DigestTask:
+        place, file = self._found[name]
+        is_range = in_range and file.sealed and BranchKind(file.kind) is BranchKind.COMMITLOG
+        return DigestTask(place, then.used if then else 0, is_range)
 
     def _count(self, file: ManifestFile, place: Place, used: int) -> int | None:
         kind = BranchKind(file.kind)

@@ -89,6 +89,7 @@ class ValidateOptions:
         jobs: threads; None is one for each processor.
         since: an earlier manifest: what a broker does not touch again is not read again.
         keeps_book: make a manifest.
+        range_checksums: with the checksums that brokers compute for a range of the log.
         part_bytes: how much of a segment one task reads.
     """
 
@@ -103,6 +104,7 @@ class ValidateOptions:
     jobs: int | None = None
     since: str | os.PathLike[str] | None = field(default=None, kw_only=True)
     keeps_book: bool = field(default=False, kw_only=True)
+    range_checksums: bool = field(default=False, kw_only=True)
     part_bytes: int = field(default=64 << 20, kw_only=True)
 
     def __post_init__(self) -> None:

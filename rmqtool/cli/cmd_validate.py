@@ -89,6 +89,14 @@ ManifestOption = Annotated[
         "the one that --since-manifest names.",
     ),
 ]
+RangeOption = Annotated[
+    bool,
+    typer.Option(
+        "--range-checksum",
+        help="In the manifest, also give each new sealed segment the murmur3 checksum that a "
+        "broker (5.0 and later) computes for its range; takes half a minute for each GiB.",
+    ),
+]
 SinceOption = Annotated[
     str | None,
     typer.Option(
@@ -114,6 +122,7 @@ def validate(
     junit: JunitOption = None,
     manifest: ManifestOption = None,
     since_manifest: SinceOption = None,
+    range_checksum: RangeOption = False,
     format_: FormatOption = None,
     output: OutputOption = None,
     columns: ColumnsOption = None,
@@ -157,6 +166,7 @@ def validate(
                 jobs=jobs,
                 since=since_manifest,
                 keeps_book=manifest is not None,
+                range_checksums=range_checksum,
             )
             for path in paths
         ]
