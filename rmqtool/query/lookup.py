@@ -20,9 +20,7 @@ from rmqtool.query.answer import (
     BY_COVERING,
     BY_INDEX,
     BY_OFFSET,
-    BY_QUEUE,
     BY_SEARCH,
-    BY_TIME,
     Answer,
     Found,
 )
@@ -30,9 +28,8 @@ from rmqtool.query.consume_queue import Queue
 from rmqtool.query.explain import counted
 from rmqtool.query.index import Index
 from rmqtool.query.log import Log, LogRecord
-from rmqtool.query.match import Wanted, at_place, hash_collision
+from rmqtool.query.match import Wanted, hash_collision
 from rmqtool.query.requests import (
-    Boundary,
     ById,
     ByKey,
     ByOffset,
@@ -101,9 +98,13 @@ class Lookup:
             case ByOffset():
                 self._by_offset(request.physical_offset, answer)
             case ByQueueOffset():
-                self._by_queue_offset(request, answer)
+                from rmqtool.query.places import find_place
+
+                find_place(self, request, answer)
             case ByTime():
-                self._by_time(request, answer)
+                from rmqtool.query.store_times import find_time
+
+                find_time(self, request, answer)
             case ByTransaction():
                 answer.taken_for = "transaction ID"
                 self.find_text(Wanted(request.text, as_transaction=True), answer)
@@ -180,7 +181,7 @@ class Lookup:
             if answer.found:  # an ID of the application that looks like an offset
                 answer.taken_for = "unique key"
                 return True
-        self._verified(found, answer, "offset message ID")
+        self.verified(found, answer, "offset message ID")
         answer.take(Found(found, BY_OFFSET, "offset message ID", note=note))
         return True
 
@@ -260,7 +261,7 @@ class Lookup:
             return
         how = wanted.match(record.message)
         if how:
-            self._verified(record, answer, how)
+            self.verified(record, answer, how)
             answer.take(Found(record, BY_INDEX, how))
             return
         other = hash_collision(record.message, key_hash)
@@ -325,7 +326,7 @@ class Lookup:
             answer.trail.search(f"the log {stretch}")
         for record, how in search(self.log, wanted, todo, answer.trail):
             if answer.take(Found(record, BY_SEARCH, how)):
-                self._verified(record, answer, how)
+                self.verified(record, answer, how)
 
     def uncovered(self, doubtful: Iterable[str] = ()) -> list[Stretch]:
         """Give the stretches of the log that no trustworthy index file covers."""
@@ -341,7 +342,8 @@ class Lookup:
         return found
 
     @staticmethod
-    def _verified(record: LogRecord, answer: Answer, how: str) -> None:
+    def verified(record: LogRecord, answer: Answer, how: str) -> None:
+        """Take down that a record was verified, and as what."""
         verified = record.verified
         answer.trail.add(
             "record",
@@ -361,7 +363,7 @@ class Lookup:
             inside = physical_offset - record.physical_offset
             how = BY_COVERING if inside else BY_OFFSET
             note = f"byte {inside} of its {record.message.total_size}" if inside else ""
-            self._verified(record, answer, how)
+            self.verified(record, answer, how)
             answer.take(Found(record, how, how, note=note))
             return
         answer.trail.add("record", record.reason, physical_offset=physical_offset)
@@ -371,137 +373,3 @@ class Lookup:
         if behind := self.log.next_record(physical_offset):
             words.append(f"the next one is at {behind.physical_offset}")
         answer.problem = ", ".join(words)
-
-    # places of queues
-
-    def _by_queue_offset(self, request: ByQueueOffset, answer: Answer) -> None:
-        answer.taken_for = "place in a queue"
-        queue = self.queue(request.topic, request.queue_id)
-        if queue is None:
-            self._without_queue(request, answer)
-            return
-        place = queue.find(request.queue_offset)
-        found = queue.range
-        answer.trail.search(f"queue {queue.files.path}")
-        if (
-            place is not None
-            and place.unit is not None
-            and self._unit_agrees(
-                request, place.path, place.position, place.unit.physical_offset, answer
-            )
-        ):
-            return
-        if place is not None and place.problem:
-            answer.trail.add("queue unit", place.problem, place.path, place.position)
-        inside = found.first is not None and (
-            found.min_offset <= request.queue_offset < found.max_offset
-        )
-        if inside and not (place and place.unit and place.unit.physical_offset < self.log.start):
-            low, high = queue.bounds(request.queue_offset)
-            self._search_place(request, low, high, answer)
-        if not answer.found:
-            answer.problem = (
-                f"queue {request.topic} {request.queue_id} has offsets "
-                f"[{found.min_offset}, {found.max_offset})"
-            )
-            if found.expired:
-                answer.problem += f", {found.expired} before them are expired"
-
-    def _unit_agrees(
-        self,
-        request: ByQueueOffset,
-        path: str,
-        position: int,
-        physical_offset: int,
-        answer: Answer,
-    ) -> bool:
-        """Verify the record that a unit names."""
-        answer.trail.add("queue unit", "names a record", path, position, physical_offset)
-        record = self.log.record_at(physical_offset)
-        if not isinstance(record, LogRecord):
-            answer.trail.add("record", record.reason, physical_offset=physical_offset)
-            return False
-        how = at_place(record.message, request)
-        if not how:
-            message = record.message
-            says = f"{message.topic} {message.queue_id} {message.queue_offset}"
-            reason = f"the record says it belongs to {says}"
-            answer.trail.add("record", reason, record.segment.path, record.position,
-                             physical_offset)  # fmt: skip
-            return False
-        self._verified(record, answer, how)
-        answer.take(Found(record, BY_QUEUE, how))
-        return True
-
-    def _without_queue(self, request: ByQueueOffset, answer: Answer) -> None:
-        """Answer where there is no such queue: it may be lost, or never have been."""
-        known = topics.queue_topics(self.store)
-        if request.topic in known:
-            numbers = [queue.files.queue_id for queue in self.queues_of(request.topic)]
-            of_topic = ", ".join(map(str, numbers)) or "none"
-            answer.problem = f"topic {request.topic} has queues: {of_topic}"
-        elif known:
-            answer.problem = topics.hint(request.topic, known)
-        answer.trail.add("queue", answer.problem or "there are no queues here")
-        is_lost = not self.keeps_queues or (
-            request.topic in self.topics and request.topic not in known
-        )
-        if is_lost or self.scan:
-            self._search_place(request, None, None, answer)
-        else:
-            answer.trail.search("the directories of queues")
-        if answer.found:
-            answer.problem = ""
-
-    def _search_place(
-        self, request: ByQueueOffset, low: int | None, high: int | None, answer: Answer
-    ) -> None:
-        """Search the log for the record of a place, between its neighbours where known."""
-        answer.may_search = True
-        if self.scan is False:
-            answer.trail.search("the log was not searched (--no-scan)")
-            return
-        from rmqtool.query.scan import find_places
-
-        begin = self.log.start if low is None else low
-        stretch = Stretch(begin, self.log.end if high is None else high + 1)
-        answer.trail.search(f"the log {stretch}")
-        for record, _ in find_places(self.log, [request], [stretch], answer.trail):
-            how = at_place(record.message, request)
-            if answer.take(Found(record, BY_SEARCH, how)):
-                self._verified(record, answer, how)
-
-    # times
-
-    def _by_time(self, request: ByTime, answer: Answer) -> None:
-        if request.topic is not None:
-            from rmqtool.query.queue_times import find_in_queues
-
-            find_in_queues(self, request, answer)
-            return
-        from rmqtool.query.time import first_record_from, last_record_until
-
-        answer.taken_for = "store time"
-        is_lower = request.boundary is Boundary.LOWER
-        search_log = first_record_from if is_lower else last_record_until
-        head = search_log(self.log, request.timestamp)
-        answer.trail.search(f"the times of the log {Stretch(self.log.start, self.log.end)}")
-        record = self.log.record_at(head.physical_offset) if head else None
-        if isinstance(record, LogRecord):
-            self._verified(record, answer, BY_TIME)
-            note = "first stored at or after" if is_lower else "last stored at or before"
-            answer.take(Found(record, BY_TIME, note))
-            return
-        answer.problem = self._time_range()
-
-    def _time_range(self) -> str:
-        from rmqtool.times import iso_time
-
-        first = self.log.next_record(self.log.start)
-        last = self.log.previous_record(self.log.end)
-        if first is None or last is None:
-            return "the log has no records"
-        return (
-            f"records were stored from {iso_time(first.store_timestamp)} "
-            f"to {iso_time(last.store_timestamp)}"
-        )

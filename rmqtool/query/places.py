@@ -1,0 +1,122 @@
+"""Places of queues: through the queue's unit, or where that fails by searching the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.query import topics
+from rmqtool.query.answer import BY_QUEUE, BY_SEARCH, Found
+from rmqtool.query.log import LogRecord
+from rmqtool.query.match import at_place
+from rmqtool.query.search import Stretch
+
+if TYPE_CHECKING:
+    from rmqtool.query.answer import Answer
+    from rmqtool.query.lookup import Lookup
+    from rmqtool.query.requests import ByQueueOffset
+
+
+def find_place(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
+    """Find the record at a place of a queue.
+
+    Raises:
+        UnreadablePath: the queue may not be read.
+    """
+    answer.taken_for = "place in a queue"
+    queue = lookup.queue(request.topic, request.queue_id)
+    if queue is None:
+        _without_queue(lookup, request, answer)
+        return
+    place = queue.find(request.queue_offset)
+    found = queue.range
+    answer.trail.search(f"queue {queue.files.path}")
+    if (
+        place is not None
+        and place.unit is not None
+        and _unit_agrees(
+            lookup, request, place.path, place.position, place.unit.physical_offset, answer
+        )
+    ):
+        return
+    if place is not None and place.problem:
+        answer.trail.add("queue unit", place.problem, place.path, place.position)
+    inside = found.first is not None and (
+        found.min_offset <= request.queue_offset < found.max_offset
+    )
+    if inside and not (place and place.unit and place.unit.physical_offset < lookup.log.start):
+        low, high = queue.bounds(request.queue_offset)
+        _search_place(lookup, request, low, high, answer)
+    if not answer.found:
+        answer.problem = (
+            f"queue {request.topic} {request.queue_id} has offsets "
+            f"[{found.min_offset}, {found.max_offset})"
+        )
+        if found.expired:
+            answer.problem += f", {found.expired} before them are expired"
+
+
+def _unit_agrees(
+    lookup: Lookup,
+    request: ByQueueOffset,
+    path: str,
+    position: int,
+    physical_offset: int,
+    answer: Answer,
+) -> bool:
+    """Verify the record that a unit names."""
+    answer.trail.add("queue unit", "names a record", path, position, physical_offset)
+    record = lookup.log.record_at(physical_offset)
+    if not isinstance(record, LogRecord):
+        answer.trail.add("record", record.reason, physical_offset=physical_offset)
+        return False
+    how = at_place(record.message, request)
+    if not how:
+        message = record.message
+        says = f"{message.topic} {message.queue_id} {message.queue_offset}"
+        reason = f"the record says it belongs to {says}"
+        answer.trail.add("record", reason, record.segment.path, record.position,
+                         physical_offset)  # fmt: skip
+        return False
+    lookup.verified(record, answer, how)
+    answer.take(Found(record, BY_QUEUE, how))
+    return True
+
+
+def _without_queue(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
+    """Answer where there is no such queue: it may be lost, or never have been."""
+    known = topics.queue_topics(lookup.store)
+    if request.topic in known:
+        numbers = [queue.files.queue_id for queue in lookup.queues_of(request.topic)]
+        of_topic = ", ".join(map(str, numbers)) or "none"
+        answer.problem = f"topic {request.topic} has queues: {of_topic}"
+    elif known:
+        answer.problem = topics.hint(request.topic, known)
+    answer.trail.add("queue", answer.problem or "there are no queues here")
+    is_lost = not lookup.keeps_queues or (
+        request.topic in lookup.topics and request.topic not in known
+    )
+    if is_lost or lookup.scan:
+        _search_place(lookup, request, None, None, answer)
+    else:
+        answer.trail.search("the directories of queues")
+    if answer.found:
+        answer.problem = ""
+
+
+def _search_place(
+    lookup: Lookup, request: ByQueueOffset, low: int | None, high: int | None, answer: Answer
+) -> None:
+    """Search the log for the record of a place, between its neighbours where known."""
+    answer.may_search = True
+    if lookup.scan is False:
+        answer.trail.search("the log was not searched (--no-scan)")
+        return
+    from rmqtool.query.scan import find_places
+
+    begin = lookup.log.start if low is None else low
+    stretch = Stretch(begin, lookup.log.end if high is None else high + 1)
+    answer.trail.search(f"the log {stretch}")
+    for record, _ in find_places(lookup.log, [request], [stretch], answer.trail):
+        how = at_place(record.message, request)
+        if answer.take(Found(record, BY_SEARCH, how)):
+            lookup.verified(record, answer, how)
