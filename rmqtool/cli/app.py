@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import groupby
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -135,9 +136,13 @@ def _write_example(name: str, formatter: HelpFormatter) -> None:
     if found := first_example(name):
         caption, typed = found
         with formatter.section("Example"):
-            formatter.write_text(caption)
+            indent = " " * formatter.current_indent
+            shown = fill(
+                caption, formatter.width - 2, initial_indent=indent, subsequent_indent=indent
+            )
+            formatter.write(f"{shown}\n")
             # As one line: a terminal joins what it breaks itself, and it can be copied.
-            formatter.write(f"{'':{formatter.current_indent}}{typed}\n")
+            formatter.write(f"{indent}{typed}\n")
     page = f"help {name}" if name != PROGRAM else "help"
     formatter.write(f"\nMore: {PROGRAM} {page}\n")
 
