@@ -21,7 +21,7 @@ from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence
 from tests.stores import fixture_store
 
-TIMES = re.compile(r"\bin \d+\.\d\d s( \(\d+\.\d\d GB/s\))?")
+TIMES = re.compile(r"\bin \d+\.\d\d s( \(\d+\.\d\d (GB/s|s of it waiting for the disk)\))?")
 TRANSCRIPTS = sorted(
     path
     for path in (Path(__file__).parent / "transcripts").glob("*.txt")
