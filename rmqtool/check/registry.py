@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.check.catalogue import DUMP, DUMP_HEX
 from rmqtool.check.registry_commitlog import COMMITLOG_CODES
 from rmqtool.check.registry_consume_queue import CONSUME_QUEUE_CODES
 from rmqtool.check.registry_index import INDEX_CODES
@@ -29,6 +30,9 @@ CODES: Final[dict[str, Code]] = {
         *STATE_CODES,
     )
 }
+
+
+LOGS: Final = ("commitlog", "dledger-")  # a file there is shown from one offset to another
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,6 @@ def finding(
     elif severity not in (entry.severity, *entry.also):
         reason = f"{code} has no severity {severity}"
         raise ValueError(reason)
-    command = entry.command.format(path=at.path) if entry.command else ""
     return Finding(
         code=code,
         severity=severity,
@@ -84,5 +87,16 @@ def finding(
         expected=str(expected),
         actual=str(actual),
         message=message or entry.meaning,
-        repair="; ".join(part for part in (entry.remedy, command) if part),
+        repair="; ".join(part for part in (entry.remedy, _command(entry, at)) if part),
     )
+
+
+def _command(entry: Code, at: At) -> str:
+    """Give the command that helps, made for the place."""
+    if not entry.command:
+        return ""
+    command = entry.command.format(path=at.path)
+    is_stretch = at.physical_offset is not None and at.length and at.path.startswith(LOGS)
+    if entry.command in {DUMP, DUMP_HEX} and is_stretch and at.physical_offset is not None:
+        command += f" --offsets {at.physical_offset}:{at.physical_offset + (at.length or 0)}"
+    return command
