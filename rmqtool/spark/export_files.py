@@ -44,6 +44,10 @@ FEW_VALUES: Final = frozenset(
         *("code", "file", "meaning", "severity", "path", "message", "repair", "body_size", "size"),
     }
 )
+# Columns whose least and largest values readers use to leave out parts of files.
+LIMITED: Final = frozenset(
+    {"physical_offset", "topic", "queue_id", "queue_offset", "born_time", "store_time", "code"}
+)
 
 
 class Writer(Protocol):
@@ -136,9 +140,15 @@ class _Parquet:
         from pyarrow.parquet import ParquetWriter
 
         few = [name for name in schema.names if name in FEW_VALUES]
+        limits = [name for name in schema.names if name in LIMITED]
         # Without Arrow's own copy of the schema: every reader sees the same types.
         self._writer = ParquetWriter(
-            path, schema, compression="zstd", use_dictionary=few, store_schema=False
+            path,
+            schema,
+            compression="zstd",
+            use_dictionary=few,
+            write_statistics=limits,
+            store_schema=False,
         )
 
     def write(self, rows: pa.Table) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
@@ -19,7 +20,7 @@ from rmqtool.spark.options import Table
 from rmqtool.spark.plan import FilesTask, LogTask, UnreadTask, WholeTask, view_of
 from rmqtool.spark.tables import FINDINGS, SCHEMAS, SEGMENTS, chosen
 from rmqtool.store.segment import SegmentPart
-from rmqtool.tables.messages import BATCH_ROWS, WINDOW_BYTES, MessageOptions, message_rows
+from rmqtool.tables.messages import MessageOptions, message_rows
 from rmqtool.tables.readers import READERS
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
 UNREAD: Final = "FS-READ"
 ROWS_A_BATCH: Final = 1000
+# Making columns costs a few ms a batch, however small: with 4 MiB instead of the 1 MiB of `dump`,
+# whose rows wait in memory, all columns take 0.19 s instead of 0.30 s for 64 MiB; 8 are no better.
+WINDOW_BYTES: Final = 4 << 20
+BATCH_ROWS: Final = WINDOW_BYTES // SMALLEST_RECORD + 8
 TEXTS: Final = frozenset(
     {"topic", "topic_b64", "tags", "keys", "unique_key", "properties", "properties_b64"}
 )
