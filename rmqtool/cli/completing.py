@@ -172,9 +172,10 @@ class _Asked:
 
 
 def _help_topics() -> Iterator[tuple[str, str]]:
-    from rmqtool.cli.manual import FINDINGS, FORMATS
+    from rmqtool.cli.manual import FINDINGS, FORMATS, SPARK
 
     yield from _commands()
     yield FORMATS, "every byte of every file"
     yield FINDINGS, "every finding code"
+    yield SPARK, "stores as Spark tables, bulk work on a cluster"
     yield from codes()

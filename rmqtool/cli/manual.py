@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 REGENERATE: Final = "python -m rmqtool.cli.manual man/"
 FORMATS: Final = "formats"
 FINDINGS: Final = "findings"
+SPARK: Final = "spark"
 NEAREST: Final = 3
 
 
 def topics() -> tuple[str, ...]:
     """Give what a whole page is about: rmqtool itself, each command, formats, findings."""
-    return (PROGRAM, *(entry.name for entry in CONTENTS), FORMATS, FINDINGS)
+    return (PROGRAM, *(entry.name for entry in CONTENTS), FORMATS, FINDINGS, SPARK)
 
 
 def page(topic: str) -> Page:
@@ -44,6 +45,10 @@ def page(topic: str) -> Page:
         from rmqtool.cli.manual_findings import findings_page
 
         return findings_page()
+    if topic == SPARK:
+        from rmqtool.cli.manual_cluster import spark_page
+
+        return spark_page()
     from rmqtool.cli.manual_commands import command_page, overview
 
     return overview() if topic == PROGRAM else command_page(topic)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 COMMANDS, FILES, MISCELLANEOUS = 1, 5, 7
 FORMATS: Final = f"{PROGRAM}-formats"
 FINDINGS: Final = f"{PROGRAM}-findings"
+SPARK: Final = f"{PROGRAM}-spark"
 EXIT_STATUS: Final = (
     (exits.DONE, "Done: found, sound, the same."),
     (exits.NO, "Done, and the answer is no: nothing found, damage found, stores differ."),
@@ -150,6 +151,7 @@ def see_also(this: str) -> list[Block]:
         *((f"{PROGRAM}-{entry.name}", COMMANDS) for entry in CONTENTS),
         (FORMATS, FILES),
         (FINDINGS, MISCELLANEOUS),
+        (SPARK, MISCELLANEOUS),
     ]
     return [Section("SEE ALSO"), References(tuple(page for page in pages if page[0] != this))]
 
