@@ -18,8 +18,12 @@ pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
 
 
-def test_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All commands give the same on two workers, also when an executor is killed meanwhile."""
+    if not request.config.getoption("--all-variants"):
+        pytest.skip("four JVMs that compile all kernels twice: with --all-variants")
     store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
     for module in results.PER_PART:
         monkeypatch.setattr(f"{module}.PART_BYTES", SMALL)
