@@ -26,6 +26,7 @@ MOST_KNOWN: Final = 256  # arrays whose facts are kept
 # What numba declares in every kernel and none reaches: arrays come without an owner to be freed.
 NEVER_CALLED: Final = frozenset({"NRT_MemInfo_call_dtor"})
 KNOWN_SYMBOLS: Final = NEVER_CALLED
+_STAND_IN: Final = ctypes.CFUNCTYPE(None)(lambda: None)  # lives as long as the process
 
 
 @cache
@@ -35,7 +36,7 @@ def _llvm() -> Any:  # noqa: ANN401 - llvmlite has no types
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    end = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
+    end = ctypes.cast(_STAND_IN, ctypes.c_void_p).value
     for name in NEVER_CALLED:
         if llvm.address_of_symbol(name) is None:  # numba, if it is there, has the real one
             llvm.add_symbol(name, end)
