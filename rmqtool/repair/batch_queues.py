@@ -15,9 +15,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.store.record_heads import HEAD_BYTES, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun
@@ -59,6 +62,10 @@ class RepairedBatchQueue:
 class BatchRepair:
     """All batch queues of a store.
 
+    Attributes:
+        queues: what each should hold, once `finish` was called.
+        tail_end: behind the last record in the log's tail that a queue knows; 0 for none.
+
     Args:
         inspection: of the store.
         damaged: stretches of the log that are bridged.
@@ -66,6 +73,7 @@ class BatchRepair:
 
     def __init__(self, inspection: Inspection, damaged: Stretches) -> None:
         self.queues: dict[tuple[bytes, int], RepairedBatchQueue] = {}
+        self.tail_end = 0
         self._inspection, self._damaged = inspection, damaged
         length = inspection.store.geometry.batch_queue.value
         self.file_length = length // UNIT * UNIT
@@ -78,11 +86,33 @@ class BatchRepair:
             ends = units["msg_base_offset"] + units["batch_size"]
             breaks = np.flatnonzero(units["msg_base_offset"][1:] != ends[:-1]) + 1
             for part in np.split(units, breaks):
+                if self._is_there(queue, part):
+                    continue
                 self._fill(queue, part[0])
                 self._put(queue, part.tobytes())
                 queue.next_base = int(part["msg_base_offset"][-1] + part["batch_size"][-1])
                 queue.last = part[-1].tobytes()
             queue.time = run.store_timestamp
+
+    def _is_there(self, queue: RepairedBatchQueue, part: npt.NDArray[np.void]) -> bool:
+        """Pass over units whose numbers follow on disk, though not in their records.
+
+        Then a record's number is damaged, and its unit is right.
+        """
+        if queue.next_base in {-1, int(part["msg_base_offset"][0])}:
+            return False
+        raw = _read(queue.files, queue.end, len(part) * UNIT)
+        if len(raw) < len(part) * UNIT:
+            return False
+        there = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)
+        ends = there["msg_base_offset"] + there["batch_size"]
+        starts = [queue.next_base, *ends[:-1].tolist()]
+        is_same = (there["physical_offset"] == part["physical_offset"]).all()
+        if not is_same or there["msg_base_offset"].tolist() != starts:
+            return False
+        queue.end += len(raw)
+        queue.next_base, queue.last = int(ends[-1]), raw[-UNIT:]
+        return True
 
     def _put(self, queue: RepairedBatchQueue, wanted: bytes) -> None:
         if _read(queue.files, queue.end, len(wanted)) != wanted:
@@ -93,7 +123,10 @@ class BatchRepair:
         """Let units that name the next record stand for lost ones, each with its own range."""
         base = int(following["msg_base_offset"])
         while (lost := self._lost(queue, base)) is not None:
-            self._put(queue, _standing_for(lost, following))
+            if not self._is_sound(lost):
+                self._put(queue, _standing_for(lost, following))
+            else:
+                queue.end += UNIT  # a flipped transaction bit, for one: it still delivers
             queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
         while 0 <= queue.next_base < base:
             count = min(base - queue.next_base, MOST_MESSAGES)
@@ -113,7 +146,18 @@ class BatchRepair:
             queue.next_base in {-1, base} and count > 0 and base >= 0 and base + count <= limit
         )
         is_lost = self._damaged.at(int(unit["physical_offset"])) is not None
-        return unit if is_next and (is_lost or self._inspection.bridges) else None
+        is_known = is_lost or bool(self._inspection.bridges) or self._is_sound(unit)
+        return unit if is_next and is_known else None
+
+    def _is_sound(self, unit: np.void) -> bool:
+        """Tell whether a unit names a sound record of its own queue offset."""
+        offset = int(unit["physical_offset"])
+        if self._damaged.at(offset) is not None:
+            return False
+        raw = self._inspection.store.commitlog.read_at(offset, HEAD_BYTES)
+        head = head_of(raw, 0, offset)
+        own = (int(unit["size"]), int(unit["msg_base_offset"]))
+        return head is not None and (head.size, head.queue_offset) == own
 
     def finish(self, tail: Damaged | None) -> None:
         """Keep the ranges of lost records at the end; cut what else stands there.
@@ -131,6 +175,8 @@ class BatchRepair:
                 is_repeat = offset == int(last["physical_offset"])
                 if self._damaged.at(offset) is None and not (is_tail or is_repeat):
                     break
+                if is_tail:
+                    self.tail_end = max(self.tail_end, offset + int(lost["size"]))
                 self._put(queue, _standing_for(lost, last))
                 queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
             self._cut(queue)

@@ -348,8 +348,9 @@ def tail_of(survey: Survey) -> Damaged | None:
     ]
     last = facts.stretches[-1] if facts.stretches else None
     if gaps:
-        end = gaps[-1].position + gaps[-1].length
         position, code = gaps[0].position, gaps[0].code
+        # Zeros behind what was torn were records, too, if queues have units there.
+        end = gaps[-1].position + gaps[-1].length if code == STALE else segment.size
     elif segment.size < length and (last is None or last.kind is not Extent.FILLER):
         position, end, code = facts.end, segment.size, "FS-LEN"
     else:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.rebuild.index_file import stretches, unwritten
 from rmqtool.repair.content import Content
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
+FIRST_BYTES: Final = 12  # of an entry: hash and physical offset
 COMPARED: Final = 1 << 22
 NEAR: Final = 4096  # bytes between two ranges that are written as one
 MOST_BYTES: Final = 256 << 20  # of a plan; more is a rebuild
@@ -52,17 +54,18 @@ class IndexEdits:
     amount: int = 0
     _first: int = -1
     _name: str = ""
+    _last: str = ""
     _size: int = 0
-    _number: int = 0
     _found: IndexFile | None = None
     _seen: set[str] = field(default_factory=set)
     _pieces: list[tuple[int, bytes]] = field(default_factory=list)
 
     def put_entries(self, built: BuiltEntries) -> None:
         """Take the next entries of a file; the unused entry 0 is taken as zero."""
-        self._open(built.name, built.size)
         data = built.data
         start, end = unwritten(built.slots)
+        first = data[end - start :][:FIRST_BYTES].tobytes() if built.position == start else b""
+        self._open(built.name, built.size, first)
         if built.position == start:
             data = data.copy()
             data[: end - start] = 0
@@ -97,23 +100,26 @@ class IndexEdits:
             return False
         return True
 
-    def _open(self, name: str, size: int) -> None:
-        """Find the file on disk that a built one stands for: of its name, else of its number."""
+    def _open(self, name: str, size: int, first: bytes = b"") -> None:
+        """Find the file on disk that a built one stands for: of its name, else of its first entry.
+
+        Args:
+            name: of the built file.
+            size: of the built file.
+            first: hash and physical offset of its first entry.
+        """
         if name == self._name:
             return
         if self._first < 0:
             self._first = len(self.writer.edits)
         self._name, self._size, self._pieces = name, size, []
-        files = self.store.index_files()
+        files = [file for file in self.store.index_files() if file.place.name not in self._seen]
         found = next((file for file in files if file.place.name == name), None)
-        if found is None and self._number < len(files):
-            found = files[self._number]  # its header is what is damaged
-            if found.place.name in self._seen or found.size != size:
-                found = None
-        self._number += 1
+        if found is None and first:  # its header is what is damaged
+            later = [file for file in files if file.place.name > self._last]  # as brokers load them
+            found = next((file for file in later if _first_entry(file, len(first)) == first), None)
         self._found = found
-        if found is not None and found.place.name in self._seen:
-            self.amount = MOST_BYTES + 1  # it stood for another one already: a rebuild is simpler
+        self._last = found.place.name if found is not None else name
         if found is not None:
             self._seen.add(found.place.name)
 
@@ -163,6 +169,14 @@ class IndexEdits:
         location = f"{self.directory}/{built.name}"
         mtime_ms = built.header["end_timestamp"] or None
         self.writer.create(location, content, self.code, MISSING, mtime_ms=mtime_ms)
+
+
+def _first_entry(file: IndexFile, length: int) -> bytes:
+    try:
+        with file.place.open() as opened:
+            return opened.read_at(entry_position(file.slots, FIRST_ENTRY), length)
+    except UnreadablePath:
+        return b""
 
 
 def _ranges(places: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:

@@ -69,7 +69,9 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
         survey.forget_unused()
         survey.queues.tail = tail_of(survey)
         survey.queues.finish(all_queues=any(code.startswith(QUEUE_CODES) for code in codes))
-        survey.queues.batches.finish(survey.queues.tail)
+        batches = survey.queues.batches
+        batches.finish(survey.queues.tail)
+        survey.queues.tail_end = max(survey.queues.tail_end, batches.tail_end)
         survey.bridge_early()
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:

@@ -16,7 +16,7 @@ ANSWERED: Final = frozenset(
     {
         "CL-MAGIC", "CL-SIZE", "CL-CRC", "CL-PROPCRC", "CL-PHYOFF", "CL-CHAIN", "CL-BLANKLEN",
         "CL-STALE", "CL-TAIL", "CQ-RANGE", "CQ-MISMATCH", "CQ-NOREC", "CQ-SHIFT", "CQ-ORDER",
-        "CQ-GAP", "CQ-HOLE", "CQ-PREBLANK", "CQ-TAG", "CQ-EXTADDR", "CQ-LAG", "BQ-UNIT",
+        "CQ-GAP", "CQ-HOLE", "CQ-PREBLANK", "CQ-TAG", "CQ-EXTADDR", "CQ-LAG",
     }
 )  # fmt: skip
 DLEDGER: Final = (
