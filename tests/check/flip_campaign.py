@@ -136,6 +136,7 @@ def _units(
             if path.is_file() and len(path.read_bytes().rstrip(b"\0")) > (count - 1) * layout.size:
                 yield Target(kind, path, _laid_out(layout, 0, count))
                 return
+        raise AssertionError(kind)
 
     return find
 
@@ -153,6 +154,7 @@ def _ext(store: Path) -> Iterator[Target]:
         if position > 4 * EXT_UNIT.size:
             yield Target("consume queue extension", path, tuple(fields))
             return
+    raise AssertionError(EXT_UNIT.name)
 
 
 def _index(store: Path) -> Iterator[Target]:
@@ -248,7 +250,7 @@ TARGETS: Final[tuple[tuple[str, Callable[[Path], Iterator[Target]]], ...]] = (
     ("5.5.0-traffic", _blank),
     ("4.9.3-lmq", _units("consume queue", "consumequeue/lmq-other/*/*", CQ_UNIT, 20)),
     ("4.9.3-ext", _ext),
-    ("5.5.0-batch-queue", _units("batch queue", "batchconsumequeue/*/*/*", BATCH_CQ_UNIT, 12)),
+    ("5.5.0-batch-queue", _units("batch queue", "batchconsumequeue/*/*/*", BATCH_CQ_UNIT, 10)),
     ("5.5.0-batch-queue", _index),
     ("5.5.0-lmq", _checkpoint),
     ("5.5.0-timer", _timer),
