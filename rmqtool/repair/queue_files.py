@@ -9,7 +9,7 @@ from rmqtool.check.layout import is_system_topic
 from rmqtool.check.queue_state import UNIT
 from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.content import Content
-from rmqtool.repair.queues import CUT_REASON, Patch, QueueRepair, RepairedQueue
+from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
 from rmqtool.store.names import name_problem
 from rmqtool.store.segment import NAME_DIGITS
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.repair.batch_queues import BatchRepair, RepairedBatchQueue
+    from rmqtool.repair.queues import QueueRepair
     from rmqtool.repair.writer import Writer
     from rmqtool.store.segment import MappedFiles, Segment
 

@@ -8,7 +8,6 @@ address of a sound unit of the extension. Source: ConsumeQueue#putMessagePositio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK, PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.repair.batch_queues import BatchRepair
+from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue, kind_of, used
 from rmqtool.repair.queue_place import BridgedPlacement, alone
 from rmqtool.store.record_heads import LogReader
 
@@ -33,60 +33,9 @@ if TYPE_CHECKING:
     from rmqtool.rebuild.placement import Units
     from rmqtool.repair.stretches import Damaged, Stretches
     from rmqtool.store.record_heads import RecordHead
-    from rmqtool.store.segment import MappedFiles
 
 LMQ_PREFIX: Final = "%LMQ%"
 FURTHER_QUEUES: Final = "INNER_MULTI_DISPATCH"
-CUT_REASON: Final = "the log has no such message any more"
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Units that are to be written.
-
-    Attributes:
-        number: of the first one.
-        raw: their bytes.
-        code: of the finding.
-        reason: why.
-        lost: what they stand in for; empty when they are what the log wants.
-    """
-
-    number: int
-    raw: bytes
-    code: str
-    reason: str
-    lost: str = ""
-
-    @property
-    def end(self) -> int:
-        """Number behind the last one."""
-        return self.number + len(self.raw) // UNIT
-
-
-@dataclass(slots=True)
-class RepairedQueue:
-    """One queue while it is compared.
-
-    Attributes:
-        topic: as text.
-        queue_id: of the topic.
-        path: of its directory.
-        files: its files; None when it has none.
-        placement: where units belong.
-        patches: what differs, in the order in which it was found.
-        times: store time of the last unit of each file, by the file's number, ms.
-        is_unread: whether something of it cannot be read; then it stays as it is.
-    """
-
-    topic: str
-    queue_id: int
-    path: str
-    files: MappedFiles | None
-    placement: BridgedPlacement
-    patches: list[Patch] = field(default_factory=list)
-    times: dict[int, int] = field(default_factory=dict)
-    is_unread: bool = False
 
 
 class QueueRepair:
@@ -233,7 +182,7 @@ class QueueRepair:
             queue.patches.append(
                 self._filler(queue, number, raw, have[first:end])
                 if is_filler
-                else Patch(number, raw, *_kind(want[first:end], have[first:end]))
+                else Patch(number, raw, *kind_of(want[first:end], have[first:end]))
             )
 
     def _is_sound_address(
@@ -363,7 +312,7 @@ class QueueRepair:
                 queue.patches.append(self._filler(queue, number + row, unit, have))
             wild = ~lost & (offsets > int(as_units(unit)["physical_offset"][0]))
             wild = (wild & (units["size"] > 0)) | (units["size"] <= 0)
-            for row in np.flatnonzero(wild[: _used(units)]).tolist():
+            for row in np.flatnonzero(wild[: used(units)]).tolist():
                 self._expired(queue, number + row)
 
     def _expired(self, queue: RepairedQueue, number: int) -> None:
@@ -447,7 +396,7 @@ class QueueRepair:
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
-                if size <= 0 and row < _used(units):
+                if size <= 0 and row < used(units):
                     self._expired(queue, number + row)
                 if size <= 0 or offset < self._log[0] or size == PRE_BLANK_SIZE:
                     last = unit.tobytes() if size > 0 else last
@@ -470,26 +419,3 @@ class QueueRepair:
     def _end(self) -> int:
         facts = self._inspection.log
         return facts.end if facts else 0
-
-
-def _used(units: npt.NDArray[np.void]) -> int:
-    """Give the number of units up to the last valid one."""
-    rows = np.flatnonzero(units["size"] > 0)
-    return int(rows[-1]) + 1 if rows.size else 0
-
-
-def _kind(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[str, str]:
-    """Name what is wrong with units: code and reason."""
-    count = len(want)
-    units = "the unit" if count == 1 else f"{count} units"
-    offsets, sizes = have["physical_offset"], have["size"]
-    if ((want["physical_offset"] == offsets) & (want["size"] == sizes)).all():
-        is_address = (have["tags_code"] <= LARGEST_ADDRESS).any()
-        return "CQ-EXTADDR" if is_address else "CQ-TAG", f"tags code of {units} of these records"
-    if ((offsets == 0) & (sizes == 0)).all():
-        return "CQ-GAP", f"{units} of these records, missing until now"
-    if ((sizes == PRE_BLANK_SIZE) & (offsets == 0)).all():
-        return "CQ-PREBLANK", f"{units} of these records, in place of pre-blank"
-    if ((offsets < 0) | (sizes <= 0)).any():
-        return "CQ-HOLE", f"{units} of these records, invalid until now"
-    return "CQ-MISMATCH", f"{units} of these records, in place of others"

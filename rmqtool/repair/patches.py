@@ -1,0 +1,92 @@
+"""What is to be written into a queue: units that differ, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.queue_state import UNIT
+from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
+from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.repair.queue_place import BridgedPlacement
+    from rmqtool.store.segment import MappedFiles
+
+CUT_REASON: Final = "the log has no such message any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Units that are to be written.
+
+    Attributes:
+        number: of the first one.
+        raw: their bytes.
+        code: of the finding.
+        reason: why.
+        lost: what they stand in for; empty when they are what the log wants.
+    """
+
+    number: int
+    raw: bytes
+    code: str
+    reason: str
+    lost: str = ""
+
+    @property
+    def end(self) -> int:
+        """Number behind the last one."""
+        return self.number + len(self.raw) // UNIT
+
+
+@dataclass(slots=True)
+class RepairedQueue:
+    """One queue while it is compared.
+
+    Attributes:
+        topic: as text.
+        queue_id: of the topic.
+        path: of its directory.
+        files: its files; None when it has none.
+        placement: where units belong.
+        patches: what differs, in the order in which it was found.
+        times: store time of the last unit of each file, by the file's number, ms.
+        is_unread: whether something of it cannot be read; then it stays as it is.
+    """
+
+    topic: str
+    queue_id: int
+    path: str
+    files: MappedFiles | None
+    placement: BridgedPlacement
+    patches: list[Patch] = field(default_factory=list)
+    times: dict[int, int] = field(default_factory=dict)
+    is_unread: bool = False
+
+
+def used(units: npt.NDArray[np.void]) -> int:
+    """Give the number of units up to the last valid one."""
+    rows = np.flatnonzero(units["size"] > 0)
+    return int(rows[-1]) + 1 if rows.size else 0
+
+
+def kind_of(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[str, str]:
+    """Name what is wrong with units: code and reason."""
+    count = len(want)
+    units = "the unit" if count == 1 else f"{count} units"
+    offsets, sizes = have["physical_offset"], have["size"]
+    if ((want["physical_offset"] == offsets) & (want["size"] == sizes)).all():
+        is_address = (have["tags_code"] <= LARGEST_ADDRESS).any()
+        return "CQ-EXTADDR" if is_address else "CQ-TAG", f"tags code of {units} of these records"
+    if ((offsets == 0) & (sizes == 0)).all():
+        return "CQ-GAP", f"{units} of these records, missing until now"
+    if ((sizes == PRE_BLANK_SIZE) & (offsets == 0)).all():
+        return "CQ-PREBLANK", f"{units} of these records, in place of pre-blank"
+    if ((offsets < 0) | (sizes <= 0)).any():
+        return "CQ-HOLE", f"{units} of these records, invalid until now"
+    return "CQ-MISMATCH", f"{units} of these records, in place of others"
