@@ -39,4 +39,5 @@ def test_every_flip(tmp_path: Path) -> None:
         score = campaign.score(name, target, 1)
         assert set() == score.unexplained, target.kind
         missed |= score.missed_fields
-    assert UNDETECTABLE.keys() == missed
+    # By one bit only luck leads to the start of another record.
+    assert UNDETECTABLE.keys() - {"checkpoint.logics_physical_offset"} == missed
