@@ -6,12 +6,12 @@ A session that is there already is used as it is; else one is started for a mast
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import sys
 import warnings
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -185,7 +185,7 @@ def _first_line(error: Exception, log_file: str | None) -> str:
 
 def _has(package: str) -> bool:
     try:
-        return find_spec(package) is not None
+        return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -61,16 +62,20 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize("package", ["pyspark", "pandas"])
 def test_no_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing package gives the line that installs it."""
-    found = session.find_spec
-    monkeypatch.setattr(session, "find_spec", lambda name: None if name == package else found(name))
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == package else found(name)
+    )
     with pytest.raises(EngineMissing, match=rf"{package}.*pip install 'rmqtool\[spark\]'"):
         session.check_spark(MASTER)
 
 
 def test_no_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark Connect needs no Java, but packages of its own."""
-    found = session.find_spec
-    monkeypatch.setattr(session, "find_spec", lambda name: None if name == "grpc" else found(name))
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "grpc" else found(name)
+    )
     with pytest.raises(EngineMissing, match=r"pip install 'pyspark\[connect\]'"):
         session.check_spark("sc://localhost")
 
