@@ -26,6 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: without the program's name; None is those of the process.
     """
+    # numpy's linear algebra serves nothing here, and its idle threads take turns from ours.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         with stoppable():
             code = _run(sys.argv[1:] if arguments is None else arguments)
