@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import Annotated
 
 import typer
 
-from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.exits import DONE, IN_PART
+from rmqtool.cli.answer_info import Asked, run
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
@@ -18,37 +17,6 @@ from rmqtool.cli.options import (
     StoreArgument,
     TimeZoneOption,
 )
-from rmqtool.errors import UsageError
-from rmqtool.rows import Rows
-from rmqtool.times import iso_time
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-CHECKPOINT: Final = "checkpoint"
-MILLISECONDS: Final = "ms"
-TIMESTAMP, TIME = "_timestamp", "_time"
-# What a table shows first, where a narrow terminal has no room for all.
-SHOWN: Final = {
-    "store": ("release", "stopped", "recognised_as", "commitlog", "lock_held", "path"),
-    "segments": (
-        "path", "state", "first_store_time", "last_store_time", "start", "end", "size", "allocated",
-    ),
-    "topics": (
-        "topic", "queues", "messages", "message_bytes", "first_store_time", "last_store_time",
-        "expired", "is_estimate", "files", "size", "allocated", "queue_kind",
-    ),
-    "queues": (
-        "topic", "queue_id", "min_queue_offset", "max_queue_offset", "messages", "message_bytes",
-        "first_store_time", "last_store_time", "expired", "is_estimate", "files", "size",
-        "allocated", "queue_kind",
-    ),
-    "index": (
-        "path", "keys", "fill_percent", "first_store_time", "last_store_time", "capacity",
-        "used_slots", "slots", "first_physical_offset", "last_physical_offset", "size", "allocated",
-    ),
-    "checkpoint": ("field", "stored", "actual", "difference", "unit", "stored_time", "actual_time"),
-}  # fmt: skip
 
 SectionOption = Annotated[
     list[str] | None,
@@ -77,53 +45,6 @@ def info(
     store, release, geometry, segments, oddities, end, dispatch, topics, queues, index,
     checkpoint, groups, databases, disk, problems.
     """
-    from rmqtool.store.overview import SECTIONS
-    from rmqtool.store.survey import Survey
-    from rmqtool.store.tree import open_store
-
-    delivery = Delivery(format_, output, columns, color, quiet, time_zone)
-    delivery.keep_out_of(store)
-    names = list(dict.fromkeys(section or SECTIONS))
-    for name in names:
-        if name not in SECTIONS:
-            reason = f"no section {name!r}; there are: {' '.join(SECTIONS)}"
-            raise UsageError(option="--section", reason=reason)
-    with Survey(open_store(store, broker_conf)) as survey:
-        sections = (_rows(name, SECTIONS[name](survey)) for name in names)
-        if len(names) == 1:
-            delivery.emit(next(sections))
-        else:
-            delivery.emit_all(sections)
-        count = len(survey.problems)
-    if count:
-        delivery.note(f"{count} things could not be read: see section problems")
-    return IN_PART if count else DONE
-
-
-def _rows(name: str, found: Sequence[NamedTuple]) -> Rows:
-    """Give a section as rows: times as text, and the columns even where there is no row."""
-    from rmqtool.store.overview import ROWS
-
-    columns = [_shown_name(field) for field in ROWS[name]._fields]
-    if name == CHECKPOINT:
-        columns += ["stored_time", "actual_time"]
-    shown = SHOWN.get(name, ())
-    return Rows(columns, [[_row(row) for row in found]], shown, name, label="section")
-
-
-def _row(row: NamedTuple) -> dict[str, object]:
-    shown = {
-        _shown_name(name): _time(value) if name.endswith(TIMESTAMP) else value
-        for name, value in row._asdict().items()
-    }
-    if shown.get("unit") == MILLISECONDS:
-        shown |= {f"{name}_time": _time(getattr(row, name)) for name in ("stored", "actual")}
-    return shown
-
-
-def _shown_name(name: str) -> str:
-    return name.removesuffix(TIMESTAMP) + TIME if name.endswith(TIMESTAMP) else name
-
-
-def _time(value: int | None) -> str | None:
-    return None if value is None else iso_time(value)
+    return run(
+        Asked(store, section, broker_conf, format_, output, columns, color, time_zone, quiet)
+    )

@@ -1,4 +1,4 @@
-"""A plain command line without Typer, for lookups, whose answer must be instant.
+"""A plain command line without Typer, for commands whose answer must be instant.
 
 Typer and the pydantic behind it take longer to import than a lookup takes to answer. What is not
 plain (help, a wrong option, a missing value) is left to Typer, which has the words for it; that
@@ -7,40 +7,65 @@ both read a command line alike is tested over all options.
 
 from __future__ import annotations
 
-import gc
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-COMMAND: Final = "query"
-ARGUMENTS: Final = ("store", "requests")
-TEXTS: Final = {
-    "--id": "id_",
-    "--at": "at",
-    "--queue": "queue",
-    "--queue-offset": "queue_offset",
-    "--time": "time",
-    "--transaction": "transaction",
-    "--like-broker": "like_broker",
-    "--body-limit": "body_limit",
+
+class Plain(NamedTuple):
+    """How a command's plain line is read; each option by the name of its parameter.
+
+    Attributes:
+        arguments: parameters without an option, the first one required.
+        texts: options that are taken as they stand.
+        lists: options that may be given again.
+        choices: options that have few values.
+        flags: options without a value, and what they mean.
+    """
+
+    arguments: tuple[str, ...]
+    texts: Mapping[str, str]
+    lists: Mapping[str, str]
+    choices: Mapping[str, str]
+    flags: Mapping[str, tuple[str, bool]]
+
+
+_DELIVERY: Final = {
     "--broker-conf": "broker_conf",
     "--output": "output",
     "--columns": "columns",
     "--color": "color",
     "--time-zone": "time_zone",
 }
-LISTS: Final = {"--key": "key", "--topic": "topic"}
-CHOICES: Final = {"--boundary": "boundary", "--body": "body", "--format": "format_"}
-FLAGS: Final = {
-    "--trace": ("trace", True),
-    "--explain": ("explain", True),
-    "--scan": ("scan", True),
-    "--no-scan": ("scan", False),
-    "--raw": ("raw", True),
-    "--hex": ("hex_", True),
-    "--quiet": ("quiet", True),
-    "-q": ("quiet", True),
+_QUIET: Final = {"--quiet": ("quiet", True), "-q": ("quiet", True)}
+COMMANDS: Final = {
+    "info": Plain(("store",), _DELIVERY, {"--section": "section"}, {"--format": "format_"}, _QUIET),
+    "query": Plain(
+        ("store", "requests"),
+        _DELIVERY
+        | {
+            "--id": "id_",
+            "--at": "at",
+            "--queue": "queue",
+            "--queue-offset": "queue_offset",
+            "--time": "time",
+            "--transaction": "transaction",
+            "--like-broker": "like_broker",
+            "--body-limit": "body_limit",
+        },
+        {"--key": "key", "--topic": "topic"},
+        {"--boundary": "boundary", "--body": "body", "--format": "format_"},
+        _QUIET
+        | {
+            "--trace": ("trace", True),
+            "--explain": ("explain", True),
+            "--scan": ("scan", True),
+            "--no-scan": ("scan", False),
+            "--raw": ("raw", True),
+            "--hex": ("hex_", True),
+        },
+    ),
 }
 
 
@@ -54,20 +79,23 @@ def call(words: Sequence[str]) -> int | None:
     Args:
         words: without the program's name.
     """
-    if not words or words[0] != COMMAND:
+    if not words or words[0] not in COMMANDS:
         return None
-    gc.disable()  # what is imported stays: looking through it again and again takes 6 of 90 ms
-    from rmqtool.cli.answer_query import Asked, run
-
-    gc.enable()
+    command, *rest = words
     try:
-        values = _values(words[1:])
+        values = _values(rest, COMMANDS[command])
     except NotPlainError:
         return None
-    return run(Asked(**values))  # type: ignore[arg-type]  # checked one by one below
+    if command == "info":
+        from rmqtool.cli import answer_info
+
+        return answer_info.run(answer_info.Asked(**values))  # type: ignore[arg-type]  # by name
+    from rmqtool.cli import answer_query
+
+    return answer_query.run(answer_query.Asked(**values))  # type: ignore[arg-type]  # by name
 
 
-def _values(words: Sequence[str]) -> dict[str, object]:
+def _values(words: Sequence[str], plain: Plain) -> dict[str, object]:
     """Read a command line.
 
     Raises:
@@ -79,18 +107,18 @@ def _values(words: Sequence[str]) -> dict[str, object]:
     for word in rest:
         if not word.startswith("-") or word == "-":
             given.append(word)
-        elif word in FLAGS:
-            name, truth = FLAGS[word]
+        elif word in plain.flags:
+            name, truth = plain.flags[word]
             _set(values, name, truth)
         else:
             spelt, separator, value = word.partition("=")
-            _take(values, spelt, value if separator else next(rest, ""))
-    if not 1 <= len(given) <= len(ARGUMENTS):
+            _take(values, plain, spelt, value if separator else next(rest, ""))
+    if not 1 <= len(given) <= len(plain.arguments):
         raise NotPlainError
-    return values | dict(zip(ARGUMENTS, given, strict=False))
+    return values | dict(zip(plain.arguments, given, strict=False))
 
 
-def _take(values: dict[str, object], spelt: str, value: str) -> None:
+def _take(values: dict[str, object], plain: Plain, spelt: str, value: str) -> None:
     """Put one value where it belongs.
 
     Raises:
@@ -98,14 +126,14 @@ def _take(values: dict[str, object], spelt: str, value: str) -> None:
     """
     if not value:
         raise NotPlainError
-    if spelt in LISTS:
-        found = values.setdefault(LISTS[spelt], [])
+    if spelt in plain.lists:
+        found = values.setdefault(plain.lists[spelt], [])
         if isinstance(found, list):
             found.append(value)
-    elif spelt in TEXTS:
-        _set(values, TEXTS[spelt], value)
-    elif spelt in CHOICES:
-        _set(values, CHOICES[spelt], _choice(CHOICES[spelt], value))
+    elif spelt in plain.texts:
+        _set(values, plain.texts[spelt], value)
+    elif spelt in plain.choices:
+        _set(values, plain.choices[spelt], _choice(plain.choices[spelt], value))
     else:
         raise NotPlainError
 
@@ -117,6 +145,11 @@ def _set(values: dict[str, object], name: str, value: object) -> None:
 
 
 def _choice(name: str, value: str) -> object:
+    """Give a value of one of few.
+
+    Raises:
+        NotPlainError: it is none of them.
+    """
     from rmqtool.query.requests import Boundary
     from rmqtool.render.emit import Format
     from rmqtool.tables.bodies import BodyMode

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from typer import TyperException
 
+OBJECTS: Final = 100_000  # before they are looked through: imports make many, and all of them stay
 COMPLETES: Final = "_RMQTOOL_COMPLETE"  # set by the scripts in completion/
 
 
@@ -28,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     # numpy's linear algebra serves nothing here, and its idle threads take turns from ours.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.set_threshold(OBJECTS)
     try:
         with stoppable():
             code = _run(sys.argv[1:] if arguments is None else arguments)
@@ -112,7 +114,7 @@ def _tell(error: RmqtoolError, arguments: Sequence[str]) -> None:
     """Say what cannot be done, where, and what to try next."""
     words = str(error)
     step = error.next_step
-    if isinstance(error, UsageError) and "try: " not in words:
+    if isinstance(error, UsageError) and not step:
         from rmqtool.cli.app import CONTENTS
 
         names = [entry.name for entry in CONTENTS if entry.name in arguments[:1]]

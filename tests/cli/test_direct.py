@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.cli import answer_query, app, cmd_query, direct
+from rmqtool.cli import answer_info, answer_query, app, cmd_info, cmd_query, direct
 from tests.stores import fixture_names, fixture_store
 
 BULK = {"jobs", "engine", "master", "verbose", "help"}
@@ -16,49 +16,54 @@ HEAVY = {"numpy", "numba", "pyarrow", "pandas", "pyspark", "pydantic"}
 
 
 @pytest.fixture
-def called(monkeypatch: pytest.MonkeyPatch) -> list[answer_query.Asked]:
+def called(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """Note what is asked instead of answering it."""
-    calls: list[answer_query.Asked] = []
+    calls: list[object] = []
 
-    def note(asked: answer_query.Asked) -> int:
+    def note(asked: object) -> int:
         calls.append(asked)
         return 7
 
-    monkeypatch.setattr(answer_query, "run", note)
-    monkeypatch.setattr(cmd_query, "run", note)
+    for module in (answer_info, answer_query, cmd_info, cmd_query):
+        monkeypatch.setattr(module, "run", note)
     return calls
 
 
-def test_every_option() -> None:
+@pytest.mark.parametrize("command", direct.COMMANDS)
+def test_every_option(command: str) -> None:
     """All options that the command declares are known here by the same names, but of bulk work."""
     declared = set()
-    for parameter in app.command("query").params:
+    for parameter in app.command(command).params:
         if not parameter.name or parameter.name in BULK:
             continue
         for spelt in (*parameter.opts, *parameter.secondary_opts):
             declared.add((spelt, parameter.name))
-    known = {(name, name) for name in direct.ARGUMENTS}
-    for table in (direct.TEXTS, direct.LISTS, direct.CHOICES):
+    plain = direct.COMMANDS[command]
+    known = {(name, name) for name in plain.arguments}
+    for table in (plain.texts, plain.lists, plain.choices):
         known |= set(table.items())
-    known |= {(spelt, name) for spelt, (name, _) in direct.FLAGS.items()}
+    known |= {(spelt, name) for spelt, (name, _) in plain.flags.items()}
     assert declared == known
 
 
 PLAIN = (
-    "store --id ABC",
-    "store --key a --key b --topic T",
-    "--at 0x10 store --format jsonl -q",
-    "store --explain --hex --trace --time 2026-01-01 --boundary upper",
-    "store - --no-scan --quiet",
-    "store --scan --body text --body-limit=1KiB --key=-",
-    "store --columns topic,size --color never --output x.csv --broker-conf b --time-zone UTC",
+    "query store --id ABC",
+    "query store --key a --key b --topic T",
+    "query --at 0x10 store --format jsonl -q",
+    "query store --explain --hex --trace --time 2026-01-01 --boundary upper",
+    "query store - --no-scan --quiet",
+    "query store --scan --body text --body-limit=1KiB --key=-",
+    "query store --columns topic,size --color never --output x --broker-conf b --time-zone UTC",
+    "info store",
+    "info --section topics --section=queues store --format csv -q",
+    "info store --columns topic,size --color never --output x --broker-conf b --time-zone UTC",
 )
 
 
 @pytest.mark.parametrize("line", PLAIN)
-def test_same_as_typer(line: str, called: list[answer_query.Asked]) -> None:
+def test_same_as_typer(line: str, called: list[object]) -> None:
     """Each parameter has the value that Typer gives it."""
-    words = ["query", *line.split()]
+    words = line.split()
     assert 7 == direct.call(words)
     assert 7 == app.application().main(words, prog_name="rmqtool", standalone_mode=False)
     short, typer = called
@@ -68,29 +73,32 @@ def test_same_as_typer(line: str, called: list[answer_query.Asked]) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        *("", "store --id", "store --nothing x", "store --id a --id b", "--id x", "--help"),
-        *("store a b", "store --boundary middle", "store --jobs 0", "store --explain=yes"),
+        *("query", "query store --id", "query store --nothing x", "query store --id a --id b"),
+        *("query --id x", "query --help", "query store a b", "query store --boundary middle"),
+        *("query store --jobs 0", "query store --explain=yes"),
+        *("info", "info a b", "info store --format xml", "info store --quiet=1", "info --help"),
+        *("validate store", ""),
     ],
 )
-def test_left_to_typer(line: str, called: list[answer_query.Asked]) -> None:
+def test_left_to_typer(line: str, called: list[object]) -> None:
     """What is not plain is not answered here."""
-    assert None is direct.call(["query", *line.split()])
+    assert None is direct.call(line.split())
     assert [] == called
 
 
 def test_light(tmp_path: Path) -> None:
-    """Lookups by ID, key, offset, place and time load none of the large libraries."""
+    """A glance, and lookups by ID, key, offset, place and time load no large library."""
     store = fixture_store(fixture_names("5.5.0", "traffic")[0], tmp_path)
     program = (
         "import sys; from rmqtool.cli.main import main; code = main(sys.argv[1:]);"
         "print(code, *sys.modules, file=sys.stderr)"
     )
-    for case in ("--at 0", "--time 2020-01-01", "--key X-early-0",
-                 "--topic traffic-orders --queue 0 --queue-offset 0",
-                 "--topic traffic-orders --time 2020-01-01",
-                 "--id 7F0000010000882300000000000000FF"):  # fmt: skip
+    for case in ("info", "query --at 0", "query --time 2020-01-01", "query --key X-early-0",
+                 "query --topic traffic-orders --queue 0 --queue-offset 0",
+                 "query --topic traffic-orders --time 2020-01-01",
+                 "query --id 7F0000010000882300000000000000FF"):  # fmt: skip
         run = subprocess.run(  # noqa: S603 - our own interpreter
-            [sys.executable, "-c", program, "query", str(store), *case.split(), "-q"],
+            [sys.executable, "-c", program, *case.split(), str(store), "-q"],
             capture_output=True,
             text=True,
             check=True,

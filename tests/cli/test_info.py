@@ -153,7 +153,7 @@ def test_light() -> None:
     assert [] == [
         one
         for one in imports()
-        if one.importer.startswith(("rmqtool.store", "rmqtool.cli.cmd_info"))
+        if one.importer.startswith(("rmqtool.store", "rmqtool.cli.answer_info"))
         and one.imported.split(".")[0] in heavy
         and not one.is_lazy
     ]
