@@ -193,7 +193,7 @@ class LogRepair:
         self._set_length(segment)
         if not is_last_used:
             return
-        tail = self.survey.queues.tail
+        tail = self.survey.queues.judge.tail
         last = facts.stretches[-1] if facts.stretches else None
         close_at, code, covers = None, "", 0
         if last is not None and last.kind is Extent.FILLER and last.code != "CL-CHAIN":
@@ -210,7 +210,7 @@ class LogRepair:
     def _tail(self, segment: Segment, tail: Damaged) -> None:
         """Bridge what queues know of the tail, so that no queue offset is given twice; zero it."""
         position = tail.start - segment.start
-        end = min(self.survey.queues.tail_end - segment.start, self.length - LEAST)
+        end = min(self.survey.queues.judge.tail_end - segment.start, self.length - LEAST)
         if end - position >= self.maker.smallest:
             lost = f"{end - position} bytes of records that queues have units of"
             self._bridge(segment, Damaged(tail.start, segment.start + end, tail.code, lost))

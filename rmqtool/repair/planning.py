@@ -67,11 +67,11 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
     obstacle = _obstacle(survey, found)
     if not obstacle and inspection.log is not None and inspection.compares_queues:
         survey.forget_unused()
-        survey.queues.tail = tail_of(survey)
+        survey.queues.judge.tail = tail_of(survey)
         survey.queues.finish(all_queues=any(code.startswith(QUEUE_CODES) for code in codes))
         batches = survey.queues.batches
-        batches.finish(survey.queues.tail)
-        survey.queues.tail_end = max(survey.queues.tail_end, batches.tail_end)
+        batches.finish(survey.queues.judge.tail)
+        survey.queues.judge.tail_end = max(survey.queues.judge.tail_end, batches.tail_end)
         survey.bridge_early()
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:

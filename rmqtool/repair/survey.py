@@ -107,10 +107,10 @@ class Survey:
     @property
     def end(self) -> int:
         """Where the log will end: behind its last record, or the bridge over its tail."""
-        facts, tail = self.inspection.log, self.queues.tail
+        facts, tail = self.inspection.log, self.queues.judge.tail
         if tail is not None:
-            return max(tail.start, self.queues.tail_end)
-        return max(facts.end if facts else 0, self.queues.tail_end)
+            return max(tail.start, self.queues.judge.tail_end)
+        return max(facts.end if facts else 0, self.queues.judge.tail_end)
 
     def begin(self, inspection: Inspection) -> None:
         """Take note of the validation that begins."""
