@@ -11,6 +11,20 @@ from typing import Any, ClassVar, Final, Self
 
 _ROOT: Final = "the store root, the directory with commitlog in it: storePathRootDir in broker.conf"
 
+_ANOTHER_USER: Final = "as the user that the broker runs as, or on a copy that you may read"
+# What to do where the system refused to write, by words of its reason.
+_INSTEAD: Final = {
+    "lies in the store": "a place outside of the store",
+    "no such": "a directory that exists, for the new file or directory in it",
+    "denied": "a place where you may write, or as the user that the broker runs as",
+    "not permitted": "a place where you may write, or as the user that the broker runs as",
+    "read-only": "a place where you may write; a store that is mounted so is repaired as a copy",
+    "no space": "a disk with more room; what was there before is as it was",
+    "quota": "a disk with more room; what was there before is as it was",
+    "too large": "a file system that takes files of this size",
+    "input/output error": "another disk: this one fails",
+}
+
 
 class RmqtoolError(Exception):
     """The root of everything that rmqtool raises on purpose."""
@@ -38,14 +52,40 @@ def _revive(kind: type[RmqtoolError], facts: dict[str, Any]) -> RmqtoolError:
 
 
 class UsageError(RmqtoolError):
-    """The command line or an option cannot be meant."""
+    """The command line or an option cannot be meant.
 
-    def __init__(self, *, option: str, reason: str) -> None:
+    Attributes:
+        option: which one.
+        reason: why not.
+        step: what to try instead; without, it is the command's own help.
+    """
+
+    def __init__(self, *, option: str, reason: str, step: str = "") -> None:
         super().__init__()
-        self.option, self.reason = option, reason
+        self.option, self.reason, self.step = option, reason, step
 
     def __str__(self) -> str:
         return f"{self.option}: {self.reason}"
+
+    @property
+    def next_step(self) -> str:
+        """What was named; empty where that is to be the help."""
+        return self.step
+
+
+class NoSuchQueue(UsageError):
+    """The log has no record for the queues that were to be rebuilt.
+
+    Attributes:
+        topic: whose queues.
+        queue_id: which of them; None is all.
+    """
+
+    def __init__(self, *, topic: str, queue_id: int | None) -> None:
+        what = f"queue {queue_id} of topic" if queue_id is not None else "topic"
+        option = "--topic" if queue_id is None else "--queue"
+        super().__init__(option=option, reason=f"the log has no record of {what} {topic!r}")
+        self.topic, self.queue_id = topic, queue_id
 
 
 class StoreError(RmqtoolError):
@@ -81,7 +121,7 @@ class UnreadablePath(StoreError, OSError):
         if "no such file or directory" in reason:
             return _ROOT
         if "denied" in reason or "not permitted" in reason:
-            return "as the user that the broker runs as, or on a copy that you may read"
+            return _ANOTHER_USER
         if "input/output error" in reason:
             return "on a copy of the disk, made with a tool that passes over bad sectors"
         return ""
@@ -146,6 +186,12 @@ class WriteFailed(RepairError, OSError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+    @property
+    def next_step(self) -> str:
+        """Another place, another user, or more room."""
+        reason = self.reason.lower()
+        return next((step for words, step in _INSTEAD.items() if words in reason), "")
 
 
 class OutputExists(RepairError):

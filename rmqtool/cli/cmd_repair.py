@@ -19,6 +19,7 @@ from rmqtool.cli.options import (
     QuietOption,
     StoreArgument,
 )
+from rmqtool.cli.targets import refuse_targets
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -172,6 +173,7 @@ def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
     from rmqtool.repair.result import rows_of
     from rmqtool.store.output import OutputFile
 
+    refuse_targets([options.store], wish.output, wish.plan, wish.quarantine)
     name = ""
     if wish.in_place and wish.writes:
         plan, name = planned_in_place(options, lambda: _plan(options, wish, delivery), wish)
@@ -228,23 +230,28 @@ def _tell(plan: Plan, delivery: Delivery) -> None:
     for note in plan.notes:
         delivery.note(note)
     codes = ", ".join(f"{count} {code}" for code, count in sorted(plan.counts.items()))
-    edits = len(plan.edits)
-    words = f"{edits} edit{'' if edits == 1 else 's'}"
-    delivery.note(f"{words}: {codes}" if codes else "nothing to repair")
+    if codes:
+        delivery.note(f"{_count(len(plan.edits), 'edit')}: {codes}")
+    else:
+        delivery.note("no edit would help" if plan.left else "nothing to repair")
     if plan.left:
-        delivery.note(f"{len(plan.left)} findings stay as they are: see the section `left`")
+        stay = "stays as it is" if len(plan.left) == 1 else "stay as they are"
+        delivery.note(f"{_count(len(plan.left), 'finding')} {stay}: see the section `left`")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _not_written(options: RepairOptions, plan: Plan, wish: _Wish, delivery: Delivery) -> int:
     if plan.edits:
-        if wish.in_place:
-            delivery.note("nothing was written; next: the same command with --yes")
-        else:
-            delivery.note("nothing was written; next: --in-place, or --output DIR")
         saved = wish.plan or wish.apply
+        again = ["rmqtool", "repair", options.store, *options.words]
         if saved is not None:
-            delivery.note(f"to make just these edits: rmqtool repair {options.store} "
-                          f"--apply {saved} --in-place")  # fmt: skip
+            again += ["--apply", saved]
+        command = shlex.join([*again, "--in-place", *(["--yes"] if wish.in_place else [])])
+        delivery.note("nothing was written; next, with --in-place or --output DIR:")
+        delivery.note(command)
     return NO if plan.edits or plan.left else DONE
 
 

@@ -51,8 +51,8 @@ def report(
 
     delivery = Delivery(output=output, quiet=quiet)
     if output is None and sys.stdout is not None and sys.stdout.isatty():
-        reason = "is needed where standard output is a terminal; try: --output report.html"
-        raise UsageError(option="--output", reason=reason)
+        reason = "is needed where standard output is a terminal"
+        raise UsageError(option="--output", reason=reason, step="--output report.html")
     if level not in {Level.FULL, Level.DEEP}:
         raise UsageError(option="--level", reason=f"{level!r} is none of: full deep")
     refuse_targets([store], output)

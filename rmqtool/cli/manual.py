@@ -86,7 +86,7 @@ def entry(topic: str) -> Page:
     near = difflib.get_close_matches(topic.lower(), known, NEAREST)
     named = " ".join(known[name] for name in near) or " ".join(topics())
     reason = f"no page {topic!r}; {'nearest' if near else 'there are'}: {named}"
-    raise UsageError(option="TOPIC", reason=reason)
+    raise UsageError(option="TOPIC", reason=reason, step=f"{PROGRAM} help")
 
 
 def write(directory: str) -> None:

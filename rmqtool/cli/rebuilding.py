@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import shlex
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from rmqtool.cli.exits import DONE, IN_PART, NO
+from rmqtool.errors import NoSuchQueue, UsageError
 from rmqtool.rows import Rows
 
 if TYPE_CHECKING:
@@ -73,12 +75,12 @@ INDEX_COLUMNS: Final = ("index_files", "entries")
 DIFFERENCE_COLUMNS: Final = ("path", "position", "length", "expected", "actual")
 LOST_SHOWN: Final = 10
 TROUBLE: Final = {
-    "filler": "units stand in for lost records, so that later ones keep their queue offset: "
+    "filler": "units that stand in for lost records, so that later ones keep their queue offset: "
     "consumers get nothing for them or, in the first segment, the message before once more",
-    "repeated": "records have a queue offset that was taken already; left out",
-    "misnumbered": "records had a damaged queue offset; their unit is where it is missing",
-    "implausible": "records have an impossible queue offset; left out",
-    "shifted": "units are not at their queue offset, as with a broker",
+    "repeated": "records left out, whose queue offset was taken already",
+    "misnumbered": "records with a damaged queue offset; their unit is where it was missing",
+    "implausible": "records left out, whose queue offset is impossible",
+    "shifted": "units that are not at their queue offset, as with a broker",
 }
 
 
@@ -93,8 +95,11 @@ def run(options: RebuildOptions, delivery: Delivery) -> int:
     gc.freeze()
     gc.enable()
     total = open_store(options.store, options.broker_conf).commitlog.size
-    with progress("rebuild", total, quiet=delivery.quiet) as advance:
-        result = rebuild(options, advance=advance)
+    try:
+        with progress("rebuild", total, quiet=delivery.quiet) as advance:
+            result = rebuild(options, advance=advance)
+    except NoSuchQueue as error:
+        raise _with_hint(error, options) from error
     if result.mode is Mode.CHECK:
         columns, rows = DIFFERENCE_COLUMNS, list(_differences(result))
         delivery.emit(Rows(columns, [rows], name="differences"))
@@ -103,16 +108,24 @@ def run(options: RebuildOptions, delivery: Delivery) -> int:
     else:
         row = {"index_files": result.index_files, "entries": result.entries}
         delivery.emit(Rows(INDEX_COLUMNS, [[row]], name="index"))
-    if options.topic is not None and not result.queues:
-        from rmqtool.cli.hints import topic_hints
-
-        for sentence in topic_hints([options.store], options.broker_conf, [options.topic]):
-            delivery.note(sentence)
     for sentence in _summary(options, result):
         delivery.note(sentence)
     if not result.is_complete:
         return IN_PART
     return NO if result.differences else DONE
+
+
+def _with_hint(error: NoSuchQueue, options: RebuildOptions) -> UsageError:
+    """Say which names are like a topic that was mistyped."""
+    from rmqtool.cli.hints import topic_hints
+
+    hints = topic_hints([options.store], options.broker_conf, [error.topic])
+    section = "topics" if error.queue_id is None else "queues"
+    return UsageError(
+        option=error.option,
+        reason="; ".join(hints) or error.reason,
+        step=f"rmqtool info {shlex.quote(options.store)} --section {section}",
+    )
 
 
 def _queues(result: RebuildResult) -> Iterator[Row]:
@@ -168,7 +181,7 @@ def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     if result.not_understood:
         count = counted(result.not_understood, "SQL92 expression")
         yield f"{count} not understood: the broker will look at each of those messages itself"
-    yield from _left_out(result)
+    yield from _left_out(options, result)
     if result.mode is Mode.CHECK:
         same = "the store has the same" if not result.differences else "the store differs"
         yield f"{same}; nothing was written"
@@ -177,12 +190,14 @@ def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     elif result.mode is Mode.DRY_RUN:
         yield "nothing was written; next: --output DIR or --in-place"
     elif result.mode is Mode.IN_PLACE and result.undo:
-        yield f"replaced in place; rmqtool repair --undo {options.store} takes it back"
-        yield f"next: rmqtool validate {options.store}"
+        store = shlex.quote(options.store)
+        yield f"replaced in place; rmqtool repair --undo {store} takes it back"
+        yield f"next: rmqtool validate {store}"
     elif result.mode is Mode.IN_PLACE:
         yield "the store has the same already; nothing was changed"
     else:
         yield f"written to {options.output}"
+        yield "next: with the broker down, put its directories in place of those of the store"
 
 
 def counted(count: int, one: str, several: str = "") -> str:
@@ -190,7 +205,7 @@ def counted(count: int, one: str, several: str = "") -> str:
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
-def _left_out(result: RebuildResult) -> Iterator[str]:
+def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     """Name what could not be derived, with offsets."""
     for lost in result.lost[:LOST_SHOWN]:
         yield (
@@ -199,13 +214,28 @@ def _left_out(result: RebuildResult) -> Iterator[str]:
         )
     if len(result.lost) > LOST_SHOWN:
         yield f"... and from {len(result.lost) - LOST_SHOWN} more such stretches"
+    if result.lost:
+        yield f"what that is, and what helps: rmqtool validate {shlex.quote(options.store)}"
     for offset in result.undispatched[:LOST_SHOWN]:
         yield f"no broker can dispatch the record at physical offset {offset}: a number is none"
-    hurt = [queue for queue in result.queues if not queue.tally.is_whole and not queue.left_out]
-    for queue in hurt[:LOST_SHOWN]:
-        for name, sentence in TROUBLE.items():
-            if count := getattr(queue.tally, name):
-                yield f"{queue.topic} queue {queue.queue_id}: {count} {sentence}"
+    yield from _trouble(result)
     for queue in result.queues:
         if queue.left_out:
             yield f"left out: {queue.topic!r} queue {queue.queue_id}: {queue.left_out}"
+
+
+def _trouble(result: RebuildResult) -> Iterator[str]:
+    """Say of each kind of trouble once what it means, and in which queues it is."""
+    hurt = [queue for queue in result.queues if not queue.tally.is_whole and not queue.left_out]
+    for name, sentence in TROUBLE.items():
+        found = [queue for queue in hurt if getattr(queue.tally, name)]
+        if not found:
+            continue
+        total = sum(getattr(queue.tally, name) for queue in found)
+        places = [
+            f"{queue.topic} {queue.queue_id} ({getattr(queue.tally, name)})"
+            for queue in found[:LOST_SHOWN]
+        ]
+        more = f" and {len(found) - LOST_SHOWN} more" if len(found) > LOST_SHOWN else ""
+        where = "queue" if len(found) == 1 else "queues"
+        yield f"{total} {sentence}; {where} {', '.join(places)}{more}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import OutputExists, WriteFailed
+from rmqtool.store.output import refuse_within
 from rmqtool.store.place import EntryKind, Place
 
 if TYPE_CHECKING:
@@ -18,15 +19,15 @@ def refuse_targets(stores: Sequence[str], *targets: str | None) -> None:
         OutputExists: a target is there.
         WriteFailed: there is no directory for it, or it lies in a store.
     """
-    roots = [f"{Place.of(store).location}/" for store in stores]
+    roots = [Place.of(store) for store in stores]
     taken: set[Place] = set()
     for target in filter(None, targets):
         place = Place.of(target)
         if place in taken:
             raise OutputExists(path=target, reason="is asked for twice; choose another name")
         taken.add(place)
-        if any(place.location.startswith(root) for root in roots):
-            raise WriteFailed(path=target, reason="lies in the store, where nothing is written")
+        for root in roots:
+            refuse_within(root, target)
         if place.stat() is not None:
             raise OutputExists(path=target, reason="exists already; choose another name")
         parent = place.parent.stat()

@@ -32,6 +32,7 @@ TOPICS_FILE: Final = "topics.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
 FAMILIES: Final = (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE)
 MOST_HINTS: Final = 3
+MOST_LISTED: Final = 5
 
 
 def queue_topics(store: Store) -> list[str]:
@@ -77,7 +78,11 @@ def hint(topic: str, known: list[str]) -> str:
     )
     if names:
         return f"no topic {topic!r} here; like it: {', '.join(names)}"
-    return f"no topic {topic!r} here, and none like it"
+    there = [name for name in known if name not in SYSTEM_TOPICS]
+    if not there:
+        return f"no topic {topic!r} here, nor any other"
+    more = f" and {len(there) - MOST_LISTED} more" if len(there) > MOST_LISTED else ""
+    return f"no topic {topic!r} here; there are: {', '.join(there[:MOST_LISTED])}{more}"
 
 
 def _listed(store: Store) -> list[str]:

@@ -79,7 +79,8 @@ def consume_queues(
         What was done, and what could not be: see `is_complete`.
 
     Raises:
-        UsageError: the options contradict each other.
+        UsageError: the options contradict each other; `NoSuchQueue` where the log has no record
+            of the topic or queue.
         StoreError: the store cannot be used, or a broker uses it.
         RepairError: it could not be written; the store is as it was.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rmqtool.derive.dispatch import version_numbers
+from rmqtool.check.options import version_numbers
 from rmqtool.errors import UsageError
 from rmqtool.store.place import is_remote
 

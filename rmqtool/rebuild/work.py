@@ -13,7 +13,7 @@ from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import rules_of
 from rmqtool.engine import chosen
-from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.errors import NoSuchQueue, NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
@@ -26,7 +26,7 @@ from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
-from rmqtool.store.output import OutputDirectory
+from rmqtool.store.output import OutputDirectory, refuse_within
 from rmqtool.store.release import release_of
 from rmqtool.store.remote_output import output_directory
 from rmqtool.store.segment import SegmentPart, parts
@@ -74,6 +74,7 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
         advance: told of bytes of the log that are done.
 
     Raises:
+        NoSuchQueue: the log has no record of the topic or queue; nothing was written.
         NotAStore: there is no commitlog.
         UnsupportedStore: the queues are in RocksDB.
         UnreadablePath: in place, and a segment cannot be read.
@@ -142,6 +143,7 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
     if target.has_queues:
         result.queues = list(queues.finish())
         result.units = queues.units
+        _refuse_nothing(options, result)
     if target.has_index:
         index.finish(*last)
         result.entries, result.index_files = index.entries, index.files
@@ -180,6 +182,7 @@ def _run_shuffled(
             result.last_store_timestamp = runs.last_store_timestamp
         _account(result, part, runs)
     result.queues, result.units = done.queues, done.units
+    _refuse_nothing(options, result)
     result.assumed = list(_assumed(store, result, options.target))
     result.lost.sort(key=lambda one: one.physical_offset)
     return result
@@ -189,11 +192,13 @@ def _open(options: RebuildOptions) -> Store:
     """Open a store whose queues can be derived from its log."""
     store = open_store(options.store, options.broker_conf)
     if not store.commitlog:
-        raise NotAStore(path=str(store.root), reason="there is no commitlog to rebuild from")
+        raise NotAStore(path=str(store.asked.place), reason="has no commitlog to rebuild from")
     taken = {database.path for database in store.rocksdb()} & {"consumequeue"}
     if taken and options.target.has_queues and options.mode is not Mode.OUTPUT:
         reason = "a RocksDB queue store lies here; rebuild into a new directory with --output"
         raise UnsupportedStore(path=f"{store.root}/consumequeue", reason=reason)
+    if options.output is not None:
+        refuse_within(store.root, options.output)
     return store
 
 
@@ -250,6 +255,16 @@ def _missing(store: Store) -> Iterator[LostRange]:
     for before, after in pairwise(store.commitlog):
         if after.start > before.end:
             yield LostRange(store.commitlog.path, before.end, after.start - before.end, "missing")
+
+
+def _refuse_nothing(options: RebuildOptions, result: RebuildResult) -> None:
+    """Write no empty tree where a topic was mistyped.
+
+    Raises:
+        NoSuchQueue: no record belongs to what was asked for.
+    """
+    if options.topic is not None and not result.queues:
+        raise NoSuchQueue(topic=options.topic, queue_id=options.queue_id)
 
 
 def _refuse_unread(result: RebuildResult) -> None:

@@ -15,7 +15,7 @@ from rmqtool.errors import PlanMismatch
 from rmqtool.repair.plans import Action, Edit, Plan, verify
 from rmqtool.store.edits import Transaction
 from rmqtool.store.journal import DISCARD_PREFIX, UNDO_PREFIX
-from rmqtool.store.output import OutputDirectory
+from rmqtool.store.output import OutputDirectory, refuse_within
 from rmqtool.store.place import EntryKind, Place
 
 if TYPE_CHECKING:
@@ -92,8 +92,10 @@ def apply_to_copy(plan: Plan, store: Place, output: str) -> None:
     Raises:
         PlanMismatch: the store is not the one that the plan was made for.
         OutputExists: the directory is there.
-        WriteFailed: the system refused; nothing is left of the copy.
+        WriteFailed: the system refused, and nothing is left of the copy; or it would lie in the
+            store.
     """
+    refuse_within(store, output)
     verify(plan, store)
     by_path: dict[str, list[Edit]] = {}
     for edit in plan.edits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqtool.derive.dispatch import version_numbers
+from rmqtool.check.options import version_numbers
 
 
 @dataclass(frozen=True, slots=True)

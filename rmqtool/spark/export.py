@@ -23,6 +23,7 @@ from rmqtool.errors import OutputExists, RepairError
 from rmqtool.spark.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
 from rmqtool.spark.plan import FilesTask, LogTask, Task, tasks
 from rmqtool.store.dataset import STAGING, Dataset
+from rmqtool.store.output import refuse_within
 from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ class Export:
         target = self._target
         names = target.names()
         if not names:
+            refuse_within(Place.of(self._options.source.path), self._options.output)
             target.make()
             target.write(PLAN, self._plan)
             return

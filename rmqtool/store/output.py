@@ -12,7 +12,9 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from rmqtool.errors import WriteFailed
 from rmqtool.store.output_tree import OutputTree
+from rmqtool.store.place import Place
 from rmqtool.store.staging import DiskSync, Staging, write_all, write_errors
 
 if TYPE_CHECKING:
@@ -21,6 +23,16 @@ if TYPE_CHECKING:
     from typing import BinaryIO, TextIO
 
     from typing_extensions import Buffer
+
+
+def refuse_within(store: Place, target: str | os.PathLike[str]) -> None:
+    """Refuse a target that lies in what is read: evidence would grow while it is copied.
+
+    Raises:
+        WriteFailed: it does.
+    """
+    if Place.of(target).location.startswith(f"{store.location.rstrip('/')}/"):
+        raise WriteFailed(path=str(target), reason="lies in the store, where nothing is written")
 
 
 class OutputDirectory(OutputTree):

@@ -37,6 +37,10 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "": nothing,
     "no-index": lambda store: shutil.rmtree(store / "index"),
     "no-queues": lambda store: shutil.rmtree(store / "consumequeue"),
+    "lost-queues": inflict.together([inflict.remove("consumequeue"), inflict.remove("index")]),
+    "flipped-unit": lambda store: inflict.flip_bits(
+        store / "consumequeue/lmq-parent/1/00000000000000000000", 5, 1
+    ),
     "garbage": inflict.garbage(),
     "zero-sector": inflict.zero_sector(),
     "flipped-body": inflict.flip_field("body"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool import rebuild
-from rmqtool.errors import OutputExists, StoreLocked, UnsupportedStore, UsageError
+from rmqtool.errors import NoSuchQueue, OutputExists, StoreLocked, UnsupportedStore, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.rebuild.options import RebuildOptions, Target
 from rmqtool.store.lock import StoreLock
@@ -85,6 +85,20 @@ def test_topic(store: Path, tmp_path: Path, evidence: Evidence) -> None:
     rebuild.consume_queues(store, tmp_path / "queue", topic=TOPIC, queue_id=1)
     one = {path: raw for path, raw in chosen.items() if path.startswith(f"{below}1/")}
     assert one == contents(tmp_path / "queue", *FAMILIES) != {}
+
+
+@pytest.mark.parametrize("wanted", [("traffic-order", None), (TOPIC, 9)], ids=["topic", "queue"])
+@pytest.mark.parametrize("mode", ["output", "in_place", "check", "dry_run"])
+def test_mistyped(
+    store: Path, tmp_path: Path, evidence: Evidence, mode: str, wanted: tuple[str, int | None]
+) -> None:
+    """A topic or a queue without a record is refused: no empty tree, nothing replaced."""
+    evidence.keep(store)
+    how = {mode: tmp_path / "new" if mode == "output" else True}
+    topic, queue_id = wanted
+    with pytest.raises(NoSuchQueue, match=str(queue_id or topic)):
+        rebuild.consume_queues(store, topic=topic, queue_id=queue_id, **how)  # type: ignore[arg-type]
+    assert ["store"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_topic_in_place(store: Path) -> None:
