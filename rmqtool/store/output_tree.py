@@ -313,10 +313,10 @@ def _stretches(handle: int, size: int, path: object) -> Iterator[tuple[int, byte
 
 
 def _next_stretch(handle: int, position: int, size: int) -> tuple[int, int]:
-    """Give start and end of the next stretch that holds data; both `size` when there is none."""
+    """Give start and end of the next data below `size`; both `size` when there is none."""
     try:
         begin = os.lseek(handle, position, os.SEEK_DATA)
-        return begin, os.lseek(handle, begin, os.SEEK_HOLE)
+        return min(begin, size), min(os.lseek(handle, begin, os.SEEK_HOLE), size)
     except OSError as error:
         if error.errno == errno.ENXIO:
             return size, size

@@ -174,6 +174,22 @@ def test_copy(tmp_path: Path) -> None:
     assert target.stat().st_blocks * 512 < 1 << 23
 
 
+@pytest.mark.parametrize("hole_at", [0, 1 << 16, 1 << 20])
+@pytest.mark.parametrize("size", [0, 1000, 1 << 16, (1 << 16) + 1, 1 << 21])
+def test_copy_of_other_length(tmp_path: Path, hole_at: int, size: int) -> None:
+    """A copy is cut, or extended by zeros, wherever the original has its holes."""
+    source = tmp_path / "source"
+    with source.open("wb") as file:
+        file.write(b"x" * hole_at)
+        file.truncate(hole_at + (1 << 18))
+        file.seek(0, os.SEEK_END)
+        file.write(b"y" * 5000)
+    with OutputDirectory(tmp_path / "out") as output:
+        output.copy(source, "a", size=size)
+    expected = source.read_bytes()[:size].ljust(size, b"\0")
+    assert expected == (tmp_path / "out/a").read_bytes()
+
+
 def test_many_files(tmp_path: Path) -> None:
     """More files than a process may open are written, by several threads, none of it lost."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
