@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check import kernels_message as has
+from rmqtool.check.bridges import is_bridge
 from rmqtool.check.message_content import check_content, timer_facts
 from rmqtool.check.message_fields import FieldJudge
 from rmqtool.check.registry import At, finding
@@ -40,7 +41,6 @@ HALF_TOPIC: Final = b"RMQ_SYS_TRANS_HALF_TOPIC"
 HALF_TOPICS: Final = frozenset({HALF_TOPIC, b"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"})
 OP_TOPIC: Final = b"RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
-BRIDGE_TOPIC: Final = b"rmqtool"  # of records that repair puts over damage
 BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
 UNUSABLE: Final = frozenset({"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF"})
 CONTENT: Final = has.COMPRESSED | has.INNER_BATCH | has.MULTI_DISPATCH
@@ -227,13 +227,6 @@ class RecordJudge:
         if bits & has.NO_PROPERTY_CRC and not is_bridge(batch, number):
             forced = self._options.force_property_crc
             yield finding("CL-NOPROPCRC", at, severity=Severity.DAMAGE if forced else None)
-
-
-def is_bridge(batch: Batch, number: int) -> bool:
-    """Tell whether repair has put this record over damage."""
-    if not batch.has_texts:
-        return False
-    return batch.topics[int(batch.matrix[row.TOPIC_NUMBER, number])] == BRIDGE_TOPIC
 
 
 def at_record(batch: Batch, number: int) -> At:

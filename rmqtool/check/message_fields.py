@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.check.bridges import is_bridge
 from rmqtool.check.registry import At, finding
 from rmqtool.findings import Severity
 from rmqtool.formats.message import MESSAGE_PREFIX
@@ -37,6 +38,7 @@ TIME_BYTES: Final = 8
 KEY_LENGTHS: Final = (32, 56)  # hex digits of a unique key, by the client's address
 LOADER_DIGITS: Final = 8  # behind address and process: class loader, time, counter
 COUNTER_DIGITS: Final = 4
+NO_HOST: Final = 0  # 0.0.0.0:0, as one number
 BEHIND_CLIENT: Final = 20
 ZONE_STEP_MS: Final = 900_000  # clients count from their own midnight; zones differ by 15 minutes
 KEY_TOLERANCE_MS: Final = 1000
@@ -88,13 +90,17 @@ class FieldJudge:
         hosts = np.concatenate([self._hosts, _hosts(batch.window, starts, is_v6)])
         odd = _between_equals(hosts)
         odd &= (np.roll(hosts, 1) ^ hosts) & 1 == 0  # another kind of address: another setting
+        odd &= np.roll(hosts, 1) != NO_HOST  # between two bridges
         for number in np.flatnonzero(odd).tolist():
+            if number >= count and is_bridge(batch, number - count):
+                continue
             at = self._last if number < count else place(number - count)
             if at is not None:
                 message = "storeHost is another one than that of the records on both sides"
                 yield _field(at, message, "", "")
         self._hosts = hosts[-2:]
-        self._last = place(batch.count - 1)
+        last = batch.count - 1
+        self._last = None if is_bridge(batch, last) else place(last)
 
 
 def _between_equals(values: Numbers) -> npt.NDArray[np.bool_]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rmqtool.check.bridges import is_bridge
 from rmqtool.check.dledger import EntryJudge
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.kernels_message import TIME_TOLERANCE_MS
-from rmqtool.check.message import RecordJudge, RecordOptions, is_bridge
+from rmqtool.check.message import RecordJudge, RecordOptions
 from rmqtool.check.traffic import Traffic
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.runs import Stretch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.check.message import BRIDGE_TOPIC
+from rmqtool.check.bridges import BRIDGE_TOPIC
 from rmqtool.check.queue_state import UNIT, QueueReader, QueueState, as_units
 from rmqtool.check.registry import At, finding
 from rmqtool.findings import Severity

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.check.bridges import BRIDGE_TOPIC
 from rmqtool.formats.message import SMALLEST_RECORD, Message, encode, sealed
 from rmqtool.formats.properties import CRC32_RESERVED_LENGTH, crc_item
 from rmqtool.formats.sys_flag import SysFlag
@@ -22,7 +23,6 @@ from rmqtool.repair.content import Content
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-BRIDGE_TOPIC: Final = b"rmqtool"
 SMALLEST_BRIDGE: Final = SMALLEST_RECORD + len(BRIDGE_TOPIC)
 DEFAULT_LARGEST: Final = 4 << 20  # maxMessageSize; 4.9.3 holds whole records to it
 SMALLEST_LARGEST: Final = 4096
