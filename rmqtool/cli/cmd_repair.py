@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -171,7 +172,6 @@ def _undo(store: str, wish: _Wish, delivery: Delivery) -> int:
 def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
     from rmqtool.repair.in_place import planned_in_place
     from rmqtool.repair.result import rows_of
-    from rmqtool.store.output import OutputFile
 
     refuse_targets([options.store], wish.output, wish.plan, wish.quarantine)
     name = ""
@@ -181,9 +181,6 @@ def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
         plan = _plan(options, wish, delivery)
         if wish.output is not None:
             _copy(plan, wish)
-    if wish.plan is not None:
-        with OutputFile(wish.plan) as file:
-            file.text.write(plan.text())
     delivery.emit_all(rows_of(plan))
     _tell(plan, delivery)
     if not wish.writes:
@@ -198,10 +195,11 @@ def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
 
 
 def _plan(options: RepairOptions, wish: _Wish, delivery: Delivery) -> Plan:
-    """Make the plan, or read it."""
+    """Make the plan and save it, or read it."""
     from rmqtool.render.progress import progress
     from rmqtool.repair.planning import make_plan
     from rmqtool.repair.plans import read_plan
+    from rmqtool.store.output import OutputFile
     from rmqtool.store.place import Place
     from rmqtool.store.tree import open_store
 
@@ -209,9 +207,16 @@ def _plan(options: RepairOptions, wish: _Wish, delivery: Delivery) -> Plan:
         plan = read_plan(wish.apply)
         plan.store = Place.of(options.store).location
         return plan
-    total = open_store(options.store, options.broker_conf).commitlog.size
+    opened = open_store(options.store, options.broker_conf)
+    if not wish.in_place and opened.lock_held():
+        delivery.note("a broker runs on this store: the plan is for what it had written by now")
+    total = opened.commitlog.size
     with progress("plan", total, quiet=delivery.quiet) as advance:
-        return make_plan(options, advance)
+        plan = make_plan(options, advance)
+    if wish.plan is not None:
+        with OutputFile(wish.plan) as file:
+            file.text.write(plan.text())
+    return plan
 
 
 def _copy(plan: Plan, wish: _Wish) -> None:
@@ -233,7 +238,7 @@ def _tell(plan: Plan, delivery: Delivery) -> None:
     if codes:
         delivery.note(f"{_count(len(plan.edits), 'edit')}: {codes}")
     else:
-        delivery.note("no edit would help" if plan.left else "nothing to repair")
+        delivery.note("no edit is planned" if plan.left else "nothing to repair")
     if plan.left:
         stay = "stays as it is" if len(plan.left) == 1 else "stay as they are"
         delivery.note(f"{_count(len(plan.left), 'finding')} {stay}: see the section `left`")
@@ -245,13 +250,12 @@ def _count(number: int, noun: str) -> str:
 
 def _not_written(options: RepairOptions, plan: Plan, wish: _Wish, delivery: Delivery) -> int:
     if plan.edits:
+        words = ["rmqtool", "repair", options.store]
         saved = wish.plan or wish.apply
-        again = ["rmqtool", "repair", options.store, *options.words]
-        if saved is not None:
-            again += ["--apply", saved]
-        command = shlex.join([*again, "--in-place", *(["--yes"] if wish.in_place else [])])
-        delivery.note("nothing was written; next, with --in-place or --output DIR:")
-        delivery.note(command)
+        words += ["--apply", saved] if saved is not None else options.words
+        words += ["--in-place", "--yes"] if wish.in_place else ["--in-place"]
+        delivery.note("nothing was written; --in-place changes the store, --output DIR a copy")
+        delivery.note(f"next: {shlex.join(words)}")
     return NO if plan.edits or plan.left else DONE
 
 
@@ -264,9 +268,12 @@ def _prove(options: RepairOptions, plan: Plan, wish: _Wish, delivery: Delivery) 
     count = len(proof.findings)
     if count:
         codes = ", ".join(sorted({one.code for one in proof.findings}))
-        delivery.note(f"validated: {count} findings above a note: {codes}")
+        delivery.note(f"validated: {_count(count, 'finding')} above a note: {codes}")
         delivery.note(f"next: rmqtool validate {store}")
     else:
         delivery.note("validated: nothing above a note")
     delivery.note(proof.verdict)
+    if options.broker_version is None:
+        command = f"rmqtool startup {store} --broker-version V"
+        delivery.note(f"next, if another release is to run on it: {command}")
     return NO if count or proof.loses else DONE

@@ -31,3 +31,16 @@ class RepairOptions:
         """Refuse what cannot be meant, before any file is opened."""
         if self.broker_version is not None:
             version_numbers(self.broker_version)
+
+    @property
+    def words(self) -> list[str]:
+        """What was asked, as it is said on the command line."""
+        words: list[str] = []
+        for name, value in (
+            ("--broker-version", self.broker_version),
+            ("--broker-conf", self.broker_conf),
+        ):
+            words += [name, value] if value is not None else []
+        words += ["--bridge-missing"] if self.bridge_missing else []
+        words += ["--clamp-offsets"] if self.clamp_offsets else []
+        return words

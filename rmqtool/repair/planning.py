@@ -21,7 +21,7 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rmqtool.findings import Finding
     from rmqtool.repair.options import RepairOptions
@@ -94,7 +94,19 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
         fingerprint(store.root),
         writer.edits,
         writer.left,
+        list(_notes(survey)),
     )
+
+
+def _notes(survey: Survey) -> Iterator[str]:
+    """Sum up what is lost to consumers."""
+    queues = survey.queues.queues.values()
+    lost = [[one.end - one.number for one in queue.patches if one.lost] for queue in queues]
+    counts = [sum(numbers) for numbers in lost if numbers]
+    if counts:
+        messages = f"{sum(counts):,} lost message{'' if sum(counts) == 1 else 's'}"
+        in_queues = f"{len(counts):,} queue{'' if len(counts) == 1 else 's'}"
+        yield f"{messages} in {in_queues} passed over: neighbours are delivered again instead"
 
 
 def _obstacle(survey: Survey, found: list[Finding]) -> str:

@@ -88,8 +88,10 @@ def _file(
     segment = _segment(queue.files, start)
     if segment is not None:
         for position, patch in patches:
-            content = Content.of(patch.raw)
-            writer.write(segment, position, content, patch.code, patch.reason, patch.lost)
+            reason = patch.reason
+            if reason == CUT_REASON:
+                reason = f"{reason}: queue offset {_range(patch)}"
+            writer.write(segment, position, Content.of(patch.raw), patch.code, reason, patch.lost)
         return
     pieces = [(position, patch.raw) for position, patch in patches if any(patch.raw)]
     if not pieces:
@@ -106,6 +108,11 @@ def _file(
         lost=lost,
         mtime_ms=queue.times.get(start // length),
     )
+
+
+def _range(patch: Patch) -> str:
+    first, last = patch.number, patch.end - 1
+    return f"{first}" if first == last else f"{first} to {last}"
 
 
 def _directory(writer: Writer, queue: RepairedQueue | RepairedBatchQueue) -> str:

@@ -26,6 +26,7 @@ DLEDGER: Final = (
 MISNAMED: Final = (
     "first give the commitlog file its true name: it is the physicalOffset of its first record"
 )
+CLAMPED: Final = "--clamp-offsets sets it to the queue's end, so that the next message is consumed"
 DUPLICATES: Final = "first move one of the two commitlog files of the same name away"
 FROM_LOG: Final = ("CL-", "CQ-", "BQ-", "DL-", "IX-", "FS-", "CP-")
 
@@ -46,4 +47,6 @@ def remedy(one: Finding, obstacle: str) -> str:
     """Say why a finding stays, or what helps."""
     if obstacle and one.code.startswith(FROM_LOG):
         return obstacle
+    if one.code in {"CO-RANGE", "DO-RANGE"}:
+        return CLAMPED
     return CODES[one.code].remedy or "none"

@@ -25,14 +25,16 @@ EDITS: Final = (
     "action", "path", "position", "length", "size", "old_sha256", "new_sha256", "code", "reason",
     "lost",
 )  # fmt: skip
-SHOWN_EDITS: Final = ("action", "path", "position", "size", "code", "reason", "lost")
+SHOWN_EDITS: Final = ("action", "position", "size", "code", "path", "reason", "lost", "sha256")
+BELOW_EDITS: Final = ("path", "reason", "lost", "sha256")  # a path is of use only when it is whole
+DIGITS: Final = 12  # of a digest that a person compares
 LEFT: Final = ("code", "path", "message", "why")
 
 
 def rows_of(plan: Plan) -> list[Rows]:
     """Give a plan as rows: its edits, and what it leaves."""
     sections = [
-        Rows(EDITS, [list(_edits(plan))], SHOWN_EDITS, "edits", below=("reason", "lost")),
+        Rows(EDITS, [list(_edits(plan))], SHOWN_EDITS, "edits", below=BELOW_EDITS),
         Rows(LEFT, [list(_left(plan))], LEFT, "left", below=("message", "why")),
     ]
     return [rows for rows in sections if any(rows.chunks)]
@@ -51,7 +53,12 @@ def _edits(plan: Plan) -> Iterator[Row]:
             "code": edit.code,
             "reason": edit.reason,
             "lost": edit.lost or None,
+            "sha256": f"{_digits(edit.old)} -> {_digits(edit.new)}",  # in tables only
         }
+
+
+def _digits(sha256: str) -> str:
+    return f"{sha256[:DIGITS]}..." if sha256 else "nothing"
 
 
 def _left(plan: Plan) -> Iterator[Row]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LMQ_PREFIX: Final = "%LMQ%"
 FURTHER_QUEUES: Final = "INNER_MULTI_DISPATCH"
+REPEATED: Final = "the unit of a neighbour, whose message is delivered again"
 
 
 class UnitJudge:
@@ -91,7 +92,12 @@ class UnitJudge:
         return _is_of(queue, number, head, log)
 
     def filler(
-        self, queue: RepairedQueue, number: int, raw: bytes, have: npt.NDArray[np.void]
+        self,
+        queue: RepairedQueue,
+        number: int,
+        raw: bytes,
+        have: npt.NDArray[np.void],
+        how: str = REPEATED,
     ) -> Patch:
         """Word units that stand in for lost ones.
 
@@ -100,6 +106,7 @@ class UnitJudge:
             number: of the first one.
             raw: their bytes.
             have: what is there now.
+            how: by what unit the lost one is passed over.
         """
         offsets = have["physical_offset"].astype(np.int64)
         known = [one for offset in offsets.tolist() if (one := self.damaged_at(offset))]
@@ -110,7 +117,7 @@ class UnitJudge:
             number,
             raw,
             known[0].code if known else "CL-QOFF-GAP",
-            f"passes over {what}: the unit of a neighbour, whose message is delivered again",
+            f"passes over {what}: {how}",
             f"{queue.topic} queue {queue.queue_id}, queue offset {number}{last}",
         )
 

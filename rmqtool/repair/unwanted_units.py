@@ -7,7 +7,7 @@ passed over, what no record stands behind is cut.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK, PRE_BLANK_SIZE
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue, used
 from rmqtool.repair.queue_place import alone
+from rmqtool.repair.unit_judge import REPEATED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from rmqtool.check.queue_state import QueueReader
     from rmqtool.repair.unit_judge import UnitJudge
     from rmqtool.store.record_heads import LogReader
+
+ALONE: Final = "all of its queue are lost, and for this unit nothing is read"
 
 
 class UnwantedUnits:
@@ -167,7 +170,8 @@ class UnwantedUnits:
                 self.dropped.add((queue.topic, queue.queue_id))
                 _cut(queue, number, size)
             else:
-                queue.patches.append(self._judge.filler(queue, number, filler, have))
+                how = REPEATED if last else ALONE
+                queue.patches.append(self._judge.filler(queue, number, filler, have, how))
             return
         is_behind = offset >= self._judge.log_end
         if is_behind and not self._judge.is_own(queue, number, offset, size, self._log):
