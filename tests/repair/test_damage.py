@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 
 from rmqtool import repair
+from rmqtool.check.options import Level
 from rmqtool.errors import UnsupportedStore
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
@@ -96,10 +97,11 @@ LOG_DAMAGES: Final = [
 @pytest.mark.parametrize("name", LOG_DAMAGES)
 @pytest.mark.parametrize("version", ["4.9.3", "5.3.3", "5.5.0"])
 def test_next_start(name: str, version: str, tmp_path: Path) -> None:
-    """After a repair the next start of any line loses no message, and deletes no segment."""
+    """After a repair the deepest look finds nothing, and no line's next start loses anything."""
     store = broken(f"rocketmq-{version}-traffic", DAMAGES[name], tmp_path)
     assert store is not None
     repair.apply(store.plan(), in_place=True)
+    assert [] == store.findings(Level.DEEP)
     try:
         prediction = predict(open_store(store.root, store.conf), version)
     except UnsupportedStore as error:
