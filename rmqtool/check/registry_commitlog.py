@@ -215,7 +215,8 @@ COMMITLOG_CODES: Final = (
         meaning="the topic's length is impossible or its text illegal",
         consequence="a negative length ends the log for recovery; an illegal name makes a queue "
         "that no client can ask for",
-        remedy="bridge the record",
+        remedy="bridge the record where the text is impossible; a name that brokers only refuse "
+        "may stay",
         command=REPAIR,
     ),
     Code(
