@@ -7,23 +7,56 @@ only `cli/main.py` turns it into words on stderr and an exit code.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _ROOT: Final = "the store root, the directory with commitlog in it: storePathRootDir in broker.conf"
+_OWNER: Final = "as the user that the broker runs as, or on a copy that you may read"
+_WRITABLE: Final = "a place where you may write, or as the user that the broker runs as"
+_ROOM: Final = "a disk with more room; what was there is as it was"
 
-_ANOTHER_USER: Final = "as the user that the broker runs as, or on a copy that you may read"
-# What to do where the system refused to write, by words of its reason.
-_INSTEAD: Final = {
+# What to try next, by words of the reason, the first that fits; "" fits all.
+_TO_READ: Final = {
+    "no such file or directory": _ROOT,
+    "no such directory": _ROOT,
+    "denied": _OWNER,
+    "not permitted": _OWNER,
+    "input/output error": "on a copy of the disk, made with a tool that passes over bad sectors",
+    "link": "with the path that the link leads to: ls -l shows it",
+    "is a directory": "with a file in it",
+    "": "with a path that is there and may be read: ls -l shows it",
+}
+_TO_WRITE: Final = {
     "lies in the store": "a place outside of the store",
     "no such": "a directory that exists, for the new file or directory in it",
-    "denied": "a place where you may write, or as the user that the broker runs as",
-    "not permitted": "a place where you may write, or as the user that the broker runs as",
-    "read-only": "a place where you may write; a store that is mounted so is repaired as a copy",
-    "no space": "a disk with more room; what was there before is as it was",
-    "quota": "a disk with more room; what was there before is as it was",
+    "denied": _WRITABLE,
+    "not permitted": _WRITABLE,
+    "read-only": _WRITABLE,
+    "no space": _ROOM,
+    "quota": _ROOM,
     "too large": "a file system that takes files of this size",
     "input/output error": "another disk: this one fails",
+    "no edit": "ls STORE: each edit in place leaves a directory rmqtool-undo-TIME there",
+    "name": "another name",
+    "": "a new place",
 }
+_BESIDE: Final = {
+    "": "the log, which is read like any other: rmqtool dump STORE, rmqtool query STORE",
+}
+_AFTER_CHANGE: Final = {
+    "plan was made": "a new plan: rmqtool repair STORE --plan FILE",
+    "lies outside": "--in-place",
+    "": "rmqtool validate STORE: what it is now; rmqtool-undo-TIME in it has what was replaced",
+}
+
+
+def _step(steps: Mapping[str, str], reason: str) -> str:
+    """Give the step that fits; none where the reason names an option, or a choice, itself."""
+    if "--" in reason or "choose" in reason:
+        return ""
+    return next((step for words, step in steps.items() if words in reason.lower()), "")
 
 
 class RmqtoolError(Exception):
@@ -117,18 +150,16 @@ class UnreadablePath(StoreError, OSError):
     @property
     def next_step(self) -> str:
         """Another path, another user, or another disk."""
-        reason = self.reason.lower()
-        if "no such file or directory" in reason:
-            return _ROOT
-        if "denied" in reason or "not permitted" in reason:
-            return _ANOTHER_USER
-        if "input/output error" in reason:
-            return "on a copy of the disk, made with a tool that passes over bad sectors"
-        return ""
+        return _step(_TO_READ, self.reason)
 
 
 class UnsupportedStore(StoreError):
     """Recognised, but its content cannot be read (a RocksDB queue, for example)."""
+
+    @property
+    def next_step(self) -> str:
+        """What can be read of it."""
+        return _step(_BESIDE, self.reason)
 
 
 class StoreLocked(StoreError):
@@ -137,7 +168,7 @@ class StoreLocked(StoreError):
     @property
     def next_step(self) -> str:
         """Without the broker, or without the store."""
-        return "again when the broker has stopped, or on a copy with --output"
+        return "again when the broker has stopped, or on a copy of the store"
 
 
 class DecodeError(RmqtoolError, ValueError):
@@ -173,6 +204,11 @@ class RepairError(RmqtoolError):
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
 
+    @property
+    def next_step(self) -> str:
+        """Another place, another user, or more room."""
+        return _step(_TO_WRITE, self.reason)
+
 
 class WriteFailed(RepairError, OSError):
     """The operating system refused to write: a full disk, a missing permission, a bad sector."""
@@ -187,12 +223,6 @@ class WriteFailed(RepairError, OSError):
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
 
-    @property
-    def next_step(self) -> str:
-        """Another place, another user, or more room."""
-        reason = self.reason.lower()
-        return next((step for words, step in _INSTEAD.items() if words in reason), "")
-
 
 class OutputExists(RepairError):
     """The target is there already; nothing is ever overwritten without being told."""
@@ -200,7 +230,7 @@ class OutputExists(RepairError):
     @property
     def next_step(self) -> str:
         """Another target."""
-        return "" if "another name" in self.reason else "another name"
+        return _step({"": "another name"}, self.reason)
 
 
 class PlanMismatch(RepairError):
@@ -208,8 +238,8 @@ class PlanMismatch(RepairError):
 
     @property
     def next_step(self) -> str:
-        """Another plan."""
-        return "a new plan: rmqtool repair STORE --plan FILE"
+        """Another plan, or a look at the store."""
+        return _step(_AFTER_CHANGE, self.reason)
 
 
 class EngineMissing(RmqtoolError):

@@ -86,7 +86,8 @@ def run(asked: Asked) -> int:
             delivery.emit_all(sections)
         count = len(survey.problems)
     if count:
-        delivery.note(f"{count} things could not be read: see section problems")
+        things = "1 thing" if count == 1 else f"{count} things"
+        delivery.note(f"{things} could not be read: rmqtool info {asked.store} --section problems")
     return IN_PART if count else DONE
 
 

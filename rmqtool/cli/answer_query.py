@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, NO, say
 from rmqtool.cli.ranges import size
-from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.errors import UsageError
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import Boundary, Request, parse_lines, request_of
 from rmqtool.render.emit import Format
@@ -209,4 +209,4 @@ def _lines(source: str) -> Iterator[str]:
         with open(source, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             yield from file
     except OSError as error:
-        raise UnreadablePath(path=source, reason=error.strerror or str(error)) from error
+        raise UsageError(option="REQUESTS", reason=f"{source}: {error.strerror}") from error

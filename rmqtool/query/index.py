@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.place import OpenFile
+    from rmqtool.store.tree import Store
 
 ENTRIES_KEPT: Final = 1000  # of a chain, to be shown
 SLOTS_COUNTED: Final = 1 << 16  # 256 KiB: few enough to be looked at each time
@@ -105,11 +106,13 @@ class IndexReader:
         return Entry(number, *_unpack(raw)) if len(raw) == _ENTRY_BYTES else None
 
     def chain(self, key_hash: int) -> Chain:
-        """Walk the chain of a hash; it ends in any case, as entry numbers must fall.
+        """Walk the chain of a hash; it ends in any case, as entry numbers must fall."""
+        try:
+            return self._walked(key_hash)
+        except UnreadablePath as error:
+            return Chain(self.file.path, key_hash, 0, 0, (), 0, (), error.reason)
 
-        Raises:
-            UnreadablePath: the disk refused.
-        """
+    def _walked(self, key_hash: int) -> Chain:
         slot = key_hash % self.slots if self.slots else 0
         if self._open is None or not self.slots:
             return Chain(self.file.path, key_hash, slot, 0, (), 0, (), self.trouble or "unreadable")
@@ -136,16 +139,16 @@ class IndexReader:
         """Read all slots and entries for what a lost page would leave; say what is wrong.
 
         For "not found" only: it reads the file, 400 MB at most by default.
-
-        Raises:
-            UnreadablePath: the disk refused.
         """
         if self._open is None or self.trouble:
             return self.trouble or "unreadable"
-        used = self._used_slots(0, self.slots)
-        if used < self.slot_count:
-            return f"{used} of {self.slot_count} used slots are there"
-        return self._zero_entries(self._open)
+        try:
+            used = self._used_slots(0, self.slots)
+            if used < self.slot_count:
+                return f"{used} of {self.slot_count} used slots are there"
+            return self._zero_entries(self._open)
+        except UnreadablePath as error:
+            return error.reason
 
     def _read_header(self, file: OpenFile) -> None:
         raw = file.read_at(0, INDEX_HEADER.size)
@@ -230,9 +233,19 @@ class IndexReader:
 
 
 class Index:
-    """All index files of a store. A context manager."""
+    """All index files of a store. A context manager.
 
-    def __init__(self, files: Sequence[IndexFile]) -> None:
+    Args:
+        store: whose; what cannot be read of them is one of `troubles`.
+    """
+
+    def __init__(self, store: Store) -> None:
+        files: Sequence[IndexFile] = ()
+        self._unlisted: list[tuple[str, str]] = []
+        try:
+            files = store.index_files()
+        except UnreadablePath as error:
+            self._unlisted.append((error.path, error.reason))
         usual = Counter(file.slots for file in files if file.slots).most_common(1)
         slots = usual[0][0] if usual else 0
         self.readers = [
@@ -256,11 +269,7 @@ class Index:
         return max(ends, default=None)
 
     def chains(self, key_hash: int) -> list[Chain]:
-        """Ask every file for a hash, oldest first.
-
-        Raises:
-            UnreadablePath: the disk refused.
-        """
+        """Ask every file for a hash, oldest first."""
         return [reader.chain(key_hash) for reader in self.readers]
 
     def covered(self, doubtful: Iterable[str] = ()) -> list[tuple[int, int]]:
@@ -280,5 +289,6 @@ class Index:
         )
 
     def troubles(self) -> list[tuple[str, str]]:
-        """Give the files that cannot be believed, each with the reason."""
-        return [(reader.file.path, reader.trouble) for reader in self.readers if reader.trouble]
+        """Give what cannot be believed, or not be read, each with the reason."""
+        found = [(reader.file.path, reader.trouble) for reader in self.readers if reader.trouble]
+        return [*self._unlisted, *found]

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.formats import java
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.formats.message_id import OffsetMessageId
@@ -64,7 +65,7 @@ class Lookup:
     def __init__(self, store: Store, *, scan: bool | None = None, jobs: int | None = None) -> None:
         self.store, self.scan = store, scan
         self.log = Log(store, jobs)
-        self.index = Index(store.index_files())
+        self.index = Index(store)
         self.log.known_end = self.index.latest
         self._queues: OrderedDict[tuple[str, int], Queue | None] = OrderedDict()
 
@@ -311,8 +312,11 @@ class Lookup:
 
     @cached_property
     def keeps_queues(self) -> bool:
-        """Whether there are directories of queues; RocksDB has its own."""
-        return bool(topics.queue_topics(self.store))
+        """Whether there are directories of queues that can be listed; RocksDB has its own."""
+        try:
+            return bool(topics.queue_topics(self.store))
+        except UnreadablePath:
+            return False
 
     @cached_property
     def knows_topics(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.query import topics
 from rmqtool.query.answer import BY_QUEUE, BY_SEARCH, Found
 from rmqtool.query.log import LogRecord
@@ -17,12 +18,21 @@ if TYPE_CHECKING:
 
 
 def find_place(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
-    """Find the record at a place of a queue.
+    """Find the record at a place of a queue; where that cannot be read, in the log.
 
     Raises:
-        UnreadablePath: the queue may not be read.
+        UnreadablePath: the log may not be read.
     """
     answer.taken_for = "place in a queue"
+    try:
+        _ask_queue(lookup, request, answer)
+    except UnreadablePath as error:
+        answer.trail.add("queue", f"cannot be read: {error.reason}", error.path)
+        answer.trail.search(f"{error.path} could not be read: {error.reason}")
+        _search_place(lookup, request, None, None, answer)
+
+
+def _ask_queue(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
     queue = lookup.queue(request.topic, request.queue_id)
     if queue is None:
         _without_queue(lookup, request, answer)

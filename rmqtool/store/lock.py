@@ -64,9 +64,6 @@ class StoreLock:
         try:
             self._take()
         except OSError as error:
-            if error.errno in _HELD:
-                self._close()
-                raise self._locked() from error
             self._release()
             raise WriteFailed.of(self._path, error) from error
         except BaseException:
@@ -97,13 +94,21 @@ class StoreLock:
                 os.utime(self._handle, ns=(_OUR_MTIME_NS, _OUR_MTIME_NS))
                 _inherit_owner(self._handle, facts)
                 _set_mtime(self.root, facts.st_mtime_ns)
-            _lock_first_byte(self._handle, fcntl.F_WRLCK)
+            self._lock()
             with contextlib.suppress(FileNotFoundError):
                 if self._path.stat().st_ino == os.fstat(self._handle).st_ino:
                     break
             self._close()
         if self._others():
             raise self._locked()
+
+    def _lock(self) -> None:
+        try:
+            _lock_first_byte(self._handle, fcntl.F_WRLCK)
+        except OSError as error:
+            if error.errno in _HELD:  # of the lock only: a file that may not be opened is not held
+                raise self._locked() from error
+            raise
 
     def _look(self) -> None:
         """See what a broker left in `lock`, and whether we have to make, and remove, one."""

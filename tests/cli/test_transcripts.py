@@ -2,8 +2,9 @@ r"""The command line as it is seen: stdout, stderr, exit code; `--update-golden`
 
 A transcript begins with `# FIXTURE` or `# FIXTURE DAMAGE`, the store that STORE stands for. A
 command behind `$ ` runs in pipes, or with `TTY=80` before it on a terminal of that width. With
-`printf '%s\n' A B |` before it, the lines A and B are its input. Then follow its output, what it
-said (`stderr: `) and its exit code.
+`printf '%s\n' A B |` before it, the lines A and B are its input. With `CLOSED=NAME` nobody may
+open NAME in the store while it runs, with `LOCKED=1` somebody holds the broker's lock. Then follow
+its output, what it said (`stderr: `) and its exit code.
 """
 
 from __future__ import annotations
@@ -12,16 +13,19 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from tests import inflict
+from rmqtool.store.lock import StoreLock
+from tests import damage, inflict
 from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence
 from tests.stores import fixture_store
 
 TIMES = re.compile(r"\bin \d+\.\d\d s( \(\d+\.\d\d (GB/s|s of it waiting for the disk)\))?")
+PROCESS = re.compile(r"\bprocess \d+(?=\))")
 TRANSCRIPTS = sorted(
     path
     for path in (Path(__file__).parent / "transcripts").glob("*.txt")
@@ -45,6 +49,8 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "zero-sector": inflict.zero_sector(),
     "flipped-body": inflict.flip_field("body"),
     "torn-tail": inflict.tear_tail,
+    "segment-gone": inflict.remove_segment(1),
+    **{name: damage.DAMAGES[name].inflict for name in ("odd-name", "offset-ahead")},
 }
 
 
@@ -53,9 +59,9 @@ def test_transcript(path: Path, tmp_path: Path, evidence: Evidence, *, update_go
     """Each command says what it said."""
     golden = path.read_text(encoding="utf-8")
     head, *rest = golden.splitlines()
-    name, _, damage = head.removeprefix("# ").partition(" ")
+    name, _, harm = head.removeprefix("# ").partition(" ")
     store = fixture_store(name, tmp_path)
-    DAMAGES[damage](store)
+    DAMAGES[harm](store)
     evidence.keep(store)
     commands = [line.removeprefix("$ ") for line in rest if line.startswith("$ ")]
     found = "".join([f"{head}\n", *(run(command, store) for command in commands)])
@@ -73,13 +79,18 @@ def run(command: str, store: Path) -> str:
     env: dict[str, str] = {}
     while "=" in words[0]:
         name, _, env[name] = words.pop(0).partition("=")
-    width = env.pop("TTY", None)
+    width, closed = env.pop("TTY", None), env.pop("CLOSED", None)
     arguments = [word.replace("STORE", str(store)) for word in words[1:]]
     given = "".join(f"{line}\n" for line in lines)
-    if width is None:
-        done = rmqtool(*arguments, given=given, env=env)
-    else:
-        done = on_terminal(arguments, int(width), env)
+    with ExitStack() as stack:
+        if env.pop("LOCKED", None):
+            stack.enter_context(StoreLock(store))
+        if closed is not None:
+            stack.enter_context(nobody_may_open(store / closed))
+        if width is None:
+            done = rmqtool(*arguments, given=given, env=env, is_mighty=closed is None)
+        else:
+            done = on_terminal(arguments, int(width), env)
     out = done.out.decode().replace("\x1b", "␛")
     return "".join(
         line.replace(f"{store}", "STORE")
@@ -87,7 +98,18 @@ def run(command: str, store: Path) -> str:
     )
 
 
+@contextmanager
+def nobody_may_open(path: Path) -> Iterator[None]:
+    """Take all rights from a file or a directory for a while."""
+    mode = path.stat().st_mode
+    path.chmod(0)
+    try:
+        yield
+    finally:
+        path.chmod(mode)
+
+
 def said(err: str) -> Iterator[str]:
     """Give what was said on stderr, without how long it took."""
     for line in err.splitlines():
-        yield f"stderr: {TIMES.sub('in TIME', line)}\n"
+        yield f"stderr: {PROCESS.sub('process PID', TIMES.sub('in TIME', line))}\n"
