@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
-from rmqtool.errors import NotAStore
+from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings import Severity
 from rmqtool.repair import checkpoint, config, index, layout, timer
 from rmqtool.repair.bridge import DEFAULT_LARGEST, BridgeMaker
 from rmqtool.repair.commitlog import LogRepair, tail_of
-from rmqtool.repair.plans import Plan, fingerprint
+from rmqtool.repair.plans import Plan, fingerprint, place_of
 from rmqtool.repair.queue_files import edit_batch_queues, edit_queues
-from rmqtool.repair.remedies import DLEDGER, DUPLICATES, MISNAMED, is_repaired, remedy
+from rmqtool.repair.remedies import DLEDGER, DUPLICATES, is_repaired, misnamed, remedy
 from rmqtool.repair.survey import Survey
 from rmqtool.repair.writer import Writer
 from rmqtool.store.branch import BranchKind
@@ -21,7 +21,7 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.findings import Finding
     from rmqtool.repair.options import RepairOptions
@@ -55,6 +55,7 @@ def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: N
     )
     checks = validate(asked, watch, survey)
     found = [one for one in checks if one.code != "FS-LOCK"]  # it may be ours
+    _refuse_unread(store, checks.summary.account.unread)
     survey.queues.unread = {path for path, _ in checks.summary.account.unread}
     return _decide(options, store, survey, found)
 
@@ -82,8 +83,9 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
                 edit_batch_queues(writer, survey.queues.batches)
             index.edit(writer, survey, found, options.jobs)
             checkpoint.edit(writer, survey, found, log)
-        timer.edit(writer, survey, found)
-        config.edit(writer, survey, found, clamp=options.clamp_offsets)
+            timer.edit(writer, survey, found)
+        # Where queues end nobody knows while the log cannot be judged.
+        config.edit(writer, survey, found, clamp=options.clamp_offsets and not obstacle)
     survey.queues.close()
     for one in found:
         if one.severity is not Severity.NOTE and not is_repaired(one, writer, obstacle):
@@ -94,8 +96,16 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
         fingerprint(store.root),
         writer.edits,
         writer.left,
-        list(_notes(survey)),
+        [] if obstacle else list(_notes(survey)),
     )
+
+
+def _refuse_unread(store: Store, unread: Iterable[tuple[str, str]]) -> None:
+    """Refuse a log that cannot be read in whole: what seems to be missing may be there."""
+    logs = [branch.path for branch in store.branches_of(BranchKind.COMMITLOG)]
+    for path, reason in unread:
+        if any(f"{path}/".startswith(f"{log}/") for log in logs):
+            raise UnreadablePath(path=place_of(store.root, path).location, reason=reason)
 
 
 def _notes(survey: Survey) -> Iterator[str]:
@@ -117,8 +127,9 @@ def _obstacle(survey: Survey, found: list[Finding]) -> str:
         is_damaged = len(survey.damaged) or any(one.code.startswith("DL-") for one in found)
         return DLEDGER if is_damaged else ""
     length = log.file_length
-    if any(segment.start % length for segment in log.segments if length):
-        return MISNAMED
+    for segment in log.segments:
+        if length and segment.start % length:
+            return misnamed(segment)
     if any(one.code == "FS-DUP" for one in found):
         return DUPLICATES
     return ""

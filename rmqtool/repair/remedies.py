@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.registry import CODES
+from rmqtool.formats.message import MESSAGE_PREFIX
+from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
+from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
     from rmqtool.findings import Finding
     from rmqtool.repair.writer import Writer
+    from rmqtool.store.segment import Segment
 
 # Codes whose findings are consequences of what other edits put right: nothing of their own is
 # left once the log is bridged and the queues are as it dispatches.
@@ -23,12 +27,25 @@ DLEDGER: Final = (
     "a DLedger node gets its log from its group: move its data away and let it copy the leader's"
 )
 
-MISNAMED: Final = (
-    "first give the commitlog file its true name: it is the physicalOffset of its first record"
-)
 CLAMPED: Final = "--clamp-offsets sets it to the queue's end, so that the next message is consumed"
 DUPLICATES: Final = "first move one of the two commitlog files of the same name away"
 FROM_LOG: Final = ("CL-", "CQ-", "BQ-", "DL-", "IX-", "FS-", "CP-")
+
+
+def misnamed(segment: Segment) -> str:
+    """Say what to do about a commitlog file whose name is no place of a file.
+
+    Args:
+        segment: the file.
+    """
+    with segment.open() as file:
+        raw = file.read_at(0, MESSAGE_PREFIX.size)
+    if len(raw) == MESSAGE_PREFIX.size:
+        fields = MESSAGE_PREFIX.parse(raw)
+        if fields["magic_code"] in MESSAGE_MAGIC_CODES and fields["physical_offset"] >= 0:
+            name = f"{fields['physical_offset']:0{NAME_DIGITS}}"
+            return f"first rename {segment.path} to {name}, where its first record says it lies"
+    return f"first move {segment.path} out of the store: no record begins it"
 
 
 def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:

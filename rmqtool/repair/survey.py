@@ -122,7 +122,7 @@ class Survey:
     def take(self, part: SegmentPart, report: PartReport) -> None:
         """See one part of the log."""
         if report.unread:
-            raise UnreadablePath(path=part.segment.path, reason=report.unread)
+            raise UnreadablePath(path=part.segment.place.location, reason=report.unread)
         facts = self.segments.setdefault(part.segment.start, SegmentFacts(part.segment))
         facts.stretches += report.stretches
         facts.records += report.records

@@ -7,7 +7,8 @@ passed over, what no record stands behind is cut.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -76,6 +77,7 @@ class UnwantedUnits:
         last = b""
         for number, units in self._reader.used(queue.files, 0):
             count = used(units)
+            found: list[_Unit] = []
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
@@ -84,7 +86,8 @@ class UnwantedUnits:
                 if size <= 0 or offset < self._place[0] or size == PRE_BLANK_SIZE:
                     last = unit.tobytes() if size > 0 else last
                     continue
-                self._without_record(queue, number + row, last, units[row : row + 1])
+                found += self._without_record(queue, number + row, last, (row, offset, size))
+            self._patch(queue, number, units, found)
 
     def _keep_undispatched(self, queue: RepairedQueue) -> None:
         """Leave units alone whose record is sound but can no longer be dispatched here.
@@ -124,9 +127,8 @@ class UnwantedUnits:
             offsets = units["physical_offset"].astype(np.int64)
             lost = self._judge.are_lost(units)
             lost &= ~((units["size"] == PRE_BLANK_SIZE) & (offsets == 0))
-            for row in np.flatnonzero(lost).tolist():
-                have = units[row : row + 1]
-                queue.patches.append(self._judge.filler(queue, number + row, unit, have))
+            rows = np.flatnonzero(lost).tolist()
+            self._patch(queue, number, units, [_Unit(row, unit, REPEATED) for row in rows])
             wild = ~lost & (offsets > int(as_units(unit)["physical_offset"][0]))
             wild = (wild & (units["size"] > 0)) | (units["size"] <= 0)
             for row in np.flatnonzero(wild[: used(units)]).tolist():
@@ -144,51 +146,71 @@ class UnwantedUnits:
 
     def _behind(self, queue: RepairedQueue, begin: int, last: bytes) -> None:
         """Keep the numbers of lost messages taken; cut what the log knows nothing of."""
+        is_cut = False
         for number, units in self._reader.used(queue.files, begin):
+            found: list[_Unit] = []
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
                 is_filler = unit.tobytes() == last and self._has_bridges
                 if is_filler or not (offset or size or unit["tags_code"]):
                     continue
-                damaged = self._judge.lost(offset, size)
-                if damaged is not None and not _is_cut(queue, number + row):
-                    patch = self._judge.filler(queue, number + row, last, units[row : row + 1])
-                    queue.patches.append(patch)
+                is_lost = self._judge.lost(offset, size) is not None
+                if is_lost and not is_cut:
+                    found.append(_Unit(row, last, REPEATED))
                 elif not self._judge.is_own(queue, number + row, offset, size, self._log):
-                    _cut(queue, number + row, size)
+                    is_cut = True
+                    found.append(_Unit(row))
+            self._patch(queue, number, units, found)
 
     def _without_record(
-        self, queue: RepairedQueue, number: int, last: bytes, have: npt.NDArray[np.void]
-    ) -> None:
-        """Judge a unit that points into the log, in a queue that the log wants nothing of."""
-        offset, size = int(have["physical_offset"][0]), int(have["size"][0])
+        self, queue: RepairedQueue, number: int, last: bytes, unit: tuple[int, int, int]
+    ) -> Iterator[_Unit]:
+        """Judge a unit (row, offset, size) in a queue that the log wants nothing of."""
+        row, offset, size = unit
         damaged = self._judge.lost(offset, size)
         if damaged is not None:
             filler = last or alone(damaged, *self._place)
             if filler is None:
                 self.dropped.add((queue.topic, queue.queue_id))
-                _cut(queue, number, size)
+                yield _Unit(row)
             else:
-                how = REPEATED if last else ALONE
-                queue.patches.append(self._judge.filler(queue, number, filler, have, how))
+                yield _Unit(row, filler, REPEATED if last else ALONE)
             return
         is_behind = offset >= self._judge.log_end
         if is_behind and not self._judge.is_own(queue, number, offset, size, self._log):
-            _cut(queue, number, size)
+            yield _Unit(row)
+
+    def _patch(
+        self,
+        queue: RepairedQueue,
+        number: int,
+        units: npt.NDArray[np.void],
+        found: list[_Unit],
+    ) -> None:
+        """Add patches for units of a chunk, one for neighbours that get the same."""
+        for _, group in groupby(enumerate(found), lambda one: (one[1].row - one[0], one[1].how)):
+            run = [unit for _, unit in group]
+            first, end = run[0].row, run[-1].row + 1
+            raw = b"".join(unit.raw for unit in run)
+            if run[0].how:
+                have = units[first:end]
+                patch = self._judge.filler(queue, number + first, raw, have, run[0].how)
+            else:
+                code = "CQ-RANGE" if units["size"][first] > 0 else "CQ-HOLE"
+                patch = Patch(number + first, raw, code, CUT_REASON)
+            queue.patches.append(patch)
 
 
-def _is_cut(queue: RepairedQueue, number: int) -> bool:
-    last = queue.patches[-1] if queue.patches else None
-    return last is not None and last.reason == CUT_REASON and last.end <= number
+class _Unit(NamedTuple):
+    """What a unit of a chunk becomes.
 
+    Attributes:
+        row: of the chunk.
+        raw: its bytes then; zeros when it is cut.
+        how: the lost message is passed over; empty when the unit is cut.
+    """
 
-def _cut(queue: RepairedQueue, number: int, size: int) -> None:
-    code = "CQ-RANGE" if size > 0 else "CQ-HOLE"
-    last = queue.patches[-1] if queue.patches else None
-    if last is not None and last.reason == CUT_REASON and last.end == number:
-        queue.patches[-1] = Patch(
-            last.number, last.raw + bytes(UNIT), last.code, CUT_REASON, last.lost
-        )
-        return
-    queue.patches.append(Patch(number, bytes(UNIT), code, CUT_REASON))
+    row: int
+    raw: bytes = bytes(UNIT)
+    how: str = ""
