@@ -39,6 +39,8 @@ WRITERS = {
     "rmqtool.store.lock": "the broker's own lock file",
     "rmqtool.cli.main": "the traceback of a bug, in the directory for temporary files",
     "rmqtool.spark.shipping": "the package for executors, in the directory for temporary files",
+    "rmqtool.spark.scratch": "what Spark wants to have, in the directory for temporary files",
+    "rmqtool.spark.spool": "results of tasks on their way to the driver, in the same place",
     "rmqtool.scan.compiled": "the cache of compiled kernels",
     "rmqtool.store.attempts": "parts of a tree that executors write",
     "rmqtool.spark.shim": "the package itself, unpacked on an executor",

@@ -1,34 +1,28 @@
 """Run per-part functions as Spark tasks, in waves, with results in the order of the parts.
 
-1. Parts are put together to tasks of some megabytes, tasks to waves of a few for each core.
+1. Parts are put together to tasks, tasks to waves, see `waves`.
 2. A wave is one job over `spark.range`: an executor gets the pickled function and its parts, and
-   gives pickled results as Arrow rows. This works on a cluster as through Spark Connect.
+   gives pickled results as Arrow rows. This works on a cluster as through Spark Connect. On one
+   machine results are files, see `spool`.
 3. While the results of a wave are used, the next one runs. A wave is as large as its results may
-   be in memory, as those before tell, so the driver needs the same for any store.
+   be, as those before tell, so the driver needs the same for any store.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from rmqtool.spark.jobs import Job, cores
+from rmqtool.spark.jobs import Job, cores, is_on_this_machine
+from rmqtool.spark.scratch import job_directory
 from rmqtool.spark.shipping import ship
-from rmqtool.spark.tasks import (
-    BLOBS,
-    DONE,
-    ERROR,
-    RESULTS,
-    TO_ALL,
-    gatherer,
-    mapper,
-    results,
-    spreader,
-)
+from rmqtool.spark.spool import Spool
+from rmqtool.spark.tasks import BLOBS, DONE, ERROR, RESULTS, TO_ALL, gatherer, mapper, spreader
+from rmqtool.spark.waves import Grouped, Traffic, Wave, length_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,34 +32,15 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
-TASK_BYTES: Final = 32 << 20  # of the log: a task costs some 20 ms, reading this as much at best
-RESULT_BYTES: Final = 128 << 20  # of one wave; two are in memory
-TASKS_A_CORE: Final = 2  # in a wave: who is done early has something to do
+TASKS_A_CORE: Final = 4  # in a wave: who is done early has something to do
 LARGEST_WAVE: Final = 4096  # tasks
 AT_A_TIME: Final = 2  # waves: one is used while the next one runs
+WAVE_BYTES: Final = 128 << 20  # of the results of one wave, in the driver's memory
+SPOOLED_BYTES: Final = 1 << 30  # of the results of one wave, as files
 FIRST_RATIO: Final = 1.5  # bytes of results for each byte of the log, before anything is known
 BLOB_ROWS: Final = 64  # of some MB each, at a time in the memory of a worker
 POLL_SECONDS: Final = 0.2
 ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What went through the driver.
-
-    Attributes:
-        waves: jobs.
-        tasks: in all of them.
-        part_bytes: of parts.
-        result_bytes: of pickled results.
-        largest_wave: bytes of results at a time.
-    """
-
-    waves: int = 0
-    tasks: int = 0
-    part_bytes: int = 0
-    result_bytes: int = 0
-    largest_wave: int = 0
 
 
 @dataclass(slots=True)
@@ -94,22 +69,28 @@ class SparkEngine:
             SparkFailed: executors were lost, again and again.
         """
         job = Job(self.spark)
-        source = _Grouped(parts)
-        pool = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="rmqtool-spark")
-        waiting: deque[Future[list[bytes]]] = deque()
-        try:
+        source = Grouped(parts)
+        waiting: deque[Wave] = deque()
+        with ExitStack() as running:
+            spools = None
+            if is_on_this_machine(self.spark):
+                spools = running.enter_context(job_directory())
+            pool = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="rmqtool-spark")
+            running.callback(pool.shutdown, wait=True, cancel_futures=True)
+            # Somebody may have stopped reading, or pressed Ctrl-C: nothing is to go on then.
+            running.callback(_cancel, waiting, job)
             while True:
-                while len(waiting) < AT_A_TIME and (wave := self._next_wave(source)):
-                    waiting.append(pool.submit(self._run_wave, function, wave, job))
+                while len(waiting) < AT_A_TIME and (tasks := self._next_wave(source, spools)):
+                    number = self.traffic.waves
+                    spool = Spool(f"{spools}/{number}") if spools else None
+                    future = pool.submit(self._run_wave, mapper(function, tasks, spool), tasks, job)
+                    waiting.append(Wave(tasks, spool, future))
+                    self.traffic.waves += 1
+                    self.traffic.tasks += len(tasks)
                 if not waiting:
                     return
-                for packed in waiting.popleft().result():
-                    yield from results(packed)
-        finally:
-            # Somebody may have stopped reading, or pressed Ctrl-C: nothing is to go on then.
-            if any(not future.done() for future in waiting):
-                job.cancel()
-            pool.shutdown(wait=True, cancel_futures=True)
+                yield from waiting[0].results()
+                self._account(waiting.popleft())
 
     def shuffle(
         self,
@@ -155,7 +136,7 @@ class SparkEngine:
         self, job: Job, rows: DataFrame, segments: Sequence[Any], advance: Callable[[int], None]
     ) -> pa.Table:
         """Collect rows, and tell how far Spark is meanwhile."""
-        total, told = sum(map(_length, segments)), 0
+        total, told = sum(map(length_of, segments)), 0
         with ThreadPoolExecutor(1, thread_name_prefix="rmqtool-spark") as pool:
             future = pool.submit(job.collect, rows)
             try:
@@ -172,69 +153,28 @@ class SparkEngine:
         advance(total - told)
         return table
 
-    def _next_wave(self, source: _Grouped[Part]) -> list[list[Part]]:
-        traffic = self.traffic
-        ratio = FIRST_RATIO
-        if traffic.part_bytes:
-            ratio = max(traffic.result_bytes / traffic.part_bytes, 1e-3)
+    def _next_wave(self, source: Grouped[Part], spools: str | None) -> list[list[Part]]:
+        limit = WAVE_BYTES if spools is None else SPOOLED_BYTES
         tasks = min(TASKS_A_CORE * cores(self.spark), LARGEST_WAVE)
-        return source.wave(tasks, int(RESULT_BYTES / ratio))
+        return source.wave(tasks, int(limit / self.traffic.ratio(FIRST_RATIO)))
 
     def _run_wave(
-        self, function: Callable[[Part], Result], wave: list[list[Part]], job: Job
-    ) -> list[bytes]:
-        tasks = len(wave)
-        rows = self.spark.range(0, tasks, 1, tasks).mapInArrow(mapper(function, wave), RESULTS)
-        table = job.collect(rows)
-        found = dict(zip(table["task"].to_pylist(), table["result"].to_pylist(), strict=True))
-        packed = [found[number] for number in range(tasks)]
-        self._account(wave, sum(map(len, packed)))
-        return packed
+        self, work: Callable[..., Any], tasks: Sequence[Sequence[Any]], job: Job
+    ) -> pa.Table:
+        count = len(tasks)
+        return job.collect(self.spark.range(0, count, 1, count).mapInArrow(work, RESULTS))
 
-    def _account(self, wave: list[list[Any]], result_bytes: int) -> None:
+    def _account(self, wave: Wave) -> None:
         traffic = self.traffic
-        traffic.waves += 1
-        traffic.tasks += len(wave)
-        traffic.part_bytes += sum(_length(part) for parts in wave for part in parts)
-        traffic.result_bytes += result_bytes
-        traffic.largest_wave = max(traffic.largest_wave, result_bytes)
+        traffic.part_bytes += sum(length_of(part) for parts in wave.tasks for part in parts)
+        traffic.result_bytes += wave.seen
+        in_memory = wave.seen if wave.spool is None else wave.largest
+        traffic.largest_in_memory = max(traffic.largest_in_memory, in_memory)
 
 
-class _Grouped(Generic[Part]):
-    """Puts parts together to tasks, and tasks to waves, as they are asked for."""
-
-    def __init__(self, parts: Iterable[Part]) -> None:
-        self._parts = iter(parts)
-        self._next: Part | None = next(self._parts, None)
-
-    def wave(self, tasks: int, limit: int) -> list[list[Part]]:
-        """Give the next tasks; none when there are no more parts.
-
-        Args:
-            tasks: how many at most.
-            limit: bytes of parts in all of them, but for one part at least.
-        """
-        each = min(TASK_BYTES, max(limit // tasks, 1))
-        wave: list[list[Part]] = []
-        taken = 0
-        while self._next is not None and len(wave) < tasks and (not wave or taken < limit):
-            wave.append(self._task(each))
-            taken += sum(map(_length, wave[-1]))
-        return wave
-
-    def _task(self, limit: int) -> list[Part]:
-        task: list[Part] = []
-        taken = 0
-        while self._next is not None and (not task or taken + _length(self._next) <= limit):
-            task.append(self._next)
-            taken += _length(self._next)
-            self._next = next(self._parts, None)
-        return task
-
-
-def _length(part: object) -> int:
-    """Give the bytes of a part or a segment; of what does not say, those of a small file."""
-    return max(int(getattr(part, "length", getattr(part, "size", 1 << 16))), 1)
+def _cancel(waiting: Iterable[Wave], job: Job) -> None:
+    if any(not wave.job.done() for wave in waiting):
+        job.cancel()
 
 
 @contextmanager

@@ -6,7 +6,7 @@ On a cluster of one's own a job group holds what belongs together; through Spark
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +38,13 @@ class SparkFailed(RmqtoolError):
 def is_connect_session(spark: SparkSession) -> bool:
     """Whether a session talks to a Spark Connect server."""
     return ".connect." in type(spark).__module__
+
+
+def is_on_this_machine(spark: SparkSession) -> bool:
+    """Whether tasks run on the machine of the driver, as `local[*]` says."""
+    if is_connect_session(spark):
+        return False
+    return str(spark.sparkContext.master).partition("[")[0] == "local"
 
 
 def cores(spark: SparkSession) -> int:
@@ -86,16 +93,19 @@ class Job:
             yield
         except (PySparkException, Py4JError) as error:
             raise _in_words(error) from error
+        except ConnectionError as error:
+            raise SparkFailed(reason="its Java process is gone; --verbose keeps its log") from error
         finally:
             if is_connect:
                 self._spark.removeTag(self.name)
 
     def cancel(self) -> None:
         """Stop what runs."""
-        if is_connect_session(self._spark):
-            self._spark.interruptTag(self.name)
-        else:
-            self._spark.sparkContext.cancelJobGroup(self.name)
+        with suppress(ConnectionError):  # what is gone does not run
+            if is_connect_session(self._spark):
+                self._spark.interruptTag(self.name)
+            else:
+                self._spark.sparkContext.cancelJobGroup(self.name)
 
     def tasks_done(self) -> tuple[int, int]:
         """Give the tasks that are done, and all tasks, of the stages that run now."""

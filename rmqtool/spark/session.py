@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import EngineMissing
 from rmqtool.spark.java import check_java
 from rmqtool.spark.jobs import SparkFailed
+from rmqtool.spark.scratch import place_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -141,7 +142,9 @@ def _start(master: str, log_file: str | None, options: Mapping[str, str]) -> Spa
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    settings = {**OPTIONS, **(LOCAL_OPTIONS if is_local(master) else {}), **options}
+    # Spark makes it where the process stands; nothing of ours is ever put there.
+    warehouse = {"spark.sql.warehouse.dir": place_for("warehouse")}
+    settings = {**OPTIONS, **warehouse, **(LOCAL_OPTIONS if is_local(master) else {}), **options}
     builder = SparkSession.builder.master(_patient(master)).appName("rmqtool")
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.spark.jobs import is_connect_session
+from rmqtool.spark.jobs import is_connect_session, is_on_this_machine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,10 +32,9 @@ def ship(spark: SparkSession) -> None:
     if is_connect_session(spark):
         name = str(getattr(spark, "session_id", id(spark)))
     else:
-        context = spark.sparkContext
-        if str(context.master).partition("[")[0] == "local":
+        if is_on_this_machine(spark):
             return  # its Python workers find what this process finds
-        name = str(context.applicationId)
+        name = str(spark.sparkContext.applicationId)
     if name not in _shipped:
         spark.addArtifacts(package_file(), pyfile=True)
         _shipped.add(name)

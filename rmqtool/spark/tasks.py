@@ -5,7 +5,9 @@ The functions that are given here travel pickled with what they close over.
 
 from __future__ import annotations
 
+import gc
 import pickle
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -13,7 +15,9 @@ import pyarrow as pa
 from rmqtool.errors import RmqtoolError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rmqtool.spark.spool import Spool
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -25,15 +29,38 @@ _BLOBS: Final = pa.schema(
 )
 
 
-def mapper(function: Callable[[Any], Any], wave: list[list[Any]]) -> Callable[..., Any]:
-    """Give what maps task numbers to the results of the parts of each task."""
+def mapper(
+    function: Callable[[Any], Any], wave: Sequence[Sequence[Any]], spool: Spool | None
+) -> Callable[..., Any]:
+    """Give what maps task numbers to the results of the parts of each task.
+
+    Args:
+        function: what to do with a part.
+        wave: the parts of each task.
+        spool: where results are put down; None where the driver is on another machine.
+    """
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield result_batch(number, [outcome(function, part) for part in wave[number]])
+                left: dict[int, Any] = {}
+                for place, part in enumerate(wave[number]):
+                    result = outcome(function, part)
+                    if spool is None or not spool.put(number, place, result):
+                        left[place] = result
+                settle()
+                yield result_batch(number, left)
 
     return work
+
+
+@cache
+def settle() -> None:
+    """Let the collector of garbage forget what is loaded by now, once in a process.
+
+    pyspark's worker runs it after each task; to look through all modules takes 25 ms.
+    """
+    gc.freeze()
 
 
 def outcome(function: Callable[[Part], Result], part: Part) -> Result | RmqtoolError:
@@ -44,24 +71,12 @@ def outcome(function: Callable[[Part], Result], part: Part) -> Result | RmqtoolE
         return error
 
 
-def result_batch(number: int, outcomes: list[Any]) -> pa.RecordBatch:
-    """Give the row of a task."""
+def result_batch(number: int, outcomes: dict[int, Any]) -> pa.RecordBatch:
+    """Give the row of a task: outcomes by the place of the part."""
     packed = pickle.dumps(outcomes, pickle.HIGHEST_PROTOCOL)
     return pa.RecordBatch.from_arrays(
         [pa.array([number], pa.int64()), pa.array([packed], pa.binary())], names=["task", "result"]
     )
-
-
-def results(packed: bytes) -> Iterator[Any]:
-    """Yield the results of a task.
-
-    Raises:
-        RmqtoolError: that of a part.
-    """
-    for one in pickle.loads(packed):  # noqa: S301 - our own executors made it
-        if isinstance(one, RmqtoolError):
-            raise one
-        yield one
 
 
 def spreader(

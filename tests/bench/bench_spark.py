@@ -95,7 +95,8 @@ def main() -> None:
         measure(command, store, cluster, asked)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     report(f"peak memory of the driver at {asked.gib} GiB, MB", peak / 1e6)
-    report("largest wave of results, MB", cluster.traffic.largest_wave / 1e6)
+    largest = cluster.traffic.largest_in_memory / 1e6
+    report("results in the driver's memory at a time, MB", largest)
     spark.stop()
 
 

@@ -56,7 +56,7 @@ def main(master: str, store: Path, directory: Path) -> None:
     """Run everything, and then a validation in which an executor dies."""
     found: dict[str, object] = {}
     spark = session(master, log_file=str(directory / "driver.log"))
-    setattr(import_module("rmqtool.spark.engine"), "TASK_BYTES", SMALL)  # noqa: B010
+    setattr(import_module("rmqtool.spark.waves"), "TASK_BYTES", SMALL)  # noqa: B010
     with engine.using(SparkEngine.on(spark)):
         found["where"] = next(iter(engine.run(where, [0])))
         for module in results.PER_PART:

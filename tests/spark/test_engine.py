@@ -94,7 +94,7 @@ def test_same_bytes(
     for part_bytes in (SMALL, WHOLE):
         for module in PER_PART:
             monkeypatch.setattr(f"{module}.PART_BYTES", part_bytes)
-        monkeypatch.setattr("rmqtool.spark.engine.TASK_BYTES", part_bytes)  # a part each, or all
+        monkeypatch.setattr("rmqtool.spark.waves.TASK_BYTES", part_bytes)  # a part each, or all
         expected = everything(store, tmp_path / f"local-{part_bytes}", part_bytes)
         trees.append(results.files(tmp_path / f"local-{part_bytes}"))
         with engine.using(on_spark):
@@ -268,11 +268,32 @@ def test_stopping_early(on_spark: SparkEngine) -> None:
     assert on_spark.traffic.waves <= 3
 
 
-def test_bounded_waves(on_spark: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_spooled", [True, False])
+def test_bounded_waves(
+    on_spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, *, is_spooled: bool
+) -> None:
     """The driver holds no more of the results than was allowed, however many parts there are."""
-    monkeypatch.setattr("rmqtool.spark.engine.RESULT_BYTES", 1 << 20)
-    monkeypatch.setattr("rmqtool.spark.engine.TASK_BYTES", 256 << 10)
+    monkeypatch.setattr("rmqtool.spark.engine.WAVE_BYTES", 1 << 20)
+    monkeypatch.setattr("rmqtool.spark.engine.SPOOLED_BYTES", 1 << 20)
+    monkeypatch.setattr("rmqtool.spark.engine.is_on_this_machine", lambda _: is_spooled)
     with engine.using(on_spark):
         found = sum(len(one) for one in engine.run(bytes, [100_000] * 60))
     assert 6_000_000 == found
-    assert on_spark.traffic.largest_wave < 4 << 20
+    assert on_spark.traffic.largest_in_memory < (110_000 if is_spooled else 4 << 20)
+    assert on_spark.traffic.waves > 3
+
+
+@pytest.mark.parametrize("is_spooled", [True, False])
+def test_order(on_spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, *, is_spooled: bool) -> None:
+    """Results come in the order of the parts, whatever waves and tasks there are; None is one."""
+    monkeypatch.setattr("rmqtool.spark.engine.is_on_this_machine", lambda _: is_spooled)
+    monkeypatch.setattr("rmqtool.spark.waves.TASK_BYTES", 5 << 16)
+    with engine.using(on_spark):
+        assert [None, *range(1, 99)] == list(engine.run(none_for_zero, range(99)))
+        assert [] == list(engine.run(none_for_zero, []))
+    assert on_spark.traffic.waves > 2
+
+
+def none_for_zero(number: int) -> int | None:
+    """Give a number; None for 0."""
+    return number or None

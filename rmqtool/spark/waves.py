@@ -1,0 +1,155 @@
+"""Parts of a store as tasks, tasks as waves; and the results of a wave, in order.
+
+A wave is one Spark job. Its results are in the memory of the driver at a time, or, on one machine,
+on its disk, so a wave is as large as they may be.
+"""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import wait
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from rmqtool.errors import RmqtoolError
+from rmqtool.spark.spool import NOTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from concurrent.futures import Future
+
+    import pyarrow as pa
+
+    from rmqtool.spark.spool import Spool
+
+Part = TypeVar("Part")
+TASK_BYTES: Final = 256 << 20  # of the log, at most: a task costs some 20 ms, beside its work
+POLL_SECONDS: Final = 0.004
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What went through the driver.
+
+    Attributes:
+        waves: jobs.
+        tasks: in all of them.
+        part_bytes: of parts.
+        result_bytes: of results.
+        largest_in_memory: bytes of results at a time.
+    """
+
+    waves: int = 0
+    tasks: int = 0
+    part_bytes: int = 0
+    result_bytes: int = 0
+    largest_in_memory: int = 0
+
+    def ratio(self, unknown: float) -> float:
+        """Give the bytes of results for each byte of the log."""
+        return max(self.result_bytes / self.part_bytes, 1e-3) if self.part_bytes else unknown
+
+
+class Grouped(Generic[Part]):
+    """Puts parts together to tasks, and tasks to waves, as they are asked for."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self._parts = iter(parts)
+        self._next: Part | None = next(self._parts, None)
+
+    def wave(self, tasks: int, limit: int) -> list[list[Part]]:
+        """Give the next tasks, about equally large; none when there are no more parts.
+
+        Args:
+            tasks: how many there should be, where parts are small enough for it.
+            limit: bytes of parts in all of them, but for one part at least.
+        """
+        found: list[Part] = []
+        taken = 0
+        most = min(limit, tasks * TASK_BYTES)
+        while self._next is not None and (not found or taken + length_of(self._next) <= most):
+            found.append(self._next)
+            taken += length_of(self._next)
+            self._next = next(self._parts, None)
+        return _split(found, taken / tasks)
+
+
+def _split(parts: list[Part], each: float) -> list[list[Part]]:
+    """Cut parts into tasks that end next to multiples of a length."""
+    tasks: list[list[Part]] = []
+    done, end = 0, 0.0
+    for part in parts:
+        middle = done + length_of(part) / 2
+        if middle >= end:
+            tasks.append([])
+            while middle >= end:
+                end += each
+        tasks[-1].append(part)
+        done += length_of(part)
+    return tasks
+
+
+def length_of(part: object) -> int:
+    """Give the bytes of a part or a segment; of what does not say, those of a small file."""
+    return max(int(getattr(part, "length", getattr(part, "size", 1 << 16))), 1)
+
+
+@dataclass(slots=True)
+class Wave:
+    """A job that runs, and what it gives.
+
+    Attributes:
+        tasks: parts of each.
+        spool: where results are put down; None where they all come through Spark.
+        job: gives the rows of the tasks.
+        seen: bytes of results so far.
+        largest: bytes of the largest one that was put down.
+    """
+
+    tasks: Sequence[Sequence[Any]]
+    spool: Spool | None
+    job: Future[pa.Table]
+    seen: int = 0
+    largest: int = 0
+    _packed: dict[int, bytes] | None = None
+    _unpacked: dict[tuple[int, int], Any] = field(default_factory=dict)
+
+    def results(self) -> Iterator[Any]:
+        """Yield the results in the order of the parts, those that are put down as they come.
+
+        Raises:
+            RmqtoolError: that of a part.
+            SparkFailed: executors were lost, again and again.
+        """
+        for task, parts in enumerate(self.tasks):
+            for place in range(len(parts)):
+                one = self._wait_for(task, place)
+                if isinstance(one, RmqtoolError):
+                    raise one
+                yield one
+        self.job.result()
+
+    def _wait_for(self, task: int, place: int) -> Any:  # noqa: ANN401 - whatever a part gave
+        while self.spool is not None:
+            is_over = self.job.done()  # asked first: what is put down is there when it is over
+            found, size = self.spool.take(task, place)
+            if found is not NOTHING:
+                self.seen += size
+                self.largest = max(self.largest, size)
+                return found
+            if is_over:
+                break
+            wait([self.job], POLL_SECONDS)
+        if (task, place) not in self._unpacked:
+            self._unpack(task)
+        return self._unpacked.pop((task, place))
+
+    def _unpack(self, task: int) -> None:
+        """Take what of a task came through Spark."""
+        if self._packed is None:
+            table = self.job.result()
+            rows = zip(table["task"].to_pylist(), table["result"].to_pylist(), strict=True)
+            self._packed = dict(rows)
+            self.seen += 0 if self.spool else sum(map(len, self._packed.values()))
+        found = pickle.loads(self._packed.pop(task))  # noqa: S301 - our own executors made it
+        self._unpacked = {(task, place): one for place, one in found.items()}
