@@ -53,6 +53,7 @@ class Rows:
         label: the field of a JSON line that holds the name, where several kinds come together.
         below: fields that are sentences: where a terminal has no room for them beside the others,
             they stand whole on lines of their own below the row.
+        whole: fields that are of no use when they are cut: they go there, too, rather than that.
     """
 
     columns: Sequence[str]
@@ -62,6 +63,7 @@ class Rows:
     optional: Collection[str] = ()
     label: str = "kind"
     below: Collection[str] = ()
+    whole: Collection[str] = ()
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield the chunks, once."""

@@ -148,7 +148,9 @@ class _Table:
         shown, optional = rows.shown or columns, rows.optional
         if look.columns is not None:  # who names a column wants to see it, empty or not
             shown, optional = columns, ()
-        self._table = TableWriter(sink, shown, optional, color=look.color, below=rows.below)
+        self._table = TableWriter(
+            sink, shown, optional, color=look.color, below=rows.below, whole=rows.whole
+        )
         self._note, self._zone = look.note, look.zone
 
     def write(self, chunk: Chunk) -> int:

@@ -87,9 +87,10 @@ class TableWriter:
         *,
         color: bool,
         below: Collection[str] = (),
+        whole: Collection[str] = (),
     ) -> None:
         self._sink, self._columns, self._color = sink, list(columns), color
-        self._optional, self._sentences = optional, frozenset(below)
+        self._optional, self._sentences, self._whole = optional, frozenset(below), frozenset(whole)
         self._below: list[str] = []
         self._behind: list[str] = []
         self._waiting: list[Row] = []
@@ -129,9 +130,10 @@ class TableWriter:
             if name in self._optional and all(row.get(name) is None for row in rows)
         ]
         self._columns = [name for name in self._columns if name not in self._behind]
-        if self._is_too_wide(rows):
-            self._below = [name for name in self._columns if name in self._sentences]
-            self._columns = [name for name in self._columns if name not in self._below]
+        for names in (self._sentences, self._whole):
+            if not names.isdisjoint(self._columns) and self._is_too_wide(rows):
+                self._below = [name for name in self._columns if name in names] + self._below
+                self._columns = [name for name in self._columns if name not in self._below]
         columns = [_Column.of(name, [row.get(name) for row in rows]) for name in self._columns]
         if self._sink.width is None:
             self._widths = [column.width for column in columns]
@@ -145,8 +147,8 @@ class TableWriter:
         self._is_number = [column.is_number for column in columns[:count]]
 
     def _is_too_wide(self, rows: Sequence[Row]) -> bool:
-        """Tell whether there are sentences for which the terminal has no room beside the rest."""
-        if self._sink.width is None or self._sentences.isdisjoint(self._columns):
+        """Tell whether the terminal has no room for all columns."""
+        if self._sink.width is None:
             return False
         widths = [_Column.of(name, [row.get(name) for row in rows]).width for name in self._columns]
         return sum(widths) + len(_GAP) * (len(widths) - 1) > self._sink.width

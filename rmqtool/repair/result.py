@@ -25,8 +25,8 @@ EDITS: Final = (
     "action", "path", "position", "length", "size", "old_sha256", "new_sha256", "code", "reason",
     "lost",
 )  # fmt: skip
-SHOWN_EDITS: Final = ("action", "position", "size", "code", "path", "reason", "lost", "sha256")
-BELOW_EDITS: Final = ("path", "reason", "lost", "sha256")  # a path is of use only when it is whole
+SHOWN_EDITS: Final = ("action", "path", "position", "size", "code", "reason", "lost", "sha256")
+SENTENCES: Final = ("reason", "lost", "sha256")
 DIGITS: Final = 12  # of a digest that a person compares
 LEFT: Final = ("code", "path", "message", "why")
 
@@ -34,7 +34,7 @@ LEFT: Final = ("code", "path", "message", "why")
 def rows_of(plan: Plan) -> list[Rows]:
     """Give a plan as rows: its edits, and what it leaves."""
     sections = [
-        Rows(EDITS, [list(_edits(plan))], SHOWN_EDITS, "edits", below=BELOW_EDITS),
+        Rows(EDITS, [list(_edits(plan))], SHOWN_EDITS, "edits", below=SENTENCES, whole=("path",)),
         Rows(LEFT, [list(_left(plan))], LEFT, "left", below=("message", "why")),
     ]
     return [rows for rows in sections if any(rows.chunks)]
