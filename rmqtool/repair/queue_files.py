@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import MappedFiles, Segment
 
 NO_UNIT: Final = "no unit is left in it, and a broker would count one"
+TORN_REASON: Final = "what is left of a unit, with which the file ended"
 BATCH_REASON: Final = "units of these records, in the order of the log"
 
 
@@ -34,6 +35,7 @@ def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> 
         if problem := name_problem(queue.topic):
             writer.leave("CQ-GAP", queue.path, "the queue has no directory", problem)
             continue
+        _drop_torn_unit(queue)
         gone = _without_units(writer, queue)
         _lengths(writer, queue.files, repair.file_length, gone)
         files: dict[int, list[tuple[int, Patch]]] = defaultdict(list)
@@ -48,6 +50,16 @@ def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
     """Tell whether a queue without a directory should have one: not when its topic was deleted."""
     topics = inspection.topics
     return topics is None or queue.topic in topics or is_system_topic(queue.topic)
+
+
+def _drop_torn_unit(queue: RepairedQueue) -> None:
+    """Zero what is left of the last unit of a file that was cut within it, unless it comes back."""
+    segments = queue.files.segments if queue.files is not None else ()
+    for segment in segments:
+        number = segment.end // UNIT
+        is_patched = any(patch.number <= number < patch.end for patch in queue.patches)
+        if segment.size % UNIT and not is_patched:
+            queue.patches.append(Patch(number, bytes(UNIT), "FS-LEN", TORN_REASON))
 
 
 def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.check.queue_state import UNIT, as_units
-from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK, PRE_BLANK_SIZE
-from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
+from rmqtool.repair.expired_order import ExpiredOrder
 from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue, used
 from rmqtool.repair.queue_place import alone
 from rmqtool.repair.unit_judge import REPEATED
@@ -74,20 +74,43 @@ class UnwantedUnits:
 
     def of_other_queue(self, queue: RepairedQueue) -> None:
         """Judge a queue none of whose messages is in the log: expired, lost, or of another log."""
-        last = b""
+        last, order, end = b"", ExpiredOrder(), self._end_of_known(queue)
         for number, units in self._reader.used(queue.files, 0):
-            count = used(units)
+            wild = order.wild(units[: max(end - number, 0)], self._judge.log_end - 1)
+            self._restore(queue, number, wild)
             found: list[_Unit] = []
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
-                if size <= 0 and row < count:
-                    self._expired(queue, number + row)
-                if size <= 0 or offset < self._place[0] or size == PRE_BLANK_SIZE:
-                    last = unit.tobytes() if size > 0 else last
+                if row in wild or not any(unit.tobytes()):
+                    continue
+                if size <= 0:
+                    found.append(_Unit(row))
+                    continue
+                if offset < self._place[0] or size == PRE_BLANK_SIZE:
+                    last = unit.tobytes()
                     continue
                 found += self._without_record(queue, number + row, last, (row, offset, size))
             self._patch(queue, number, units, found)
+
+    def _end_of_known(self, queue: RepairedQueue) -> int:
+        """Give the number behind the last unit that stands for a message, whatever it was made.
+
+        What follows the last sound one without a gap counts: if it was none, numbers are left out;
+        if it was one and did not count, its number would be given away a second time.
+        """
+        end, is_open = 0, False
+        for number, units in self._reader.used(queue.files, 0):
+            is_empty = (units["physical_offset"] == 0) & (units["size"] == 0)
+            is_behind = (units["size"] > 0) & (units["physical_offset"] >= self._judge.log_end)
+            sound = np.flatnonzero((units["size"] > 0) & ~is_behind)
+            if not sound.size and not (is_open and number == end):
+                continue
+            rest = int(sound[-1]) + 1 if sound.size else 0
+            stops = np.flatnonzero((is_empty | is_behind)[rest:])
+            is_open = not stops.size
+            end = number + (rest + int(stops[0]) if stops.size else len(units))
+        return end
 
     def _keep_undispatched(self, queue: RepairedQueue) -> None:
         """Leave units alone whose record is sound but can no longer be dispatched here.
@@ -123,26 +146,20 @@ class UnwantedUnits:
                 yield self._judge.filler(queue, patch.number + first, raw, units[first:end])
 
     def _in_front(self, queue: RepairedQueue, end: int, unit: bytes) -> None:
+        order, bound = ExpiredOrder(), int(as_units(unit)["physical_offset"][0])
         for number, units in self._reader.used(queue.files, 0, end):
-            offsets = units["physical_offset"].astype(np.int64)
             lost = self._judge.are_lost(units)
-            lost &= ~((units["size"] == PRE_BLANK_SIZE) & (offsets == 0))
+            lost &= ~((units["size"] == PRE_BLANK_SIZE) & (units["physical_offset"] == 0))
             rows = np.flatnonzero(lost).tolist()
             self._patch(queue, number, units, [_Unit(row, unit, REPEATED) for row in rows])
-            wild = ~lost & (offsets > int(as_units(unit)["physical_offset"][0]))
-            wild = (wild & (units["size"] > 0)) | (units["size"] <= 0)
-            for row in np.flatnonzero(wild[: used(units)]).tolist():
-                self._expired(queue, number + row)
+            count = len(units) if number + len(units) == end else used(units)
+            self._restore(queue, number, order.wild(units[:count], bound, lost))
 
-    def _expired(self, queue: RepairedQueue, number: int) -> None:
-        """Put a unit right whose message has expired: what it was nobody knows, but its order."""
-        before = self._reader.read(queue.files, number - 1, 1) if number else PRE_BLANK
-        raw = before
-        if before != PRE_BLANK:
-            offset, size, _ = CQ_UNIT.packer.unpack(before)
-            raw = CQ_UNIT.packer.pack(offset + size, SMALLEST_RECORD, 0)
+    def _restore(self, queue: RepairedQueue, number: int, wild: dict[int, bytes]) -> None:
+        """Put units right whose messages have expired: what they were nobody knows, but order."""
         reason = "its message has expired; the offset keeps the order that searches need"
-        queue.patches.append(Patch(number, raw, "CQ-ORDER", reason))
+        for row, raw in wild.items():
+            queue.patches.append(Patch(number + row, raw, "CQ-ORDER", reason))
 
     def _behind(self, queue: RepairedQueue, begin: int, last: bytes) -> None:
         """Keep the numbers of lost messages taken; cut what the log knows nothing of."""

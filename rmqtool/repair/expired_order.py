@@ -1,0 +1,69 @@
+"""Find units of expired messages that damage has changed, and give others in their place.
+
+No record tells what they were. But units point forward through the log, and a unit that does not
+keeps brokers from finding what lies behind it: recovery ends at one without a size, searches by
+time go astray. So one that points between its neighbours takes the place.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK, PRE_BLANK_SIZE
+from rmqtool.formats.message import SMALLEST_RECORD
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+class ExpiredOrder:
+    """Goes over the units of one queue, chunk by chunk."""
+
+    def __init__(self) -> None:
+        self._before = -1  # physical offset of the last unit that may be right, or was put right
+
+    def wild(
+        self,
+        units: npt.NDArray[np.void],
+        bound: int,
+        skipped: npt.NDArray[np.bool_] | None = None,
+    ) -> dict[int, bytes]:
+        """Give the rows that cannot be right, each with the unit to put there.
+
+        Args:
+            units: the next ones, shape (n,).
+            bound: largest physical offset that they may have.
+            skipped: rows that are judged elsewhere, shape (n,) or longer.
+        """
+        offsets, sizes = units["physical_offset"].astype(np.int64), units["size"]
+        rows = ~((sizes == PRE_BLANK_SIZE) & (offsets == 0))
+        if skipped is not None:
+            rows &= ~skipped[: len(units)]
+        numbers = np.flatnonzero(rows)
+        possible = (sizes > 0) & (offsets >= 0) & (offsets <= bound)
+        seen = offsets[numbers]
+        if possible[numbers].all() and (np.diff(seen, prepend=self._before) >= 0).all():
+            self._before = int(seen[-1]) if seen.size else self._before
+            return {}
+        return dict(self._one_by_one(numbers.tolist(), offsets.tolist(), possible))
+
+    def _one_by_one(
+        self, numbers: list[int], offsets: list[int], possible: npt.NDArray[np.bool_]
+    ) -> list[tuple[int, bytes]]:
+        found = []
+        candidates = [number for number in numbers if possible[number]]
+        following = dict(pairwise(candidates))
+        for number in numbers:
+            offset, then = offsets[number], following.get(number)
+            is_too_late = then is not None and self._before <= offsets[then] < offset
+            if possible[number] and offset >= self._before and not is_too_late:
+                self._before = offset
+            elif self._before < 0:
+                found.append((number, PRE_BLANK))
+            else:
+                self._before += SMALLEST_RECORD
+                found.append((number, CQ_UNIT.packer.pack(self._before, SMALLEST_RECORD, 0)))
+        return found

@@ -1,0 +1,95 @@
+"""Units of expired messages: those that damage changed are found, and order comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool import repair
+from rmqtool.check.queue_state import as_units
+from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
+from rmqtool.repair.expired_order import ExpiredOrder
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
+from tests.repair.repaired import broken
+
+SIZE: Final = 200
+BOUND: Final = 1000 * SIZE
+SOUND: Final = [CQ_UNIT.packer.pack(number * SIZE, SIZE, 7) for number in range(40)]
+
+
+def restored(raw: list[bytes], chunk: int = 1000) -> tuple[list[int], npt.NDArray[np.void]]:
+    """Judge units, chunk by chunk; give which were replaced, and what is there then."""
+    order, units, rows = ExpiredOrder(), list(raw), []
+    for begin in range(0, len(units), chunk):
+        wild = order.wild(as_units(b"".join(raw[begin : begin + chunk])), BOUND)
+        for row, unit in wild.items():
+            rows.append(begin + row)
+            units[begin + row] = unit
+    return rows, as_units(b"".join(units))
+
+
+def test_sound() -> None:
+    """What points forward stays, pre-blank in front and repeated units included."""
+    assert [] == restored(SOUND)[0]
+    assert [] == restored([PRE_BLANK] * 3 + SOUND[3:9] + [SOUND[9]] * 4 + SOUND[10:])[0]
+
+
+@given(
+    wild=st.dictionaries(
+        st.integers(1, 38),
+        st.one_of(
+            st.just(bytes(20)),
+            st.tuples(st.integers(BOUND + 1, 1 << 62), st.integers(1, 1 << 30)).map(
+                lambda one: CQ_UNIT.packer.pack(*one, 7)
+            ),
+            st.tuples(st.integers(-(1 << 62), -1), st.integers(1, 1 << 30)).map(
+                lambda one: CQ_UNIT.packer.pack(*one, 7)
+            ),
+        ),
+        max_size=12,
+    ),
+    chunk=st.integers(1, 50),
+)
+def test_impossible(wild: dict[int, bytes], chunk: int) -> None:
+    """Exactly the impossible ones are replaced, by units that point between their neighbours."""
+    rows, units = restored([wild.get(number, raw) for number, raw in enumerate(SOUND)], chunk)
+    assert sorted(wild) == rows
+    assert (units["size"] > 0).all()
+    assert (np.diff(units["physical_offset"].astype(np.int64)) >= 0).all()
+
+
+@given(at=st.integers(1, 37), other=st.integers(0, BOUND))
+def test_out_of_order(at: int, other: int) -> None:
+    """A unit that points elsewhere in the log is replaced, and none of its neighbours."""
+    units = list(SOUND)
+    units[at] = CQ_UNIT.packer.pack(other, SIZE, 7)
+    rows, _ = restored(units)
+    is_in_order = (at - 1) * SIZE <= other <= (at + 1) * SIZE
+    assert ([] if is_in_order else [at]) == rows
+
+
+@pytest.mark.parametrize("version", ["4.9.3", "5.3.3", "5.5.0"])
+def test_queue_of_a_store(version: str, tmp_path: Path) -> None:
+    """Garbage over expired units, behind a queue's end, and a torn file: repaired, nothing lost."""
+    store = broken(f"rocketmq-{version}-expired", None, tmp_path)
+    assert store is not None
+    queues = store.root / "consumequeue"
+    with min((queues / "expired-orders/2").iterdir()).open("r+b") as file:
+        file.seek(7 * 20)
+        file.write(b"\x7f garbage" * 11)
+    (idle,) = (queues / "expired-idle/0").iterdir()
+    with idle.open("r+b") as file:
+        file.seek(45 * 20)
+        file.write(b"behind the end of the queue")
+        file.truncate(46 * 20 + 7)
+    assert {"CQ-RANGE", "FS-LEN"} <= {one.code for one in store.findings()}
+    repair.apply(store.plan(), in_place=True)
+    assert ([], []) == (store.findings(), store.plan().edits)
+    assert not predict(open_store(store.root, store.conf), version).loses
