@@ -21,29 +21,31 @@ PAGE_COLUMNS = 80  # where there is no terminal
 
 def help(  # noqa: A001  (named as the command is)
     topic: Annotated[
-        str,
+        list[str] | None,
         typer.Argument(
             metavar="[TOPIC]",
             show_default=False,
-            help="A command, 'formats', 'findings', a finding code such as CL-CRC, or a structure "
-            "such as index_header. Default: rmqtool itself.",
+            help="A command, 'formats', 'findings', 'spark', or a word: a finding code such as "
+            "CL-CRC or CL, a file such as consumequeue, a structure such as index_header, a field "
+            "such as sys_flag. Default: rmqtool itself.",
         ),
-    ] = PROGRAM,
+    ] = None,
 ) -> int:
     """Show a page of the manual: a command, the formats, a finding.
 
     On a terminal whole pages are shown by man(1), where there is one; elsewhere, and for a single
-    code or structure, the text goes to standard output. Nothing needs to be installed for it.
+    word, the text goes to standard output. Nothing needs to be installed for it.
     """
     from rmqtool.cli.manual import entry, whole_page
     from rmqtool.cli.manual_plain import plain
 
-    page = whole_page(topic)
+    asked = " ".join(topic or [PROGRAM])
+    page = whole_page(asked)
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     if page is not None and is_terminal and _through_man(page):
         return DONE
     columns = shutil.get_terminal_size((PAGE_COLUMNS, 0)).columns
-    typer.echo(plain(page or entry(topic), columns), nl=False)
+    typer.echo(plain(page or entry(asked), columns), nl=False)
     return DONE
 
 

@@ -173,9 +173,11 @@ class _Asked:
 
 def _help_topics() -> Iterator[tuple[str, str]]:
     from rmqtool.cli.manual import FINDINGS, FORMATS, SPARK
+    from rmqtool.formats.registry import LAYOUTS
 
     yield from _commands()
     yield FORMATS, "every byte of every file"
     yield FINDINGS, "every finding code"
     yield SPARK, "stores as Spark tables, bulk work on a cluster"
     yield from codes()
+    yield from ((layout.name, layout.doc) for layout in LAYOUTS.values())

@@ -9,8 +9,9 @@ No clock and no network: the same sources give the same bytes. A drift test comp
 
 from __future__ import annotations
 
-import difflib
+import re
 import sys
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +28,9 @@ REGENERATE: Final = "python -m rmqtool.cli.manual man/"
 FORMATS: Final = "formats"
 FINDINGS: Final = "findings"
 SPARK: Final = "spark"
-NEAREST: Final = 3
+SECTION: Final = re.compile(r"[.(][1-9]\)?$")  # as in rmqtool-info(1)
+FEW: Final = 4
+WIDE: Final = 1000  # so that no line is broken
 
 
 def topics() -> tuple[str, ...]:
@@ -61,32 +64,45 @@ def pages() -> Iterator[Page]:
 
 def whole_page(topic: str) -> Page | None:
     """Make the page of a topic as people write it: `query`, `rmqtool-query`; None without one."""
-    asked = topic.lower().removeprefix(f"{PROGRAM}-")
+    asked = SECTION.sub("", topic.lower()).removeprefix(f"{PROGRAM}-")
     return page(asked) if asked in topics() else None
 
 
 def entry(topic: str) -> Page:
-    """Make what is said of a single finding code or structure.
+    """Make what is said of a single word: a finding code, a structure, a field, a file.
 
     Raises:
-        UsageError: there is none of that name; says which are near.
+        UsageError: there is none of that name; says which are near, or where it is named.
     """
-    from rmqtool.check.registry import CODES
-    from rmqtool.formats.registry import LAYOUTS
+    from rmqtool.cli.manual_words import nearest, word_page
 
-    if topic.upper() in CODES:
-        from rmqtool.cli.manual_findings import code_page
+    if (found := word_page(topic)) is not None:
+        return found
+    near, named = nearest(topic, topics()), _naming(topic)
+    reason = f"no page {topic!r}"
+    if near:
+        reason += f"; nearest: {' '.join(near)}"
+    if named:
+        reason += f"; it is named in: {' '.join(named)}"
+    if not near and not named:
+        reason += f"; there are: {' '.join(topics())}"
+    step = " ".join([PROGRAM, "help", *(near or named)[:1]])
+    raise UsageError(option="TOPIC", reason=reason, step=step)
 
-        return code_page(topic.upper())
-    if topic.lower() in LAYOUTS:
-        from rmqtool.cli.manual_formats import layout_page
 
-        return layout_page(topic.lower())
-    known = {name.lower(): name for name in (*topics(), *CODES, *LAYOUTS)}
-    near = difflib.get_close_matches(topic.lower(), known, NEAREST)
-    named = " ".join(known[name] for name in near) or " ".join(topics())
-    reason = f"no page {topic!r}; {'nearest' if near else 'there are'}: {named}"
-    raise UsageError(option="TOPIC", reason=reason, step=f"{PROGRAM} help")
+def _naming(word: str) -> list[str]:
+    """Give the topics whose pages have a word, their examples aside; none if it is everywhere."""
+    from rmqtool.cli.manual_page import Verbatim
+    from rmqtool.cli.manual_plain import plain
+
+    def told(topic: str) -> str:
+        whole = page(topic)
+        blocks = (block for block in whole.blocks if not isinstance(block, Verbatim))
+        return plain(replace(whole, blocks=(*blocks,)), WIDE)
+
+    alone = re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])", re.IGNORECASE)
+    found = [topic for topic in topics() if alone.search(told(topic))]
+    return found if len(found) <= FEW else []
 
 
 def write(directory: str) -> None:

@@ -18,12 +18,14 @@ class Artefact:
         before: paragraphs before the byte tables.
         layouts: names of its structures, in the order of the file.
         after: paragraphs behind them.
+        names: of files and directories, as people see them.
     """
 
     title: str
     before: str
     layouts: tuple[str, ...]
     after: str = ""
+    names: tuple[str, ...] = ()
 
 
 ARTEFACTS: Final = (
@@ -60,6 +62,7 @@ ARTEFACTS: Final = (
         enabledAppendPropCRC (5.2.0 and later) the last 20 bytes of the properties are __CRC32#,
         0x01, ten decimal digits in reverse, 0x02: the CRC of all bytes of the record before them.
         """,
+        names=("commitlog",),
     ),
     Artefact(
         "Inner batch",
@@ -79,6 +82,7 @@ ARTEFACTS: Final = (
         the entry. The blank has magic and size in the opposite order of the commitlog's.
         """,
         ("dledger_entry", "dledger_blank", "dledger_index_unit"),
+        names=("dledger", "dledger-id"),
     ),
     Artefact(
         "Consume queue",
@@ -94,6 +98,7 @@ ARTEFACTS: Final = (
         hashCode of the tags with them, the deliver time in ms in SCHEDULE_TOPIC_XXXX, and the
         address of an extension unit where it is below -2147483648.
         """,
+        names=("consumequeue",),
     ),
     Artefact(
         "Consume queue extension",
@@ -104,6 +109,7 @@ ARTEFACTS: Final = (
         minus 2 to the power of 63.
         """,
         ("consume_queue_ext_unit",),
+        names=("consumequeue_ext",),
     ),
     Artefact(
         "Batch consume queue",
@@ -118,6 +124,7 @@ ARTEFACTS: Final = (
         In a compaction queue each finished file is closed by a unit with physical_offset -1 and
         zeros.
         """,
+        names=("batchconsumequeue", "compactionCq"),
     ),
     Artefact(
         "Key index",
@@ -133,6 +140,7 @@ ARTEFACTS: Final = (
         In all files but the first, the time_difference of entry 1 counts from the end of the file
         before.
         """,
+        names=("index",),
     ),
     Artefact(
         "Checkpoint",
@@ -151,6 +159,7 @@ ARTEFACTS: Final = (
         slot.
         """,
         ("timer_slot", "timer_log_record", "timer_blank", "timer_check"),
+        names=("timerwheel", "timerlog"),
     ),
     Artefact(
         "Tiered index",
@@ -164,6 +173,7 @@ ARTEFACTS: Final = (
             "tiered_index_item",
             "tiered_index_compacted_item",
         ),
+        names=("tiered_index_file",),
     ),
     Artefact(
         "Message IDs",

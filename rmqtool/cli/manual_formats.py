@@ -13,6 +13,7 @@ from rmqtool.formats.registry import LAYOUTS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.cli.manual_files import Artefact
     from rmqtool.cli.manual_page import Block
     from rmqtool.formats.layout import Field, Layout
 
@@ -38,12 +39,8 @@ def formats_page() -> Page:
     blocks: list[Block] = [Section("DESCRIPTION"), *texts(CONVENTIONS)]
     shown: set[str] = set()
     for artefact in ARTEFACTS:
-        blocks.append(Section(artefact.title.upper()))
-        blocks += texts(artefact.before)
-        for name in artefact.layouts:
-            shown.add(name)
-            blocks += _layout(LAYOUTS[name])
-        blocks += texts(artefact.after)
+        shown |= {*artefact.layouts}
+        blocks += artefact_blocks(artefact)
     blocks += _others(shown)
     blocks.append(Section("TEXT FILES"))
     blocks += [Item(name, (text,)) for name, text in TEXT_FILES.items()]
@@ -52,11 +49,19 @@ def formats_page() -> Page:
     return Page(FORMATS, NUMBER, "files of the store of an Apache RocketMQ broker", tuple(blocks))
 
 
+def artefact_blocks(artefact: Artefact) -> list[Block]:
+    """Give what is said of one kind of file."""
+    blocks: list[Block] = [Section(artefact.title.upper()), *texts(artefact.before)]
+    for name in artefact.layouts:
+        blocks += _layout(LAYOUTS[name])
+    return [*blocks, *texts(artefact.after)]
+
+
 def layout_page(name: str) -> Page:
     """Give what the page says of one structure."""
     layout = LAYOUTS[name]
     heading = Section(_heading(layout))
-    return Page(name, NUMBER, layout.doc, (heading, *map(_item, layout.fields)))
+    return Page(name, NUMBER, layout.doc, (heading, *map(field_item, layout.fields)))
 
 
 def _others(shown: set[str]) -> Iterator[Block]:
@@ -71,14 +76,15 @@ def _others(shown: set[str]) -> Iterator[Block]:
 def _layout(layout: Layout) -> Iterator[Block]:
     yield Subsection(_heading(layout))
     yield Text(_sentence(layout.doc))
-    yield from map(_item, layout.fields)
+    yield from map(field_item, layout.fields)
 
 
 def _heading(layout: Layout) -> str:
     return f"{layout.name}, {layout.size} bytes"
 
 
-def _item(field: Field) -> Item:
+def field_item(field: Field) -> Item:
+    """Give one field: its place, its type, its name and what it holds."""
     kind = f"int{8 * field.size}" if field.is_integer else f"bytes[{field.size}]"
     return Item(f"{field.position:>2}  {kind}  {field.name}", (_sentence(field.doc),))
 

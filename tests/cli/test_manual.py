@@ -306,6 +306,41 @@ def test_help_for_one(topic: str, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["CQ"], "CQ-HOLE"),
+        (["consumequeue"], "consume_queue_unit, 20 bytes"),
+        (["consume", "queue"], "consume_queue_unit, 20 bytes"),
+        (["/data/store/commitlog/00000000000000000000"], "message_prefix, 48 bytes"),
+        (["checkpoint"], "physic_msg_timestamp"),
+        (["config/topics.json"], "fastjson"),
+        (["lock"], "first byte"),
+        (["tagsCode"], "consume_queue_unit, 20 bytes"),
+        (["rmqtool-info(1)"], "Nothing is scanned"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else "",
+)
+def test_help_for_a_word(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """What a person has before the eyes is a topic: a file, a directory, a field, as in Java."""
+    assert 0 == main(["help", *words])
+    assert said in capfd.readouterr().out
+
+
+def test_every_name_of_a_file(capfd: pytest.CaptureFixture[str]) -> None:
+    """Whatever the formats name leads to their own page."""
+    for artefact in manual_files.ARTEFACTS:
+        for name in (artefact.title, *artefact.names):
+            assert 0 == main(["help", name])
+            assert artefact.title.upper() in capfd.readouterr().out
+
+
+def test_named_elsewhere(capfd: pytest.CaptureFixture[str]) -> None:
+    """A word without a page of its own: where it is written about."""
+    assert 2 == main(["help", "traffic_per_minute"])
+    assert "it is named in: sql" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("topic", "near"),
     [("rebuildcq", "rebuild-cq"), ("CL-CRX", "CL-CRC"), ("index_heade", "index_header")],
 )
