@@ -18,6 +18,7 @@ from rmqtool.check.queue_tags import TagJudge
 from rmqtool.check.queue_tails import Tails
 from rmqtool.check.queue_units import UnitJudge
 from rmqtool.check.registry import At, finding
+from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.lost import LostRanges
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings import Finding
     from rmqtool.store.record_heads import LogReader
@@ -46,14 +48,20 @@ class QueueComparer:
         self._states: dict[tuple[bytes, int], QueueState] = {}
         self._tags = TagJudge(inspection)
         self._seen: set[tuple[str, int]] = set()
+        length = inspection.store.geometry.consume_queue.value
+        self._pool = RunPool(length // UNIT)
+
+    def take(self, runs: QueueRuns) -> Iterator[Finding]:
+        """Take the runs of one part, and compare them at once, or with those of later parts."""
+        for one in self._pool.add(runs):
+            yield from self._compare(one)
 
     @grouped
-    def take(self, runs: QueueRuns) -> Iterator[Finding]:
-        """Compare the runs of one part."""
+    def _compare(self, runs: QueueRuns) -> Iterator[Finding]:
         topic = self._inspection.options.topic
         lost = self._inspection.lost
         for run in runs:
-            if len(lost) and all(lost.at(place) for place in _ends(run)):
+            if len(lost) and _is_within(lost, run):
                 continue  # of records that a gap has taken with it
             state = self._states.get((run.topic, run.queue_id)) or self._new_state(run)
             if topic is not None and state.topic != topic:
@@ -258,6 +266,8 @@ class QueueComparer:
     @grouped
     def finish(self, log: LogReader) -> Iterator[Finding]:
         """Judge what the log did not ask for, and what it asked for in vain."""
+        for one in self._pool.rest():
+            yield from self._compare(one)
         judge = UnitJudge(self._inspection, self._reader, log)
         tails = Tails(self._inspection)
         for state in self._states.values():
@@ -331,10 +341,11 @@ class QueueComparer:
         return any(map(self._inspection.is_moved, as_units(raw)["physical_offset"].tolist()))
 
 
-def _ends(run: QueueRun) -> tuple[int, int]:
-    """Give the physical offsets of the first and the last record of a run."""
+def _is_within(lost: LostRanges, run: QueueRun) -> bool:
+    """Tell whether all records of a run lie in one lost stretch of the log."""
     first, last = bytes(run.units[:8]), bytes(run.units[-UNIT:][:8])
-    return int.from_bytes(first, "big", signed=True), int.from_bytes(last, "big", signed=True)
+    stretch = lost.at(int.from_bytes(first, "big", signed=True))
+    return stretch is not None and stretch is lost.at(int.from_bytes(last, "big", signed=True))
 
 
 def _rows(raw: bytes) -> npt.NDArray[np.uint8]:

@@ -173,12 +173,13 @@ class QueueReader:
             file = self.file_of(segment) if low < high else None
             position = low - segment.start
             while file is not None and position < high - segment.start:
-                found = file.next_data(position)
-                if found is None or found >= high - segment.start:
+                data = file.next_data(position)
+                if data is None or data >= high - segment.start:
                     break
-                found -= (found + segment.start) % UNIT  # a hole ends where a page does
-                position = max(position, found)
-                length = min(CHUNK_UNITS * UNIT, high - segment.start - position)
+                # A hole ends where a page does, and the one behind the data is not read.
+                position = max(position, data - (data + segment.start) % UNIT)
+                units = min(CHUNK_UNITS, -((position - file.next_hole(data)) // UNIT))
+                length = min(units * UNIT, high - segment.start - position)
                 raw = file.read_at(position, length)
                 if len(raw) < UNIT:
                     break

@@ -1,0 +1,105 @@
+"""Join the queue runs of several parts, so that a file is opened once for all of its units.
+
+With 50,000 queues a part has a handful of units for each: to open a file takes longer than to
+compare what is in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.derive.queue_runs import QueueKind, QueueRuns
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+SHORT_RUN: Final = 1 << 12  # bytes; parts whose runs are longer on average gain nothing
+LARGEST: Final = 16 << 20  # bytes that wait
+
+# Rows of what is known of runs that wait.
+QUEUE, OFFSET, COUNT, STORE_TIMESTAMP = range(4)
+
+
+class RunPool:
+    """Runs of consume queues that wait for more of their queues."""
+
+    def __init__(self, run_units: int) -> None:
+        """Begin with nothing.
+
+        Args:
+            run_units: a run ends where a file of so many units does; 0 for nowhere.
+        """
+        self._run_units = run_units
+        self._numbers: dict[tuple[bytes, int], int] = {}
+        self._units: list[npt.NDArray[np.uint8]] = []
+        self._runs: list[npt.NDArray[np.int64]] = []
+        self._bytes = 0
+
+    def add(self, runs: QueueRuns) -> Iterator[QueueRuns]:
+        """Take the runs of the next part; yield those that need not wait any more, in log order."""
+        is_long = runs.units.nbytes >= SHORT_RUN * len(runs)
+        if not is_long:
+            self._keep(runs)
+        if is_long or self._bytes >= LARGEST:
+            yield from self.rest()
+        if is_long:
+            yield runs
+
+    def _keep(self, runs: QueueRuns) -> None:
+        known = self._numbers
+        numbers = np.array([known.setdefault(one, len(known)) for one in runs.queues], np.int64)
+        facts = (numbers[runs.queue], runs.queue_offset, runs.count, runs.store_timestamp)
+        self._runs.append(np.stack(facts))
+        self._units.append(runs.units)
+        self._bytes += runs.units.nbytes + self._runs[-1].nbytes
+
+    def rest(self) -> Iterator[QueueRuns]:
+        """Yield all that waits."""
+        if self._units:
+            yield self._joined()
+
+    def _joined(self) -> QueueRuns:
+        """Give the runs queue by queue, one for each stretch that has no break."""
+        runs, queues = np.concatenate(self._runs, axis=1), tuple(self._numbers)
+        order = np.argsort(runs[QUEUE], kind="stable")
+        units = self._sorted(runs[COUNT], order)
+        queue, offset, count, store_timestamp = runs[:, order]
+        begins = np.ones(len(queue), bool)
+        begins[1:] = (queue[1:] != queue[:-1]) | (offset[1:] != (offset + count)[:-1])
+        if self._run_units:
+            begins |= offset % self._run_units == 0
+        one = np.flatnonzero(begins)
+        last = np.append(one[1:], len(queue)) - 1
+        ends = np.cumsum(count)
+        first = (ends - count)[one]
+        return QueueRuns(
+            QueueKind.CONSUME_QUEUE,
+            queues,
+            units,
+            queue[one],
+            offset[one],
+            first,
+            ends[last] - first,
+            store_timestamp[last],
+        )
+
+    def _sorted(
+        self, count: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.uint8]:
+        """Bring units into the order of their runs, and forget all that waited."""
+        target = np.empty_like(count)
+        target[order] = np.cumsum(count[order]) - count[order]
+        units = np.empty((int(count.sum()), CQ_UNIT_SIZE), np.uint8)
+        begin, self._numbers, self._bytes = 0, {}, 0
+        while self._units:  # one after the other goes away: no second copy of all
+            part, end = self._units.pop(0), begin + self._runs.pop(0).shape[1]
+            lengths = count[begin:end]
+            step = target[begin:end] - (np.cumsum(lengths) - lengths)
+            units[np.arange(len(part)) + np.repeat(step, lengths)] = part
+            begin = end
+        return units
