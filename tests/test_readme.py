@@ -11,12 +11,15 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 import pytest
 from rich.console import Console
 from rich.text import Text
 
+from rmqtool.cli import manual
 from rmqtool.cli.app import CONTENTS
+from rmqtool.cli.manual_words import word_page
 from tests import tour
 from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence, snapshot
@@ -30,6 +33,9 @@ BLOCK: Final = re.compile(r"```console\n((?:.*\n)*?)```\n")
 EXAMPLE: Final = re.compile(r"```pycon\n((?:.*\n)*?)```\n")
 TIMINGS: Final = re.compile(r"\b\d+\.\d\d (s|GB/s)(?=\b)")  # all that two runs may differ in
 PAGES: Final = ("README.md", "CHANGELOG.md", "DEPENDENCIES.md", "fixtures/README.md")
+LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+# "rebuild-queue" is the example of what is not there.
+PLACEHOLDERS: Final = {"CODE", "COMMAND", "NAME", "TOPIC", "rebuild-queue"}
 
 
 @pytest.fixture
@@ -172,6 +178,33 @@ def test_links(name: str) -> None:
     """What a page links to is there, and what it shows has words for who cannot see it."""
     page = ROOT / name
     text = page.read_text(encoding="utf-8")
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
-        assert (page.parent / target).exists(), target
+    for target in LINK.findall(text):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            parts = urlsplit(target)
+            assert ("https", True) == (parts.scheme, "." in parts.netloc), target
+            continue
+        linked = page.parent / path if path else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), target
     assert all(len(words) > 10 for words in re.findall(r"!\[(.*?)\]", text))
+
+
+def anchors(page: Path) -> set[str]:
+    """Give the anchors of a page's headings, as hosts of repositories make them."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def test_pages_of_the_manual() -> None:
+    """Each page of the manual and each topic of `rmqtool help` that is named anywhere exists."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "man").iterdir()]
+    texts = [text.replace("\\-", "-") for text in texts]
+    texts += [(ROOT / name).read_text(encoding="utf-8") for name in PAGES]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "rmqtool").rglob("*.py")]
+    pages = {f"{one.name}({one.number})" for one in manual.pages()}
+    for text in texts:
+        assert {match[0] for match in re.finditer(r"\brmqtool(-[a-z]+)*\([1-9]\)", text)} <= pages
+        for topic in re.findall(r"\brmqtool help ([A-Za-z][\w-]*)", text):
+            known = topic in PLACEHOLDERS or manual.whole_page(topic) or word_page(topic)
+            assert known, topic

@@ -86,7 +86,7 @@ def entry(topic: str) -> Page:
         reason += f"; it is named in: {' '.join(named)}"
     if not near and not named:
         reason += f"; there are: {' '.join(topics())}"
-    step = " ".join([PROGRAM, "help", *(near or named)[:1]])
+    step = " ".join([PROGRAM, "help", *(named or near)[:1]])
     raise UsageError(option="TOPIC", reason=reason, step=step)
 
 
