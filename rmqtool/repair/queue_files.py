@@ -35,7 +35,7 @@ def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> 
         if problem := name_problem(queue.topic):
             writer.leave("CQ-GAP", queue.path, "the queue has no directory", problem)
             continue
-        _drop_torn_unit(queue)
+        _drop_torn_unit(queue, repair.file_length)
         gone = _without_units(writer, queue)
         _lengths(writer, queue.files, repair.file_length, gone)
         files: dict[int, list[tuple[int, Patch]]] = defaultdict(list)
@@ -52,13 +52,13 @@ def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
     return topics is None or queue.topic in topics or is_system_topic(queue.topic)
 
 
-def _drop_torn_unit(queue: RepairedQueue) -> None:
+def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
     """Zero what is left of the last unit of a file that was cut within it, unless it comes back."""
     segments = queue.files.segments if queue.files is not None else ()
     for segment in segments:
         number = segment.end // UNIT
         is_patched = any(patch.number <= number < patch.end for patch in queue.patches)
-        if segment.size % UNIT and not is_patched:
+        if segment.size < length and segment.size % UNIT and not is_patched:
             queue.patches.append(Patch(number, bytes(UNIT), "FS-LEN", TORN_REASON))
 
 

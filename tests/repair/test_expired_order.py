@@ -85,6 +85,9 @@ def test_queue_of_a_store(version: str, tmp_path: Path) -> None:
         file.seek(7 * 20)
         file.write(b"\x7f garbage" * 11)
     (idle,) = (queues / "expired-idle/0").iterdir()
+    with sorted((queues / "expired-orders/1").iterdir())[-2].open("r+b") as file:
+        file.seek(0, 2)
+        file.write(b"longer than a file may be")
     with idle.open("r+b") as file:
         file.seek(45 * 20)
         file.write(b"behind the end of the queue")
