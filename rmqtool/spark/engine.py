@@ -25,7 +25,7 @@ from rmqtool.spark.tasks import BLOBS, DONE, ERROR, RESULTS, TO_ALL, gatherer, m
 from rmqtool.spark.waves import Grouped, Traffic, Wave, length_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -38,9 +38,12 @@ AT_A_TIME: Final = 2  # waves: one is used while the next one runs
 WAVE_BYTES: Final = 128 << 20  # of the results of one wave, in the driver's memory
 SPOOLED_BYTES: Final = 1 << 30  # of the results of one wave, as files
 FIRST_RATIO: Final = 1.5  # bytes of results for each byte of the log, before anything is known
-BLOB_ROWS: Final = 64  # of some MB each, at a time in the memory of a worker
+WRITERS_A_CORE: Final = 2  # of queues
 POLL_SECONDS: Final = 0.2
-ARROW_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
+SHUFFLING: Final = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",  # of up to some MB each
+    "spark.sql.adaptive.enabled": "false",  # how many writers there are is known
+}
 
 
 @dataclass(slots=True)
@@ -94,17 +97,18 @@ class SparkEngine:
 
     def shuffle(
         self,
-        spread: Callable[[Any], Iterator[tuple[int, bytes]]],
+        spread: Callable[[Any, int], Iterator[list[tuple[int, bytes]]]],
         segments: Sequence[Any],
         gather: Callable[[Iterable[bytes]], bytes],
         advance: Callable[[int], None],
     ) -> tuple[list[bytes], list[bytes]]:
-        """Bring blobs of many tasks together by their number, in the order of the segments.
+        """Bring blobs of many tasks to their writers, in the order of the segments.
 
         Args:
-            spread: gives numbered blobs of a segment; what is numbered below 0 comes back.
+            spread: gives blobs of a segment, each with its writer's number, of which it is told
+                how many there are; what is numbered below 0 comes back.
             segments: a task each.
-            gather: takes blobs of some numbers, all there are of each; gives one in return.
+            gather: takes the blobs of one writer; gives one in return.
             advance: told of bytes of the segments that are done, as the status tracker sees it.
 
         Returns:
@@ -115,15 +119,14 @@ class SparkEngine:
             SparkFailed: executors were lost, again and again.
         """
         spark, tasks = self.spark, max(len(segments), 1)
-        writers = min(TASKS_A_CORE * cores(spark), LARGEST_WAVE)
+        writers = min(WRITERS_A_CORE * cores(spark), LARGEST_WAVE)
         job = Job(spark)
-        with _few_rows_a_batch(spark):
+        with _settings(spark, SHUFFLING):
             spreading = spark.range(0, len(segments), 1, tasks)
-            blobs = spreading.mapInArrow(spreader(spread, list(segments)), BLOBS)
-            sorted_blobs = blobs.repartition(writers, "number").sortWithinPartitions(
-                "segment", "place"
-            )
-            written = sorted_blobs.mapInArrow(gatherer(gather), BLOBS)
+            blobs = spreading.mapInArrow(spreader(spread, list(segments), writers), BLOBS)
+            brought = blobs.repartitionById(writers, "number")
+            in_order = brought.sortWithinPartitions("segment", "place")
+            written = in_order.mapInArrow(gatherer(gather), BLOBS)
             found = self._follow(job, written, segments, advance)
         rows = sorted(zip(*(found[name].to_pylist() for name in found.column_names), strict=True))
         for number, _, _, blob in rows:
@@ -178,11 +181,13 @@ def _cancel(waiting: Iterable[Wave], job: Job) -> None:
 
 
 @contextmanager
-def _few_rows_a_batch(spark: SparkSession) -> Iterator[None]:
-    """Let workers get few rows at a time: these are large."""
-    before = spark.conf.get(ARROW_ROWS)
-    spark.conf.set(ARROW_ROWS, str(BLOB_ROWS))
+def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have other settings within the block."""
+    before = {name: str(spark.conf.get(name)) for name in wanted}
     try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
         yield
     finally:
-        spark.conf.set(ARROW_ROWS, str(before))
+        for name, value in before.items():
+            spark.conf.set(name, value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import pickle
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -80,18 +81,27 @@ def result_batch(number: int, outcomes: dict[int, Any]) -> pa.RecordBatch:
 
 
 def spreader(
-    spread: Callable[[Any], Iterator[tuple[int, bytes]]], segments: list[Any]
+    spread: Callable[[Any, int], Iterator[list[tuple[int, bytes]]]],
+    segments: Sequence[Any],
+    writers: int,
 ) -> Callable[..., Any]:
     """Give what maps numbers of segments to their numbered blobs."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for segment in batch.column(0).to_pylist():
+                place = 0
                 try:
-                    for place, (number, blob) in enumerate(spread(segments[segment])):
-                        yield blob_batch(number, segment, place, blob)
+                    for blobs in spread(segments[segment], writers):
+                        rows = [
+                            (number, segment, place + n, blob)
+                            for n, (number, blob) in enumerate(blobs)
+                        ]
+                        place += len(rows)
+                        yield blob_batch(rows)
                 except RmqtoolError as error:
-                    yield blob_batch(ERROR, segment, 0, pickle.dumps(error))
+                    yield blob_batch([(ERROR, segment, 0, pickle.dumps(error))])
+                settle()
 
     return work
 
@@ -105,17 +115,12 @@ def gatherer(gather: Callable[[Iterable[bytes]], bytes]) -> Callable[..., Any]:
         first = next(blobs, None)
         if first is not None:
             try:
-                yield blob_batch(DONE, 0, 0, gather(_from(first, blobs)))
+                yield blob_batch([(DONE, 0, 0, gather(chain([first], blobs)))])
             except RmqtoolError as error:
-                yield blob_batch(ERROR, 0, 0, pickle.dumps(error))
+                yield blob_batch([(ERROR, 0, 0, pickle.dumps(error))])
         yield from passed
 
     return work
-
-
-def _from(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
 
 
 def _wanted(batches: Iterable[pa.RecordBatch], passed: list[pa.RecordBatch]) -> Iterator[bytes]:
@@ -126,13 +131,11 @@ def _wanted(batches: Iterable[pa.RecordBatch], passed: list[pa.RecordBatch]) -> 
             if number >= 0:
                 yield blob
             else:
-                passed.append(blob_batch(number, segment, place, blob))
+                passed.append(blob_batch([(number, segment, place, blob)]))
 
 
-def blob_batch(number: int, segment: int, place: int, blob: bytes) -> pa.RecordBatch:
-    """Give the row of a blob."""
-    columns = [
-        pa.array([value], field.type)
-        for value, field in zip((number, segment, place, blob), _BLOBS, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=_BLOBS)
+def blob_batch(rows: Sequence[tuple[int, int, int, bytes]]) -> pa.RecordBatch:
+    """Give the rows of blobs."""
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, _BLOBS, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_BLOBS)
