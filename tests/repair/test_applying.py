@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from rmqtool.errors import OutputExists, RepairError, StoreLocked, WriteFailed
 from rmqtool.repair.in_place import planned_in_place
 from rmqtool.repair.options import RepairOptions
 from rmqtool.repair.quarantine import quarantine
-from rmqtool.store.journal import UNDO_PREFIX
+from rmqtool.store.journal import UNDO_PREFIX, undo_directories
 from rmqtool.store.lock import StoreLock
 from rmqtool.store.place import Place
 from rmqtool.store.undo import resume
@@ -120,8 +121,8 @@ def quick_lock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("quick_lock")
-def test_killed(tmp_path: Path) -> None:
-    """Killed at any file operation, what is there can be finished, or taken back, to the byte."""
+def test_killed(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Killed at any file operation, a store can be finished, repaired again, or given back."""
     store = harmed(tmp_path, "zero-8-sectors-middle")
     plan = store.plan()
     before = traces(store.root)
@@ -133,15 +134,42 @@ def test_killed(tmp_path: Path) -> None:
     after = traces(store.root)
     repair.undo(store.root)
     assert before == traces(store.root)
-    for number in range(0, count, max(1, count // KILLS)):
+    step = 1 if request.config.getoption("--all-variants") else max(1, count // KILLS)
+    ways = cycle((finish, take_back, run_again))
+    for number in range(0, count, step):
         assert killed_at(number, work)
-        with StoreLock(store.root) as lock:
-            resume(lock)
+        next(ways)(store)
         found = traces(store.root)
         assert found in (before, after), number
         if found == after:
             repair.undo(store.root)
         assert (before, []) == (traces(store.root), leftovers(store.root)), number
+
+
+def finish(store: Broken) -> None:
+    """Do what comes first in whatever is run next."""
+    with StoreLock(store.root) as lock:
+        resume(lock)
+
+
+def take_back(store: Broken) -> None:
+    """Take back what a killed run left, if there is anything, without finishing it first."""
+    if undo_directories(store.root.resolve()):
+        repair.undo(store.root)
+        assert [] == undo_directories(store.root.resolve())
+    else:
+        finish(store)
+
+
+def run_again(store: Broken) -> None:
+    """Plan and repair once more; that must be the whole repair."""
+
+    class Keeping:
+        quarantine = None
+
+    options = RepairOptions(str(store.root), broker_conf=store.conf)
+    planned_in_place(options, store.plan, Keeping())
+    assert [] == store.findings()
 
 
 @pytest.mark.usefixtures("quick_lock")
