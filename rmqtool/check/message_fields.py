@@ -204,9 +204,10 @@ def _control_characters(batch: Batch, place: Place) -> Iterator[Finding]:
     """Find bytes in properties that are no text; applications hardly ever put them there."""
     columns = batch.columns
     starts, lengths = columns[row.PROPERTIES_START], columns[row.PROPERTIES_LENGTH]
-    before = np.zeros(len(batch.window) + 1, np.int64)
-    np.cumsum(_IS_CONTROL[batch.window], out=before[1:])
-    found = before[starts + lengths] - before[starts]
+    ends = starts + lengths
+    first = int(starts.min())
+    places = np.flatnonzero(_IS_CONTROL[batch.window[first : int(ends.max())]]) + first
+    found = np.searchsorted(places, ends) - np.searchsorted(places, starts)
     for number in np.flatnonzero((found > 0) & (lengths > 0)).tolist():
         message = "the properties hold control characters"
         actual = f"{int(found[number])} of them"
