@@ -6,6 +6,7 @@ permanent: a code may be added, none may change its meaning.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -92,10 +93,8 @@ def finding(
 
 
 def _command(entry: Code, at: At) -> str:
-    """Give the command that helps, made for the place."""
-    if not entry.command:
-        return ""
-    command = entry.command.format(path=at.path)
+    """Give the command that helps, made for the place, ready to be pasted."""
+    command = entry.command.format(path=shlex.quote(at.path))  # topics may have a | in them
     is_stretch = at.physical_offset is not None and at.length and at.path.startswith(LOGS)
     if entry.command in {DUMP, DUMP_HEX} and is_stretch and at.physical_offset is not None:
         command += f" --offsets {at.physical_offset}:{at.physical_offset + (at.length or 0)}"

@@ -8,6 +8,7 @@ from rmqtool.check.catalogue import (
     DAMAGE,
     DUMP,
     DUMP_HEX,
+    INFO,
     NOTE,
     REBUILD_CQ,
     REPAIR,
@@ -251,7 +252,7 @@ COMMITLOG_CODES: Final = (
         meaning="plain commitlog files precede the DLedger log",
         consequence="none: the store was converted",
         remedy="none needed",
-        command="",
+        command=f"{INFO} --section segments",
     ),
     Code(
         "DL-ENTRY",

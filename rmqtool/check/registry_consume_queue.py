@@ -7,6 +7,7 @@ from typing import Final
 from rmqtool.check.catalogue import (
     DAMAGE,
     DUMP,
+    INFO,
     NOTE,
     REBUILD_CQ,
     REPAIR,
@@ -33,7 +34,7 @@ CONSUME_QUEUE_CODES: Final = (
         meaning="units point before the first commitlog file: their messages have expired",
         consequence="none: the queue's minimum lies behind them",
         remedy="none needed",
-        command="",
+        command=f"{INFO} --section queues",
     ),
     Code(
         "CQ-MISMATCH",
@@ -154,7 +155,7 @@ CONSUME_QUEUE_CODES: Final = (
         meaning="a bit map has another length than the configured Bloom filter",
         consequence="none: the broker ignores it and evaluates the expression on the message",
         remedy="none needed",
-        command="",
+        command=DUMP,
     ),
     Code(
         "BQ-UNIT",

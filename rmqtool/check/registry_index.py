@@ -115,7 +115,7 @@ INDEX_CODES: Final = (
         meaning="a key of one record has two entries",
         consequence="none: the last record is dispatched again after a restart",
         remedy="none needed",
-        command="",
+        command=DUMP,
     ),
     Code(
         "IX-ORDER",

@@ -66,7 +66,7 @@ LAYOUT_CODES: Final = (
         meaning="a file behind the tail holds only zeros: it was allocated ahead of need",
         consequence="none: recovery removes it and the broker allocates it again",
         remedy="none needed",
-        command="",
+        command=f"{INFO} --section segments",
     ),
     Code(
         "FS-DIR",

@@ -91,7 +91,7 @@ def _item(code: Code) -> Item:
             *([f"Severity: {_sentence(code.when, upper=False)}"] if code.when else []),
             f"Consequence: {_sentence(code.consequence, upper=False)}",
             f"Remedy: {_sentence(code.remedy, upper=False)}",
-            *([f"Command: {code.command}"] if code.command else []),
+            f"Command: {code.command}",
         ),
     )
 

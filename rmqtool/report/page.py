@@ -6,6 +6,7 @@ would read. Tables end after a number of rows that a person can still read; they
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -87,9 +88,8 @@ def _commands(findings: Sequence[Finding]) -> list[str]:
     """Give the commands that help, worst findings first, each once, ready to be typed."""
     found: dict[str, None] = {}
     for one in findings:
-        command = CODES[one.code].command
-        if command and one.severity is not Severity.NOTE:
-            found.setdefault(command.format(path=one.path), None)
+        if one.severity is not Severity.NOTE:
+            found.setdefault(CODES[one.code].command.format(path=shlex.quote(one.path)), None)
     return list(found)[:MOST_COMMANDS]
 
 

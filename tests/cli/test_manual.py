@@ -200,13 +200,14 @@ def test_every_layout() -> None:
 
 
 def test_every_code() -> None:
-    """Each finding code is there with its consequence and its remedy."""
+    """Each finding code is there with its consequence, its remedy and the command that helps."""
     items = {
         block.term.partition(" ")[0]: " ".join(block.texts)
         for block in page("findings").blocks
         if isinstance(block, Item)
     }
     for code in CODES.values():
+        assert code.command.startswith("rmqtool "), code.name
         for words in (code.meaning[1:], code.consequence, code.remedy, code.command):
             assert words.rstrip(".") in items[code.name]
 
