@@ -271,12 +271,12 @@ class LogRepair:
                 return head.store_timestamp
             before = self.files.at(before.start - 1) if before.start > self.files.start else None
             position = before.size if before is not None else 0
-        place = self.files.at(end)
-        while place is not None:
+        for place in self.files.segments:
+            if place.start + self.length <= end:
+                continue
             found = self.log.first_from(place, max(end - place.start, 0))
             if found is not None and found.store_timestamp > 0:
                 return found.store_timestamp
-            place = self.files.at(place.end)
         return segment.mtime_ms
 
     def _places(self, segment: Segment) -> None:

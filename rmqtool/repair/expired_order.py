@@ -55,10 +55,11 @@ class ExpiredOrder:
     ) -> list[tuple[int, bytes]]:
         found = []
         candidates = [number for number in numbers if possible[number]]
-        following = dict(pairwise(candidates))
+        following = dict(zip(candidates, pairwise(candidates[1:]), strict=False))
         for number in numbers:
-            offset, then = offsets[number], following.get(number)
-            is_too_late = then is not None and self._before <= offsets[then] < offset
+            offset = offsets[number]
+            then = [offsets[one] for one in following.get(number, ())]
+            is_too_late = bool(then) and self._before <= min(then) and max(then) < offset
             if possible[number] and offset >= self._before and not is_too_late:
                 self._before = offset
             elif self._before < 0:

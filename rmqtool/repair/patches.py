@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from rmqtool.check.queue_state import UNIT
 from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     from rmqtool.repair.queue_place import BridgedPlacement
@@ -67,12 +66,6 @@ class RepairedQueue:
     patches: list[Patch] = field(default_factory=list)
     times: dict[int, int] = field(default_factory=dict)
     is_unread: bool = False
-
-
-def used(units: npt.NDArray[np.void]) -> int:
-    """Give the number of units up to the last valid one."""
-    rows = np.flatnonzero(units["size"] > 0)
-    return int(rows[-1]) + 1 if rows.size else 0
 
 
 def kind_of(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.check.queue_state import UNIT, as_units
 from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.repair.expired_order import ExpiredOrder
-from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue, used
+from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
 from rmqtool.repair.queue_place import alone
 from rmqtool.repair.unit_judge import REPEATED
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.unit_judge import UnitJudge
     from rmqtool.store.record_heads import LogReader
 
+MOST_MISSING: Final = 1 << 20  # units; several queue files
 ALONE: Final = "all of its queue are lost, and for this unit nothing is read"
 
 
@@ -146,14 +147,51 @@ class UnwantedUnits:
                 yield self._judge.filler(queue, patch.number + first, raw, units[first:end])
 
     def _in_front(self, queue: RepairedQueue, end: int, unit: bytes) -> None:
-        order, bound = ExpiredOrder(), int(as_units(unit)["physical_offset"][0])
-        for number, units in self._reader.used(queue.files, 0, end):
-            lost = self._judge.are_lost(units)
-            lost &= ~((units["size"] == PRE_BLANK_SIZE) & (units["physical_offset"] == 0))
-            rows = np.flatnonzero(lost).tolist()
+        """Put right what stands in front of the first unit that the log wants.
+
+        Args:
+            queue: whose units they are.
+            end: number of that unit.
+            unit: its bytes.
+        """
+        begin = self._end_of_expired(queue, end)
+        order, last = ExpiredOrder(), self._place[0] - 1
+        for number, units in self._all(queue, 0, begin):
+            self._restore(queue, number, order.wild(units, last))
+        bound = int(as_units(unit)["physical_offset"][0])
+        for number, units in self._all(queue, begin, end):
+            offsets, sizes = units["physical_offset"], units["size"]
+            is_right = (sizes > 0) & (offsets >= 0) & (offsets <= bound)
+            lost = self._judge.are_lost(units) & (offsets != bound)
+            is_blank = (sizes == PRE_BLANK_SIZE) & (offsets == 0)
+            rows = np.flatnonzero((lost | ~is_right) & ~is_blank).tolist()
             self._patch(queue, number, units, [_Unit(row, unit, REPEATED) for row in rows])
-            count = len(units) if number + len(units) == end else used(units)
-            self._restore(queue, number, order.wild(units[:count], bound, lost))
+
+    def _end_of_expired(self, queue: RepairedQueue, end: int) -> int:
+        """Give the number behind the last unit of an expired message, pre-blank among them."""
+        found = 0
+        for number, units in self._reader.used(queue.files, 0, end):
+            offsets = units["physical_offset"]
+            rows = np.flatnonzero((units["size"] > 0) & (offsets >= 0) & (offsets < self._place[0]))
+            found = number + int(rows[-1]) + 1 if rows.size else found
+        return found
+
+    def _all(
+        self, queue: RepairedQueue, begin: int, end: int
+    ) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+        """Yield (number of the first, units) of a range, from the first file's start on.
+
+        Zeros stand for what no file has, but not for a range that no damage explains.
+        """
+        segments = queue.files.segments if queue.files is not None else ()
+        expected = max(begin, segments[0].start // UNIT if segments else end)
+        for number, units in self._reader.used(queue.files, begin, end):
+            if expected < number <= expected + MOST_MISSING:
+                yield expected, as_units(bytes((number - expected) * UNIT))
+            yield number, units
+            expected = number + len(units)
+        if expected < end <= expected + MOST_MISSING:
+            yield expected, as_units(bytes((end - expected) * UNIT))
 
     def _restore(self, queue: RepairedQueue, number: int, wild: dict[int, bytes]) -> None:
         """Put units right whose messages have expired: what they were nobody knows, but order."""
