@@ -14,6 +14,7 @@ import numpy as np
 
 from rmqtool.check.ext_units import ExtUnits
 from rmqtool.check.queue_state import UNIT, QueueReader, as_units
+from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.repair.batch_queues import BatchRepair
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
-    from rmqtool.derive.queue_runs import QueueRun
+    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.rebuild.placement import Units
     from rmqtool.repair.stretches import Stretches
 
@@ -59,14 +60,28 @@ class QueueRepair:
         commitlog = inspection.store.commitlog
         self._log = (commitlog.start, commitlog.file_length)
         self._file_length = inspection.store.geometry.consume_queue.value
+        self._pool = RunPool(self._file_length // UNIT)
 
     @property
     def file_length(self) -> int:
         """Bytes of a queue file."""
         return self._file_length
 
+    def add_part(self, runs: QueueRuns) -> None:
+        """Take the runs of the next part of the log; they may wait for more of their queues."""
+        for joined in self._pool.add(runs):
+            self._add(joined)
+
     def add(self, runs: Iterable[QueueRun]) -> None:
-        """Take the runs of the next part of the log."""
+        """Take the runs of the next part of the log, in an order that must stay."""
+        self._add_waiting()
+        self._add(runs)
+
+    def _add_waiting(self) -> None:
+        for joined in self._pool.rest():
+            self._add(joined)
+
+    def _add(self, runs: Iterable[QueueRun]) -> None:
         for run in runs:
             queue = self.queues.get((run.topic, run.queue_id)) or self._open(run)
             try:
@@ -91,6 +106,7 @@ class QueueRepair:
         Args:
             all_queues: queues that the log wants nothing of, too.
         """
+        self._add_waiting()
         store = self._inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
             unwanted = UnwantedUnits(

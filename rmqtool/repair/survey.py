@@ -136,7 +136,10 @@ class Survey:
             first = part.segment.start + (report.first or 0)
             is_sound = not moved and not self.damaged.reach(first)
             runs = report.runs.queues
-            self.queues.add(runs if is_sound else self._mended(runs, moved))
+            if is_sound:
+                self.queues.add_part(runs)
+            else:
+                self.queues.add(self._mended(runs, moved))
             batches = report.runs.batch_queues
             self.queues.add_batches(batches if is_sound else self._mended(batches, moved))
 
