@@ -7,6 +7,7 @@ time go astray. So one that points between its neighbours takes the place.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,9 @@ class ExpiredOrder:
             elif self._before < 0:
                 found.append((number, PRE_BLANK))
             else:
-                self._before += SMALLEST_RECORD
+                at = bisect_right(candidates, number)
+                behind = candidates[at : at + 1]
+                limits = [offsets[one] for one in behind if offsets[one] >= self._before]
+                self._before = min([self._before + SMALLEST_RECORD, *limits])
                 found.append((number, CQ_UNIT.packer.pack(self._before, SMALLEST_RECORD, 0)))
         return found
