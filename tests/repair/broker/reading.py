@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 
 from tests.broker.bare_store import BareStore
 from tests.broker.jvm import Jvm
@@ -64,6 +65,15 @@ class OpenStore:
         if self.loads:
             self.store.shutdown()
         self._gateway.detach(self.store)
+
+    def close_later(self) -> None:
+        """Stop the store in the background: it sleeps for seconds over it."""
+
+        def close() -> None:
+            with contextlib.suppress(Py4JError):  # the process has been ended meanwhile
+                self.close()
+
+        threading.Thread(target=close, daemon=True).start()
 
     def bounds(self, topic: str, queue_id: int = 0) -> Bounds:
         """Give the bounds of a queue."""

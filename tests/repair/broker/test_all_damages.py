@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,7 @@ import pytest
 
 from rmqtool import repair
 from rmqtool.check.layout import is_system_topic
+from tests.broker.client import wait_until
 from tests.broker.jvm import Jvm
 from tests.damage import DAMAGES
 from tests.inflict import NotApplicable
@@ -61,10 +63,14 @@ def test_damage(jvm: Jvm, name: str, is_killed: bool, tmp_path: Path) -> None:
     opened = survivors.open_store(jvm, root, fixture)
     delivers(opened, truth, expected, unused)
     new = put_one(jvm, opened, truth)
-    opened.close()
-    again = survivors.open_store(jvm, root, fixture)
+    stopped = tmp_path / "stopped" / "store"
+    shutil.copytree(root, stopped)
+    if not is_killed:
+        (stopped / "abort").unlink()
+    opened.close_later()
+    again = survivors.open_store(jvm, stopped, fixture)
     delivers(again, truth, expected, unused, new)
-    again.close()
+    again.close_later()
 
 
 def fixture_of(version: str, part: str) -> str:
@@ -100,4 +106,5 @@ def put_one(jvm: Jvm, opened: OpenStore, truth: Truth) -> dict[QueueKey, int]:
     key = next(key for key in keys if not key[0].startswith(("%", "SCHEDULE")))
     outline = Outline(*key, b"new", {"UNIQ_KEY": "7F" + "0" * 30})
     result = opened.store.putMessage(inner(jvm, outline)).getAppendMessageResult()
+    wait_until(lambda: not opened.store.dispatchBehindBytes(), "dispatch")
     return {key: int(result.getWroteOffset())}

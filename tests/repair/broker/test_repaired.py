@@ -77,4 +77,4 @@ def test_store_keeps_all(jvm: Jvm, scenario: str, damage: Damage, tmp_path: Path
         assert sorted({*got}) == expected[key], key
         assert sorted(got) == got, key
         assert len(got) <= len(expected[key]) + lost, key
-    opened.close()
+    opened.close_later()
