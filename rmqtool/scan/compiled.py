@@ -101,17 +101,18 @@ class Kernel:
 
     def _machine_code(self) -> tuple[str, bytes]:
         """Give the symbol and the object code, kept or new."""
-        sources = Path(self.function.__code__.co_filename)
-        directory = cache_directory(sources.parent, os.environ.get("NUMBA_CACHE_DIR", ""))
-        kept = None if directory is None else Path(directory) / self._file_name(sources)
-        if kept is not None and (found := _read(kept)) is not None:
-            return found
+        source = Path(self.function.__code__.co_filename)
+        wanted = os.environ.get("NUMBA_CACHE_DIR", "")
+        for directory in _directories(source.parent, wanted):
+            # Also where only another user may write: who installed, or built an image.
+            if (found := _read(directory / self._file_name(source))) is not None:
+                return found
         from rmqtool.scan.compiler import compile_kernel
 
         announce.compiling()
         made = compile_kernel(self)
-        if kept is not None:
-            _write(kept, *made)
+        if (writable := cache_directory(source.parent, wanted)) is not None:
+            _write(Path(writable) / self._file_name(source), *made)
         return made
 
     def _file_name(self, source: Path) -> str:
@@ -177,9 +178,7 @@ def cache_directory(sources: Path, wanted: str = "") -> str | None:
         wanted: what the user asked for in NUMBA_CACHE_DIR; else beside this module, else the
             user's cache directory.
     """
-    places = [Path(wanted)] if wanted else [sources / "__pycache__", _user_cache()]
-    for place in places:
-        directory = place / f"kernels-{_stamp(sources)}"
+    for directory in _directories(sources, wanted):
         try:
             directory.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=directory).close()
@@ -187,6 +186,12 @@ def cache_directory(sources: Path, wanted: str = "") -> str | None:
             continue
         return str(directory)
     return None
+
+
+def _directories(sources: Path, wanted: str) -> list[Path]:
+    """Give where compiled kernels may lie, the best place first."""
+    places = [Path(wanted)] if wanted else [sources / "__pycache__", _user_cache()]
+    return [place / f"kernels-{_stamp(sources)}" for place in places]
 
 
 def _user_cache() -> Path:

@@ -88,3 +88,24 @@ def test_kernel_without_a_cache(tmp_path: Path) -> None:
         [sys.executable, str(module)], capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert made.stdout == "42\n"
+
+
+def test_kept_by_another_user(tmp_path: Path) -> None:
+    """What was compiled where only another user may write serves: an image, a shared machine."""
+    module = tmp_path / "twice.py"
+    module.write_text(
+        "import sys\n"
+        "from rmqtool.scan import compiled\n"
+        "if sys.argv[1:]:  # who may write nowhere, and has no compiler\n"
+        "    compiled.cache_directory = lambda *_: None\n"
+        "    sys.modules['rmqtool.scan.compiler'] = None\n"
+        "@compiled.kernel('int64(int64)')\n"
+        "def twice(number):\n"
+        "    return 2 * number\n"
+        "print(twice(21))\n"
+    )
+    for arguments in ([], ["again"]):
+        made = subprocess.run(  # noqa: S603 - our own interpreter
+            [sys.executable, str(module), *arguments], capture_output=True, text=True, check=True
+        )
+        assert made.stdout == "42\n"
