@@ -160,7 +160,7 @@ def _run(
     if done is not None:
         return done
     with (
-        spark_engine(master, delivery, verbose=verbose) as engine,
+        spark_engine(master, delivery, verbose=verbose, forwards=True) as engine,
         progress("export", work.total_bytes or None, quiet=delivery.quiet) as advance,
     ):
         return work.run(engine, advance)

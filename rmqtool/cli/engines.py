@@ -96,28 +96,37 @@ def working(choice: Choice, paths: Sequence[str], delivery: Delivery) -> Iterato
     from rmqtool import engine
 
     with (
-        spark_engine(choice.master, delivery, verbose=choice.verbose) as spark,
+        spark_engine(choice.master, delivery, verbose=choice.verbose, forwards=True) as spark,
         engine.using(spark),
     ):
         yield
 
 
 @contextmanager
-def spark_engine(master: str | None, delivery: Delivery, *, verbose: bool) -> Iterator[SparkEngine]:
+def spark_engine(
+    master: str | None, delivery: Delivery, *, verbose: bool, forwards: bool = False
+) -> Iterator[SparkEngine]:
     """Use the Spark session of this process, or start one and stop it at the end of the block.
+
+    Args:
+        master: where Spark runs.
+        delivery: says where its log is.
+        verbose: keep its log.
+        forwards: Java computes nothing, all is done in Python.
 
     Raises:
         EngineMissing: pyspark or Java is not here, or is too old.
         SparkFailed: Spark did not start.
     """
     from rmqtool.spark.engine import SparkEngine
-    from rmqtool.spark.session import active_session, session
+    from rmqtool.spark.session import FORWARDING, active_session, session
 
     log_file = _log_file() if verbose else None
     if log_file:
         delivery.note(f"Spark's log is {log_file}")
     running = active_session()
-    spark = running or session(master, log_file=log_file)
+    options = FORWARDING if forwards else {}
+    spark = running or session(master, log_file=log_file, options=options)
     try:
         yield SparkEngine.on(spark)
     finally:

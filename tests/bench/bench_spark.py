@@ -28,7 +28,7 @@ from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.spark.engine import SparkEngine
-from rmqtool.spark.session import session
+from rmqtool.spark.session import FORWARDING, session
 from tests.bench.store_builder import GIB, Spec, bench_store
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 TARGET: Final = 1.5  # times this process
 SHUFFLE_TARGET: Final = 1.2  # times the bytes of the queues
 SMALL: Final = Spec(total_bytes=64 << 10, queues=2, segment_bytes=64 << 10, slots=100, entries=1000)
+WARMING: Final = 2  # rounds: files, workers, and what Java compiles
 COMMANDS: Final = ("validate", "rebuild-cq")
 
 
@@ -84,7 +85,7 @@ def main() -> None:
     asked = parser.parse_args()
     store = bench_store(Spec(total_bytes=asked.gib * GIB))
     start = time.perf_counter()
-    spark = session(f"local[{asked.cores}]")
+    spark = session(f"local[{asked.cores}]", options=FORWARDING)  # as commands start it
     report("start of Spark, s", time.perf_counter() - start)
     cluster = SparkEngine.on(spark)
     small = bench_store(SMALL)
@@ -105,7 +106,7 @@ def measure(command: str, store: Path, cluster: SparkEngine, asked: argparse.Nam
     here: list[float] = []
     there: list[float] = []
     units, shuffled = 0.0, 0
-    for number in range(asked.rounds + 1):
+    for number in range(asked.rounds + WARMING):
         local = run_once(command, store, asked.cores)
         before = shuffle_bytes(cluster.spark)
         with engine.using(cluster):
@@ -113,7 +114,7 @@ def measure(command: str, store: Path, cluster: SparkEngine, asked: argparse.Nam
         units, shuffled = local["units"], shuffle_bytes(cluster.spark) - before
         same = {**local, "seconds": distant["seconds"]}
         assert same == distant, f"{same} is not {distant}"
-        if number:  # the first round warms files and workers
+        if number >= WARMING:
             here.append(local["seconds"])
             there.append(distant["seconds"])
     ratio = statistics.median(there) / statistics.median(here)
