@@ -136,11 +136,14 @@ class QueueRepair:
             files = self._inspection.files_of(found)
             placement = BridgedPlacement(*self._log)
             queue = RepairedQueue(topic, queue_id, found.path, files, placement)
+            odd = [
+                one for one in (files.segments if files else ()) if one.size != self._file_length
+            ]
             try:
-                unwanted.of_other_queue(queue)
+                unwanted.of_other_queue(queue, is_odd=bool(odd))
             except UnreadablePath:
                 continue
-            if queue.patches:
+            if queue.patches or odd:
                 self.queues[topic.encode("utf-8", "surrogateescape"), queue_id] = queue
 
     def close(self) -> None:

@@ -73,9 +73,16 @@ class UnwantedUnits:
         self._in_front(queue, placement.first, first)
         self._behind(queue, placement.next, placement.last_unit)
 
-    def of_other_queue(self, queue: RepairedQueue) -> None:
-        """Judge a queue none of whose messages is in the log: expired, lost, or of another log."""
+    def of_other_queue(self, queue: RepairedQueue, *, is_odd: bool) -> None:
+        """Judge a queue none of whose messages is in the log: expired, lost, or of another log.
+
+        Args:
+            queue: whose units they are.
+            is_odd: whether a file has not the length that brokers load; one without a unit goes.
+        """
         last, order, end = b"", ExpiredOrder(), self._end_of_known(queue)
+        if is_odd and not end:
+            queue.patches.append(Patch(0, bytes(UNIT), "CQ-RANGE", CUT_REASON))
         for number, units in self._reader.used(queue.files, 0):
             wild = order.wild(units[: max(end - number, 0)], self._judge.log_end - 1)
             self._restore(queue, number, wild)

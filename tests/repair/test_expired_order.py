@@ -116,3 +116,15 @@ def test_first_segment_lost(version: str, tmp_path: Path) -> None:
     repair.apply(store.plan(), in_place=True)
     assert ([], []) == (store.findings(), store.plan().edits)
     assert not predict(open_store(store.root, store.conf), version).loses
+
+
+@pytest.mark.parametrize(("size", "is_there"), [(1020, True), (1000 - 20 * 3, True), (0, False)])
+def test_length_alone(size: int, is_there: bool, tmp_path: Path) -> None:
+    """A queue of expired messages gets the length that brokers load; without a unit it goes."""
+    store = broken("rocketmq-4.9.3-expired", None, tmp_path)
+    assert store is not None
+    (idle,) = (store.root / "consumequeue/expired-idle/0").iterdir()
+    os.truncate(idle, size)
+    repair.apply(store.plan(), in_place=True)
+    assert ([], []) == (store.findings(), store.plan().edits)
+    assert [1000] * is_there == [one.stat().st_size for one in [idle] if one.exists()]
