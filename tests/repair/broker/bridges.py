@@ -237,6 +237,32 @@ def queues_of(root: Path) -> dict[str, Queue]:
     }
 
 
+def harm_store(queues: Mapping[str, Queue]) -> None:
+    """Flip a bit of the body of each record that is to be lost."""
+    for queue in queues.values():
+        for queue_offset in queue.lost:
+            record = queue.records[queue_offset]
+            position, _ = record.places()["body"]
+            inflict.flip_bits(record.path, record.position + position, 1)
+
+
+def strange_units(root: Path, queues: Mapping[str, Queue]) -> list[tuple[str, int]]:
+    """Give topic and queue offset of units that are neither the record's own nor the chosen one."""
+    path, position = plain_store.tail(root)
+    end = int(path.name) + position
+    found = []
+    for topic, queue in queues.items():
+        units = plain_store.units(root / "consumequeue" / topic / "0")
+        for queue_offset, record in enumerate(queue.records):
+            wanted = own_unit(record)
+            if queue_offset in queue.lost:
+                wanted = chosen(queue, queue_offset, end)
+            unit = units[queue_offset]
+            if wanted != (unit.physical_offset, unit.size, unit.tags_code):
+                found.append((topic, queue_offset))
+    return found
+
+
 def bridge_store(root: Path, queues: Mapping[str, Queue], choose: Choice) -> None:
     """Replace what is lost by bridges, and its units by what `choose` gives."""
     path, position = plain_store.tail(root)

@@ -1,4 +1,4 @@
-"""Real consumers of real brokers read over bridges: pushed to, pulling, by tags and by time."""
+"""Real consumers of real brokers read what `repair` made: pushed to, pulling, by tags, by time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Final
 
 import pytest
 
-from tests.broker.broker import Broker, running_broker
+from rmqtool import repair
+from tests.broker.broker import Broker, conf_text, running_broker
 from tests.broker.client import Admin
 from tests.broker.consumer import PullConsumer, PushConsumer
 from tests.broker.jvm import Jvm
@@ -45,12 +46,17 @@ def version(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def queues(version: str, tmp_path: Path) -> dict[str, Queue]:
-    """Write a store with bridges to `tmp_path/store`."""
+    """Write a store with damaged records to `tmp_path/store`, and repair it."""
     with Jvm(version, tmp_path / "writer") as jvm:
         written = bridges.write_store(jvm, tmp_path)
     root = written.rename(tmp_path / "store")
     queues = bridges.queues_of(root)
-    bridges.bridge_store(root, queues, bridges.chosen)
+    bridges.harm_store(queues)
+    conf = tmp_path / "repair.conf"
+    conf.write_text(conf_text(SETTINGS), encoding="utf-8")
+    plan = repair.plan(root, broker_version=version, broker_conf=str(conf))
+    repair.apply(plan, in_place=True)
+    assert [] == bridges.strange_units(root, queues)
     return queues
 
 
