@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import RmqtoolError
-from rmqtool.query.topics import hint, known_topics
+from rmqtool.query.topics import hint, known_topics, light_hint
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 def topic_hints(
     paths: Iterable[str], broker_conf: str | None, topics: Iterable[str]
 ) -> Iterator[str]:
-    """Give a sentence for each topic that none of the stores knows, with the names like it."""
+    """Give a sentence for each topic that is not there, with the names like it, or is no record's.
+
+    Such a topic is that of a light message queue.
+    """
     known: dict[str, None] = {}
     for path in paths:
         try:
@@ -25,3 +28,5 @@ def topic_hints(
     for topic in topics:
         if topic not in known:
             yield hint(topic, list(known))
+        elif light := light_hint(topic):
+            yield light

@@ -17,6 +17,7 @@ from rmqtool.formats.properties import (
     INNER_MULTI_QUEUE_OFFSET,
     INNER_NUM,
 )
+from rmqtool.query.topics import LMQ_PREFIX
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.queue_range import LAYOUTS, QueueRange, Unit, read_range, used_bytes
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import Segment
 
-LMQ_PREFIX: Final = "%LMQ%"
 NEIGHBOURS: Final = 512  # units that are looked at to find the bounds of a lost one
 
 

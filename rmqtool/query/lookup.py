@@ -199,6 +199,7 @@ class Lookup:
             return
         unknown = [topic for topic in request.topics if topic not in self.topics]
         problems = [topics.hint(topic, self.topics) for topic in unknown]
+        problems += filter(None, map(topics.light_hint, request.topics))
         if " " in request.key:
             problems.append("brokers cut keys at spaces: ask for its parts")
         if self.scan is None and self.store.branches_of(BranchKind.BATCH_QUEUE):

@@ -22,6 +22,7 @@ ROCKSDB_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 ROCKSDB_OP_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
 CHECK_MAX_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+LMQ_PREFIX: Final = "%LMQ%"
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 SYSTEM_TOPICS: Final = (
@@ -69,6 +70,16 @@ def nearest(topic: str, known: list[str]) -> list[str]:
     same = [name for name in known if name.casefold() == topic.casefold()]
     close = get_close_matches(topic, known, MOST_HINTS, 0.6)
     return list(dict.fromkeys([*same, *close]))[:MOST_HINTS]
+
+
+def light_hint(topic: str) -> str:
+    """Say where the messages of a light message queue are; empty for other topics."""
+    if not topic.startswith(LMQ_PREFIX):
+        return ""
+    return (
+        f"{topic} is a light message queue: its messages are records of other topics, and are "
+        "found without --topic, or by --queue and --queue-offset in rmqtool query"
+    )
 
 
 def hint(topic: str, known: list[str]) -> str:
