@@ -68,6 +68,10 @@ class UnitJudge:
             return early
         return self._damaged.at(offset)
 
+    def has_lost(self, start: int, end: int) -> bool:
+        """Tell whether messages may be lost in a stretch of the log."""
+        return any(found.between(start, end) for found in (self._damaged, self._early))
+
     def are_lost(self, units: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
         """Tell of each unit whether it points into a damaged stretch: bool, shape (n,)."""
         offsets = units["physical_offset"].astype(np.int64)

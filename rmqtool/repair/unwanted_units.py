@@ -161,11 +161,12 @@ class UnwantedUnits:
             end: number of that unit.
             unit: its bytes.
         """
-        begin = self._end_of_expired(queue, end)
-        order, last = ExpiredOrder(), self._place[0] - 1
+        bound = int(as_units(unit)["physical_offset"][0])
+        is_whole = not (self._has_bridges or self._judge.has_lost(self._place[0], bound))
+        begin = end if is_whole else self._end_of_expired(queue, end)
+        order, last = ExpiredOrder(), (bound if is_whole else self._place[0]) - 1
         for number, units in self._all(queue, 0, begin):
             self._restore(queue, number, order.wild(units, last))
-        bound = int(as_units(unit)["physical_offset"][0])
         for number, units in self._all(queue, begin, end):
             offsets, sizes = units["physical_offset"], units["size"]
             is_right = (sizes > 0) & (offsets >= 0) & (offsets <= bound)

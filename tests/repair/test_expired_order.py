@@ -91,6 +91,9 @@ def test_queue_of_a_store(version: str, tmp_path: Path) -> None:
         file.seek(7 * 20)
         file.write(b"\x7f garbage" * 11)
     (idle,) = (queues / "expired-idle/0").iterdir()
+    with min((queues / "expired-orders/3").iterdir()).open("r+b") as file:
+        file.seek(-600, 2)
+        file.write(b"in front of the first message that is there " * 10)
     with sorted((queues / "expired-orders/1").iterdir())[-2].open("r+b") as file:
         file.seek(0, 2)
         file.write(b"longer than a file may be")
