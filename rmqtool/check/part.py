@@ -156,8 +156,9 @@ class _Inspector:
         self.records += batch.count
         if self.traffic is not None:
             self.traffic.add(batch)
-        last = batch.matrix[[row.PHYSICAL_OFFSET, row.SIZE], batch.count - 1]
-        self.last_record, self.last_end = int(last[0]), int(last[0] + last[1])
+        last = batch.count - 1
+        self.last_record = batch.matrix.item(row.PHYSICAL_OFFSET, last)
+        self.last_end = self.last_record + batch.matrix.item(row.SIZE, last)
         self.torn = self._torn(batch)
         self.findings += self.bounded.take(self.judge.judge(batch))
         if self.entries is not None:
@@ -170,15 +171,13 @@ class _Inspector:
         Properties are text. A sector that was zeroed takes the end of the record in front of it,
         which no checksum covers.
         """
-        start, size, position = batch.matrix[
-            [row.RECORD_START, row.SIZE, row.POSITION], -1 + batch.count
-        ]
-        header = DLEDGER_BODY_OFFSET if self.options.scan.is_dledger else 0
-        is_whole = batch.matrix[row.BODY_START, batch.count - 1] >= 0
-        if is_bridge(batch, batch.count - 1):
-            return None  # it ends in the length of its properties, of which it has none
-        if is_whole and batch.window[start + size - 1] == 0:
-            return int(position) - header
+        last, value = batch.count - 1, batch.matrix.item
+        if value(row.BODY_START, last) < 0 or is_bridge(batch, last):
+            return None  # not read whole; a bridge ends in the length of the properties it has not
+        end = value(row.RECORD_START, last) + value(row.SIZE, last)
+        if batch.window.item(end - 1) == 0:
+            header = DLEDGER_BODY_OFFSET if self.options.scan.is_dledger else 0
+            return value(row.POSITION, last) - header
         return None
 
     def _stretch(self, batch: Batch) -> Iterator[Stretch]:

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from rmqtool.scan.topics import TopicTable
     from rmqtool.store.segment import Segment
 
-BATCH_ROWS: Final = 4096 + 8  # not a power of two: rows would fall on the same cache lines
+# A window of records of 350 bytes; not a power of two: rows would fall on the same cache lines.
+BATCH_ROWS: Final = 6144 + 8
 
 
 class Extent(enum.StrEnum):

@@ -15,9 +15,9 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Sequence
 
-    Flatten = Callable[[Any], tuple[int, ...]]
+    Flatten = Callable[[Any], Sequence[int]]
 
 ITEM_BYTES: Final = {"uint8": 1, "int32": 4, "uint32": 4, "int64": 8}
 SCALAR: Final = "int64"
@@ -119,9 +119,7 @@ class Routine:
         Raises:
             TypeError: an argument is not what the signature says.
         """
-        flat: list[int] = []
-        for flatten, argument in zip(self._flatten, arguments, strict=True):
-            flat += flatten(argument)
+        flat = _all_flat(self._flatten, arguments)
         result = self._result_type()
         failure = ctypes.c_void_p()
         status = self._function(ctypes.addressof(result), ctypes.addressof(failure), *flat)
@@ -195,15 +193,17 @@ def _of_tuple(types: list[ast.expr]) -> Flatten:
         return numbers
     flatteners = [_flattener(one) for one in types]
 
-    def flat(values: tuple[Any, ...]) -> tuple[int, ...]:
-        return tuple(_chain(flatteners, values))
+    def flat(values: tuple[Any, ...]) -> list[int]:
+        return _all_flat(flatteners, values)
 
     return flat
 
 
-def _chain(flatteners: list[Flatten], values: tuple[Any, ...]) -> Iterator[int]:
+def _all_flat(flatteners: list[Flatten], values: tuple[Any, ...]) -> list[int]:
+    flat: list[int] = []
     for flatten, value in zip(flatteners, values, strict=True):
-        yield from flatten(value)
+        flat += flatten(value)
+    return flat
 
 
 class _ArrayFacts:
