@@ -16,9 +16,12 @@ import functools
 import hashlib
 import importlib.util
 import os
+import re
+import shutil
 import sys
 import tempfile
 import threading
+import time
 import zlib
 from dataclasses import dataclass
 from functools import cache
@@ -49,6 +52,8 @@ LAYOUTS: Final = (
     INDEX_ENTRY,
 )
 CHECKSUM_BYTES: Final = 4
+UNUSED_SECONDS: Final = 30 * 24 * 3600
+OURS: Final = re.compile(r"kernels-[0-9a-f]{16}")
 _lock = threading.RLock()
 
 
@@ -113,6 +118,7 @@ class Kernel:
         made = compile_kernel(self)
         if (writable := cache_directory(source.parent, wanted)) is not None:
             _write(Path(writable) / self._file_name(source), *made)
+            _forget_unused(Path(writable))
         return made
 
     def _file_name(self, source: Path) -> str:
@@ -167,6 +173,28 @@ def _write(path: Path, name: str, code: bytes) -> None:
         os.replace(file.name, path)  # noqa: PTH105 - the name is text
     except OSError:
         return
+
+
+@cache
+def _forget_unused(directory: Path) -> None:
+    """Remove what was compiled for other versions, beside a directory, and not used for a month.
+
+    Who still needs it compiles it again; who is just reading it has it whole.
+    """
+    limit = time.time() - UNUSED_SECONDS
+    for other in directory.parent.glob("kernels-*"):
+        if OURS.fullmatch(other.name) and other != directory and _last_used(other) < limit:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _last_used(directory: Path) -> float:
+    """Say when a file in a directory was last read or written, s since 1970."""
+    try:
+        facts = [path.stat() for path in directory.rglob("*") if path.is_file()]
+        facts = facts or [directory.stat()]
+    except OSError:  # somebody else is removing it
+        return time.time()
+    return max(max(one.st_atime, one.st_mtime) for one in facts)
 
 
 @cache

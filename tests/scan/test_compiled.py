@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -71,6 +73,32 @@ def test_changed_source_changes_the_name(tmp_path: Path) -> None:
     compiled.cache_directory.cache_clear()
     compiled._stamp.cache_clear()  # noqa: SLF001
     assert before != compiled.cache_directory(sources(tmp_path, "two"))
+
+
+def test_what_nobody_uses_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of other versions go when they were not used for a month; nothing else ever does."""
+    own = tmp_path / "kernels-00000000000000ff"
+    names = {
+        own: 99,
+        tmp_path / "kernels-0000000000000001": 31,
+        tmp_path / "kernels-0000000000000002": 29,
+        tmp_path / "kernels-of-somebody-else": 99,
+        tmp_path / "photographs": 99,
+    }
+    for directory, days in names.items():
+        directory.mkdir()
+        (directory / "code.o").touch()
+        for path in (directory / "code.o", directory):
+            os.utime(path, (time.time() - days * 24 * 3600,) * 2)
+    compiled._forget_unused(own)  # noqa: SLF001 - else called only after a compilation
+    assert names.keys() - {tmp_path / "kernels-0000000000000001"} == set(tmp_path.iterdir())
+    read = tmp_path / "kernels-0000000000000001"
+    read.mkdir()
+    (read / "code.o").touch()
+    os.utime(read / "code.o", (time.time(), 0))
+    monkeypatch.setattr(compiled, "_forget_unused", compiled._forget_unused.__wrapped__)  # noqa: SLF001
+    compiled._forget_unused(own)  # noqa: SLF001
+    assert read.is_dir()
 
 
 def test_kernel_without_a_cache(tmp_path: Path) -> None:
