@@ -65,7 +65,7 @@ def _run(arguments: Sequence[str]) -> int:
         from rmqtool.scan import announce
 
         announce.listen(
-            lambda: say("compiling for this machine: half a minute, the first time only")
+            lambda: say("compiling for this machine: some ten seconds, the first time only")
         )
     if (answered := direct.call(arguments)) is not None:
         return answered
