@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 TOPICS: Final = "config/topics.json"
 FROM_BACKUP: Final = "what its .bak holds, as the broker itself would take it"
+BOTH_BROKEN: Final = (
+    "no broker starts with them: bring one back from a backup, or move both away to begin without"
+)
+NO_BACKUP: Final = (
+    "a broker starts as if it had never been: bring it back from a backup if there is one"
+)
 TO_BACKUP: Final = "a copy of the file that it is the backup of"
 
 
@@ -52,7 +58,7 @@ def _restore(
     main = path.removesuffix(BACKUP)
     place = survey.inspection.child(path)
     raw = _read(survey.inspection.child(main if is_backup else main + BACKUP))
-    if raw is not None and is_sound(raw):
+    if raw is not None and is_sound(raw) and (main != TOPICS or _has_topics(raw)):
         reason = TO_BACKUP if is_backup else FROM_BACKUP
         writer.replace(place.location, Content.of(raw), code, reason)
     elif main == TOPICS:
@@ -60,6 +66,9 @@ def _restore(
         reason = "the topics that have queues, as many as there are, readable and writable"
         lost = "permissions, attributes and topics without a queue"
         writer.replace(place.location, Content.of(text.encode()), code, reason, lost=lost)
+    elif code == "CF-JSON":
+        message = "it cannot be parsed, and no sound copy is beside it"
+        writer.leave(code, path, message, BOTH_BROKEN if raw is not None else NO_BACKUP)
 
 
 def _read(place: Place) -> bytes | None:
@@ -71,8 +80,17 @@ def _read(place: Place) -> bytes | None:
 
 def _is_json(raw: bytes) -> bool:
     with suppress(DecodeError):
-        return bool(parse_object(raw, path=""))
+        parse_object(raw, path="")
+        return True
     return False
+
+
+def _has_topics(raw: bytes) -> bool:
+    """Tell whether a `topics.json` names any: a broker deletes the queues of all that it does not.
+
+    Source: DefaultMessageStore#cleanUnusedTopic, 4.9.3 to 5.5.0.
+    """
+    return bool(parse_object(raw, path="").get("topicConfigTable"))
 
 
 def _is_epoch(raw: bytes) -> bool:

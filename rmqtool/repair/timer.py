@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import DecodeError
 from rmqtool.findings import Severity
-from rmqtool.formats.timer import TIMER_CHECK
+from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
 from rmqtool.repair.content import Content
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.survey import Survey
     from rmqtool.repair.writer import Writer
     from rmqtool.store.segment import Segment
+    from rmqtool.store.tree import Store
 
 TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
 CHUNK: Final = 4 << 20
@@ -30,7 +31,8 @@ def edit(writer: Writer, survey: Survey, found: list[Finding]) -> None:
     """Cut a damaged timer log, take a wrong wheel out, lower `timercheck`."""
     said = [one for one in found if one.severity is not Severity.NOTE]
     store = survey.inspection.store
-    end = _cut_log(writer, survey, [one for one in said if one.code == "TL-REC"])
+    short = _lengths(writer, store, {one.path for one in said if one.code == "FS-LEN"})
+    end = _cut_log(writer, survey, [one for one in said if one.code == "TL-REC"], short)
     wheels = {one.path for one in said if one.code in {"TW-LEN", "TW-POS"}}
     is_gone = False
     for branch in store.timer_wheels():
@@ -47,10 +49,24 @@ def edit(writer: Writer, survey: Survey, found: list[Finding]) -> None:
         _lower(writer, survey, values, end, is_gone=is_gone)
 
 
-def _cut_log(writer: Writer, survey: Survey, said: list[Finding]) -> int | None:
+def _lengths(writer: Writer, store: Store, paths: set[str]) -> list[Segment]:
+    """Give files the length that brokers load; return those that end early, and others follow.
+
+    What these have lost is missing in the middle of the timer log, where a broker ends it.
+    """
+    length, segments = store.geometry.timer_log.value, store.timer_log.segments
+    wrong = [one for one in segments if one.path in paths and one.size != length]
+    for segment in wrong:
+        writer.length(segment, length, "FS-LEN", "the length that brokers load")
+    return [one for one in wrong if one.size < length and one is not segments[-1]]
+
+
+def _cut_log(
+    writer: Writer, survey: Survey, said: list[Finding], short: list[Segment]
+) -> int | None:
     """Zero the timer log from its first bad record on; give that place, None for none."""
     store = survey.inspection.store
-    places: list[tuple[int, Segment]] = []
+    places = [(one.end - one.size % TIMER_LOG_RECORD.size, one) for one in short]
     for one in said:
         own = [segment for segment in store.timer_log.segments if segment.path == one.path]
         places += [(segment.start + (one.position or 0), segment) for segment in own]
@@ -102,7 +118,6 @@ def _lower(
 
 def _used_end(survey: Survey, limit: int) -> int:
     """Give the end of what the timer log holds, at most a limit."""
-    from rmqtool.formats.timer import TIMER_LOG_RECORD
     from rmqtool.store.queue_range import used_bytes
 
     segments = [one for one in survey.inspection.store.timer_log.segments if one.start < limit]

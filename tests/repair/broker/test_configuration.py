@@ -1,0 +1,83 @@
+"""Whole brokers come up on repaired configuration and timer files, which they refused before."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool import repair
+from tests.broker.broker import conf_text
+from tests.broker.jvm import Jvm
+from tests.startup import harm
+from tests.startup.oracle import Oracle
+from tests.startup.small_store import SETTINGS, write_small_store
+from tests.startup.test_whole_broker import (
+    SHORT_TIMER_LOG,
+    SHORT_WHEEL,
+    TIMER,
+    initialises,
+    torn,
+)
+
+pytestmark = pytest.mark.broker
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A store that brokers refuse, and what a repair makes of it.
+
+    Attributes:
+        name: unique.
+        steps: what is done to the store.
+        settings: of the broker.conf beyond the geometry.
+        is_helped: whether a repair can do anything.
+    """
+
+    name: str
+    steps: tuple[harm.Harm, ...]
+    settings: Mapping[str, object] = field(default_factory=dict)
+    is_helped: bool = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+CASES: Final = (
+    Case("topics torn twice", torn("topics.json")),
+    Case("topics torn, no backup", torn("topics.json", None)),
+    Case("topics torn, empty backup", torn("topics.json", b"{}")),
+    Case("groups torn, good backup", torn("subscriptionGroup.json", b"{}")),
+    Case("consumer offsets torn twice", torn("consumerOffset.json"), is_helped=False),
+    Case("wheel short", SHORT_WHEEL, TIMER),
+    Case("timer log short", SHORT_TIMER_LOG, TIMER),
+)
+
+
+@pytest.fixture(scope="module")
+def written(jvm: Jvm, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give a small store."""
+    return write_small_store(jvm, tmp_path_factory.mktemp("small"))["clean"]
+
+
+@pytest.mark.all_variants
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_comes_up(jvm: Jvm, written: Path, case: Case, tmp_path: Path) -> None:
+    """A broker initialises on what was repaired; what cannot be is named, and left alone."""
+    root = tmp_path / "store"
+    shutil.copytree(written, root)
+    (root / "config").mkdir(exist_ok=True)
+    for step in case.steps:
+        step(root)
+    places = {"storePathRootDir": root, "storePathCommitLog": root / "commitlog"}
+    settings = {**SETTINGS, **case.settings, **places}
+    conf = tmp_path / "broker.conf"
+    conf.write_text(conf_text(settings), encoding="utf-8")
+    plan = repair.plan(root, broker_version=jvm.version, broker_conf=str(conf))
+    assert case.is_helped is not any(one.code in {"CF-JSON", "FS-LEN"} for one in plan.left)
+    repair.apply(plan, in_place=True)
+    assert case.is_helped is initialises(Oracle(jvm), settings)
