@@ -54,7 +54,8 @@ class UnitJudge:
         """Give the stretch that a unit points into; a tail counts if the broker had stopped."""
         tail = self.tail
         if tail is not None and tail.start <= offset < tail.end:
-            if self._inspection.has_crashed or size <= 0:
+            # A record that would not end within the log's file was cut off with those behind it.
+            if self._inspection.has_crashed or size <= 0 or offset + size > tail.end:
                 return None
             self.tail_end = max(self.tail_end, offset + size)
             return tail

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -257,3 +258,18 @@ def _fields(unit: plain_store.Unit) -> dict[str, int]:
         "size": unit.size,
         "tags_code": unit.tags_code,
     }
+
+
+@pytest.mark.parametrize(
+    "name", ["rocketmq-4.9.3-lmq", "rocketmq-5.3.3-ipv6", "rocketmq-5.5.0-ext"]
+)
+def test_file_cut_within_a_record(name: str, tmp_path: Path) -> None:
+    """Where the rest of the log is gone, the record that is cut goes as those behind it do."""
+    store = whole(tmp_path, name)
+    for path in sorted((store.root / "commitlog").iterdir())[1:]:
+        path.unlink()
+    record = plain_store.records(store.root)[70]
+    os.truncate(record.path, record.position + 20)
+    Path(store.conf).write_text("", encoding="utf-8")
+    repair.apply(store.plan(), in_place=True)
+    assert ([], []) == (store.findings(), store.plan().edits)
