@@ -261,7 +261,7 @@ def _fields(unit: plain_store.Unit) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "name", ["rocketmq-4.9.3-lmq", "rocketmq-5.3.3-ipv6", "rocketmq-5.5.0-ext"]
+    "name", ["rocketmq-4.9.3-ext", "rocketmq-5.3.3-ipv6", "rocketmq-5.5.0-lmq"]
 )
 def test_file_cut_within_a_record(name: str, tmp_path: Path) -> None:
     """Where the rest of the log is gone, the record that is cut goes as those behind it do."""
