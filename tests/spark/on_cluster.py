@@ -1,6 +1,6 @@
 """Run all bulk commands on a cluster and write what they gave: a process of its own.
 
-    python -m tests.spark.on_cluster MASTER STORE DIRECTORY
+    python -m tests.spark.on_cluster MASTER DIRECTORY
 
 A Spark context of another master cannot be in the process of the other tests. What is defined here
 travels to executors as it is, as they know nothing of the tests.
@@ -12,17 +12,22 @@ import os
 import pickle
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from rmqtool import engine
+from rmqtool import engine, rebuild
 from rmqtool.scan.join import Joinable, PerPart
 from rmqtool.spark.engine import SparkEngine
 from rmqtool.spark.session import session
+from rmqtool.store.place import Place
 from rmqtool.store.segment import SegmentPart
 from tests.spark import results
-from tests.spark.test_engine import SMALL, everything, wrapping
+from tests.spark.test_engine import SMALL, WHOLE, everything, wrapping
+
+ASKED, FOUND = "asked", "found"  # files in the directory: stores by name, results
+QUICK = {"spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,30 @@ class KillExecutor:
         raise AssertionError
 
 
+@dataclass(frozen=True)
+class LoseOnOne:
+    """A per-part function for which a segment is missing on the executor that asks for it first."""
+
+    function: PerPart[Joinable]
+    segment: str
+    marker: Path
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> Joinable:
+        """Work, on a segment that may not be there."""
+        if part.segment.path != self.segment:
+            return self.function(part, start=start)
+        executor = str(os.getppid())
+        try:
+            with self.marker.open("x") as file:
+                file.write(executor)
+        except FileExistsError:
+            pass
+        if executor == self.marker.read_text():
+            nowhere = replace(part.segment, place=Place("/no/such/segment"))
+            part = replace(part, segment=nowhere)
+        return self.function(part, start=start)
+
+
 def where(_: object) -> str:
     """Say where an executor has this package from."""
     import rmqtool as package
@@ -52,24 +81,55 @@ def where(_: object) -> str:
     return str(package.__file__)
 
 
-def main(master: str, store: Path, directory: Path) -> None:
-    """Run everything, and then a validation in which an executor dies."""
+def put(name: str, value: object) -> None:
+    """Replace something of a module."""
+    module, _, attribute = name.rpartition(".")
+    setattr(import_module(module), attribute, value)
+
+
+def with_killed_executor(store: Path, directory: Path) -> dict[str, Any]:
+    """Validate while an executor dies."""
+    marker = directory / "killed"
+    put("rmqtool.check.log.run_joined", wrapping(lambda one: KillExecutor(one, marker)))
+    found = results.validated(store, SMALL)
+    return {"killed": found, "has killed": marker.exists()}
+
+
+def with_lost_segment(store: Path, directory: Path) -> dict[str, Any]:
+    """Validate and rebuild while one executor misses a segment."""
+    lost = sorted((store / "commitlog").iterdir())[1]
+    path = f"commitlog/{lost.name}"
+    marker = directory / "lost"
+    put("rmqtool.check.log.run_joined", wrapping(lambda one: LoseOnOne(one, path, marker)))
+    found = results.validated(store, WHOLE)
+    work = import_module("rmqtool.rebuild.work")
+    derive = work.DerivePart
+    marker = directory / "lost again"
+    put("rmqtool.rebuild.work.DerivePart", lambda one: LoseOnOne(derive(one), path, marker))
+    result = rebuild.consume_queues(store, directory / "partly")
+    return {"lost": found, "partly": (result.lost, result.is_complete, result.records)}
+
+
+def main(master: str, directory: Path) -> None:
+    """Run everything on each store, then what breaks on the first one."""
+    stores: dict[str, Path] = pickle.loads((directory / ASKED).read_bytes())  # noqa: S301 - ours
     found: dict[str, object] = {}
-    spark = session(master, log_file=str(directory / "driver.log"))
-    setattr(import_module("rmqtool.spark.waves"), "TASK_BYTES", SMALL)  # noqa: B010
+    spark = session(master, log_file=str(directory / "driver.log"), options=QUICK)
     with engine.using(SparkEngine.on(spark)):
         found["where"] = next(iter(engine.run(where, [0])))
-        for module in results.PER_PART:
-            setattr(import_module(module), "PART_BYTES", SMALL)  # noqa: B010 - any module
-        found["everything"] = everything(store, directory / "whole", SMALL)
-        marker = directory / "killed"
-        check_log = import_module("rmqtool.check.log")
-        setattr(check_log, "run_joined", wrapping(lambda one: KillExecutor(one, marker)))  # noqa: B010
-        found["killed"] = results.validated(store, SMALL)
-        found["has killed"] = marker.exists()
-    (directory / "found").write_bytes(pickle.dumps(found))
+        for part_bytes in (WHOLE, SMALL):
+            for module in results.PER_PART:
+                put(f"{module}.PART_BYTES", part_bytes)
+            put("rmqtool.spark.waves.TASK_BYTES", part_bytes)
+            for name, store in stores.items():
+                output = directory / f"{name}-{part_bytes}"
+                found[output.name] = everything(store, output, part_bytes)
+        first = next(iter(stores.values()))
+        found |= with_killed_executor(first, directory)
+        found |= with_lost_segment(first, directory)
+    (directory / FOUND).write_bytes(pickle.dumps(found))
     spark.stop()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main(sys.argv[1], Path(sys.argv[2]))

@@ -6,33 +6,48 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.spark import results
+from tests.spark import on_cluster, results
 from tests.spark.cluster import cluster, environment
-from tests.spark.test_engine import SMALL, everything
-from tests.stores import fixture_store
+from tests.spark.test_engine import SMALL, WHOLE, everything
+from tests.spark.variants import name_of, variant_store, variants
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
 
 
-def test_cluster(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All commands give the same on two workers, also when an executor is killed meanwhile."""
-    if not request.config.getoption("--all-variants"):
-        pytest.skip("four JVMs that compile all kernels twice: with --all-variants")
-    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
-    for module in results.PER_PART:
-        monkeypatch.setattr(f"{module}.PART_BYTES", SMALL)
-    expected = everything(store, tmp_path / "local", SMALL)
-    out = tmp_path / "cluster"
+@pytest.fixture(scope="module")
+def stores(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    """Give stores by name: a sample, or all there are."""
+    above = tmp_path_factory.mktemp("stores")
+    found: dict[str, Path] = {}
+    for variant in variants(is_all=request.config.getoption("--all-variants")):
+        name = name_of(variant)
+        (above / name).mkdir()
+        store = variant_store(variant, above / name)
+        if store is not None:
+            found[name] = store
+    return found
+
+
+@pytest.fixture(scope="module")
+def found(
+    spark: object, stores: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    """Give what a master and two workers gave for all of them."""
+    assert spark is not None  # else there is no Java, and this is skipped
+    above = tmp_path_factory.mktemp("cluster")
+    out = above / "out"
     out.mkdir()
-    with cluster(tmp_path / "daemons") as master:
+    (out / on_cluster.ASKED).write_bytes(pickle.dumps(stores))
+    with cluster(above / "daemons") as master:
         done = subprocess.run(  # noqa: S603 - our own program
-            [sys.executable, "-m", "tests.spark.on_cluster", master, str(store), str(out)],
+            [sys.executable, "-m", "tests.spark.on_cluster", master, str(out)],
             capture_output=True,
             text=True,
             check=False,
@@ -40,8 +55,44 @@ def test_cluster(
             env=environment(),
         )
     assert ("", 0) == (done.stdout, done.returncode), done.stderr
-    found = pickle.loads((out / "found").read_bytes())  # noqa: S301 - our own
+    written: dict[str, Any] = pickle.loads((out / on_cluster.FOUND).read_bytes())  # noqa: S301
+    return written
+
+
+@pytest.mark.parametrize("part_bytes", [SMALL, WHOLE])
+def test_same_bytes(
+    stores: dict[str, Path],
+    found: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    part_bytes: int,
+) -> None:
+    """Every command gives on two workers what it gives here, with parts of 64 KiB and segments."""
     assert str(ROOT) not in found["where"]  # the package that was sent, unpacked
-    assert expected == found["everything"]
+    for module in results.PER_PART:
+        monkeypatch.setattr(f"{module}.PART_BYTES", part_bytes)
+    for name, store in stores.items():
+        expected = everything(store, tmp_path / name, part_bytes)
+        there = found[f"{name}-{part_bytes}"]
+        assert expected.keys() == there.keys()
+        differing = [command for command in expected if expected[command] != there[command]]
+        assert [] == differing, name
+
+
+def test_killed_executor(stores: dict[str, Path], found: dict[str, Any]) -> None:
+    """An executor that is killed in the middle of a job costs nothing but time."""
     assert found["has killed"]
-    assert expected["validate"] == found["killed"]
+    assert results.validated(next(iter(stores.values())), SMALL) == found["killed"]
+
+
+def test_lost_on_one_executor(stores: dict[str, Path], found: dict[str, Any]) -> None:
+    """A segment that one executor cannot read is named: exit 3, and all the rest is done."""
+    store = next(iter(stores.values()))
+    whole = results.validated(store, WHOLE)
+    lost = found["lost"]
+    segment = f"commitlog/{sorted((store / 'commitlog').iterdir())[1].name}"
+    assert (3, [segment]) == (lost.exit_code, [path for path, _ in lost.unread])
+    assert 0 < lost.records < whole.records
+    stretches, is_complete, records = found["partly"]
+    assert ({segment}, False) == ({one.path for one in stretches}, is_complete)
+    assert lost.records == records

@@ -17,10 +17,10 @@ from rmqtool.rebuild.shuffled import Gather, Spread
 from rmqtool.scan.join import Joinable, PerPart, run_joined
 from rmqtool.spark.engine import SparkEngine
 from rmqtool.store.segment import Segment, SegmentPart
-from tests.damage import DAMAGES, NotApplicable
 from tests.spark import results
 from tests.spark.results import PER_PART
-from tests.stores import fixture_names, fixture_store
+from tests.spark.variants import Variant, name_of, variant_store, variants
+from tests.stores import fixture_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,21 +32,13 @@ RECORDS = 1383  # of the traffic fixture of 5.3.3
 Given = ParamSpec("Given")
 Done = TypeVar("Done")
 RunJoined: TypeAlias = Callable[..., Iterator[tuple[SegmentPart, Joinable]]]
-SAMPLE = (
-    ("rocketmq-5.3.3-traffic", ""),
-    ("rocketmq-5.3.3-traffic", "zero-8-sectors-middle"),
-    ("rocketmq-4.9.3-dledger", ""),
-    ("rocketmq-5.3.3-batch-queue", "garbage-middle"),
-)
-DAMAGED = ("", "zero-8-sectors-middle", "garbage-late", "flip-body-early", "negative-size")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Take a sample of stores, or all of them."""
     if "variant" in metafunc.fixturenames:
-        everything = [(name, damage) for name in fixture_names() for damage in DAMAGED]
-        variants = everything if metafunc.config.getoption("--all-variants") else SAMPLE
-        metafunc.parametrize("variant", variants, ids="-".join)
+        chosen = variants(is_all=metafunc.config.getoption("--all-variants"))
+        metafunc.parametrize("variant", chosen, ids=name_of)
 
 
 @pytest.fixture
@@ -77,19 +69,15 @@ def outcome(command: Callable[[], object]) -> object:
 
 
 def test_same_bytes(
-    variant: tuple[str, str],
+    variant: Variant,
     on_spark: SparkEngine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Results are those of this process, byte for byte, with parts of 64 KiB and of a segment."""
-    name, damage = variant
-    store = fixture_store(name, tmp_path)
-    if damage:
-        try:
-            DAMAGES[damage].inflict(store)
-        except NotApplicable:
-            pytest.skip("nothing to damage here")
+    store = variant_store(variant, tmp_path)
+    if store is None:
+        pytest.skip("nothing to damage here")
     trees = []
     for part_bytes in (SMALL, WHOLE):
         for module in PER_PART:
