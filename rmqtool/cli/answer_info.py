@@ -5,6 +5,7 @@ Apart from `cmd_info`, so that a plain command line needs no Typer: see `direct`
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.cli.delivery import Delivery
@@ -87,7 +88,8 @@ def run(asked: Asked) -> int:
         count = len(survey.problems)
     if count:
         things = "1 thing" if count == 1 else f"{count} things"
-        delivery.note(f"{things} could not be read: rmqtool info {asked.store} --section problems")
+        command = f"rmqtool info {shlex.quote(asked.store)} --section problems"
+        delivery.note(f"{things} could not be read: {command}")
     return IN_PART if count else DONE
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, NO, say
-from rmqtool.cli.ranges import size
 from rmqtool.errors import UsageError
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import Boundary, Request, parse_lines, request_of
+from rmqtool.ranges import size
 from rmqtool.render.emit import Format
 from rmqtool.store.tree import open_store
 from rmqtool.tables.bodies import BodyMode, BodyOptions

@@ -6,6 +6,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqtool.cli.choosing import (
+    BODY_LIMIT,
+    BodyLimitOption,
+    BodyOption,
+    FillersOption,
+    FromOption,
+    HexOption,
+    KeyOption,
+    OffsetsOption,
+    QueueOffsetsOption,
+    QueueOption,
+    RawOption,
+    TagOption,
+    ToOption,
+    TopicsOption,
+    WherePropertyOption,
+    selection,
+)
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
@@ -20,8 +38,7 @@ from rmqtool.cli.options import (
     StoresArgument,
     TimeZoneOption,
 )
-from rmqtool.cli.ranges import number_range, size, time_of
-from rmqtool.errors import UsageError
+from rmqtool.ranges import size
 from rmqtool.render.progress import progress
 from rmqtool.tables.bodies import BodyMode
 
@@ -41,75 +58,26 @@ def dump(
             "index-header, checkpoint, config, timer-wheel, ... or all.",
         ),
     ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated."),
-    ] = None,
-    queue: Annotated[
-        int | None, typer.Option("--queue", metavar="ID", help="Only this queue number.")
-    ] = None,
-    tag: Annotated[
-        str | None, typer.Option("--tag", metavar="TAG", help="Only messages with this tag.")
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", help="Only messages with this key or unique key."),
-    ] = None,
-    where_property: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where-property",
-            metavar="NAME=VALUE",
-            help="Only messages with this property; may be repeated, all must match.",
-        ),
-    ] = None,
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="TIME", help="Stored at or after: ISO 8601, UTC by default, or ms."
-        ),
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Stored before this time.")
-    ] = None,
-    offsets: Annotated[
-        str | None,
-        typer.Option(
-            "--offsets",
-            metavar="A:B",
-            help="Physical offsets from A up to but not B, such as 0x1000:64KiB; A or B may be "
-            "left out.",
-        ),
-    ] = None,
-    queue_offsets: Annotated[
-        str | None,
-        typer.Option(
-            "--queue-offsets", metavar="A:B", help="Queue offsets from A up to but not B."
-        ),
-    ] = None,
+    topic: TopicsOption = None,
+    queue: QueueOption = None,
+    tag: TagOption = None,
+    key: KeyOption = None,
+    where_property: WherePropertyOption = None,
+    from_: FromOption = None,
+    to: ToOption = None,
+    offsets: OffsetsOption = None,
+    queue_offsets: QueueOffsetsOption = None,
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="The first N rows only.")
     ] = None,
     tail: Annotated[
         int | None, typer.Option("--tail", metavar="N", min=1, help="The last N rows only.")
     ] = None,
-    body: Annotated[
-        BodyMode,
-        typer.Option("--body", help="How to show bodies; compressed ones are decompressed."),
-    ] = BodyMode.NONE,
-    raw: Annotated[bool, typer.Option("--raw", help="Show bodies as they are stored.")] = False,
-    body_limit: Annotated[
-        str,
-        typer.Option("--body-limit", metavar="SIZE", help="Show no body that is larger."),
-    ] = "64MiB",
-    hex_: Annotated[
-        bool,
-        typer.Option("--hex", help="Show every byte with the name and the value of its field."),
-    ] = False,
-    fillers: Annotated[
-        bool,
-        typer.Option("--fillers", help="Show blank records, unused tails and empty slots, too."),
-    ] = False,
+    body: BodyOption = BodyMode.NONE,
+    raw: RawOption = False,
+    body_limit: BodyLimitOption = BODY_LIMIT,
+    hex_: HexOption = False,
+    fillers: FillersOption = False,
     broker_conf: BrokerConfOption = None,
     jobs: JobsOption = None,
     format_: FormatOption = None,
@@ -130,7 +98,6 @@ def dump(
     """
     from rmqtool.tables.bodies import BodyOptions
     from rmqtool.tables.dump import DumpOptions, Outcome
-    from rmqtool.tables.selection import Selection
 
     delivery = Delivery(format_, output, columns, color, quiet, time_zone)
     delivery.keep_out_of(*path)
@@ -138,15 +105,16 @@ def dump(
         paths=tuple(path),
         word=as_,
         broker_conf=broker_conf,
-        selection=Selection(
-            topics=tuple(topic or ()),
-            queue_id=queue,
+        selection=selection(
+            topic=topic,
+            queue=queue,
             tag=tag,
             key=key,
-            properties=tuple(_property(text) for text in where_property or ()),
-            store_time=(time_of("--from", from_), time_of("--to", to)),
-            offsets=number_range("--offsets", offsets),
-            queue_offsets=number_range("--queue-offsets", queue_offsets),
+            where_property=where_property,
+            from_=from_,
+            to=to,
+            offsets=offsets,
+            queue_offsets=queue_offsets,
         ),
         body=BodyOptions(body, raw, size("--body-limit", body_limit)),
         limit=limit,
@@ -188,10 +156,3 @@ def _deliver(options: DumpOptions, outcome: Outcome, delivery: Delivery) -> int:
         for sentence in topic_hints(options.paths, conf, topics):
             delivery.note(sentence)
     return NO if outcome.damaged or not outcome.rows else DONE
-
-
-def _property(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not name or not separator:
-        raise UsageError(option="--where-property", reason=f"{text!r} is not NAME=VALUE")
-    return name, value

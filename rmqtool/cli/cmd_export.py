@@ -6,18 +6,33 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqtool.cli.choosing import (
+    BODY_LIMIT,
+    BodyLimitOption,
+    BodyOption,
+    FillersOption,
+    FromOption,
+    KeyOption,
+    OffsetsOption,
+    QueueOffsetsOption,
+    QueueOption,
+    RawOption,
+    TagOption,
+    ToOption,
+    TopicsOption,
+    WherePropertyOption,
+    selection,
+)
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import MasterOption, VerboseOption, everywhere, spark_engine
 from rmqtool.cli.exits import DONE, IN_PART
 from rmqtool.cli.options import BrokerConfOption, ColumnsOption, QuietOption, StoreArgument
-from rmqtool.errors import UsageError
-from rmqtool.ranges import number_range, size, time_of
+from rmqtool.ranges import size
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
 from rmqtool.spark.export_options import ExportFormat, ExportOptions
 from rmqtool.spark.options import SourceOptions, Table
 from rmqtool.tables.bodies import BodyMode, BodyOptions
-from rmqtool.tables.selection import Selection
 
 if TYPE_CHECKING:
     from rmqtool.spark.export import ExportResult
@@ -51,58 +66,19 @@ def export(
             "of store_time.",
         ),
     ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated."),
-    ] = None,
-    queue: Annotated[
-        int | None, typer.Option("--queue", metavar="ID", help="Only this queue number.")
-    ] = None,
-    tag: Annotated[
-        str | None, typer.Option("--tag", metavar="TAG", help="Only messages with this tag.")
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option("--key", metavar="KEY", help="Only messages with this key or unique key."),
-    ] = None,
-    where_property: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--where-property",
-            metavar="NAME=VALUE",
-            help="Only messages with this property; may be repeated, all must match.",
-        ),
-    ] = None,
-    from_: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="TIME", help="Stored at or after: ISO 8601, UTC by default, or ms."
-        ),
-    ] = None,
-    to: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Stored before this time.")
-    ] = None,
-    offsets: Annotated[
-        str | None,
-        typer.Option("--offsets", metavar="A:B", help="Physical offsets from A up to but not B."),
-    ] = None,
-    queue_offsets: Annotated[
-        str | None,
-        typer.Option(
-            "--queue-offsets", metavar="A:B", help="Queue offsets from A up to but not B."
-        ),
-    ] = None,
-    body: Annotated[
-        BodyMode,
-        typer.Option("--body", help="How to show bodies; compressed ones are decompressed."),
-    ] = BodyMode.NONE,
-    raw: Annotated[bool, typer.Option("--raw", help="Show bodies as they are stored.")] = False,
-    body_limit: Annotated[
-        str, typer.Option("--body-limit", metavar="SIZE", help="Show no body that is larger.")
-    ] = "64MiB",
-    fillers: Annotated[
-        bool, typer.Option("--fillers", help="Show blank records and unused tails, too.")
-    ] = False,
+    topic: TopicsOption = None,
+    queue: QueueOption = None,
+    tag: TagOption = None,
+    key: KeyOption = None,
+    where_property: WherePropertyOption = None,
+    from_: FromOption = None,
+    to: ToOption = None,
+    offsets: OffsetsOption = None,
+    queue_offsets: QueueOffsetsOption = None,
+    body: BodyOption = BodyMode.NONE,
+    raw: RawOption = False,
+    body_limit: BodyLimitOption = BODY_LIMIT,
+    fillers: FillersOption = False,
     split: Annotated[
         str,
         typer.Option("--split", metavar="SIZE", help="Log that one task reads, a file or more."),
@@ -127,15 +103,16 @@ def export(
         path=everywhere(store),
         table=table,
         columns=delivery.wanted_columns,
-        selection=Selection(
-            topics=tuple(topic or ()),
-            queue_id=queue,
+        selection=selection(
+            topic=topic,
+            queue=queue,
             tag=tag,
             key=key,
-            properties=tuple(_property(text) for text in where_property or ()),
-            store_time=(time_of("--from", from_), time_of("--to", to)),
-            offsets=number_range("--offsets", offsets),
-            queue_offsets=number_range("--queue-offsets", queue_offsets),
+            where_property=where_property,
+            from_=from_,
+            to=to,
+            offsets=offsets,
+            queue_offsets=queue_offsets,
         ),
         body=BodyOptions(body, raw, size("--body-limit", body_limit)),
         fillers=fillers,
@@ -180,10 +157,3 @@ def _deliver(result: ExportResult, quiet: bool) -> int:
     if not result.is_complete:
         delivery.note("not complete, so there is no _SUCCESS; the same command tries again")
     return DONE if result.is_complete else IN_PART
-
-
-def _property(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not name or not separator:
-        raise UsageError(option="--where-property", reason=f"{text!r} is not NAME=VALUE")
-    return name, value

@@ -7,6 +7,13 @@ from typing import Annotated
 import typer
 
 from rmqtool.cli.answer_query import Asked, run
+from rmqtool.cli.choosing import (
+    BODY_LIMIT,
+    BodyLimitOption,
+    BodyOption,
+    HexOption,
+    RawOption,
+)
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
 from rmqtool.cli.options import (
@@ -94,18 +101,10 @@ def query(
             help="Always, or never, search the log itself; by default where index or queues fail.",
         ),
     ] = None,
-    body: Annotated[
-        BodyMode,
-        typer.Option("--body", help="How to show bodies; compressed ones are decompressed."),
-    ] = BodyMode.NONE,
-    raw: Annotated[bool, typer.Option("--raw", help="Show bodies as they are stored.")] = False,
-    body_limit: Annotated[
-        str, typer.Option("--body-limit", metavar="SIZE", help="Show no body that is larger.")
-    ] = "64MiB",
-    hex_: Annotated[
-        bool,
-        typer.Option("--hex", help="Show every byte with the name and the value of its field."),
-    ] = False,
+    body: BodyOption = BodyMode.NONE,
+    raw: RawOption = False,
+    body_limit: BodyLimitOption = BODY_LIMIT,
+    hex_: HexOption = False,
     broker_conf: BrokerConfOption = None,
     jobs: JobsOption = None,
     format_: FormatOption = None,

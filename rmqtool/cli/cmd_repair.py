@@ -165,7 +165,7 @@ def _undo(store: str, wish: _Wish, delivery: Delivery) -> int:
         raise UsageError(option="--undo", reason="stands alone")
     library.undo(store)
     delivery.note("the latest edit is taken back; the store is as it was before")
-    delivery.note(f"next: rmqtool validate {store}")
+    delivery.note(f"next: rmqtool validate {shlex.quote(store)}")
     return DONE
 
 
@@ -186,7 +186,7 @@ def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
     if not wish.writes:
         return _not_written(options, plan, wish, delivery)
     if name:
-        delivery.note(f"done; rmqtool repair --undo {options.store} takes it back")
+        delivery.note(f"done; rmqtool repair --undo {shlex.quote(options.store)} takes it back")
     elif wish.output is not None:
         delivery.note(f"written to {wish.output}")
     if not plan.edits and wish.output is None:
@@ -269,11 +269,11 @@ def _prove(options: RepairOptions, plan: Plan, wish: _Wish, delivery: Delivery) 
     if count:
         codes = ", ".join(sorted({one.code for one in proof.findings}))
         delivery.note(f"validated: {_count(count, 'finding')} above a note: {codes}")
-        delivery.note(f"next: rmqtool validate {store}")
+        delivery.note(f"next: rmqtool validate {shlex.quote(store)}")
     else:
         delivery.note("validated: nothing above a note")
     delivery.note(proof.verdict)
     if options.broker_version is None:
-        command = f"rmqtool startup {store} --broker-version V"
+        command = f"rmqtool startup {shlex.quote(store)} --broker-version V"
         delivery.note(f"next, if another release is to run on it: {command}")
     return NO if count or proof.loses else DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -76,7 +77,6 @@ def startup(
             reason = f"no section {name!r}; there are: {' '.join(SECTIONS)}"
             raise UsageError(option="--section", reason=reason)
     prediction = predict(open_store(store, broker_conf), broker_version)
-    delivery.note(verdict(prediction))
     sections = [
         rows
         for rows in report(prediction, all_queues=all_queues)
@@ -86,7 +86,9 @@ def startup(
         delivery.emit(sections[0])
     else:
         delivery.emit_all(sections)
+    delivery.note(verdict(prediction))
     if prediction.starts and not prediction.loses:
         return DONE
-    delivery.note(f"next, before any broker is started: rmqtool repair {store} --dry-run")
+    repair = f"rmqtool repair {shlex.quote(store)} --dry-run"
+    delivery.note(f"next, before any broker is started: {repair}")
     return NO

@@ -271,7 +271,7 @@ def test_damaged_body_is_marked(tmp_path: Path, dump: Dump) -> None:
 def test_nothing_found(tmp_path: Path, dump: Dump) -> None:
     """A filter that nothing passes is exit 1, with a word, and no rows."""
     build_store(tmp_path, 3)
-    said = "rmqtool: nothing found\nrmqtool: no topic 'no-such-topic' here, and none like it\n"
+    said = "rmqtool: nothing found\nrmqtool: no topic 'no-such-topic' here; there are: T\n"
     assert (1, [], said) == dump(tmp_path, "--topic", "no-such-topic")
 
 
