@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.startup.model import DispatchFails
 from rmqtool.startup.records import RecordCheck, Stop
 from rmqtool.startup.rules import AbnormalStart
 from rmqtool.startup.start_file import StartFails, StartFile
@@ -119,7 +120,11 @@ class _Scan:
         while True:
             file = files[number]
             with file.open() as reader:
-                position, stop = self._file(file, reader, position)
+                try:
+                    position, stop = self._file(file, reader, position)
+                except DispatchFails as failure:
+                    reason = f"at {failure.physical_offset}: {failure.reason}"
+                    raise StartFails(file.path, reason) from failure
             if stop is Stop.OUT_OF_MEMORY:
                 raise StartFails(file.path, f"at {position}: {stop}")
             number += 1

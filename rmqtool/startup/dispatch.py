@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.startup.files import java_remainder
+from rmqtool.startup.model import DispatchFails
 from rmqtool.startup.records import RecordCheck, Stop
 from rmqtool.startup.walk import Block, Walk
 
@@ -74,8 +75,12 @@ class _Reput:
                 return Dispatched(begin, self.at, tuple(skipped), hangs_at=self.at)
             self.at = file.start + position
             before = self.at
-            with file.open() as reader:
-                stretch = self._file(file, reader, position)
+            try:
+                with file.open() as reader:
+                    stretch = self._file(file, reader, position)
+            except DispatchFails as failure:  # the thread tries the record again, for ever
+                self.at = max(self.at, failure.physical_offset)
+                return Dispatched(begin, self.at, tuple(skipped), hangs_at=self.at)
             if stretch is not None:
                 skipped.append(stretch)
             if self.at == before:

@@ -44,6 +44,14 @@ _QUEUED_TYPES: Final = (
 QueueKey = tuple[str, int]
 
 
+class DispatchFails(Exception):
+    """Java throws at a record that is dispatched; never leaves the package."""
+
+    def __init__(self, physical_offset: int, reason: str) -> None:
+        super().__init__()
+        self.physical_offset, self.reason = physical_offset, reason
+
+
 @dataclass(slots=True)
 class Model:
     """What a starting broker holds of a store.
@@ -120,7 +128,11 @@ class Model:
             batch_queue.correct_minimum(log_minimum)
 
     def dispatch(self, record: Record) -> None:
-        """Hand a record to its queues and to the key index."""
+        """Hand a record to its queues and to the key index.
+
+        Raises:
+            DispatchFails: Java throws.
+        """
         self.dispatched += 1
         if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in _QUEUED_TYPES:
             self._queue(record)
@@ -191,7 +203,11 @@ class Model:
         self.batch_queues[key].put(record, base, count)
 
     def _further_queues(self, record: Record) -> Iterator[tuple[str, int, int]]:
-        """Give the queues of a multi-dispatch. Source: ConsumeQueue#multiDispatchLmqQueue."""
+        """Give the queues of a multi-dispatch. Source: ConsumeQueue#multiDispatchLmqQueue.
+
+        Raises:
+            DispatchFails: Long#parseLong throws, and nobody catches it.
+        """
         if not self.settings.dispatches_to_many or self._keeps_to_itself(record.topic):
             return
         names = record.properties.get(properties.INNER_MULTI_DISPATCH, "").split(",")
@@ -199,9 +215,11 @@ class Model:
         if len(names) != len(offsets) or not names[0].strip():
             return
         for name, offset in zip(names, offsets, strict=True):
-            number = parse_long(offset)
-            if number is None or (self.rules.has_batch_queues and "/" in name):
+            if self.rules.has_batch_queues and "/" in name:
                 continue
+            number = parse_long(offset)
+            if number is None:
+                raise DispatchFails(record.physical_offset, f"no queue offset: {offset!r}")
             is_light = self.settings.has_lmq and name.startswith(LMQ_PREFIX)
             yield name, 0 if is_light else record.queue_id, number
 

@@ -16,7 +16,7 @@ from rmqtool.errors import UsageError
 
 Version = tuple[int, int, int]
 
-PROVEN: Final = ("4.9.3", "5.1.4", "5.3.3", "5.5.0")
+PROVEN: Final = ("4.9.3", "5.1.4", "5.2.0", "5.3.3", "5.5.0")
 OLDEST: Final[Version] = (4, 9, 0)
 NEWEST_LINE: Final = (5, 5)
 LINES: Final = {  # a line is spoken for by one release

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.words import counted
+
 if TYPE_CHECKING:
     from rmqtool.startup.prediction import Loss, Prediction
 
@@ -26,14 +28,14 @@ def _cost(prediction: Prediction) -> str:
     """Say what it costs; of a refusal, what it is about."""
     parts = list(_losses(prediction))
     if prediction.segments_deleted:
-        parts.append(f"{_count(len(prediction.segments_deleted), 'segment')} deleted")
+        parts.append(f"{counted(len(prediction.segments_deleted), 'segment')} deleted")
     if prediction.refusals:
         first = prediction.refusals[0]
         more = len(prediction.refusals) - 1
-        also = f", and {_count(more, 'reason')} more" if more else ""
+        also = f", and {counted(more, 'reason')} more" if more else ""
         return "; ".join([f"{first.path}: {first.reason}{also}", *parts])
     if shifted := sum(bool(queue.units_shifted) for queue in prediction.queues):
-        parts.append(f"offsets of {_count(shifted, 'queue')} shifted")
+        parts.append(f"offsets of {counted(shifted, 'queue')} shifted")
     if prediction.failed_topic is not None:
         parts.append("no queue would be written any more")
     if not prediction.loses:
@@ -44,18 +46,14 @@ def _cost(prediction: Prediction) -> str:
 def _losses(prediction: Prediction) -> list[str]:
     parts = []
     if lost := prediction.lost.messages:
-        topics = _count(len(prediction.lost.topics), "topic")
-        parts.append(f"{_count(lost, 'message')} in {topics} lost")
+        topics = counted(len(prediction.lost.topics), "topic")
+        parts.append(f"{counted(lost, 'message')} in {topics} lost")
     if out_of_reach := prediction.unreachable:
         names = {one.topic for loss in _unreachable(prediction) for one in loss.topics}
-        topics = _count(len(names), "topic")
-        parts.append(f"{_count(out_of_reach, 'message')} in {topics} out of reach")
+        topics = counted(len(names), "topic")
+        parts.append(f"{counted(out_of_reach, 'message')} in {topics} out of reach")
     return parts
 
 
 def _unreachable(prediction: Prediction) -> tuple[Loss, Loss]:
     return prediction.cut, prediction.unlisted
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

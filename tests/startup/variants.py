@@ -296,6 +296,19 @@ def _bad_delay(store: Path) -> None:
     inflict.write_at(record.path, record.position + position + place, b"x")
 
 
+def _bad_further_offset(store: Path) -> None:
+    """Let a record name a further queue, and no number as its offset there."""
+    name = b"INNER_MULTI_QUEUE_OFFSET\x01"
+    records = [one for one in plain_store.records(store) if name in one.bytes_of("properties")]
+    if not records:
+        reason = "no record goes to further queues"
+        raise inflict.NotApplicable(reason)
+    record = records[len(records) // 2]
+    position, _ = record.places()["properties"]
+    place = record.bytes_of("properties").index(name) + len(name)
+    inflict.write_at(record.path, record.position + position + place, b"x")
+
+
 def _last_blank(change: Callable[[int], int]) -> Harm:
     def step(store: Path) -> None:
         path, position, _ = plain_store.blanks(store)[-1]
@@ -347,4 +360,7 @@ FIXTURE_VARIANTS: Final = (
     Variant("body flip, abort", (inflict.flip_field("body", where=NEWEST_SEGMENTS), ABORT)),
     Variant("first segment gone", (inflict.remove_segment(0),)),
     Variant("torn tail", (inflict.tear_tail, ABORT)),
+    Variant("further queue offset", (_bad_further_offset,)),
+    Variant("further queue offset, abort", (_bad_further_offset, ABORT), in_sample=True),
+    Variant("further queue offset, rebuild", (_bad_further_offset, *REBUILD)),
 )
