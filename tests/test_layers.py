@@ -11,8 +11,8 @@ import pytest
 from tests.imports import Import, imports, modules
 
 RANK = {
-    "errors": 0, "findings": 0, "engine": 0, "memory": 0, "times": 0, "rows": 0, "ranges": 1,
-    "formats": 1, "store": 2, "scan": 3, "derive": 4, "tables": 4, "check": 5,
+    "errors": 0, "findings": 0, "engine": 0, "memory": 0, "times": 0, "rows": 0, "words": 0,
+    "ranges": 1, "formats": 1, "store": 2, "scan": 3, "derive": 4, "tables": 4, "check": 5,
     "startup": 6, "rebuild": 6, "query": 6, "report": 6,
     "repair": 7,  # builds on what rebuild places
     "spark": 8, "cli": 9, "library": 9,

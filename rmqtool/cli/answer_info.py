@@ -16,6 +16,7 @@ from rmqtool.store.overview import ROWS, SECTIONS
 from rmqtool.store.survey import Survey
 from rmqtool.store.tree import open_store
 from rmqtool.times import iso_time
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,9 +88,8 @@ def run(asked: Asked) -> int:
             delivery.emit_all(sections)
         count = len(survey.problems)
     if count:
-        things = "1 thing" if count == 1 else f"{count} things"
         command = f"rmqtool info {shlex.quote(asked.store)} --section problems"
-        delivery.note(f"{things} could not be read: {command}")
+        delivery.note(f"{counted(count, 'thing')} could not be read: {command}")
     return IN_PART if count else DONE
 
 

@@ -41,6 +41,7 @@ from rmqtool.cli.options import (
 from rmqtool.ranges import size
 from rmqtool.render.progress import progress
 from rmqtool.tables.bodies import BodyMode
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from rmqtool.rows import Rows
@@ -143,10 +144,13 @@ def _deliver(options: DumpOptions, outcome: Outcome, delivery: Delivery) -> int:
             delivery.emit_all(found)
     for error in outcome.unread:
         say(str(error))
+    for step in dict.fromkeys(error.next_step for error in outcome.unread):
+        say(f"try: {step}")
     if outcome.unread:
         return IN_PART if outcome.rows > len(outcome.unread) else NOT_DONE
     if outcome.damaged:
-        delivery.note(f"{outcome.rows} rows, damage in {outcome.damaged} of them")
+        where = "it" if outcome.rows == 1 else f"{outcome.damaged} of them"
+        delivery.note(f"{counted(outcome.rows, 'row')}, damage in {where}")
     elif not outcome.rows:
         delivery.note("nothing found")
     if outcome.rows == outcome.damaged:

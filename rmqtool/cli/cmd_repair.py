@@ -22,6 +22,7 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.targets import refuse_targets
 from rmqtool.errors import UsageError
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from rmqtool.repair.options import RepairOptions
@@ -236,16 +237,12 @@ def _tell(plan: Plan, delivery: Delivery) -> None:
         delivery.note(note)
     codes = ", ".join(f"{count} {code}" for code, count in sorted(plan.counts.items()))
     if codes:
-        delivery.note(f"{_count(len(plan.edits), 'edit')}: {codes}")
+        delivery.note(f"{counted(len(plan.edits), 'edit')}: {codes}")
     else:
         delivery.note("no edit is planned" if plan.left else "nothing to repair")
     if plan.left:
         stay = "stays as it is" if len(plan.left) == 1 else "stay as they are"
-        delivery.note(f"{_count(len(plan.left), 'finding')} {stay}: see the section `left`")
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+        delivery.note(f"{counted(len(plan.left), 'finding')} {stay}: see the section `left`")
 
 
 def _not_written(options: RepairOptions, plan: Plan, wish: _Wish, delivery: Delivery) -> int:
@@ -268,7 +265,7 @@ def _prove(options: RepairOptions, plan: Plan, wish: _Wish, delivery: Delivery) 
     count = len(proof.findings)
     if count:
         codes = ", ".join(sorted({one.code for one in proof.findings}))
-        delivery.note(f"validated: {_count(count, 'finding')} above a note: {codes}")
+        delivery.note(f"validated: {counted(count, 'finding')} above a note: {codes}")
         delivery.note(f"next: rmqtool validate {shlex.quote(store)}")
     else:
         delivery.note("validated: nothing above a note")

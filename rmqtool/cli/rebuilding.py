@@ -11,6 +11,7 @@ import typer
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.errors import NoSuchQueue, UsageError
 from rmqtool.rows import Rows
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,11 +199,6 @@ def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     else:
         yield f"written to {options.output}"
         yield "next: with the broker down, put its directories in place of those of the store"
-
-
-def counted(count: int, one: str, several: str = "") -> str:
-    """Give a number of things in words."""
-    return f"{count} {one if count == 1 else several or one + 's'}"
 
 
 def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:

@@ -65,11 +65,6 @@ class Trail:
             self.searched.append(phrase)
 
 
-def counted(count: int, one: str, several: str = "") -> str:
-    """Give a number of things in words."""
-    return f"{count} {one if count == 1 else several or one + 's'}"
-
-
 def step_rows(asked: str, trail: Trail) -> list[dict[str, object]]:
     """Give the steps of a request as rows of `STEP_COLUMNS`."""
     rows: list[dict[str, object]] = [

@@ -26,7 +26,6 @@ from rmqtool.query.answer import (
     Found,
 )
 from rmqtool.query.consume_queue import Queue
-from rmqtool.query.explain import counted
 from rmqtool.query.index import Index
 from rmqtool.query.log import Log, LogRecord
 from rmqtool.query.match import Wanted, hash_collision
@@ -42,6 +41,7 @@ from rmqtool.query.requests import (
 )
 from rmqtool.query.search import Stretch, search
 from rmqtool.store.branch import BranchKind
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

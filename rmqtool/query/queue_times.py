@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from rmqtool.query import topics
 from rmqtool.query.broker_time import BrokerSearch, difference, version_of
-from rmqtool.query.explain import counted
 from rmqtool.query.log import LogRecord
 from rmqtool.query.requests import Boundary
 from rmqtool.query.time import search_queue
 from rmqtool.times import iso_time
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from rmqtool.query.answer import Answer
