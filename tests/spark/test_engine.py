@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -285,3 +286,33 @@ def test_order(on_spark: SparkEngine, monkeypatch: pytest.MonkeyPatch, *, is_spo
 def none_for_zero(number: int) -> int | None:
     """Give a number; None for 0."""
     return number or None
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Spreads nothing; the second segment waits until somebody opens the gate."""
+
+    gate: Path
+
+    def __call__(self, segment: int, writers: int) -> Iterator[list[tuple[int, bytes]]]:
+        """Wait, where it is to be waited."""
+        while segment == 2 and not self.gate.exists():
+            time.sleep(0.02)
+        yield [(0, b"%d/%d" % (segment, writers))]
+
+
+def test_progress(on_spark: SparkEngine, tmp_path: Path) -> None:
+    """Spark's status tracker tells how far a shuffle is while it runs, and all of it at the end."""
+    gate = tmp_path / "gate"
+    told: list[int] = []
+
+    def advance(done: int) -> None:
+        told.append(done)
+        if sum(told):
+            gate.touch()  # only when the first half was told does the second one begin
+
+    half = 1 << 16  # what a segment counts that does not say how long it is
+    heads, written = on_spark.shuffle(Gate(gate), [1, 2], b",".join, advance)
+    assert ([], [b"1/4,2/4"]) == (heads, written)
+    assert 2 * half == sum(told)
+    assert 1 < sum(one > 0 for one in told)

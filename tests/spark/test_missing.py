@@ -78,7 +78,7 @@ def test_no_pyspark(store: Path, arguments: tuple[str, ...]) -> None:
     assert not Path(f"{store}-out").exists()
 
 
-@pytest.mark.parametrize("arguments", NEED_SPARK[:2], ids=lambda words: words[0])
+@pytest.mark.parametrize("arguments", NEED_SPARK, ids=lambda words: words[0])
 def test_no_java(store: Path, bare: dict[str, str], arguments: tuple[str, ...]) -> None:
     """Without Java: exit 2 and one line; nothing is written."""
     code, said = run(arguments, store, bare)
@@ -102,6 +102,8 @@ def test_old_java(store: Path, bare: dict[str, str], version: str) -> None:
     assert (2, 1) == (code, len(said.splitlines()))
     assert f" is {number}" in said
     assert JAVA_LINE in said
+    home = Path(bare["PATH"]).parent
+    assert (code, said) == run(NEED_SPARK[1], store, {**bare, "JAVA_HOME": str(home)})
 
 
 @pytest.mark.parametrize("arguments", NEED_NOTHING, ids=" ".join)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,12 +12,17 @@ import rmqtool
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import UsageError
+from rmqtool.scan.batch import Batch, ScanOptions
+from rmqtool.scan.message import scan as scan_message
+from rmqtool.spark import readers
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import LogTask, tasks
 from rmqtool.spark.readers import batches
 from rmqtool.spark.tables import SCHEMAS, chosen
+from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.selection import Selection
 from tests.damage import DAMAGES, NotApplicable
+from tests.s3_server import s3_server
 from tests.stores import fixture_names, fixture_store
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
@@ -26,7 +32,7 @@ LOG_DAMAGES = (
 )
 
 
-def read(store: Path, **given: str) -> pa.Table:
+def read(store: Path | str, **given: str) -> pa.Table:
     """Read a table as executors would, task by task."""
     options = SourceOptions.of({"path": str(store), **given})
     schema = SCHEMAS[options.table]
@@ -117,6 +123,43 @@ def test_skipped_segments(tmp_path: Path) -> None:
     middle = sorted(time for time in times if time)[len(times) // 2]
     late = read(store, **{"from": middle.isoformat(), "columns": "store_time"})
     assert sum(time >= middle for time in times if time) == late.num_rows
+
+
+def test_skipped_segments_are_not_read(tmp_path: Path) -> None:
+    """Of a segment that a limit leaves out, no record is fetched from a bucket."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    server = s3_server()
+    uri = server.put(store, f"{tmp_path.name}/store")
+    server.requests.clear()
+    expected = read(store, offsets="300000:")
+    found = read(uri, offsets="300000:")
+    assert expected.equals(found)
+    fetched = {
+        path.name: server.fetched(f"{tmp_path.name}/store/commitlog/{path.name}")
+        for path in (store / "commitlog").iterdir()
+    }
+    left_out = [name for name in fetched if int(name) + 131_072 <= 300_000]
+    assert [0] * len(left_out) == [fetched[name] for name in left_out]
+    assert 0 < len(left_out) < sum(size > 0 for size in fetched.values()) + len(left_out)
+
+
+@pytest.mark.parametrize(
+    ("columns", "texts", "body_crc"),
+    [("size", False, False), ("size,code", False, True), ("size,topic", True, False)],
+)
+def test_columns_are_pruned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str, texts: bool, body_crc: bool
+) -> None:
+    """What no column asks for is not decoded."""
+    asked: list[tuple[bool, bool]] = []
+
+    def scan(part: SegmentPart, options: ScanOptions, *, start: int | None) -> Iterator[Batch]:
+        asked.append((options.texts, options.body_crc))
+        return scan_message(part, options, start=start)
+
+    monkeypatch.setattr(readers, "scan", scan)
+    assert read(fixture_store(TRAFFIC, tmp_path), columns=columns).num_rows > 0
+    assert {(texts, body_crc)} == set(asked)
 
 
 def test_clock_that_went_back(tmp_path: Path) -> None:

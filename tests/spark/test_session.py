@@ -17,6 +17,7 @@ from tests.stores import fixture_store
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
 MASTER = "local[1]"
+ROOT = Path(__file__).parents[2]
 
 
 def java_that_says(text: str, home: Path) -> Path:
@@ -117,7 +118,9 @@ def test_master_without_spark() -> None:
         decide(Choice(Engine.LOCAL, MASTER), ["/data"])
 
 
-def rmqtool(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def rmqtool(
+    *arguments: str, cwd: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run a command line as a process of its own."""
     import os
 
@@ -127,30 +130,39 @@ def rmqtool(*arguments: str, **environment: str) -> subprocess.CompletedProcess[
         text=True,
         check=False,
         env={**os.environ, **environment},
+        cwd=cwd,
     )
 
 
 def test_without_java_as_a_command(tmp_path: Path) -> None:
     """Without Java, --engine spark ends with exit code 2 and one line; all else works."""
     store = str(fixture_store(TRAFFIC, tmp_path))
-    nowhere = {"JAVA_HOME": str(tmp_path)}
-    done = rmqtool("dump", store, "--engine", "spark", **nowhere)
+    nowhere = str(tmp_path)
+    done = rmqtool("dump", store, "--engine", "spark", JAVA_HOME=nowhere)
     assert (2, "") == (done.returncode, done.stdout)
     assert 1 == len(done.stderr.splitlines())
     assert "apt install openjdk" in done.stderr
-    assert 0 == rmqtool("dump", store, "--limit", "1", **nowhere).returncode
+    assert 0 == rmqtool("dump", store, "--limit", "1", JAVA_HOME=nowhere).returncode
 
 
 @pytest.mark.spark
 def test_quiet(tmp_path: Path) -> None:
-    """Spark says nothing on stdout and stderr: rows are those of this process, and one remark."""
+    """Spark says nothing on stdout and stderr: rows are those of this process, and one remark.
+
+    Nor does it put anything where one stands.
+    """
     store = str(fixture_store(TRAFFIC, tmp_path))
     expected = rmqtool("dump", store, "--format", "csv")
-    log = tmp_path / "tmp"
+    log, here = tmp_path / "tmp", tmp_path / "here"
     log.mkdir()
+    here.mkdir()
     found = rmqtool(
-        *("dump", store, "--format", "csv", "--master", MASTER, "--verbose"), TMPDIR=str(log)
+        *("dump", store, "--format", "csv", "--master", MASTER, "--verbose"),
+        cwd=here,
+        TMPDIR=str(log),
+        PYTHONPATH=str(ROOT),
     )
+    assert [] == list(here.iterdir())
     assert expected.stdout == found.stdout
     assert expected.returncode == found.returncode
     (file,) = log.glob("rmqtool-spark-*.log")

@@ -67,6 +67,15 @@ def test_pushdown(condition: str, spark: SparkSession, tmp_path: Path) -> None:
     assert expected.to_pylist() == pushed.where(condition).toArrow().to_pylist()
 
 
+def test_pushdown_skips_segments(spark: SparkSession, tmp_path: Path) -> None:
+    """A filter that is pushed down leaves out segments: there are fewer tasks."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    segments = len(list((store / "commitlog").iterdir()))
+    for pushdown, tasks in (("false", segments), ("true", 1)):
+        rows = table(spark, store, columns="physical_offset", pushdown=pushdown)
+        assert tasks == rows.where("physical_offset < 100000").rdd.getNumPartitions()
+
+
 def test_wrong_option(spark: SparkSession, tmp_path: Path) -> None:
     """A wrong option names itself and what there is."""
     store = fixture_store(TRAFFIC, tmp_path)
