@@ -153,6 +153,7 @@ class Survey:
         """Take note of what is damaged in a part; give the records that say they lie elsewhere."""
         gaps = (_of_gap(segment, stretch) for stretch in report.stretches)
         found = [gap for gap in gaps if gap is not None]
+        found += self._zeros_of_short(segment, report)
         self._take_early(segment, report)
         judge = report.judge
         said = judge.damaged if judge is not None else []
@@ -175,6 +176,17 @@ class Survey:
         self.swapped += [one for one in moved if one.is_put_back]
         self.moved += [one for one in moved if not one.is_put_back]
         return moved
+
+    def _zeros_of_short(self, segment: Segment, report: PartReport) -> Iterator[Damaged]:
+        """Give zeros at the end of a file that was cut: records were there, too."""
+        log = self.inspection.store.commitlog
+        if segment.size >= log.file_length or segment.start >= log.segments[-1].start:
+            return
+        for stretch in report.stretches:
+            if stretch.kind is Extent.UNUSED:
+                start = segment.start + stretch.position
+                lost = f"{stretch.length} bytes of zeros"
+                yield Damaged(start, start + stretch.length, "FS-LEN", lost)
 
     def _take_early(self, segment: Segment, report: PartReport) -> None:
         """Take note of blanks that could cover records; whether they do, queues tell."""

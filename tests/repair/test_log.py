@@ -275,3 +275,14 @@ def test_file_cut_within_a_record(name: str, tmp_path: Path) -> None:
     conf.write_text("\n".join(known), encoding="utf-8")
     repair.apply(store.plan(), in_place=True)
     assert ([], []) == (store.findings(), store.plan().edits)
+
+
+@pytest.mark.parametrize("name", ["rocketmq-4.9.3-traffic", "rocketmq-5.3.3-ext"])
+def test_zeros_in_front_of_a_cut(name: str, tmp_path: Path) -> None:
+    """No unit is left on a bridge, where a segment ends in zeros and then too early."""
+    store = whole(tmp_path, name)
+    first = min((store.root / "commitlog").iterdir())
+    os.truncate(first, 898)
+    os.truncate(first, 3000)
+    repair.apply(store.plan(), in_place=True)
+    assert ([], []) == (store.findings(), store.plan().edits)
