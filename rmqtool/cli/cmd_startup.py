@@ -65,12 +65,12 @@ def startup(
     File lengths and switches come from --broker-conf; without it lengths are read off the files
     and the switches are RocketMQ's defaults.
 
-    What is foretold is what real message stores then did with some 300 damaged stores and with all that
-    real brokers left, those of 4.9.3, 5.1.4, 5.2.0, 5.3.3 and 5.5.0: 'is_proven' names them. Other
-    releases follow their source. Refused, as a store's files do not tell: DLedger logs, queues in
-    RocksDB. Not looked at, and named in the steps as 'not-foretold': where consumequeue_ext and
-    timerlog are cut, compaction, rocksdbstore. Files of the index that are made within one
-    millisecond get one name: the broker then has fewer of them than are foretold.
+    What is foretold is what real message stores then did with some 300 damaged stores and with all
+    that real brokers left, those of 4.9.3, 5.1.4, 5.2.0, 5.3.3 and 5.5.0: 'is_proven' names them.
+    Other releases follow their source. Refused, as a store's files do not tell: DLedger logs,
+    queues in RocksDB. Not looked at, and named in the steps as 'not-foretold': where
+    consumequeue_ext and timerlog are cut, compaction, rocksdbstore. Files of the index that are
+    made within one millisecond get one name: the broker then has fewer of them than are foretold.
     """
     from rmqtool.startup import predict
     from rmqtool.startup.report import SECTIONS, report
