@@ -78,7 +78,7 @@ def _delivered(
 ) -> int:
     opened = survivors.open_store(jvm, root, name)
     found = sum(len({*got} & {*expected[key]}) for key, got in survivors.delivered(opened, truth))
-    opened.close()
+    opened.close_later()
     return found
 
 
