@@ -22,6 +22,7 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.targets import refuse_targets
 from rmqtool.errors import UsageError
+from rmqtool.store.place import is_remote
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
@@ -175,6 +176,9 @@ def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
     from rmqtool.repair.result import rows_of
 
     refuse_targets([options.store], wish.output, wish.plan, wish.quarantine)
+    if is_remote(options.store) and (wish.in_place or wish.output is not None):
+        reason = "a store on a remote file system is planned only: copy it here, and repair that"
+        raise UsageError(option="--in-place" if wish.in_place else "--output", reason=reason)
     name = ""
     if wish.in_place and wish.writes:
         plan, name = planned_in_place(options, lambda: _plan(options, wish, delivery), wish)

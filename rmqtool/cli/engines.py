@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 import typer
 
 from rmqtool.errors import EngineMissing, UsageError
-from rmqtool.store.place import Place
+from rmqtool.store.place import Place, is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.spark.engine import SparkEngine
 
 PANEL: Final = "Engine"
-LOCAL_SCHEMES: Final = ("file",)
 NOTHING: Final = "as no master is named and the store is on this machine"
 
 
@@ -159,12 +158,6 @@ def decide(choice: Choice, paths: Sequence[str]) -> tuple[bool, str]:
         return True, f"as {configured[1]} names a master"
     remote = next((path for path in paths if is_remote(path)), None)
     return _of_remote(remote) if remote else (False, NOTHING)
-
-
-def is_remote(path: str) -> bool:
-    """Whether a path is a URI of another machine's storage."""
-    scheme, separator, _ = path.partition("://")
-    return bool(separator) and scheme not in LOCAL_SCHEMES
 
 
 def _of_remote(path: str) -> tuple[bool, str]:

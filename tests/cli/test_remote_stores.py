@@ -25,7 +25,10 @@ COMMANDS = [
     ("query", "STORE", "--topic", "traffic-orders", "--key", "ORDER-1"),
     ("validate", "STORE", "--engine", "local"),
     ("rebuild", "STORE", "--check", "--engine", "local"),
+    ("rebuild-index", "STORE", "--check", "--engine", "local"),
+    ("query", "STORE", "--scan", "--key", "ORDER-1", "--engine", "local"),
     ("startup", "STORE", "--broker-version", "5.3.3"),
+    ("repair", "STORE"),
 ]
 
 
@@ -84,8 +87,29 @@ def test_missing(capfd: pytest.CaptureFixture[str]) -> None:
         assert ("", True) == (out, err.startswith(f"rmqtool: {path}: "))
 
 
-@pytest.mark.parametrize("command", ["rebuild", "rebuild-cq"])
-def test_in_place(uri: str, command: str, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("rebuild", "STORE", "--in-place", "--engine", "local"), "rebuild with --output"),
+        (("rebuild-cq", "STORE", "--in-place", "--engine", "local"), "rebuild with --output"),
+        (("repair", "STORE", "--in-place", "--yes"), "copy it here"),
+        (("repair", "STORE", "--output", "repaired"), "copy it here"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, tuple) else None,
+)
+def test_in_place(
+    uri: str, arguments: tuple[str, ...], said: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Nothing is changed in a bucket: exit 2, with what to do instead."""
-    assert 2 == main([command, uri, "--in-place", "--engine", "local"])
-    assert "rebuild with --output" in capfd.readouterr().err
+    assert 2 == main([word.replace("STORE", uri) for word in arguments])
+    assert said in capfd.readouterr().err
+
+
+def test_report(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A report of a store in a bucket is a page on the disk."""
+    monkeypatch.chdir(tmp_path)
+    assert 0 == main(["report", uri, "--output", "report.html"])
+    assert "sound: 0 damage" in capfd.readouterr().err
+    assert (tmp_path / "report.html").stat().st_size > 10_000

@@ -26,11 +26,10 @@ from rmqtool.tables.dump import DumpOptions, Outcome, dump
 from rmqtool.tables.selection import Selection
 from tests import inflict
 from tests.evidence import Evidence
-from tests.s3_server import ENVIRONMENT, s3_server
+from tests.s3_server import ENVIRONMENT, in_bucket, s3_server
 from tests.stores import fixture_store
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
-KEYS = ENVIRONMENT["AWS_ACCESS_KEY_ID"], ENVIRONMENT["AWS_SECRET_ACCESS_KEY"]
 
 
 class Here:
@@ -245,12 +244,6 @@ def test_unread_segment(
     assert len(set(found["physical_offset"].to_pylist())) == found.num_rows == row["rows"]
 
 
-def in_bucket(path: str) -> str:
-    """Give a URI that opens in any process, as executors know nothing of our environment."""
-    key, secret = KEYS
-    return f"s3://{key}:{secret}@evidence/{path}{s3_server().options()}"
-
-
 class NoSpark:
     """Stands where a session would be."""
 
@@ -320,7 +313,7 @@ def test_buckets(store: Path, tmp_path: Path) -> None:
             assert raw == remote.read(name, 1 << 30)
     plan = remote.read(PLAN, 1 << 20)
     assert plan is not None
-    assert KEYS[1].encode() not in plan
+    assert ENVIRONMENT["AWS_SECRET_ACCESS_KEY"].encode() not in plan
     assert remote.read(SUCCESS, 1 << 20) is not None
     assert RECEIPTS not in remote.names()
 

@@ -13,6 +13,7 @@ from rmqtool.cli.main import main
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import Task, tasks
 from rmqtool.spark.views import VIEWS
+from tests.s3_server import in_bucket, s3_server
 from tests.stores import fixture_store
 
 pytestmark = pytest.mark.spark
@@ -146,3 +147,14 @@ def test_missing_store(
     monkeypatch.setattr("rmqtool.cli.cmd_sql.spark_engine", None)
     assert 2 == main(["sql", str(tmp_path / "none"), "SELECT 1"])
     assert "no such file" in capfd.readouterr().err
+
+
+def test_bucket(store: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Questions are about stores in buckets, too."""
+    s3_server().put(store, f"{tmp_path.name}/store")
+    question = "SELECT topic, count(*) AS n FROM messages GROUP BY topic ORDER BY topic"
+    found = []
+    for place in (str(store), in_bucket(f"{tmp_path.name}/store")):
+        assert 0 == main(["sql", place, question])
+        found.append(capfd.readouterr().out)
+    assert found[0] == found[1]
