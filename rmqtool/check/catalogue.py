@@ -14,10 +14,14 @@ NOTE: Final = Severity.NOTE
 REBUILD_CQ: Final = "rmqtool rebuild-cq STORE --output DIR"
 REBUILD_INDEX: Final = "rmqtool rebuild-index STORE --output DIR"
 REPAIR: Final = "rmqtool repair STORE --dry-run"
+REPAIR_GAP: Final = "rmqtool repair STORE --bridge-missing --dry-run"
+REPAIR_OFFSETS: Final = "rmqtool repair STORE --clamp-offsets --dry-run"
 STARTUP: Final = "rmqtool startup STORE --broker-version VERSION"
 INFO: Final = "rmqtool info STORE"
 DUMP: Final = "rmqtool dump STORE/{path}"
 DUMP_HEX: Final = "rmqtool dump STORE/{path} --hex"
+DUMP_FILLERS: Final = "rmqtool dump STORE/{path} --fillers"
+TOPICS: Final = "rmqtool info STORE --section topics"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.catalogue import DUMP, DUMP_HEX
+from rmqtool.check.catalogue import DUMP, DUMP_FILLERS, DUMP_HEX
 from rmqtool.check.registry_commitlog import COMMITLOG_CODES
 from rmqtool.check.registry_consume_queue import CONSUME_QUEUE_CODES
 from rmqtool.check.registry_index import INDEX_CODES
 from rmqtool.check.registry_layout import LAYOUT_CODES
 from rmqtool.check.registry_state import STATE_CODES
 from rmqtool.findings import Finding, Severity
+from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 
 if TYPE_CHECKING:
     from rmqtool.check.catalogue import Code
@@ -33,7 +34,9 @@ CODES: Final[dict[str, Code]] = {
 }
 
 
-LOGS: Final = ("commitlog", "dledger-")  # a file there is shown from one offset to another
+DLEDGER: Final = "dledger-"
+LOGS: Final = ("commitlog", DLEDGER)  # a file there is shown from one offset to another
+DUMPS: Final = frozenset({DUMP, DUMP_FILLERS, DUMP_HEX})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,9 @@ def finding(
 def _command(entry: Code, at: At) -> str:
     """Give the command that helps, made for the place, ready to be pasted."""
     command = entry.command.format(path=shlex.quote(at.path))  # topics may have a | in them
-    is_stretch = at.physical_offset is not None and at.length and at.path.startswith(LOGS)
-    if entry.command in {DUMP, DUMP_HEX} and is_stretch and at.physical_offset is not None:
-        command += f" --offsets {at.physical_offset}:{at.physical_offset + (at.length or 0)}"
-    return command
+    start, length = at.physical_offset, at.length or 1
+    if start is None or entry.command not in DUMPS or not at.path.startswith(LOGS):
+        return command
+    if at.path.startswith(DLEDGER):  # an entry is shown by its record, which lies behind its header
+        length = max(length, DLEDGER_BODY_OFFSET + 1)
+    return f"{command} --offsets {start}:{start + length}"

@@ -7,6 +7,7 @@ from typing import Final
 from rmqtool.check.catalogue import (
     DAMAGE,
     DUMP,
+    DUMP_FILLERS,
     DUMP_HEX,
     INFO,
     NOTE,
@@ -99,7 +100,7 @@ COMMITLOG_CODES: Final = (
         meaning="the blank is longer than any record that would not have fit",
         consequence="none: the file was closed early; what was there may have been lost",
         remedy="none",
-        command=DUMP,
+        command=DUMP_FILLERS,
     ),
     Code(
         "CL-BLANKDATA",
@@ -107,7 +108,7 @@ COMMITLOG_CODES: Final = (
         meaning="behind the header of the blank lie bytes that are not zero",
         consequence="none: recycled buffers leave parts of older messages there",
         remedy="none needed",
-        command=DUMP,
+        command=DUMP_FILLERS,
     ),
     Code(
         "CL-STALE",

@@ -10,7 +10,9 @@ from rmqtool.check.catalogue import (
     INFO,
     NOTE,
     REPAIR,
+    REPAIR_GAP,
     STARTUP,
+    TOPICS,
     WARNING,
     Code,
 )
@@ -49,8 +51,9 @@ LAYOUT_CODES: Final = (
         meaning="a file is missing between two others",
         consequence="the broker only logs it; reads from the missing range fail, and recovery "
         "that crosses it cuts what lies behind",
-        remedy="none for the commitlog (its range is lost); a consume queue can be rebuilt",
-        command=REPAIR,
+        remedy="none for the commitlog (its range is lost, but can be bridged); a consume queue "
+        "can be rebuilt",
+        command=REPAIR_GAP,
     ),
     Code(
         "FS-DUP",
@@ -89,8 +92,8 @@ LAYOUT_CODES: Final = (
         WARNING,
         meaning="a consume queue belongs to no configured topic or queue",
         consequence="kept on disk and recovered at each start, but no client can consume it",
-        remedy="none; restore topics.json, or delete the queue on request",
-        command=REPAIR,
+        remedy="none; restore topics.json, or let mqadmin cleanUnusedTopic delete the queue",
+        command=TOPICS,
     ),
     Code(
         "FS-READ",

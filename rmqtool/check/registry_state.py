@@ -10,6 +10,7 @@ from rmqtool.check.catalogue import (
     INFO,
     NOTE,
     REPAIR,
+    REPAIR_OFFSETS,
     STARTUP,
     WARNING,
     Code,
@@ -162,7 +163,7 @@ STATE_CODES: Final = (
         consequence="the broker corrects the consumer to the queue's minimum or maximum: messages "
         "are consumed again or skipped",
         remedy="clamp it on request",
-        command=REPAIR,
+        command=REPAIR_OFFSETS,
     ),
     Code(
         "CO-TOPIC",
@@ -178,7 +179,7 @@ STATE_CODES: Final = (
         meaning="a delay offset lies outside its queue of the schedule topic",
         consequence="delayed messages of this level are skipped or delivered again",
         remedy="clamp it to the queue",
-        command=REPAIR,
+        command=REPAIR_OFFSETS,
     ),
     Code(
         "BF-PARAM",
@@ -193,7 +194,7 @@ STATE_CODES: Final = (
         WARNING,
         meaning="a consumer filter's bit positions are not those of its group and topic",
         consequence="the group misses messages that its expression accepts",
-        remedy="rewrite them",
-        command=REPAIR,
+        remedy="none",
+        command=DUMP,
     ),
 )

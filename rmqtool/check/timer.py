@@ -100,7 +100,7 @@ def _wheel(
                 at = At(branch.path, position + row * SLOT, SLOT)
                 message = "the slot's time belongs into another slot, or its unused field is set"
                 yield finding("TW-POS", at, message, actual=int(slots["time"][row]))
-            pending = (slots["time"] > read_until) & (slots["num"] != 0) & ~misplaced
+            pending = (slots["time"] > read_until) & ~misplaced
             for row in np.flatnonzero(pending).tolist():
                 at = At(branch.path, position + row * SLOT, SLOT)
                 yield from _slot(inspection, slots[row], at, log, precision)
@@ -123,7 +123,7 @@ def _slot(
         is_record = number < log.starts.size and int(log.starts[number]) == place
         if is_record and int(log.times[number]) // precision == int(slot["time"]):
             continue
-        if not is_record and (place < log.start or place == NO_POSITION):
+        if not is_record and (0 <= place < log.start or place == NO_POSITION):
             continue  # the file has expired; the broker takes the newer records
         is_right = False
         is_ahead = inspection.has_crashed and place >= log.end

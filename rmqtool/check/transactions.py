@@ -61,7 +61,9 @@ class Transactions:
         commits = np.concatenate(self._commits, axis=1)
         halves = np.concatenate(self._halves, axis=1)[0] if self._halves else np.empty(0, np.int64)
         prepared = commits[1]
-        is_lone = (prepared >= inspection.log.start) & ~np.isin(prepared, halves)
+        # One in front of the log has expired; a negative one was never right.
+        has_expired = (prepared >= 0) & (prepared < inspection.log.start)
+        is_lone = ~has_expired & ~np.isin(prepared, halves)
         is_lone &= ~inspection.lost.mask(prepared)
         # Records that were moved are known by what they say of themselves.
         moved = np.array(list(inspection.moved), np.int64)

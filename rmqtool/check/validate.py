@@ -113,6 +113,7 @@ class Findings:
         self._options, self._watch, self._observer = options, watch, observer
         self._store = open_store(options.store, options.broker_conf)
         self.summary = Summary(Account())
+        self._inspection: Inspection | None = None
         self.ledger: Ledger | None = None
         if options.since is not None or options.keeps_book:
             before = None if options.since is None else Manifest.read(options.since)
@@ -122,6 +123,11 @@ class Findings:
     def location(self) -> str:
         """Absolute path of the store root."""
         return str(self._store.root)
+
+    @property
+    def version(self) -> str:
+        """Release that is to run on the store, or may have written it, as far as is known yet."""
+        return self._inspection.version if self._inspection else DEFAULT_VERSION
 
     @property
     def total_bytes(self) -> int:
@@ -139,6 +145,7 @@ class Findings:
         bounded = Bounded()
         self.summary.codes = bounded.counts  # while it grows: an interrupted run has counted, too
         inspection = Inspection(self._store, self._options, self.summary.account)
+        self._inspection = inspection
         if self._observer is not None:
             inspection.observer = self._observer
             self._observer.begin(inspection)

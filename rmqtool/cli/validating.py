@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
@@ -15,6 +17,7 @@ from rmqtool.errors import UsageError
 from rmqtool.render.emit import Format
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
+from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
     from rmqtool.cli.delivery import Delivery
     from rmqtool.findings import Finding
 
-STORE: Final = "STORE"  # how the catalogue calls the store in a command
+VERSION: Final = "VERSION"  # how the catalogue calls the release in a command
+PLACEHOLDER: Final = re.compile(rf"(\brmqtool [a-z-]+ |--broker-version )(STORE|{VERSION})\b")
 STREAMED = (Format.JSONL, Format.CSV)
 
 
@@ -47,8 +51,6 @@ class Reports:
     @property
     def replaces_manifest(self) -> bool:
         """Whether the new manifest takes the place of the earlier one."""
-        from rmqtool.store.place import Place
-
         paths = (self.manifest, self.since)
         return None not in paths and len({Place.of(path or "") for path in paths}) == 1
 
@@ -124,9 +126,16 @@ class Validation:
     def _row(self, one: Finding, number: int) -> dict[str, object]:
         """Give a finding as a row, with the command that helps ready to be pasted."""
         row = row_of(one, self._prefix(number))
-        store = shlex.quote(os.fspath(self._options[number].store))
-        row["repair"] = one.repair.replace(STORE, store)
+        row["repair"] = PLACEHOLDER.sub(partial(self._word, number), one.repair)
         return row
+
+    def _word(self, number: int, found: re.Match[str]) -> str:
+        """Give a command with the store, or the release that wrote it, in place of its name."""
+        if found[2] == VERSION:
+            return f"{found[1]}{self._runs[number].version}"
+        given, root = os.fspath(self._options[number].store), self._runs[number].location
+        is_root = str(Place.of(given)) == root  # else it is a part of the store, or one file
+        return f"{found[1]}{shlex.quote(given if is_root else root)}"
 
     def _prefix(self, number: int) -> str:
         if len(self._options) == 1:
