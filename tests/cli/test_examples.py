@@ -6,7 +6,9 @@ import pytest
 
 from rmqtool.cli.app import CONTENTS, PROGRAM
 from rmqtool.cli.main import main
+from rmqtool.cli.manual import page, topics
 from rmqtool.cli.manual_examples import first_example
+from rmqtool.cli.manual_page import Verbatim
 
 NAMES = [PROGRAM, *(entry.name for entry in CONTENTS)]
 
@@ -20,3 +22,19 @@ def test_help_has_an_example(name: str, capfd: pytest.CaptureFixture[str]) -> No
     shown = capfd.readouterr().out
     assert f"\n  {found[1]}\n" in shown
     assert shown.rstrip().endswith("help" if name == PROGRAM else f"help {name}")
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_page_has_an_example(topic: str) -> None:
+    """Each page of the manual shows what a terminal shows."""
+    shown = [block for block in page(topic).blocks if isinstance(block, Verbatim)]
+    assert any(line.startswith(("$ ", ">>> ", "from ")) for one in shown for line in one.lines)
+
+
+def test_each_task_once(capfd: pytest.CaptureFixture[str]) -> None:
+    """The program alone lists commands under what a person wants to do, each task once."""
+    assert 2 == main([])
+    said = capfd.readouterr().err
+    tasks = [f"\n{task}:\n" for task in dict.fromkeys(entry.task for entry in CONTENTS)]
+    assert [1] * len(tasks) == [said.count(task) for task in tasks]
+    assert all(f"\n  {entry.name} " in said for entry in CONTENTS)
