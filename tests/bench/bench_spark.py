@@ -1,27 +1,28 @@
 """Bulk commands on Spark, side by side with this process, in one run on one machine.
 
     python -m tests.bench.bench_spark [--gib 2] [--rounds 3] [--cores 2]
+    python -m tests.bench.bench_spark --memory 2 8
 
 Spark is `local[CORES]`, this process has as many threads. What is fixed (the start of Spark, and of
 its Python workers, which load the kernels) is reported apart. Each figure is the median of its
-rounds, warm; rounds of both alternate. Shuffle bytes are those that Spark's own status store
-counts, the driver's memory is the largest resident set of this process, JVM and workers not
-included.
+rounds, warm; rounds of both alternate. Processor time counts Java and Python workers, too. Shuffle
+bytes are those that Spark's own status store counts. The driver's memory is the largest resident
+set of a process of its own, for stores of several sizes; Java and workers are others.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool import engine, rebuild
 from rmqtool.check.options import ValidateOptions
@@ -29,6 +30,7 @@ from rmqtool.check.validate import validate
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.spark.engine import SparkEngine
 from rmqtool.spark.session import FORWARDING, session
+from tests.bench.processors import processor_seconds
 from tests.bench.store_builder import GIB, Spec, bench_store
 
 if TYPE_CHECKING:
@@ -39,6 +41,15 @@ SHUFFLE_TARGET: Final = 1.2  # times the bytes of the queues
 SMALL: Final = Spec(total_bytes=64 << 10, queues=2, segment_bytes=64 << 10, slots=100, entries=1000)
 WARMING: Final = 2  # rounds: files, workers, and what Java compiles
 COMMANDS: Final = ("validate", "rebuild-cq")
+FLAT: Final = 1.15
+PEAK: Final = """
+import sys
+from rmqtool.cli.main import main
+code = main(sys.argv[1:])
+with open("/proc/self/status") as file:
+    print(next(line for line in file if line.startswith("VmHWM")), file=sys.stderr)
+sys.exit(code)
+"""
 
 
 def run_once(command: str, store: Path, jobs: int) -> dict[str, float]:
@@ -54,6 +65,25 @@ def run_once(command: str, store: Path, jobs: int) -> dict[str, float]:
         seconds = time.perf_counter() - start - result.fsync_seconds
         shutil.rmtree(f"{place}/queues")
         return {"seconds": seconds, "units": result.units, "records": result.records}
+
+
+class Taken(NamedTuple):
+    """What the rounds of one engine took, seconds.
+
+    Attributes:
+        clock: by the clock.
+        processors: by all processors, of all processes.
+    """
+
+    clock: list[float]
+    processors: list[float]
+
+    def take(self, function: Callable[[], dict[str, float]]) -> dict[str, float]:
+        """Run a round; give what it gives."""
+        found: dict[str, float] = {}
+        self.processors.append(processor_seconds(lambda: found.update(function())))
+        self.clock.append(found["seconds"])
+        return found
 
 
 def shuffle_bytes(spark: SparkSession) -> int:
@@ -82,7 +112,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--commands", nargs="+", default=COMMANDS, choices=COMMANDS)
+    parser.add_argument("--memory", type=int, nargs="+", metavar="GIB")
     asked = parser.parse_args()
+    if asked.memory:
+        measure_memory(asked)
+        return
     store = bench_store(Spec(total_bytes=asked.gib * GIB))
     start = time.perf_counter()
     spark = session(f"local[{asked.cores}]", options=FORWARDING)  # as commands start it
@@ -94,8 +128,6 @@ def main() -> None:
     report("first tasks of Spark: workers load kernels, s", first)
     for command in asked.commands:
         measure(command, store, cluster, asked)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    report(f"peak memory of the driver at {asked.gib} GiB, MB", peak / 1e6)
     largest = cluster.traffic.largest_in_memory / 1e6
     report("results in the driver's memory at a time, MB", largest)
     spark.stop()
@@ -103,28 +135,54 @@ def main() -> None:
 
 def measure(command: str, store: Path, cluster: SparkEngine, asked: argparse.Namespace) -> None:
     """Compare a command on both engines."""
-    here: list[float] = []
-    there: list[float] = []
+    here = Taken([], [])
+    there = Taken([], [])
     units, shuffled = 0.0, 0
     for number in range(asked.rounds + WARMING):
-        local = run_once(command, store, asked.cores)
+        local = here.take(lambda: run_once(command, store, asked.cores))
         before = shuffle_bytes(cluster.spark)
         with engine.using(cluster):
-            distant = run_once(command, store, asked.cores)
+            distant = there.take(lambda: run_once(command, store, asked.cores))
         units, shuffled = local["units"], shuffle_bytes(cluster.spark) - before
         same = {**local, "seconds": distant["seconds"]}
         assert same == distant, f"{same} is not {distant}"
-        if number >= WARMING:
-            here.append(local["seconds"])
-            there.append(distant["seconds"])
-    ratio = statistics.median(there) / statistics.median(here)
-    report(f"{command}: this process, s", statistics.median(here))
-    report(f"{command}: Spark, s", statistics.median(there))
+        if number < WARMING:
+            here, there = Taken([], []), Taken([], [])
+    report(f"{command}: this process, s", statistics.median(here.clock))
+    report(f"{command}: Spark, s", statistics.median(there.clock))
+    ratio = statistics.median(there.clock) / statistics.median(here.clock)
     report(f"{command}: times this process", ratio, TARGET)
+    ratio = statistics.median(there.processors) / statistics.median(here.processors)
+    report(f"{command}: times this process, in processor time", ratio, TARGET)
     if command == "rebuild-cq":
         queues = units * CQ_UNIT_SIZE
         what = "rebuild-cq: shuffle bytes for each byte of the queues"
         report(what, shuffled / queues, SHUFFLE_TARGET)
+
+
+def measure_memory(asked: argparse.Namespace) -> None:
+    """Report what the driver takes for stores of several sizes."""
+    for command in COMMANDS:
+        found = [driver_memory(command, gib, asked.cores) for gib in asked.memory]
+        for gib, peak in zip(asked.memory, found, strict=True):
+            report(f"{command}: driver at {gib} GiB, MB", peak)
+        report(f"{command}: the largest by the smallest", max(found) / min(found), FLAT)
+
+
+def driver_memory(command: str, gib: int, cores: int) -> float:
+    """Give the largest resident set of a command's own process, MB."""
+    store = bench_store(Spec(total_bytes=gib * GIB))
+    with tempfile.TemporaryDirectory(dir=store.parent) as place:
+        arguments = [command, str(store), "--master", f"local[{cores}]", "--quiet"]
+        arguments += ["--output", f"{place}/queues"] if command != "validate" else []
+        done = subprocess.run(  # noqa: S603 - ourselves
+            [sys.executable, "-c", PEAK, *arguments],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    return int(done.stderr.split()[-2]) / 1000
 
 
 def report(what: str, value: float, at_most: float | None = None) -> None:
