@@ -87,6 +87,14 @@ COMMITLOG: Final[list[Damage]] = [
         ("CL-TRANREF",),
         fixture="traffic",
     ),
+    Damage(
+        "negative-half",
+        inflict.set_field(
+            "prepared_transaction_offset", lambda old: old - (1 << 63), wanted=_is_commit
+        ),
+        ("CL-TRANREF",),
+        fixture="traffic",
+    ),
     Damage("repeat-queue-offset", inflict.copy_field("queue_offset"), ("CL-QOFF-DUP",)),
     Damage(
         "queue-offset-ahead",

@@ -66,12 +66,12 @@ def _timers(store: Path) -> list[tuple[int, Path, int]]:
     return found
 
 
-def _edit_slot(position: int, change: Callable[[int], int]) -> inflict.Inflict:
+def _edit_slot(position: int, change: Callable[[int], int], size: int = 8) -> inflict.Inflict:
     """Change the slot of the timer that is furthest away."""
 
     def edit(store: Path) -> None:
         place = max(_timers(store))[0] // 1000 % WHEEL * SLOT
-        inflict.set_integer(store / TIMER, place + position, 8, change)
+        inflict.set_integer(store / TIMER, place + position, size, change)
 
     return edit
 
@@ -268,6 +268,14 @@ STATE: Final[list[Damage]] = [
     ),
     Damage("slot-first", _edit_slot(8, lambda v: v + 1), ("TW-POS",), TIMER, fixture="timer"),
     Damage("slot-last", _edit_slot(16, lambda v: v + 52), ("TW-POS",), TIMER, fixture="timer"),
+    Damage(
+        "slot-first-negative",
+        _edit_slot(8, lambda v: v - (1 << 63)),
+        ("TW-POS",),
+        TIMER,
+        fixture="timer",
+    ),
+    Damage("slot-emptied", _edit_slot(24, lambda _: 0, 4), ("TW-POS",), TIMER, fixture="timer"),
     Damage(
         "timer-size",
         _edit_timer(0, 4, lambda v: v + 1),

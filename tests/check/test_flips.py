@@ -33,7 +33,7 @@ def test_sample_of_flips(tmp_path: Path) -> None:
 @pytest.mark.all_variants
 @pytest.mark.usefixtures("every_finding")
 def test_every_flip(tmp_path: Path) -> None:
-    """Every single bit; each field that is called undetectable really is; the README has the rate."""
+    """Every bit; each field that is called undetectable really is; the README has the rate."""
     campaign = Campaign(tmp_path)
     missed: set[str] = set()
     flips = found = 0

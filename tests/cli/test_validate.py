@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import signal
 import subprocess
 import time
@@ -77,6 +78,22 @@ def test_unreadable(name: str, tmp_path: Path) -> None:
     assert {"CL-CRC", "FS-READ"} <= codes
     assert "incomplete" in done.err
     assert f"could not be read: {name}" in done.err
+
+
+@pytest.mark.parametrize("part", ["", "commitlog", "commitlog/00000000000000000000"])
+def test_commands_can_be_pasted(part: str, tmp_path: Path) -> None:
+    """The command of each row runs as it stands, also when a part of the store was asked for."""
+    store = fixture_store("rocketmq-5.3.3-lmq", tmp_path / "it's here")
+    inflict.flip_field("body")(store)
+    inflict.flip_field("sys_flag", byte=0, bit=5, where=0.2)(store)
+    (store / "abort").touch()
+    rows = [json.loads(line) for line in rmqtool("validate", store / part).lines]
+    commands = {row["code"]: shlex.split(row["repair"].rpartition("; ")[2]) for row in rows}
+    assert {"CL-CRC", "CL-SYSFLAG"} <= commands.keys()
+    assert bool(part) != ("AB-PRESENT" in commands)
+    for code, (name, *words) in commands.items():
+        assert "rmqtool" == name
+        assert rmqtool(*words).code in {0, 1}, code
 
 
 def test_targets(store: Path) -> None:
