@@ -99,3 +99,21 @@ def part_of(chunk: Chunk, start: int, end: int) -> Chunk:
     some = JsonLines(len(lines), b"".join(lines))
     damaged = sum(1 for row in rows_of(some) if row.get("code"))
     return JsonLines(some.count, some.text, damaged)
+
+
+def turned(rows: Rows) -> Rows:
+    """Turn rows round: one line a field, for a person who looks at a row or two."""
+
+    def lines() -> Iterator[list[dict[str, object]]]:
+        number = 0
+        for chunk in rows:
+            for row in rows_of(chunk):
+                filled = [
+                    {"field": name, "value": row.get(name)}
+                    for name in rows.columns
+                    if row.get(name) not in (None, [], {})
+                ]
+                yield [{"field": "-", "value": "-"}, *filled] if number else filled
+                number += 1
+
+    return Rows(("field", "value"), lines(), (), rows.name)

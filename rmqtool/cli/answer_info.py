@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART
 from rmqtool.errors import UsageError
-from rmqtool.rows import Rows
+from rmqtool.render.emit import Format
+from rmqtool.rows import Rows, turned
 from rmqtool.store.overview import ROWS, SECTIONS
 from rmqtool.store.survey import Survey
 from rmqtool.store.tree import open_store
@@ -21,16 +22,15 @@ from rmqtool.words import counted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.render.emit import Format
 
 CHECKPOINT: Final = "checkpoint"
+SINGLE: Final = frozenset({"store", "end", "dispatch"})  # a row each: a person reads it as a list
 MILLISECONDS: Final = "ms"
 TIMESTAMP, TIME = "_timestamp", "_time"
 # What a table shows first, where a narrow terminal has no room for all.
 SHOWN: Final = {
-    "store": ("release", "stopped", "recognised_as", "commitlog", "lock_held", "path"),
     "segments": (
-        "path", "state", "first_store_time", "last_store_time", "start", "end", "size", "allocated",
+        "start", "state", "first_store_time", "last_store_time", "size", "path", "end", "allocated",
     ),
     "topics": (
         "topic", "queues", "messages", "message_bytes", "first_store_time", "last_store_time",
@@ -80,8 +80,11 @@ def run(asked: Asked) -> int:
         if name not in SECTIONS:
             reason = f"no section {name!r}; there are: {' '.join(SECTIONS)}"
             raise UsageError(option="--section", reason=reason)
+    is_seen = delivery.wanted_format is Format.TABLE and asked.columns is None
     with Survey(open_store(asked.store, asked.broker_conf)) as survey:
         sections = (_rows(name, SECTIONS[name](survey)) for name in names)
+        if is_seen:
+            sections = (turned(one) if one.name in SINGLE else one for one in sections)
         if len(names) == 1:
             delivery.emit(next(sections))
         else:

@@ -16,6 +16,7 @@ from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import Boundary, Request, parse_lines, request_of
 from rmqtool.ranges import size
 from rmqtool.render.emit import Format
+from rmqtool.rows import turned
 from rmqtool.store.tree import open_store
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
@@ -163,14 +164,10 @@ def _one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> in
 
 def _for_people(rows: Rows, answer: Answer, delivery: Delivery) -> Rows:
     """Turn a few messages round where a person looks, who wants to see all fields."""
-    from rmqtool.query.rows import field_rows
-
-    is_table = delivery.format is Format.TABLE or (
-        delivery.format is None and delivery.output is None and sys.stdout.isatty()
-    )
+    is_table = delivery.wanted_format is Format.TABLE
     is_trace = any(found.stage for found in answer.found)
     if is_table and not is_trace and delivery.columns is None and len(answer.found) <= FEW:
-        return field_rows(rows)
+        return turned(rows)
     return rows
 
 

@@ -147,24 +147,6 @@ def _batch_chunks(
         yield [{"asked": asked, **found_row(found, body)} for found in answer.found]
 
 
-def field_rows(rows: Rows) -> Rows:
-    """Turn rows round: one line a field, for a person who looks at a message or two."""
-
-    def lines() -> Iterator[list[dict[str, object]]]:
-        number = 0
-        for chunk in rows:
-            for row in chunk:  # type: ignore[union-attr]  # rows of this module are dictionaries
-                filled = [
-                    {"field": name, "value": row.get(name)}
-                    for name in rows.columns
-                    if row.get(name) not in (None, [], {})
-                ]
-                yield [{"field": "-", "value": "-"}, *filled] if number else filled
-                number += 1
-
-    return Rows(("field", "value"), lines(), (), rows.name)
-
-
 def step_table(answer: Answer) -> Rows:
     """Give the steps of one answer."""
     rows = step_rows(str(answer.request), answer.trail)
