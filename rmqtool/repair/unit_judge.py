@@ -8,7 +8,7 @@ import numpy as np
 
 from rmqtool.check.queue_state import UNIT
 from rmqtool.errors import DecodeError
-from rmqtool.formats.message import decode
+from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.repair.patches import Patch, RepairedQueue
 
 if TYPE_CHECKING:
@@ -59,12 +59,16 @@ class UnitJudge:
                 return None
             self.tail_end = max(self.tail_end, offset + size)
             return tail
-        return self.damaged_at(offset) if size > 0 else None
+        return self.damaged_at(offset, size) if size > 0 else None
 
-    def damaged_at(self, offset: int) -> Damaged | None:
-        """Give the stretch that holds an offset; a blank that a unit points into covers records."""
+    def damaged_at(self, offset: int, size: int) -> Damaged | None:
+        """Give the stretch that holds what a unit points to.
+
+        A blank that whole records would fit into covers them; a unit by which a repair or a rebuild
+        passes over a lost record points to its end.
+        """
         early = self._early.at(offset)
-        if early is not None:
+        if early is not None and size >= SMALLEST_RECORD and offset + size <= early.end:
             early.given_up = True
             return early
         return self._damaged.at(offset)
@@ -75,15 +79,17 @@ class UnitJudge:
 
     def are_lost(self, units: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
         """Tell of each unit whether it points into a damaged stretch: bool, shape (n,)."""
-        offsets = units["physical_offset"].astype(np.int64)
-        found: npt.NDArray[np.bool_] = self._damaged.mask(offsets) & (units["size"] > 0)
+        offsets, is_used = units["physical_offset"].astype(np.int64), units["size"] > 0
+        found: npt.NDArray[np.bool_] = self._damaged.mask(offsets) & is_used
+        for row in np.flatnonzero(self._early.mask(offsets) & is_used & ~found).tolist():
+            found[row] = self.damaged_at(int(offsets[row]), int(units["size"][row])) is not None
         return found
 
     def is_own(
         self, queue: RepairedQueue, number: int, physical_offset: int, size: int, log: LogReader
     ) -> bool:
         """Tell whether a unit is that of a sound record of this queue."""
-        if size <= 0 or self.damaged_at(physical_offset) is not None:
+        if size <= 0 or self.damaged_at(physical_offset, size) is not None:
             return False
         length = self._segment_length
         if size == length and (physical_offset + 1 - self._log_start) % size == 0:
@@ -113,8 +119,8 @@ class UnitJudge:
             have: what is there now.
             how: by what unit the lost one is passed over.
         """
-        offsets = have["physical_offset"].astype(np.int64)
-        known = [one for offset in offsets.tolist() if (one := self.damaged_at(offset))]
+        pairs = zip(have["physical_offset"].tolist(), have["size"].tolist(), strict=True)
+        known = [one for pair in pairs if (one := self.damaged_at(*pair))]
         count = len(raw) // UNIT
         what = "a lost message" if count == 1 else f"{count} lost messages"
         last = f" to {number + count - 1}" if count > 1 else ""

@@ -22,16 +22,27 @@ from tests.stores import broker_conf, fixture_names, fixture_store
 
 pytestmark = pytest.mark.broker
 
-SAMPLED: Final = ("blank-too-long", "wrong-physical-offset-middle", "stale-tail", "physic-ahead")
+SAMPLED: Final = (
+    "blank-too-long",
+    "wrong-physical-offset-middle",
+    "stale-tail",
+    "physic-ahead",
+    "close-segment-early",
+)
 # A person has to decide first, and is told so: the log cannot be judged, or is not a file's alone.
 UNDECIDED: Final = frozenset({"odd-name", "segment-twice", "loop", "converted-to-dledger"})
+# Nothing is to be repaired: the queue was made anew; or the record is whole, but Java stumbles over
+# what it says of further queues, as `startup` foretells.
+STAYS: Final = frozenset({"queue-numbered-anew", "further-queue-offset"})
 
 
 def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
     return () if name in SAMPLED else (pytest.mark.all_variants,)
 
 
-NAMES: Final = [pytest.param(name, marks=_marks(name)) for name in DAMAGES if name not in UNDECIDED]
+NAMES: Final = [
+    pytest.param(name, marks=_marks(name)) for name in DAMAGES if name not in UNDECIDED | STAYS
+]
 
 
 @pytest.mark.parametrize("is_killed", [False, pytest.param(True, marks=pytest.mark.all_variants)])
