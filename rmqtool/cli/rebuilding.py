@@ -11,6 +11,7 @@ import typer
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.errors import NoSuchQueue, UsageError
 from rmqtool.rows import Rows
+from rmqtool.store.place import is_remote
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
@@ -163,8 +164,6 @@ def _differences(result: RebuildResult) -> Iterator[Row]:
 
 def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     """Say what was done, what was not, and what to do next."""
-    from rmqtool.rebuild.options import Mode
-
     release = ".".join(map(str, result.rules.version))
     yield f"rules of {release}, {result.why_rules}"
     for assumption in result.assumed:
@@ -183,6 +182,13 @@ def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
         count = counted(result.not_understood, "SQL92 expression")
         yield f"{count} not understood: the broker will look at each of those messages itself"
     yield from _left_out(options, result)
+    yield from _outcome(options, result)
+
+
+def _outcome(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
+    """Say what became of the files, and what to do next."""
+    from rmqtool.rebuild.options import Mode
+
     if result.mode is Mode.CHECK:
         same = "the store has the same" if not result.differences else "the store differs"
         yield f"{same}; nothing was written"
@@ -198,7 +204,8 @@ def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
         yield "the store has the same already; nothing was changed"
     else:
         yield f"written to {options.output}"
-        yield "next: with the broker down, put its directories in place of those of the store"
+        if not is_remote(options.store):
+            yield "to put them into the store, undoable, with its checkpoint: --in-place instead"
 
 
 def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
