@@ -105,11 +105,15 @@ def _index_time(inspection: Inspection, values: dict[str, int], path: str) -> It
     name = "index_msg_timestamp"
     newest = 0
     for index in inspection.store.index_files():
-        with index.open() as file:
-            raw = file.read_at(0, INDEX_HEADER.size)
+        try:
+            raw = index.place.read(INDEX_HEADER.size)
+        except UnreadablePath as error:
+            if not inspection.is_known_unread(index.path):
+                yield inspection.unread(index.path, error)
+            continue
         if len(raw) == INDEX_HEADER.size:
             newest = max(newest, INDEX_HEADER.parse(raw)["end_timestamp"])
-    if values[name] > newest:
+    if values[name] > newest and not inspection.is_above_unread("index"):
         yield finding(
             "CP-AHEAD",
             _field(path, name),

@@ -49,12 +49,14 @@ class EntryJudge:
     Attributes:
         first: index and term of the first entry; None for none.
         last: index and term of the last one.
+        unread: why an index file could not be read; None where all could.
     """
 
     def __init__(self, index: MappedFiles | None) -> None:
         self._index = index
         self.first: tuple[int, int] | None = None
         self.last: tuple[int, int] | None = None
+        self.unread: UnreadablePath | None = None
 
     def judge(self, batch: Batch) -> Iterator[Finding]:
         """Judge the entries of a batch: numbers, terms, unused fields, units of the index."""
@@ -91,8 +93,9 @@ class EntryJudge:
         start = int(entries["index"][0]) * DLEDGER_INDEX_UNIT.size
         try:
             raw = _read(index, start, wanted.nbytes)
-        except UnreadablePath:
-            return  # check says so
+        except UnreadablePath as error:
+            self.unread = error
+            return
         found = np.frombuffer(raw, np.uint8).reshape(-1, DLEDGER_INDEX_UNIT.size)
         expected = wanted.view(np.uint8).reshape(-1, DLEDGER_INDEX_UNIT.size)[: len(found)]
         # Units at the tail may not have been written; the library adds them when it starts.

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.check.lost import LostRanges
 from rmqtool.check.registry import At, finding
 from rmqtool.check.transactions import Transactions
-from rmqtool.check.unread import reason_of, unread_stretches
+from rmqtool.check.unread import REASONS, reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import config_shapes
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.queue_range import read_range
+from rmqtool.store.segment import OddityKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +35,13 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 QueueName = tuple[str, int]
+FAMILIES: Final = {
+    "queues": BranchKind.CONSUME_QUEUE,
+    "batch_queues": BranchKind.BATCH_QUEUE,
+    "ext_queues": BranchKind.CONSUME_QUEUE_EXT,
+    "compaction_logs": BranchKind.COMPACTION_LOG,
+    "compaction_queues": BranchKind.COMPACTION_QUEUE,
+}
 QUEUES: Final = ("consumequeue", "batchconsumequeue")
 
 
@@ -147,6 +156,12 @@ class Inspection:
             known == path or path.startswith(f"{known}/") for known, _ in self.account.unread
         )
 
+    def is_above_unread(self, path: str) -> bool:
+        """Tell whether a path, or something in this directory, cannot be read."""
+        return any(
+            known == path or known.startswith(f"{path}/") for known, _ in self.account.unread
+        )
+
     def name_unread(self, files: MappedFiles) -> list[tuple[int, int]]:
         """Take note of all that cannot be read of a queue; give where it begins and ends."""
         stretches = []
@@ -177,7 +192,20 @@ class Inspection:
             except UnreadablePath as error:
                 self._pending.append(self.unread(self.path_of(error.path), error))
             self._families[name] = found
+            self._name_links(FAMILIES[name])
         return self._families[name]
+
+    def _name_links(self, kind: BranchKind) -> None:
+        """Take note of links in place of topics and queues: what is behind them is not read."""
+        family = self.store.family(kind)
+        if family is None:
+            return
+        with suppress(UnreadablePath):  # which has been said
+            for oddity in family.oddities():
+                topic = oddity.path.removeprefix(f"{family.path}/").split("/")[0]
+                if oddity.kind is OddityKind.LINK and self.options.topic in {None, topic}:
+                    error = UnreadablePath(path=oddity.path, reason=REASONS[oddity.kind])
+                    self._pending.append(self.unread(oddity.path, error))
 
     def files_of(self, queue: QueueFiles) -> MappedFiles | None:
         """Give the files of one queue; None, and a finding later on, when they cannot be listed."""

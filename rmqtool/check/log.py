@@ -197,6 +197,10 @@ class LogPass:
             )
         entries = report.entries
         if entries is not None:
+            if entries.unread is not None:
+                path = self._inspection.path_of(entries.unread.path)
+                if not self._inspection.is_known_unread(path):
+                    yield self._inspection.unread(path, entries.unread)
             yield from self._entries_across(part, report, entries)
 
     def _entries_across(

@@ -61,7 +61,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         except UnreadablePath as error:
             yield inspection.unread(segment.path, error)
             return
-    if inspection.name_unread(store.timer_log):
+    if inspection.name_unread(store.timer_log) or inspection.is_known_unread("timerlog"):
         inspection.leave_out("chains and slots of the timer", "a part of the timer log is unread")
         yield from inspection.pending()
         return

@@ -22,6 +22,8 @@ def reason_of(oddity: Oddity) -> str:
     """Say why an oddity is something that cannot be read; empty when it is another one."""
     if oddity.kind is OddityKind.UNREADABLE:
         return oddity.actual
+    if oddity.kind is OddityKind.MISSING and oddity.actual:
+        return f"{oddity.actual}, where nothing is"
     name = oddity.path.rpartition("/")[2]
     is_segment = len(name) == NAME_DIGITS and start_of(name) is not None
     if oddity.kind is OddityKind.DIRECTORY and not is_segment:

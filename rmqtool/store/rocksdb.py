@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.store.place import EntryKind
 
 if TYPE_CHECKING:
@@ -81,8 +82,11 @@ def rocksdb_stores(root: Place) -> Iterator[RocksDb]:
 
 
 def is_rocksdb(place: Place) -> bool:
-    """Tell whether a directory holds a RocksDB database."""
-    entry = place.child(CURRENT).stat()
+    """Tell whether a directory holds a RocksDB database; one that cannot be reached does not."""
+    try:
+        entry = place.child(CURRENT).stat()
+    except UnreadablePath:  # forbidden, or a loop of links: who lists it says so
+        return False
     return entry is not None and entry.kind is EntryKind.FILE
 
 

@@ -173,8 +173,11 @@ def _configured_commitlog(
         branches: list[Branch] = []
         missing: list[Oddity] = []
         for path in dict.fromkeys(paths):
-            place, shown = _rerooted(root, path, conf)
-            entry = place.stat()
+            try:
+                place, shown = _rerooted(root, path, conf)
+                entry = place.stat()
+            except UnreadablePath:  # a loop of links, as `_look` has noted
+                continue
             if entry is None or entry.kind is not EntryKind.DIRECTORY:
                 missing.append(Oddity(OddityKind.MISSING, shown, "a directory of the commitlog"))
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -55,6 +56,10 @@ def _loop(path: Path) -> None:
     path.symlink_to(path.name)
 
 
+def _leads_nowhere(path: Path) -> None:
+    path.symlink_to("nowhere")
+
+
 def _directory(path: Path) -> None:
     path.mkdir()
 
@@ -89,6 +94,45 @@ def test_something_else_in_place_of_a_file(
     assert [] == damaged
     assert 3 == exit_code
     assert str(path.relative_to(store)) in unread
+
+
+@pytest.mark.parametrize("put", [_loop, _leads_nowhere])
+@pytest.mark.parametrize(("name", "path"), DIRECTORIES, ids=_ids(DIRECTORIES))
+def test_link_in_place_of_a_directory(
+    name: str, path: str, put: Callable[[Path], None], copy_of: Callable[[str], Path]
+) -> None:
+    """A link that leads nowhere, or to itself: exit 3, it is named, and nothing else is blamed."""
+    store = copy_of(name)
+    shutil.rmtree(store / path)
+    put(store / path)
+    assert ([], 3, [path]) == _damage(store, name)
+
+
+@pytest.mark.parametrize(("name", "pattern"), FILES, ids=_ids(FILES))
+def test_bad_sector(
+    name: str, pattern: str, copy_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What opens but cannot be read is named, and nothing else is blamed."""
+    store = copy_of(name)
+    bad = max(store.glob(pattern))
+    real_pread, real_preadv = os.pread, os.preadv
+    number = bad.stat().st_ino
+
+    def refuse(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == number:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def pread(descriptor: int, *arguments: int) -> bytes:
+        refuse(descriptor)
+        return real_pread(descriptor, *arguments)
+
+    def preadv(descriptor: int, buffers: list[memoryview], position: int) -> int:
+        refuse(descriptor)
+        return real_preadv(descriptor, buffers, position)
+
+    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert ([], 3, [str(bad.relative_to(store))]) == _damage(store, name)
 
 
 @pytest.mark.parametrize(("name", "path"), [*FILES, *DIRECTORIES], ids=_ids((*FILES, *DIRECTORIES)))
