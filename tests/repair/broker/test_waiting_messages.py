@@ -72,9 +72,11 @@ def test_waiting(
         broker.crash()
     root = tmp_path / "store"
     waiting = [one for one in plain_store.records(root) if one.topic == stored_topic]
-    lost = waiting[_LOST]
-    position, size = lost.places()["body"]
-    inflict.flip_bits(lost.path, lost.position + position + size // 2, 4)
+    body = waiting[_LOST].bytes_of("body")
+    for lost in waiting:
+        if lost.bytes_of("body") == body:  # 5.5.0 may have come back to it, and put it again
+            position, size = lost.places()["body"]
+            inflict.flip_bits(lost.path, lost.position + position + size // 2, 4)
     repair.apply(
         repair.plan(root, broker_version=version, broker_conf=str(tmp_path / "broker.conf")),
         in_place=True,
