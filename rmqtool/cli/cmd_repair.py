@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,12 +22,16 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.targets import refuse_targets
 from rmqtool.errors import UsageError
+from rmqtool.render.emit import Format
 from rmqtool.store.place import is_remote
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Plan
+    from rmqtool.rows import Rows
 
 
 def repair(
@@ -173,8 +177,8 @@ def _undo(store: str, wish: _Wish, delivery: Delivery) -> int:
 
 def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
     from rmqtool.repair.in_place import planned_in_place
-    from rmqtool.repair.result import rows_of
 
+    _refuse_looks(delivery)
     refuse_targets([options.store], wish.output, wish.plan, wish.quarantine)
     if is_remote(options.store) and (wish.in_place or wish.output is not None):
         reason = "a store on a remote file system is planned only: copy it here, and repair that"
@@ -186,7 +190,7 @@ def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
         plan = _plan(options, wish, delivery)
         if wish.output is not None:
             _copy(plan, wish)
-    delivery.emit_all(rows_of(plan))
+    replace(delivery, columns=None).emit_all(_sections(plan, delivery.wanted_columns))
     _tell(plan, delivery)
     if not wish.writes:
         return _not_written(options, plan, wish, delivery)
@@ -197,6 +201,29 @@ def _repair(options: RepairOptions, wish: _Wish, delivery: Delivery) -> int:
     if not plan.edits and wish.output is None:
         return NO if plan.left else DONE
     return _prove(options, plan, wish, delivery)
+
+
+def _refuse_looks(delivery: Delivery) -> None:
+    """Refuse how the plan is to be shown before anything is changed, not behind it."""
+    from rmqtool.repair.result import EDITS, LEFT
+
+    if delivery.format is Format.CSV:
+        reason = "csv holds rows of one kind, and here are edits and what is left; choose jsonl"
+        raise UsageError(option="--format", reason=reason)
+    known = dict.fromkeys((*EDITS, *LEFT))
+    for name in delivery.wanted_columns or ():
+        if name not in known:
+            reason = f"no column {name}; there are: {' '.join(known)}"
+            raise UsageError(option="--columns", reason=reason)
+
+
+def _sections(plan: Plan, wanted: tuple[str, ...] | None) -> Iterator[Rows]:
+    """Yield edits and what is left, each with those of the columns that it has."""
+    from rmqtool.repair.result import rows_of
+
+    for rows in rows_of(plan):
+        own = [name for name in wanted or () if name in rows.columns]
+        yield replace(rows, columns=own, shown=own) if own else rows
 
 
 def _plan(options: RepairOptions, wish: _Wish, delivery: Delivery) -> Plan:
