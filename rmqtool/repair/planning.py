@@ -87,6 +87,8 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
         # Where queues end nobody knows while the log cannot be judged.
         config.edit(writer, survey, found, clamp=options.clamp_offsets and not obstacle)
     survey.queues.close()
+    if any(one.given_up for one in survey.early):  # what points under such a blank has a bridge now
+        found = [one for one in found if one.code not in {"IX-KEY", "CL-QOFF-GAP"}]
     for one in found:
         if one.severity is not Severity.NOTE and not is_repaired(one, writer, obstacle):
             writer.leave(one.code, one.path, one.message, remedy(one, obstacle))
