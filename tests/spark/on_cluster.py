@@ -25,6 +25,7 @@ from rmqtool.store.place import Place
 from rmqtool.store.segment import SegmentPart
 from tests.spark import results
 from tests.spark.test_engine import SMALL, WHOLE, everything, wrapping
+from tests.spark.variants import task_bytes
 
 ASKED, FOUND = "asked", "found"  # files in the directory: stores by name, results
 QUICK = {"spark.executor.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
@@ -120,8 +121,8 @@ def main(master: str, directory: Path) -> None:
         for part_bytes in (WHOLE, SMALL):
             for module in results.PER_PART:
                 put(f"{module}.PART_BYTES", part_bytes)
-            put("rmqtool.spark.waves.TASK_BYTES", part_bytes)
             for name, store in stores.items():
+                put("rmqtool.spark.waves.TASK_BYTES", task_bytes(store, part_bytes))
                 output = directory / f"{name}-{part_bytes}"
                 found[output.name] = everything(store, output, part_bytes)
         first = next(iter(stores.values()))

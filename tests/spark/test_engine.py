@@ -20,7 +20,7 @@ from rmqtool.spark.engine import SparkEngine
 from rmqtool.store.segment import Segment, SegmentPart
 from tests.spark import results
 from tests.spark.results import PER_PART
-from tests.spark.variants import Variant, name_of, variant_store, variants
+from tests.spark.variants import Variant, name_of, task_bytes, variant_store, variants
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:
@@ -83,7 +83,8 @@ def test_same_bytes(
     for part_bytes in (SMALL, WHOLE):
         for module in PER_PART:
             monkeypatch.setattr(f"{module}.PART_BYTES", part_bytes)
-        monkeypatch.setattr("rmqtool.spark.waves.TASK_BYTES", part_bytes)  # a part each, or all
+        each = task_bytes(store, part_bytes)
+        monkeypatch.setattr("rmqtool.spark.waves.TASK_BYTES", each)
         expected = everything(store, tmp_path / f"local-{part_bytes}", part_bytes)
         trees.append(results.files(tmp_path / f"local-{part_bytes}"))
         with engine.using(on_spark):

@@ -15,6 +15,7 @@ SAMPLE: tuple[Variant, ...] = (
     ("rocketmq-4.9.3-dledger", ""),
     ("rocketmq-5.3.3-batch-queue", "garbage-middle"),
 )
+MOST_TASKS = 64
 DAMAGED = ("", "zero-8-sectors-middle", "garbage-late", "flip-body-early", "negative-size")
 
 
@@ -40,3 +41,13 @@ def variant_store(variant: Variant, into: Path) -> Path | None:
         except NotApplicable:
             return None
     return store
+
+
+def task_bytes(store: Path, part_bytes: int) -> int:
+    """Give the length of tasks that lets a small log be many of them, and a large one not too many.
+
+    A task is a part, then; of a log of 1 GiB, nearly all of it hole, it is many small ones.
+    """
+    log = store / "commitlog"
+    size = sum(path.stat().st_size for path in log.glob("*")) if log.is_dir() else 0
+    return max(part_bytes, size // MOST_TASKS)
