@@ -54,6 +54,7 @@ def test_output(clone: Path, monkeypatch: pytest.MonkeyPatch, *, update_golden: 
     if update_golden:
         README.write_text(found, encoding="utf-8")
     assert README.read_text(encoding="utf-8") == found
+    assert not (clone / "spark-warehouse").exists()  # Spark leaves nothing where one stands
 
 
 def _run_block(match: re.Match[str]) -> str:
