@@ -19,6 +19,8 @@ from rmqtool.formats.consume_queue_ext import END_BLANK, EXT_UNIT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings import Finding
     from rmqtool.store.segment import Segment
@@ -55,8 +57,22 @@ def _segment(inspection: Inspection, segment: Segment, bit_map_bytes: int) -> It
             expected=f"{bit_map_bytes} bytes",
             actual=f"{int(first[3])} bytes",
         )
-    end = int(units[0, -1] + EXT_UNIT.size + units[3, -1]) - segment.start if count else 0
-    yield from _judge_end(segment, end)
+    yield from _judge_end(segment, _end_of(segment, units))
+
+
+def is_whole(segment: Segment) -> bool:
+    """Tell whether the units of a file lead to its end mark, or to unused space.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    return not any(_judge_end(segment, _end_of(segment, read_units(segment))))
+
+
+def _end_of(segment: Segment, units: npt.NDArray[np.int64]) -> int:
+    if not units.shape[1]:
+        return 0
+    return int(units[0, -1] + EXT_UNIT.size + units[3, -1]) - segment.start
 
 
 def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings import Severity
-from rmqtool.repair import checkpoint, config, index, layout, timer
+from rmqtool.repair import checkpoint, config, ext, index, layout, timer
 from rmqtool.repair.bridge import DEFAULT_LARGEST, BridgeMaker
 from rmqtool.repair.commitlog import LogRepair, tail_of
 from rmqtool.repair.plans import Plan, fingerprint, place_of
@@ -81,6 +81,7 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
             if inspection.compares_queues:
                 edit_queues(writer, survey.queues, inspection)
                 edit_batch_queues(writer, survey.queues.batches)
+                ext.edit(writer, survey.queues.bad_ext)
             index.edit(writer, survey, found, options.jobs)
             checkpoint.edit(writer, survey, found, log)
             timer.edit(writer, survey, found)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.check.consume_queue_ext import is_whole as ext_file_is_whole
 from rmqtool.check.ext_units import ExtUnits
 from rmqtool.check.queue_state import UNIT, QueueReader, as_units
 from rmqtool.derive.run_pool import RunPool
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.rebuild.placement import Units
     from rmqtool.repair.stretches import Stretches
+    from rmqtool.store.segment import MappedFiles
 
 
 class QueueRepair:
@@ -43,6 +45,7 @@ class QueueRepair:
         batches: likewise for batch queues.
         judge: tells what stands behind a unit.
         last_start: start of the last segment in use.
+        bad_ext: extensions that no broker can follow; no unit names a place in them any more.
         dropped: queues that begin anew, as nothing can stand for their lost messages.
         unread: paths of files and directories that cannot be read; their queues stay as they are.
     """
@@ -56,6 +59,7 @@ class QueueRepair:
         self.dropped: set[tuple[str, int]] = set()
         self._inspection = inspection
         self._reader = QueueReader()
+        self.bad_ext: list[MappedFiles] = []
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
         commitlog = inspection.store.commitlog
         self._log = (commitlog.start, commitlog.file_length)
@@ -226,7 +230,10 @@ class QueueRepair:
         if name not in self._ext:
             found = self._inspection.family("ext_queues").get(name)
             files = self._inspection.files_of(found) if found else None
-            self._ext[name] = ExtUnits.of(files) if files else None
+            is_whole = files is not None and all(map(ext_file_is_whole, files.segments))
+            if files and not is_whole:
+                self.bad_ext.append(files)
+            self._ext[name] = ExtUnits.of(files) if files and is_whole else None
         ext = self._ext[name]
         if ext is not None:
             is_same = np.ones(len(rows), bool)

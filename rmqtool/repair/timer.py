@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
-CHUNK: Final = 4 << 20
 CUT: Final = "zeros: the broker cuts the timer log here, and reads these timers from their topic"
 WHEEL: Final = "the broker makes the wheel anew from the timer log"
 
@@ -76,18 +75,8 @@ def _cut_log(
     for segment in store.timer_log.segments:
         if segment.start > start:
             writer.remove(segment.place.location, "TL-REC", "lies behind the timer log's end")
-    _zero(writer, first, start - first.start)
+    writer.zero(first, start - first.start, "TL-REC", CUT)
     return start
-
-
-def _zero(writer: Writer, segment: Segment, position: int) -> None:
-    with segment.open() as file:
-        while (found := file.next_data(position)) is not None and found < file.size:
-            raw = file.read_at(found, CHUNK)
-            used = len(raw.rstrip(b"\0"))
-            if used:
-                writer.write(segment, found, Content(used), "TL-REC", CUT)
-            position = found + max(len(raw), 1)
 
 
 def _lower(

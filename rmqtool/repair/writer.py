@@ -6,13 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.repair.content import Content
 from rmqtool.repair.plans import Action, Edit, Left, digest_of
 from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
-    from rmqtool.repair.content import Content
     from rmqtool.store.segment import Segment
 
+CHUNK: Final = 4 << 20
 MOST_LEFT: Final = 100  # of one code that are named; the others are counted
 
 
@@ -65,6 +66,16 @@ class Writer:
                     lost, content,
                 )
             )  # fmt: skip
+
+    def zero(self, segment: Segment, position: int, code: str, reason: str) -> None:
+        """Zero all that is used of a file from a position on."""
+        with segment.open() as file:
+            while (found := file.next_data(position)) is not None and found < file.size:
+                raw = file.read_at(found, CHUNK)
+                used = len(raw.rstrip(b"\0"))
+                if used:
+                    self.write(segment, found, Content(used), code, reason)
+                position = found + max(len(raw), 1)
 
     def length(self, segment: Segment, size: int, code: str, reason: str) -> None:
         """Cut a file, or extend it by zeros."""
