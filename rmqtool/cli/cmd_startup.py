@@ -68,9 +68,10 @@ def startup(
     What is foretold is what real message stores then did with some 300 damaged stores and with all
     that real brokers left, those of 4.9.3, 5.1.4, 5.2.0, 5.3.3 and 5.5.0: 'is_proven' names them.
     Other releases follow their source. Refused, as a store's files do not tell: DLedger logs,
-    queues in RocksDB. Not looked at, and named in the steps as 'not-foretold': where
-    consumequeue_ext and timerlog are cut, compaction, rocksdbstore. Files of the index that are
-    made within one millisecond get one name: the broker then has fewer of them than are foretold.
+    queues in RocksDB. Not looked at, and named in the steps as 'not-foretold': consumequeue_ext,
+    which can keep a broker from starting (repair takes a bad one out), where timerlog is cut,
+    compaction, rocksdbstore. Files of the index that are made within one millisecond get one name:
+    the broker then has fewer of them than are foretold.
     """
     from rmqtool.startup import predict
     from rmqtool.startup.report import SECTIONS, report

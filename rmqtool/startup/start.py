@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 _NOT_FORETOLD: Final = {
-    "consumequeue_ext": "whether it is cut",
+    "consumequeue_ext": "whether it is cut, or keeps the broker from starting",
     "compaction": "whether it is taken",
     "timerlog": "where it is cut",
     "rocksdbstore": "what is in it",
