@@ -32,7 +32,7 @@ def environment(kernels: Path | None = None) -> dict[str, str]:
     left_out = {"PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR"}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     if kernels is not None:
-        kept["NUMBA_CACHE_DIR"] = str(kernels)
+        kept |= {"NUMBA_CACHE_DIR": str(kernels), "TMPDIR": str(kernels.parent)}
     found = {**kept, **QUICK, "SPARK_LOCAL_IP": "127.0.0.1"}
     return {**found, "PYSPARK_PYTHON": sys.executable}
 
