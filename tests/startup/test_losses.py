@@ -16,7 +16,7 @@ from tests.stores import broker_conf, fixture_names, fixture_store
 
 NAME = "rocketmq-5.3.3-traffic"
 QUEUED = (0x0, 0x8)
-VERSIONS = ("4.9.3", "5.1.4", "5.3.3", "5.5.0")
+VERSIONS = ("4.9.3", "5.1.4", "5.2.0", "5.3.3", "5.5.0")
 
 
 def foretell(root: Path, version: str, name: str = NAME) -> Prediction:
