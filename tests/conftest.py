@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from py4j import java_gateway, protocol
 
 from tests.evidence import Evidence
 
@@ -47,3 +48,10 @@ def evidence() -> Iterator[Evidence]:
     guard = Evidence()
     yield guard
     assert guard.changes() == []
+
+
+@pytest.fixture(autouse=True)
+def _plain_java_errors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let brokers' exceptions be py4j's own: a Spark session of the same process words all anew."""
+    if request.node.get_closest_marker("broker"):
+        monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)

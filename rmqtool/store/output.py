@@ -111,11 +111,11 @@ class OutputFile:
         try:
             self._staging.open(directory=False)
             self._raw = _Raw(self._staging)
+            self.binary = io.BufferedWriter(self._raw)
+            self.text = io.TextIOWrapper(self.binary, "utf-8", "backslashreplace", newline="")
         except BaseException:
             self._staging.discard()
             raise
-        self.binary = io.BufferedWriter(self._raw)
-        self.text = io.TextIOWrapper(self.binary, "utf-8", "backslashreplace", newline="")
         return self
 
     def __exit__(

@@ -182,14 +182,17 @@ class Staging:
             raise OutputExists(path=str(self.target), reason="is not a regular file")
 
     def _create(self, *, directory: bool) -> None:
-        if directory:
-            self.path.mkdir()
-            self._is_made = True
-            self.handle = os.open(self.path, _PROBE | os.O_DIRECTORY)
-        else:
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            self.handle = os.open(self.path, flags, 0o666)
-            self._is_made = True
+        self._is_made = True  # first: a signal may come when it is there, and before we know
+        try:
+            if directory:
+                self.path.mkdir()
+                self.handle = os.open(self.path, _PROBE | os.O_DIRECTORY)
+            else:
+                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                self.handle = os.open(self.path, flags, 0o666)
+        except FileExistsError:
+            self._is_made = False
+            raise
         with contextlib.suppress(OSError):  # no such locks here: the process must do
             fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
