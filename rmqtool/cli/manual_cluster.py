@@ -68,9 +68,9 @@ loads the kernels once, in a second; on a machine that has never run this rmqtoo
 first, in some ten seconds for each command.
 
 Beside this process, a store of 2 GiB on local[2], warm, start apart: validate takes 1.2 to 1.5
-times the processor time, rebuild-cq 1.3 to 1.4 times, half a second of it once for each job. So on
-one machine Spark saves nothing; it is for stores that are not on one, and for many machines. export
-of all columns reads about 0.5 GB/s on two cores, of seven columns 1.4 GB/s. The driver of validate
+times as long, rebuild-cq 1.6 to 2 times, half a second of it once for each job. So on one machine
+Spark saves nothing; it is for stores that are not on one, and for many machines. export of all
+columns reads 0.4 GB/s on two cores, of seven columns 1 GB/s. The driver of validate
 takes 247 MB and that of rebuild-cq 136 MB, the same for 1 and 2 GiB.
 
 Each record makes 20 bytes of queue: 4.3 % of the log. rebuild-cq shuffles them in one compressed
