@@ -136,8 +136,8 @@ def main() -> None:
         ratios = "  ".join(f"{seconds / own:.1f}x {key}" for key, seconds in theirs.items())
         print(  # noqa: T201
             f"{command:<24}{own:>7.2f} s + {one.fsync:.2f} s fsync, CPU {one.user:.2f} + "
-            f"{one.system:.2f} s, {int(one.memory) >> 20} MB, {size / own / 1e9:.2f} GB/s; {ratios} "
-            f"(target {TARGETS[command]}x 4.9.3)"
+            f"{one.system:.2f} s, {int(one.memory) >> 20} MB, {size / own / 1e9:.2f} GB/s; "
+            f"{ratios} (target {TARGETS[command]}x 4.9.3)"
         )
 
 
