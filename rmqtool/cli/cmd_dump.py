@@ -25,18 +25,21 @@ from rmqtool.cli.choosing import (
     selection,
 )
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
+from rmqtool.cli.engines import Choice, working
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
     ColumnsOption,
+    EngineOption,
     FormatOption,
     JobsOption,
+    MasterOption,
     OutputOption,
     QuietOption,
     StoresArgument,
     TimeZoneOption,
+    VerboseOption,
 )
 from rmqtool.ranges import size
 from rmqtool.render.progress import progress

@@ -24,9 +24,16 @@ from rmqtool.cli.choosing import (
     selection,
 )
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import MasterOption, VerboseOption, everywhere, spark_engine
+from rmqtool.cli.engines import everywhere, spark_engine
 from rmqtool.cli.exits import DONE, IN_PART
-from rmqtool.cli.options import BrokerConfOption, ColumnsOption, QuietOption, StoreArgument
+from rmqtool.cli.options import (
+    BrokerConfOption,
+    ColumnsOption,
+    MasterOption,
+    QuietOption,
+    StoreArgument,
+    VerboseOption,
+)
 from rmqtool.ranges import size
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows

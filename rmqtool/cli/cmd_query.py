@@ -15,17 +15,20 @@ from rmqtool.cli.choosing import (
     RawOption,
 )
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
+from rmqtool.cli.engines import Choice, working
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
     ColumnsOption,
+    EngineOption,
     FormatOption,
     JobsOption,
+    MasterOption,
     OutputOption,
     QuietOption,
     StoreArgument,
     TimeZoneOption,
+    VerboseOption,
 )
 from rmqtool.errors import UsageError
 from rmqtool.query.requests import Boundary

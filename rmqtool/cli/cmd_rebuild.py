@@ -6,18 +6,20 @@ from typing import Annotated
 
 import typer
 
-from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
+from rmqtool.cli.engines import Choice
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
     ColumnsOption,
+    EngineOption,
     FormatOption,
     JobsOption,
+    MasterOption,
     QuietOption,
     StoreArgument,
+    VerboseOption,
 )
-from rmqtool.cli.rebuilding import (
+from rmqtool.cli.rebuild_options import (
     BrokerVersionOption,
     CheckOption,
     DryRunOption,
@@ -25,8 +27,9 @@ from rmqtool.cli.rebuilding import (
     InPlaceOption,
     OutputDirectoryOption,
     TimeZoneOption,
-    run,
 )
+from rmqtool.cli.rebuilding import Asked, run
+from rmqtool.rebuild.options import Target
 
 
 def rebuild(
@@ -58,22 +61,24 @@ def rebuild(
     delayed and transactional messages, light message queues and inner batches included. Nothing
     is written without --output or --in-place; evidence is opened read-only.
     """
-    from rmqtool.rebuild.options import RebuildOptions, Target
-
-    delivery = Delivery(format_, None, columns, color, quiet)
-    options = RebuildOptions(
-        store,
-        Target.ALL,
-        output=output,
-        in_place=in_place,
-        check=check,
-        dry_run=dry_run,
-        like_broker=like_broker,
-        ext=ext,
-        time_zone=time_zone,
-        broker_version=broker_version,
-        broker_conf=broker_conf,
-        jobs=jobs,
+    return run(
+        Asked(
+            Target.ALL,
+            store,
+            output=output,
+            in_place=in_place,
+            check=check,
+            dry_run=dry_run,
+            like_broker=like_broker,
+            ext=ext,
+            broker_version=broker_version,
+            broker_conf=broker_conf,
+            time_zone=time_zone,
+            jobs=jobs,
+            format_=format_,
+            columns=columns,
+            color=color,
+            quiet=quiet,
+            choice=Choice(engine, master, verbose),
+        )
     )
-    with working(Choice(engine, master, verbose), [store], delivery):
-        return run(options, delivery)

@@ -6,26 +6,29 @@ from typing import Annotated
 
 import typer
 
-from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
+from rmqtool.cli.engines import Choice
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
     ColumnsOption,
+    EngineOption,
     FormatOption,
     JobsOption,
+    MasterOption,
     QuietOption,
     StoreArgument,
+    VerboseOption,
 )
-from rmqtool.cli.rebuilding import (
+from rmqtool.cli.rebuild_options import (
     BrokerVersionOption,
     CheckOption,
     DryRunOption,
     ExtOption,
     InPlaceOption,
     OutputDirectoryOption,
-    run,
 )
+from rmqtool.cli.rebuilding import Asked, run
+from rmqtool.rebuild.options import Target
 
 
 def rebuild_cq(
@@ -63,23 +66,25 @@ def rebuild_cq(
     and so shift all later units, which --like-broker reproduces. Units have the plain tags code,
     which is right for every consumer: a broker without the bits of --ext looks at the message.
     """
-    from rmqtool.rebuild.options import RebuildOptions, Target
-
-    delivery = Delivery(format_, None, columns, color, quiet)
-    options = RebuildOptions(
-        store,
-        Target.QUEUES,
-        output=output,
-        in_place=in_place,
-        check=check,
-        dry_run=dry_run,
-        topic=topic,
-        queue_id=queue,
-        like_broker=like_broker,
-        ext=ext,
-        broker_version=broker_version,
-        broker_conf=broker_conf,
-        jobs=jobs,
+    return run(
+        Asked(
+            Target.QUEUES,
+            store,
+            output=output,
+            in_place=in_place,
+            check=check,
+            dry_run=dry_run,
+            topic=topic,
+            queue=queue,
+            like_broker=like_broker,
+            ext=ext,
+            broker_version=broker_version,
+            broker_conf=broker_conf,
+            jobs=jobs,
+            format_=format_,
+            columns=columns,
+            color=color,
+            quiet=quiet,
+            choice=Choice(engine, master, verbose),
+        )
     )
-    with working(Choice(engine, master, verbose), [store], delivery):
-        return run(options, delivery)

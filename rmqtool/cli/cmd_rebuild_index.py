@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import Choice, EngineOption, MasterOption, VerboseOption, working
+from rmqtool.cli.engines import Choice
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
     ColumnsOption,
+    EngineOption,
     FormatOption,
     JobsOption,
+    MasterOption,
     QuietOption,
     StoreArgument,
+    VerboseOption,
 )
-from rmqtool.cli.rebuilding import (
+from rmqtool.cli.rebuild_options import (
     BrokerVersionOption,
     CheckOption,
     DryRunOption,
     InPlaceOption,
     OutputDirectoryOption,
     TimeZoneOption,
-    run,
 )
+from rmqtool.cli.rebuilding import Asked, run
+from rmqtool.rebuild.options import Target
 
 
 def rebuild_index(
@@ -48,20 +51,22 @@ def rebuild_index(
     name is that of the file on disk which begins with the same record, else the store time of its
     first record.
     """
-    from rmqtool.rebuild.options import RebuildOptions, Target
-
-    delivery = Delivery(format_, None, columns, color, quiet)
-    options = RebuildOptions(
-        store,
-        Target.INDEX,
-        output=output,
-        in_place=in_place,
-        check=check,
-        dry_run=dry_run,
-        time_zone=time_zone,
-        broker_version=broker_version,
-        broker_conf=broker_conf,
-        jobs=jobs,
+    return run(
+        Asked(
+            Target.INDEX,
+            store,
+            output=output,
+            in_place=in_place,
+            check=check,
+            dry_run=dry_run,
+            broker_version=broker_version,
+            broker_conf=broker_conf,
+            time_zone=time_zone,
+            jobs=jobs,
+            format_=format_,
+            columns=columns,
+            color=color,
+            quiet=quiet,
+            choice=Choice(engine, master, verbose),
+        )
     )
-    with working(Choice(engine, master, verbose), [store], delivery):
-        return run(options, delivery)

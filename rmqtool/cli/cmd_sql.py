@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import MasterOption, VerboseOption, everywhere, spark_engine
+from rmqtool.cli.engines import everywhere, spark_engine
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
     ColumnsOption,
     FormatOption,
+    MasterOption,
     OutputOption,
     QuietOption,
     StoreArgument,
+    VerboseOption,
 )
 from rmqtool.errors import OutputClosed, RmqtoolError, UsageError
 from rmqtool.rows import Rows, count_of

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import enum
-import gc
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-from rmqtool import memory
-from rmqtool.cli import engines
-from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.answer_validate import Asked, run
+from rmqtool.cli.engines import Choice
 from rmqtool.cli.options import (
     BrokerConfOption,
     ColorOption,
     ColumnsOption,
+    EngineOption,
     FormatOption,
     JobsOption,
+    MasterOption,
     OutputOption,
     QuietOption,
     StoresArgument,
+    VerboseOption,
 )
-from rmqtool.cli.signals import Terminated
-from rmqtool.errors import UsageError
-from rmqtool.findings import Severity
 
-if TYPE_CHECKING:
-    from rmqtool.cli.validating import Reports, Validation
-
-Choice = TypeVar("Choice", bound=enum.StrEnum)
 OnlyOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -129,9 +122,9 @@ def validate(
     columns: ColumnsOption = None,
     color: ColorOption = "auto",
     quiet: QuietOption = False,
-    engine: engines.EngineOption = None,
-    master: engines.MasterOption = None,
-    verbose: engines.VerboseOption = False,
+    engine: EngineOption = None,
+    master: MasterOption = None,
+    verbose: VerboseOption = False,
 ) -> int:
     """Prove a whole store sound, or say exactly what is wrong with it.
 
@@ -146,70 +139,27 @@ def validate(
     For every night: --since-manifest FILE --manifest FILE reads the end of the log only. A byte
     that rots in what was read before is found by a run without --since-manifest, once a week.
     """
-    memory.give_back_arrays()
-    gc.disable()  # what is imported stays: looking through it again and again takes 40 of 500 ms
-    from rmqtool.check.options import Level, ValidateOptions
-    from rmqtool.cli.validating import Reports, Validation
-
-    delivery = Delivery(format_, output, columns, color, quiet)
-    reports = Reports(sarif, junit, manifest, since_manifest)
-    reports.refuse(paths, output)
-    validation = Validation(
-        [
-            ValidateOptions(
-                store=path,
-                only=_words(only),
-                level=_choice(Level, "--level", level),
-                topic=topic,
-                ignore=_words(ignore),
-                fail_on=_choice(Severity, "--fail-on", fail_on),
-                broker_version=broker_version,
-                broker_conf=broker_conf,
-                jobs=jobs,
-                since=since_manifest,
-                keeps_book=manifest is not None,
-                range_checksums=range_checksum,
-            )
-            for path in paths
-        ]
+    return run(
+        Asked(
+            paths,
+            only,
+            level,
+            topic,
+            ignore,
+            fail_on,
+            broker_version,
+            broker_conf,
+            jobs,
+            sarif,
+            junit,
+            manifest,
+            since_manifest,
+            range_checksum,
+            format_,
+            output,
+            columns,
+            color,
+            quiet,
+            Choice(engine, master, verbose),
+        )
     )
-    gc.enable()
-    if topic is not None:
-        from rmqtool.cli.hints import topic_hints
-
-        for sentence in topic_hints(paths, broker_conf, [topic]):
-            delivery.note(sentence)
-    with engines.working(engines.Choice(engine, master, verbose), paths, delivery):
-        return _deliver(validation, delivery, reports)
-
-
-def _deliver(validation: Validation, delivery: Delivery, reports: Reports) -> int:
-    """Show what is found, sum it up, write the reports."""
-    try:
-        validation.show(delivery)
-    except (KeyboardInterrupt, Terminated):
-        # Inside of this block no further signal is raised: what was found gets out.
-        validation.show_rest(delivery)
-        validation.say(delivery)
-        validation.write_reports(reports)
-        raise
-    validation.say(delivery)
-    validation.write_reports(reports)
-    return validation.exit_code
-
-
-def _words(given: list[str] | None) -> frozenset[str]:
-    return frozenset(word for text in given or () for word in text.split(",") if word)
-
-
-def _choice(kind: type[Choice], option: str, word: str) -> Choice:
-    """Read one of a few words.
-
-    Raises:
-        UsageError: it is none of them.
-    """
-    try:
-        return kind(word)
-    except ValueError as error:
-        reason = f"{word!r} is none of: {' '.join(kind)}"
-        raise UsageError(option=option, reason=reason) from error

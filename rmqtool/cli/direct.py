@@ -7,9 +7,10 @@ both read a command line alike is tested over all options.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    import enum
     from collections.abc import Mapping, Sequence
 
 
@@ -22,6 +23,7 @@ class Plain(NamedTuple):
         lists: options that may be given again.
         choices: options that have few values.
         flags: options without a value, and what they mean.
+        takes_many: the one argument may be given again.
     """
 
     arguments: tuple[str, ...]
@@ -29,18 +31,28 @@ class Plain(NamedTuple):
     lists: Mapping[str, str]
     choices: Mapping[str, str]
     flags: Mapping[str, tuple[str, bool]]
+    takes_many: bool = False
 
 
-_DELIVERY: Final = {
-    "--broker-conf": "broker_conf",
-    "--output": "output",
-    "--columns": "columns",
-    "--color": "color",
-    "--time-zone": "time_zone",
-}
+_STORE: Final = {"--broker-conf": "broker_conf", "--columns": "columns", "--color": "color"}
+_OUTPUT: Final = {"--output": "output"}
+_TIME_ZONE: Final = {"--time-zone": "time_zone"}
+_VERSION: Final = {"--broker-version": "broker_version"}
+_DELIVERY: Final = _STORE | _OUTPUT | _TIME_ZONE
+_FORMAT: Final = {"--format": "format_"}
 _QUIET: Final = {"--quiet": ("quiet", True), "-q": ("quiet", True)}
+_REBUILD: Final = _STORE | _OUTPUT | _VERSION
+_REBUILD_FLAGS: Final = _QUIET | {
+    "--in-place": ("in_place", True),
+    "--check": ("check", True),
+    "--dry-run": ("dry_run", True),
+}
+_QUEUE_FLAGS: Final = _REBUILD_FLAGS | {
+    "--like-broker": ("like_broker", True),
+    "--ext": ("ext", True),
+}
 COMMANDS: Final = {
-    "info": Plain(("store",), _DELIVERY, {"--section": "section"}, {"--format": "format_"}, _QUIET),
+    "info": Plain(("store",), _DELIVERY, {"--section": "section"}, _FORMAT, _QUIET),
     "query": Plain(
         ("store", "requests"),
         _DELIVERY
@@ -55,7 +67,7 @@ COMMANDS: Final = {
             "--body-limit": "body_limit",
         },
         {"--key": "key", "--topic": "topic"},
-        {"--boundary": "boundary", "--body": "body", "--format": "format_"},
+        _FORMAT | {"--boundary": "boundary", "--body": "body"},
         _QUIET
         | {
             "--trace": ("trace", True),
@@ -66,6 +78,28 @@ COMMANDS: Final = {
             "--hex": ("hex_", True),
         },
     ),
+    "validate": Plain(
+        ("paths",),
+        _STORE
+        | _OUTPUT
+        | _VERSION
+        | {
+            "--level": "level",
+            "--topic": "topic",
+            "--fail-on": "fail_on",
+            "--sarif": "sarif",
+            "--junit": "junit",
+            "--manifest": "manifest",
+            "--since-manifest": "since_manifest",
+        },
+        {"--only": "only", "--ignore": "ignore"},
+        _FORMAT,
+        _QUIET | {"--range-checksum": ("range_checksum", True)},
+        takes_many=True,
+    ),
+    "rebuild": Plain(("store",), _REBUILD | _TIME_ZONE, {}, _FORMAT, _QUEUE_FLAGS),
+    "rebuild-cq": Plain(("store",), _REBUILD | {"--topic": "topic"}, {}, _FORMAT, _QUEUE_FLAGS),
+    "rebuild-index": Plain(("store",), _REBUILD | _TIME_ZONE, {}, _FORMAT, _REBUILD_FLAGS),
 }
 
 
@@ -86,13 +120,26 @@ def call(words: Sequence[str]) -> int | None:
         values = _values(rest, COMMANDS[command])
     except NotPlainError:
         return None
+    return _answer(command, values)
+
+
+def _answer(command: str, values: Mapping[str, Any]) -> int:
+    """Let a command answer; its values have the names of what it is asked."""
     if command == "info":
         from rmqtool.cli import answer_info
 
-        return answer_info.run(answer_info.Asked(**values))  # type: ignore[arg-type]  # by name
-    from rmqtool.cli import answer_query
+        return answer_info.run(answer_info.Asked(**values))
+    if command == "query":
+        from rmqtool.cli import answer_query
 
-    return answer_query.run(answer_query.Asked(**values))  # type: ignore[arg-type]  # by name
+        return answer_query.run(answer_query.Asked(**values))
+    if command == "validate":
+        from rmqtool.cli import answer_validate
+
+        return answer_validate.run(answer_validate.Asked(**values))
+    from rmqtool.cli import rebuilding
+
+    return rebuilding.run(rebuilding.Asked(target=rebuilding.TARGETS[command], **values))
 
 
 def _values(words: Sequence[str], plain: Plain) -> dict[str, object]:
@@ -113,6 +160,8 @@ def _values(words: Sequence[str], plain: Plain) -> dict[str, object]:
         else:
             spelt, separator, value = word.partition("=")
             _take(values, plain, spelt, value if separator else next(rest, ""))
+    if given and plain.takes_many:
+        return values | {plain.arguments[0]: given}
     if not 1 <= len(given) <= len(plain.arguments):
         raise NotPlainError
     return values | dict(zip(plain.arguments, given, strict=False))
@@ -150,11 +199,22 @@ def _choice(name: str, value: str) -> object:
     Raises:
         NotPlainError: it is none of them.
     """
-    from rmqtool.query.requests import Boundary
-    from rmqtool.render.emit import Format
-    from rmqtool.tables.bodies import BodyMode
-
-    kind = {"boundary": Boundary, "body": BodyMode, "format_": Format}[name]
+    kind = _kind(name)
     if value not in list(kind):
         raise NotPlainError
     return kind(value)
+
+
+def _kind(name: str) -> type[enum.StrEnum]:
+    """Give the values that an option has."""
+    if name == "boundary":
+        from rmqtool.query.requests import Boundary
+
+        return Boundary
+    if name == "body":
+        from rmqtool.tables.bodies import BodyMode
+
+        return BodyMode
+    from rmqtool.render.emit import Format
+
+    return Format

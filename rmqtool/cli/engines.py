@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import enum
 import os
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
-
-import typer
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import EngineMissing, UsageError
 from rmqtool.store.place import Place, is_remote
@@ -24,7 +20,6 @@ if TYPE_CHECKING:
     from rmqtool.cli.delivery import Delivery
     from rmqtool.spark.engine import SparkEngine
 
-PANEL: Final = "Engine"
 NOTHING: Final = "as no master is named and the store is on this machine"
 
 
@@ -34,33 +29,6 @@ class Engine(enum.StrEnum):
     AUTO = "auto"
     LOCAL = "local"
     SPARK = "spark"
-
-
-EngineOption = Annotated[
-    Engine | None,
-    typer.Option(
-        "--engine",
-        rich_help_panel=PANEL,
-        help="Who does the work: this process, or Spark. auto, the default, takes Spark when a "
-        "master is named or configured or the store is remote.",
-    ),
-]
-MasterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--master",
-        metavar="URL",
-        rich_help_panel=PANEL,
-        help="Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://..., or sc://HOST for "
-        "Spark Connect.",
-    ),
-]
-VerboseOption = Annotated[
-    bool,
-    typer.Option(
-        "--verbose", rich_help_panel=PANEL, help="Keep what Spark says in a log file, and name it."
-    ),
-]
 
 
 class Choice(NamedTuple):
@@ -173,4 +141,7 @@ def _of_remote(path: str) -> tuple[bool, str]:
 
 
 def _log_file() -> str:
+    import tempfile
+    from pathlib import Path
+
     return str(Path(tempfile.gettempdir()) / f"rmqtool-spark-{os.getpid()}.log")

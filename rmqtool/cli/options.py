@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from rmqtool.cli.engines import Engine
 from rmqtool.render.emit import Format
 
-LOOK = "Output"
+ENGINE = "Engine"  # a panel of the help
 
 StoreArgument = Annotated[
     str, typer.Argument(metavar="STORE", help="A store root, a directory of it, or a file.")
@@ -62,3 +63,28 @@ TimeZoneOption = Annotated[
     ),
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")]
+EngineOption = Annotated[
+    Engine | None,
+    typer.Option(
+        "--engine",
+        rich_help_panel=ENGINE,
+        help="Who does the work: this process, or Spark. auto, the default, takes Spark when a "
+        "master is named or configured or the store is remote.",
+    ),
+]
+MasterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="URL",
+        rich_help_panel=ENGINE,
+        help="Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://..., or sc://HOST for "
+        "Spark Connect.",
+    ),
+]
+VerboseOption = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", rich_help_panel=ENGINE, help="Keep what Spark says in a log file, and name it."
+    ),
+]

@@ -1,15 +1,20 @@
-"""What `rebuild`, `rebuild-cq` and `rebuild-index` share: options, rows, summary, exit code."""
+"""What `rebuild`, `rebuild-cq` and `rebuild-index` do with their options: rows, summary, exit code.
+
+Apart from their declarations, so that a plain command line needs no Typer: see `direct`.
+"""
 
 from __future__ import annotations
 
 import gc
 import shlex
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import typer
-
+from rmqtool import memory
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import Choice, working
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.errors import NoSuchQueue, UsageError
+from rmqtool.rebuild.options import Mode, RebuildOptions, Target
 from rmqtool.rows import Rows
 from rmqtool.store.place import is_remote
 from rmqtool.words import counted
@@ -17,55 +22,15 @@ from rmqtool.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.cli.delivery import Delivery
-    from rmqtool.rebuild.options import RebuildOptions, RebuildResult
+    from rmqtool.rebuild.options import RebuildResult
+    from rmqtool.render.emit import Format
     from rmqtool.rows import Row
 
-OutputDirectoryOption = Annotated[
-    str | None,
-    typer.Option("--output", metavar="DIR", help="Write the files into a new directory."),
-]
-InPlaceOption = Annotated[
-    bool,
-    typer.Option(
-        "--in-place",
-        help="Replace what the store has. The broker must be down; what is replaced is kept in "
-        "rmqtool-undo-TIME, and a killed run is finished by the next one.",
-    ),
-]
-CheckOption = Annotated[
-    bool,
-    typer.Option(
-        "--check", help="Compare with what the store has and write nothing; exit 1 if it differs."
-    ),
-]
-ExtOption = Annotated[
-    bool,
-    typer.Option(
-        "--ext",
-        help="Rebuild consumequeue_ext, too, for a broker with enableConsumeQueueExt: bits of the "
-        "SQL92 subscriptions in consumerFilter.json. Without it units have plain tags codes, which "
-        "are right for every consumer.",
-    ),
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be written.")]
-BrokerVersionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--broker-version",
-        metavar="X.Y.Z",
-        help="Whose rules to follow; by default those of the release that wrote the store.",
-    ),
-]
-TimeZoneOption = Annotated[
-    str,
-    typer.Option(
-        "--time-zone",
-        metavar="ZONE",
-        help="Time zone of the broker's JVM, for names of index files that are not there.",
-    ),
-]
-
+TARGETS: Final = {
+    "rebuild": Target.ALL,
+    "rebuild-cq": Target.QUEUES,
+    "rebuild-index": Target.INDEX,
+}
 QUEUE_COLUMNS: Final = (
     "kind", "topic", "queue_id", "first_queue_offset", "next_queue_offset", "units", "files",
     "filler", "repeated", "misnumbered", "implausible", "shifted", "left_out",
@@ -86,10 +51,66 @@ TROUBLE: Final = {
 }
 
 
-def run(options: RebuildOptions, delivery: Delivery) -> int:
-    """Rebuild, write the rows and the summary, give the exit code."""
+class Asked(NamedTuple):
+    """The values of a command line; names and defaults are those of the three commands.
+
+    Attributes:
+        target: what is rebuilt, as the command says.
+        choice: who does the work.
+    """
+
+    target: Target
+    store: str
+    output: str | None = None
+    in_place: bool = False
+    check: bool = False
+    dry_run: bool = False
+    topic: str | None = None
+    queue: int | None = None
+    like_broker: bool = False
+    ext: bool = False
+    broker_version: str | None = None
+    broker_conf: str | None = None
+    time_zone: str = "UTC"
+    jobs: int | None = None
+    format_: Format | None = None
+    columns: str | None = None
+    color: str = "auto"
+    quiet: bool = False
+    choice: Choice = Choice()
+
+
+def run(asked: Asked) -> int:
+    """Rebuild, write the rows and the summary, give the exit code.
+
+    Raises:
+        UsageError: an option has a value that does not exist, or that contradicts another.
+        RmqtoolError: the store cannot be opened at all, or the output not be written.
+    """
+    memory.give_back_arrays()
+    delivery = Delivery(asked.format_, None, asked.columns, asked.color, asked.quiet)
+    options = RebuildOptions(
+        asked.store,
+        asked.target,
+        output=asked.output,
+        in_place=asked.in_place,
+        check=asked.check,
+        dry_run=asked.dry_run,
+        topic=asked.topic,
+        queue_id=asked.queue,
+        like_broker=asked.like_broker,
+        ext=asked.ext,
+        time_zone=asked.time_zone,
+        broker_version=asked.broker_version,
+        broker_conf=asked.broker_conf,
+        jobs=asked.jobs,
+    )
+    with working(asked.choice, [asked.store], delivery):
+        return _rebuild(options, delivery)
+
+
+def _rebuild(options: RebuildOptions, delivery: Delivery) -> int:
     gc.disable()  # what is imported now lives to the end: looking through it takes 0.1 s
-    from rmqtool.rebuild.options import Mode
     from rmqtool.rebuild.work import rebuild
     from rmqtool.render.progress import progress
     from rmqtool.store.tree import open_store
@@ -187,8 +208,6 @@ def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
 
 def _outcome(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     """Say what became of the files, and what to do next."""
-    from rmqtool.rebuild.options import Mode
-
     if result.mode is Mode.CHECK:
         same = "the store has the same" if not result.differences else "the store differs"
         yield f"{same}; nothing was written"

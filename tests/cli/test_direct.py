@@ -8,10 +8,26 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.cli import answer_info, answer_query, app, cmd_info, cmd_query, direct
+from rmqtool.cli import (
+    answer_info,
+    answer_query,
+    answer_validate,
+    app,
+    cmd_info,
+    cmd_query,
+    cmd_rebuild,
+    cmd_rebuild_cq,
+    cmd_rebuild_index,
+    cmd_validate,
+    direct,
+    rebuilding,
+)
 from tests.stores import fixture_names, fixture_store
 
-BULK = {"jobs", "engine", "master", "verbose", "help"}
+LEFT_TO_TYPER = {"jobs", "engine", "master", "verbose", "help"}
+NUMBERS = {("rebuild-cq", "queue")}  # Typer says what is no number
+ANSWERS = (answer_info, answer_query, answer_validate, rebuilding)
+COMMANDS = (cmd_info, cmd_query, cmd_validate, cmd_rebuild, cmd_rebuild_cq, cmd_rebuild_index)
 HEAVY = {"numpy", "numba", "pyarrow", "pandas", "pyspark", "pydantic"}
 
 
@@ -24,20 +40,21 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         calls.append(asked)
         return 7
 
-    for module in (answer_info, answer_query, cmd_info, cmd_query):
+    for module in (*ANSWERS, *COMMANDS):
         monkeypatch.setattr(module, "run", note)
     return calls
 
 
 @pytest.mark.parametrize("command", direct.COMMANDS)
 def test_every_option(command: str) -> None:
-    """All options that the command declares are known here by the same names, but of bulk work."""
+    """All options that the command declares are known here by the same names, but for a few."""
     declared = set()
     for parameter in app.command(command).params:
-        if not parameter.name or parameter.name in BULK:
+        name = parameter.name
+        if not name or name in LEFT_TO_TYPER or (command, name) in NUMBERS:
             continue
         for spelt in (*parameter.opts, *parameter.secondary_opts):
-            declared.add((spelt, parameter.name))
+            declared.add((spelt, name))
     plain = direct.COMMANDS[command]
     known = {(name, name) for name in plain.arguments}
     for table in (plain.texts, plain.lists, plain.choices):
@@ -56,6 +73,14 @@ PLAIN = (
     "query store --columns topic,size --color never --output x --broker-conf b --time-zone UTC",
     "info store",
     "info --section topics --section=queues store --format csv -q",
+    "validate store",
+    "validate store other --only commitlog,index --only CL-CRC --level deep --fail-on note -q",
+    "validate --sarif a --junit b --manifest c --since-manifest d store --range-checksum",
+    "validate store --topic T --ignore CL-CRC --broker-version 5.3.3 --format jsonl --output x",
+    "rebuild store --output x --like-broker --ext --time-zone UTC --broker-version 4.9.3",
+    "rebuild-cq store --in-place --topic T --quiet --columns topic --color never",
+    "rebuild-cq store --check --format csv --broker-conf b",
+    "rebuild-index --dry-run store --time-zone Asia/Shanghai",
     "info store --columns topic,size --color never --output x --broker-conf b --time-zone UTC",
 )
 
@@ -77,7 +102,8 @@ def test_same_as_typer(line: str, called: list[object]) -> None:
         *("query --id x", "query --help", "query store a b", "query store --boundary middle"),
         *("query store --jobs 0", "query store --explain=yes"),
         *("info", "info a b", "info store --format xml", "info store --quiet=1", "info --help"),
-        *("validate store", ""),
+        *("validate", "validate store --jobs 1", "validate store --engine spark", "rebuild a b"),
+        *("rebuild-cq store --queue x", "dump store", ""),
     ],
 )
 def test_left_to_typer(line: str, called: list[object]) -> None:
