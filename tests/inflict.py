@@ -337,6 +337,24 @@ def copy_field(name: str, *, where: float = 0.5) -> Callable[[Path], None]:
     return inflict
 
 
+def forget_light_queue(store: Path) -> None:
+    """Make the numbers of all messages of a light queue unreadable, and delete the queue."""
+    queues = [
+        queue
+        for queue in plain_store.queue_directories(store)
+        if queue.parent.name.startswith("%LMQ%")
+    ]
+    queue = min(queues, key=lambda one: len(plain_store.units(one)))
+    places = {unit.physical_offset for unit in plain_store.units(queue)}
+    for record in plain_store.records(store):
+        if record.physical_offset in places:
+            position, _ = record.places()["properties"]
+            raw = record.bytes_of("properties")
+            start = raw.index(b"INNER_MULTI_QUEUE_OFFSET\x01") + 25
+            write_at(record.path, record.position + position + start, b"x")
+    shutil.rmtree(queue.parent)
+
+
 def number_anew(store: Path) -> None:
     """Let a queue begin anew in the middle, as when it was deleted and made again."""
     log = plain_store.records(store)

@@ -100,8 +100,8 @@ class LogPass:
         texts = deep or queues or index or asked.wants(*WITH_RECORDS)
         scan = ScanOptions(texts=texts, property_crc=texts, well_formed=deep, is_dledger=is_dledger)
         derive = None
-        if queues or index:
-            rules = rules_of(store, inspection.version)
+        rules = rules_of(store, inspection.version) if texts else None
+        if rules is not None and (queues or index):
             derive = DeriveOptions(
                 rules, queues=queues, index=index, is_dledger=is_dledger, scan=scan
             )
@@ -116,6 +116,7 @@ class LogPass:
             content=deep,
             property_crc=bool(conf and conf.flag("enabledAppendPropCRC")),
             force_property_crc=bool(conf and conf.flag("forceVerifyPropCRC")),
+            rules=rules,
         )
         index_files = store.dledger_index if is_dledger else None
         grid = inspection.observer.grid if inspection.observer and texts else None

@@ -15,7 +15,7 @@ import numpy as np
 
 from rmqtool.check import kernels_message as has
 from rmqtool.check.bridges import is_bridge
-from rmqtool.check.message_content import check_content, timer_facts
+from rmqtool.check.message_content import check_content, check_further, timer_facts
 from rmqtool.check.message_fields import FieldJudge
 from rmqtool.check.registry import At, finding
 from rmqtool.check.transactions import UNKNOWN
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.derive.dispatch import DispatchRules
     from rmqtool.findings import Finding
     from rmqtool.scan.batch import Batch
 
@@ -42,8 +43,8 @@ HALF_TOPICS: Final = frozenset({HALF_TOPIC, b"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"}
 OP_TOPIC: Final = b"RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
 BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
-UNUSABLE: Final = frozenset({"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF"})
-CONTENT: Final = has.COMPRESSED | has.INNER_BATCH | has.MULTI_DISPATCH
+UNUSABLE: Final = frozenset({"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF", "CL-LMQ"})
+CONTENT: Final = has.COMPRESSED | has.INNER_BATCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +56,14 @@ class RecordOptions:
         property_crc: every record should have a property CRC.
         force_property_crc: the broker insists on it.
         is_copy: records of a compaction log, whose property CRC is made for another place.
+        rules: how brokers dispatch; None when nobody asked.
     """
 
     content: bool = False
     property_crc: bool = False
     force_property_crc: bool = False
     is_copy: bool = False
+    rules: DispatchRules | None = None
 
     @property
     def wanted(self) -> int:
@@ -68,6 +71,8 @@ class RecordOptions:
         wanted = has.ALWAYS
         if self.content:
             wanted |= CONTENT
+        if self.content or (self.rules and self.rules.multi_dispatch):
+            wanted |= has.MULTI_DISPATCH
         if self.property_crc or self.force_property_crc:
             wanted |= has.NO_PROPERTY_CRC
         return wanted
@@ -211,6 +216,15 @@ class RecordJudge:
             yield from self._of_properties(batch, number, bits, at)
             if bits & CONTENT:
                 yield from check_content(batch, number, at)
+            if bits & has.MULTI_DISPATCH:
+                yield from self._of_further_queues(batch, number, at)
+
+    def _of_further_queues(self, batch: Batch, number: int, at: At) -> Iterator[Finding]:
+        rules = self._options.rules
+        topic = batch.topics[int(batch.matrix[row.TOPIC_NUMBER, number])]
+        is_dispatched = rules is not None and rules.multi_dispatches(topic)
+        is_deep = self._options.content
+        yield from check_further(batch, number, at, is_dispatched=is_dispatched, is_deep=is_deep)
 
     def _of_properties(self, batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]:
         record = batch.matrix[:, number]

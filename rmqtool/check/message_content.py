@@ -1,4 +1,4 @@
-"""Judge what records hold (level deep): compressed bodies, inner batches, further queues.
+"""Judge what records hold: compressed bodies and inner batches (level deep), further queues.
 
 Source: UtilAll#uncompress, CompressorFactory, MessageDecoder#decodeMessage,
 ConsumeQueue#multiDispatchLmqQueue, 4.9.3 to 5.5.0.
@@ -6,14 +6,16 @@ ConsumeQueue#multiDispatchLmqQueue, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.registry import At, finding
 from rmqtool.check.transactions import UNKNOWN
 from rmqtool.errors import BadLength
+from rmqtool.findings import Severity
 from rmqtool.formats import inner_batch, properties
 from rmqtool.formats.compression import decompress
-from rmqtool.formats.java import string_hash
+from rmqtool.formats.java import parse_long, string_hash
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan import columns as row
 
@@ -28,10 +30,13 @@ REAL_TOPIC: Final = "REAL_TOPIC"
 TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
 TIMER_OUT_MS: Final = "TIMER_OUT_MS"
 LONGEST_TIME: Final = 18  # digits of a number that fits a long
+NUMBERS: Final = re.compile(
+    rb"(?:^|\x02)INNER_MULTI_QUEUE_OFFSET\x01[0-9]{1,18}(?:,[0-9]{1,18})*(?:\x02|$)"
+)
 
 
 def check_content(batch: Batch, number: int, at: At) -> Iterator[Finding]:
-    """Judge one record that is compressed, a batch, or dispatched to further queues."""
+    """Judge one record that is compressed or a batch."""
     record = batch.matrix[:, number]
     start, flags = int(record[row.BODY_START]), int(record[row.SYS_FLAG])
     if start >= 0 and flags & (SysFlag.COMPRESSED_FLAG | SysFlag.INNER_BATCH_FLAG):
@@ -41,9 +46,26 @@ def check_content(batch: Batch, number: int, at: At) -> Iterator[Finding]:
             yield finding("CL-DECOMP", at, expected="a body", actual=found.reason)
         elif flags & SysFlag.INNER_BATCH_FLAG:
             yield from _batch(found.body, int(record[row.INNER_NUM]), at)
-    if int(record[row.MARKS]) & row.MARK_MULTI_DISPATCH:
-        raw = batch.text(int(record[row.PROPERTIES_START]), int(record[row.PROPERTIES_LENGTH]))
-        yield from _multi_dispatch(properties.decode(raw), at)
+
+
+def check_further(
+    batch: Batch, number: int, at: At, *, is_dispatched: bool, is_deep: bool
+) -> Iterator[Finding]:
+    """Compare the names of a record's further queues with their offsets.
+
+    Args:
+        batch: of the record.
+        number: of the record in it.
+        at: where it lies.
+        is_dispatched: brokers read the numbers: at one that is none, Java throws.
+        is_deep: at level deep; else only the numbers matter, and a whole record costs little.
+    """
+    record = batch.matrix[:, number]
+    raw = batch.text(int(record[row.PROPERTIES_START]), int(record[row.PROPERTIES_LENGTH]))
+    if is_deep or not NUMBERS.search(raw):
+        yield from _multi_dispatch(
+            properties.decode(raw), at, is_dispatched=is_dispatched, is_deep=is_deep
+        )
 
 
 def _batch(body: bytes, stated: int, at: At) -> Iterator[Finding]:
@@ -61,16 +83,23 @@ def _batch(body: bytes, stated: int, at: At) -> Iterator[Finding]:
         yield finding("CL-BATCH", at, message, expected=stated, actual=count)
 
 
-def _multi_dispatch(values: dict[str, str], at: At) -> Iterator[Finding]:
-    """Compare the names of further queues with their offsets."""
+def _multi_dispatch(
+    values: dict[str, str], at: At, *, is_dispatched: bool, is_deep: bool
+) -> Iterator[Finding]:
     names = values.get(properties.INNER_MULTI_DISPATCH, "").split(SEPARATOR)
     offsets = values.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(SEPARATOR)
     if len(names) != len(offsets):
-        message = "the number of further queues is not that of their offsets"
-        yield finding("CL-LMQ", at, message, expected=len(names), actual=len(offsets))
-    elif not all(offset.strip().isdigit() for offset in offsets):
-        message = "an offset of a further queue is no number"
-        yield finding("CL-LMQ", at, message, actual=SEPARATOR.join(offsets))
+        if is_deep:
+            message = "the number of further queues is not that of their offsets"
+            yield finding("CL-LMQ", at, message, expected=len(names), actual=len(offsets))
+    elif "".join(offsets).strip() and any(parse_long(one) is None for one in offsets):
+        yield finding(
+            "CL-LMQ",
+            at,
+            "an offset of a further queue is no number",
+            actual=SEPARATOR.join(offsets),
+            severity=Severity.DAMAGE if is_dispatched else None,
+        )
 
 
 def timer_facts(batch: Batch, number: int) -> tuple[int, int, int]:

@@ -225,9 +225,12 @@ COMMITLOG_CODES: Final = (
         "CL-LMQ",
         WARNING,
         meaning="INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET do not fit together",
-        consequence="the record is not dispatched to its light message queues",
-        remedy="none",
-        command=DUMP_HEX,
+        consequence="the record is not dispatched to its light message queues; at a number that is "
+        "none, a broker that recovers after a crash refuses to start",
+        remedy="the number that the queue's unit gives, or its neighbours in the log",
+        command=REPAIR,
+        also=(DAMAGE,),
+        when="damage where a broker dispatches the record and an offset is no number",
     ),
     Code(
         "CL-BATCH",

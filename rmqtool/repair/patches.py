@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.queue_state import UNIT
@@ -10,6 +10,8 @@ from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import numpy as np
     import numpy.typing as npt
 
@@ -41,6 +43,13 @@ class Patch:
     def end(self) -> int:
         """Number behind the last one."""
         return self.number + len(self.raw) // UNIT
+
+    def without(self, start: int, end: int) -> Iterator[Patch]:
+        """Yield what is left of it without the units in [start, end)."""
+        for first, last in ((self.number, min(start, self.end)), (max(end, self.number), self.end)):
+            if first < last:
+                raw = self.raw[(first - self.number) * UNIT : (last - self.number) * UNIT]
+                yield replace(self, number=first, raw=raw)
 
 
 @dataclass(slots=True)

@@ -78,6 +78,7 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
         if not obstacle:
             if not store.is_dledger:
                 LogRepair(survey, writer, log, options.bridge_missing).edit()
+                survey.queues.further.edit(writer, inspection.segment_at)
             if inspection.compares_queues:
                 edit_queues(writer, survey.queues, inspection)
                 edit_batch_queues(writer, survey.queues.batches)
@@ -91,6 +92,8 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
     if any(one.given_up for one in survey.early):  # what points under such a blank has a bridge now
         found = [one for one in found if one.code not in {"IX-KEY", "CL-QOFF-GAP"}]
     for one in found:
+        if survey.queues.further.is_answered(one):
+            continue
         if one.severity is not Severity.NOTE and not is_repaired(one, writer, obstacle):
             writer.leave(one.code, one.path, one.message, remedy(one, obstacle))
     return Plan(

@@ -15,7 +15,7 @@ unit. So:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.rebuild.placement import Placement, Units
@@ -25,26 +25,58 @@ if TYPE_CHECKING:
     from rmqtool.repair.stretches import Damaged
 
 
+class Hole(NamedTuple):
+    """Queue offsets of which the log has no record.
+
+    Attributes:
+        start: the first one.
+        length: how many.
+        before: physical offset of the record in front of them.
+        after: physical offset of the record behind them.
+    """
+
+    start: int
+    length: int
+    before: int
+    after: int
+
+
 class BridgedPlacement(Placement):
     """Places units by their queue offset; a hole repeats the unit behind it.
 
     Attributes:
         filled: first queue offset of each hole.
+        holes: all of them, in order.
     """
 
-    __slots__ = ("filled",)
+    __slots__ = ("filled", "holes")
 
     def __init__(self, log_start: int, segment_length: int) -> None:
         super().__init__(log_start, segment_length)
         self.filled: set[int] = set()
+        self.holes: list[Hole] = []
 
     @property
     def last_unit(self) -> bytes:
         """The last unit of a record; empty before the first."""
         return self._last
 
+    @property
+    def newest(self) -> int:
+        """Physical offset of the newest record that has a unit."""
+        return self._seen
+
+    def put_back(self, queue_offset: int, unit: bytes, store_timestamp: int) -> Units:
+        """Take a unit that no run had; behind the last one it is the last one then."""
+        self.filled.discard(queue_offset)
+        if queue_offset == self.next:
+            return self._put_units(memoryview(unit), queue_offset, store_timestamp)
+        return Units(queue_offset, unit, store_timestamp)
+
     def _fill(self, hole: int, run: QueueRun) -> Units:
         self.filled.add(self.next)
+        after = CQ_UNIT.packer.unpack_from(run.units)[0]
+        self.holes.append(Hole(self.next, hole, self._seen, after))
         placed = Units(self.next, bytes(run.units[:CQ_UNIT_SIZE]), run.store_timestamp, hole)
         self.tally.filler += hole
         self.next += hole

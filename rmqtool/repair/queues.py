@@ -19,6 +19,7 @@ from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.repair.batch_queues import BatchRepair
+from rmqtool.repair.further_queues import FurtherNumbers
 from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue, kind_of
 from rmqtool.repair.queue_place import BridgedPlacement
 from rmqtool.repair.unit_judge import UnitJudge
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.rebuild.placement import Units
+    from rmqtool.repair.further_queues import Misnumbered
     from rmqtool.repair.stretches import Stretches
     from rmqtool.store.segment import MappedFiles
 
@@ -48,6 +50,7 @@ class QueueRepair:
         bad_ext: extensions that no broker can follow; no unit names a place in them any more.
         dropped: queues that begin anew, as nothing can stand for their lost messages.
         unread: paths of files and directories that cannot be read; their queues stay as they are.
+        further: records that say of further queues what is no number.
     """
 
     def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
@@ -55,6 +58,7 @@ class QueueRepair:
         self.batches = BatchRepair(inspection, damaged)
         self.judge = UnitJudge(inspection, damaged, early)
         self.unread: set[str] = set()
+        self.further = FurtherNumbers(inspection)
         self.last_start = 0
         self.dropped: set[tuple[str, int]] = set()
         self._inspection = inspection
@@ -116,10 +120,11 @@ class QueueRepair:
             unwanted = UnwantedUnits(
                 self._inspection, self.judge, self._reader, log, self.last_start
             )
+            self._finish_placements()
+            for queue, number, record in self.further.find(log, self.judge, self.queues):
+                self._put_back(queue, number, record)
             for queue in self.queues.values():
                 try:
-                    for units in queue.placement.finish():
-                        self._compare(queue, units)
                     unwanted.of_queue(queue)
                 except UnreadablePath:
                     self.unread.add(queue.path)
@@ -130,6 +135,22 @@ class QueueRepair:
             if any(f"{path}/".startswith(f"{queue.path}/") for path in self.unread):
                 queue.patches.clear()
                 queue.is_unread = True
+
+    def _finish_placements(self) -> None:
+        for queue in self.queues.values():
+            try:
+                for units in queue.placement.finish():
+                    self._compare(queue, units)
+            except UnreadablePath:
+                self.unread.add(queue.path)
+
+    def _put_back(self, queue: RepairedQueue, number: int, record: Misnumbered) -> None:
+        """Want the unit of a record in a further queue, in place of what would fill its hole."""
+        queue.patches = [
+            part for patch in queue.patches for part in patch.without(number, number + 1)
+        ]
+        time_ms = record.message.store_timestamp
+        self._compare(queue, queue.placement.put_back(number, record.unit(), time_ms))
 
     def _others(self, unwanted: UnwantedUnits) -> None:
         """Look at queues of which the log has no message at all."""

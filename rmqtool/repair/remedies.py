@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.registry import CODES
 from rmqtool.formats.message import MESSAGE_PREFIX
+from rmqtool.repair.plans import Action
 from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
 from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
     from rmqtool.findings import Finding
+    from rmqtool.repair.plans import Edit
     from rmqtool.repair.writer import Writer
     from rmqtool.store.segment import Segment
 
@@ -56,8 +58,23 @@ def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:
         return True
     if one.code.startswith("IX-") and one.code != "IX-CRASH":
         return any(edit.code.startswith("IX-") for edit in writer.edits)
+    if one.code == "FS-GAP" and _is_filled(one, writer):
+        return True
+    if one.code == "CQ-LMQ":
+        return any(_covers(edit, one) for edit in writer.edits)
     codes = {edit.code for edit in writer.edits} | {left.code for left in writer.left}
     return one.code in codes
+
+
+def _is_filled(one: Finding, writer: Writer) -> bool:
+    """Tell whether the first file that is missing in front of one is created."""
+    path = f"{one.path.rpartition('/')[0]}/{one.expected}"
+    return any(edit.action is Action.CREATE and edit.path == path for edit in writer.edits)
+
+
+def _covers(edit: Edit, one: Finding) -> bool:
+    place = one.position or 0
+    return edit.path == one.path and edit.position <= place < edit.position + edit.size
 
 
 def remedy(one: Finding, obstacle: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats.message import BLANK, Message, decode, encode
 from rmqtool.formats.properties import crc_matches
+from rmqtool.repair.further_queues import CODE as FURTHER
 from rmqtool.repair.lost import lost_record
 from rmqtool.repair.queues import QueueRepair
 from rmqtool.repair.runs import Moved, in_order, mended
@@ -166,6 +167,8 @@ class Survey:
                     moved.append(place)
                     continue
                 found.append(record)
+            elif one.code == FURTHER:
+                self.queues.further.places.append((one.physical_offset or 0, one.length or 0))
             elif one.code != PLACE:
                 found.append(_of_record(one, log))
         repaired = {one.physical_offset for one in moved}

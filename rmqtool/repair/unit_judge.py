@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 LMQ_PREFIX: Final = "%LMQ%"
 FURTHER_QUEUES: Final = "INNER_MULTI_DISPATCH"
+DAMAGED_BYTES: Final = 2  # of a name, beside which it is still known
 REPEATED: Final = "the unit of a neighbour, whose message is delivered again"
 
 
@@ -135,12 +136,19 @@ class UnitJudge:
 
 def _is_of(queue: RepairedQueue, number: int, head: RecordHead, log: LogReader) -> bool:
     """Tell whether a record is that of a unit; further queues number for themselves."""
-    if queue.topic.startswith(LMQ_PREFIX):
-        return True  # the property that names the queue may be what is damaged
     try:
         message = decode(log.read_at(head.physical_offset, head.size))
     except DecodeError:
         return False
     if (message.topic, head.queue_id, head.queue_offset) == (queue.topic, queue.queue_id, number):
         return True
+    if queue.topic.startswith(LMQ_PREFIX):
+        return _may_name(message.properties_bytes, queue.topic.encode())
     return queue.topic in message.properties.get(FURTHER_QUEUES, "").split(",")
+
+
+def _may_name(properties: bytes, topic: bytes) -> bool:
+    """Tell whether properties name a light queue: what does so may be what is damaged."""
+    ends = range(len(topic), len(properties) + 1)
+    near = (zip(properties[end - len(topic) : end], topic, strict=True) for end in ends)
+    return any(sum(one != other for one, other in pair) <= DAMAGED_BYTES for pair in near)

@@ -212,7 +212,7 @@ class Model:
             return
         names = record.properties.get(properties.INNER_MULTI_DISPATCH, "").split(",")
         offsets = record.properties.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(",")
-        if len(names) != len(offsets) or not names[0].strip():
+        if len(names) != len(offsets) or not ("".join(names).strip() and "".join(offsets).strip()):
             return
         for name, offset in zip(names, offsets, strict=True):
             if self.rules.has_batch_queues and "/" in name:

@@ -31,10 +31,9 @@ SAMPLED: Final = (
 )
 # A person has to decide first, and is told so: the log cannot be judged, or is not a file's alone.
 UNDECIDED: Final = frozenset({"odd-name", "segment-twice", "loop", "converted-to-dledger"})
-# Nothing is to be repaired: the queue was made anew; or the record is whole, but Java stumbles over
-# what it says of further queues, as `startup` foretells; or a light queue has a unit too many, and
-# what is damaged may be the property that asks for it.
-STAYS: Final = frozenset({"queue-numbered-anew", "further-queue-offset", "flip-lmq-unit"})
+# Nothing is to be repaired: the queue was made anew, and newer messages have the numbers of older
+# ones now.
+STAYS: Final = frozenset({"queue-numbered-anew"})
 
 
 def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:

@@ -1,0 +1,67 @@
+"""Numbers in further queues that are none: put back as they were, wherever anything tells them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
+from tests import plain_store
+from tests.damage import DAMAGES
+from tests.inflict import fields_of
+from tests.repair.repaired import Broken, broken
+from tests.stores import fixture_store
+
+FIXTURES: Final = ("rocketmq-4.9.3-lmq", "rocketmq-5.3.3-lmq", "rocketmq-5.5.0-lmq")
+
+
+def damaged(fixture: str, name: str, into: Path) -> Broken:
+    """Damage a store that was killed: its broker reads all of the log again."""
+    store = broken(fixture, DAMAGES[name], into)
+    assert store is not None
+    (store.root / "abort").touch()
+    return store
+
+
+def log_of(root: Path) -> list[bytes]:
+    """Give the bytes of the log."""
+    return [path.read_bytes() for path in plain_store.segments(root)]
+
+
+@pytest.mark.parametrize("queues", ["kept", "deleted"])
+@pytest.mark.parametrize("fixture", FIXTURES)
+def test_put_back(fixture: str, queues: str, tmp_path: Path) -> None:
+    """The log is as it was, whether queues tell the number or neighbours in the log do."""
+    store = damaged(fixture, "further-queue-offset", tmp_path)
+    (tmp_path / "sound").mkdir()
+    sound = fixture_store(fixture, tmp_path / "sound")
+    if queues == "deleted":
+        for directory in store.root.glob("consumequeue/%LMQ%*"):
+            shutil.rmtree(directory)
+    repair.apply(store.plan(), in_place=True)
+    assert log_of(sound) == log_of(store.root)
+    assert {"FS-ORPHAN"} >= {one.code for one in store.findings()}
+    for directory in plain_store.queue_directories(sound):
+        other = store.root / directory.relative_to(sound)
+        units = plain_store.units(directory)
+        assert [*map(fields_of, units)] == [*map(fields_of, plain_store.units(other))]
+
+
+def test_nothing_tells(tmp_path: Path) -> None:
+    """A number that nothing tells is blanked, not made up: the message stays in its own queue."""
+    version = "5.5.0"
+    store = damaged(f"rocketmq-{version}-lmq", "further-queue-forgotten", tmp_path)
+    assert not predict(open_store(store.root, store.conf), version).starts
+    before = log_of(store.root)
+    plan = store.plan()
+    assert {b" "} == {edit.content.raw() for edit in plan.edits if edit.content}
+    assert all(edit.lost for edit in plan.edits)
+    repair.apply(plan, in_place=True)
+    assert [raw.replace(b"OFFSET\x01x", b"OFFSET\x01 ") for raw in before] == log_of(store.root)
+    prediction = predict(open_store(store.root, store.conf), version)
+    assert (True, False) == (prediction.starts, prediction.loses)
