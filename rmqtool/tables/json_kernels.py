@@ -1,4 +1,4 @@
-"""Kernels that write columns as JSON text and put the columns of each row together.
+"""Kernels that write texts and times as JSON.
 
 A column's texts are pieces: bytes, and where each row's piece begins and ends in them.
 What comes out is, byte for byte, what `rmqtool.render.values` writes row by row; the tests hold
@@ -27,9 +27,10 @@ PIECES: Final = "Tuple((uint8[::1], int64[::1], int64[::1]))"
 TABLES: Final = "Tuple((uint8[::1], int64[:, ::1], uint8[::1], uint8[::1]))"
 
 QUOTE: Final = 0x22
-COMMA: Final = 0x2C
+SPACE: Final = 0x20
 COLON: Final = 0x3A
 BACKSLASH: Final = 0x5C
+DELETE: Final = 0x7F
 LETTER_U: Final = 0x75
 ZERO: Final = 0x30
 TIME_BYTES: Final = 26  # "2026-11-21T02:03:04.005Z" with its quotes
@@ -84,6 +85,16 @@ def is_hidden(point: int, hidden: Int64s) -> bool:
         if hidden[number, 0] <= point <= hidden[number, 1]:
             return True
     return False
+
+
+@kernel("int64(uint8[::1], int64)")
+def is_plain(text: UInt8s, size: int) -> int:
+    """Say whether a text stands in JSON as it is (1), without any escape, or not (0)."""
+    odd = 0
+    for position in range(size):
+        byte = text[position]
+        odd |= (byte < SPACE) | (byte >= DELETE) | (byte == QUOTE) | (byte == BACKSLASH)
+    return 0 if odd else 1
 
 
 @kernel(f"void({PIECES}, {TABLES}, int64[::1])")
@@ -239,72 +250,3 @@ def write_times(times: Int64s, out: UInt8s) -> None:
         cursor = put_digits(out, cursor, rest // 1000 % 60, 2, 0x2E)
         cursor = put_digits(out, cursor, rest % 1000, 3, 0x5A)
         out[cursor] = QUOTE
-
-
-@kernel(f"void(int64[::1], {PIECES}, {PIECES}, int64[::1])")
-def measure_groups(groups: Int64s, names: Pieces, values: Pieces, lengths: Int64s) -> None:
-    """Give the bytes of each list (names have no bytes) or object of pieces.
-
-    Args:
-        groups: int64, shape (n + 1,); number of the first piece of each list or object.
-        names: m pieces.
-        values: m pieces.
-        lengths: int64, shape (n,); filled.
-    """
-    _, name_starts, name_ends = names
-    _, value_starts, value_ends = values
-    for number in range(lengths.size):
-        length = 2 + max(groups[number + 1] - groups[number] - 1, 0)
-        for piece in range(groups[number], groups[number + 1]):
-            name = name_ends[piece] - name_starts[piece]
-            length += value_ends[piece] - value_starts[piece] + name + (name > 0)
-        lengths[number] = length
-
-
-@kernel(f"void(int64[::1], {PIECES}, {PIECES}, int64, int64[::1], uint8[::1])")
-def write_groups(
-    groups: Int64s, names: Pieces, values: Pieces, brackets: int, offsets: Int64s, out: UInt8s
-) -> None:
-    """Write lists or objects of pieces.
-
-    Args:
-        groups: int64, shape (n + 1,); number of the first piece of each list or object.
-        names: m pieces; without bytes for lists.
-        values: m pieces.
-        brackets: the opening byte, and 256 times the closing one.
-        offsets: int64, shape (n + 1,); where each group belongs, from `measure_groups`.
-        out: uint8; filled.
-    """
-    name_text, name_starts, name_ends = names
-    value_text, value_starts, value_ends = values
-    for number in range(groups.size - 1):
-        cursor = offsets[number]
-        out[cursor] = brackets & 0xFF
-        cursor += 1
-        for piece in range(groups[number], groups[number + 1]):
-            if piece > groups[number]:
-                out[cursor] = COMMA
-                cursor += 1
-            if name_ends[piece] > name_starts[piece]:
-                cursor = copy(out, cursor, name_text, name_starts[piece], name_ends[piece])
-                out[cursor] = COLON
-                cursor += 1
-            cursor = copy(out, cursor, value_text, value_starts[piece], value_ends[piece])
-        out[cursor] = brackets >> 8
-
-
-@kernel(f"void(uint8[::1], {PIECES}, int64[::1], uint8[::1])")
-def put_pieces(prefix: UInt8s, pieces: Pieces, cursors: Int64s, out: UInt8s) -> None:
-    """Write one column's pieces, each behind the same prefix, and move the rows' cursors.
-
-    Args:
-        prefix: uint8; the comma, the field's name and the colon.
-        pieces: n pieces; where a start is negative neither prefix nor piece is written.
-        cursors: int64, shape (n,); where each row goes on in `out`.
-        out: uint8; filled.
-    """
-    text, starts, ends = pieces
-    for number in range(starts.size):
-        if starts[number] >= 0:
-            cursor = copy(out, cursors[number], prefix, 0, prefix.size)
-            cursors[number] = copy(out, cursor, text, starts[number], ends[number])

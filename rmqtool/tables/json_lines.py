@@ -1,13 +1,14 @@
 """An Arrow batch as JSON lines, by kernels.
 
-1. Each column becomes pieces of JSON text (`_pieces`): numbers by Arrow, texts, times, lists and
-   maps by kernels; what has few different values is written once (dictionary columns).
-2. Names and pieces are put together, column by column, into one buffer.
+1. Each column becomes pieces of JSON text (`_pieces`): numbers stay numbers, texts, times, lists
+   and maps are written by kernels; what has few different values is written once (dictionaries).
+2. One kernel writes line after line: names, pieces, numbers.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import orjson
@@ -16,6 +17,8 @@ import pyarrow.compute as pc
 
 from rmqtool.rows import JsonLines
 from rmqtool.tables import json_kernels as kernels
+from rmqtool.tables import json_line_kernels as line_kernels
+from rmqtool.tables.json_line_kernels import ABSENT, NULL, NUMBER, SLACK
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -23,34 +26,39 @@ if TYPE_CHECKING:
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-_NULL = np.frombuffer(b"null", np.uint8).copy()
-_LIST = ord("[") + 256 * ord("]")
-_OBJECT = ord("{") + 256 * ord("}")
-_END = np.frombuffer(b"}\n", np.uint8).copy()
+_LIST: Final = ord("[") + 256 * ord("]")
+_OBJECT: Final = ord("{") + 256 * ord("}")
+_PIECE_BYTES: Final = 8  # comma, colon and two pairs of quotes beside a name and its value
+_NO_BYTES: Final = np.zeros(SLACK, np.uint8)
+_NO_PIECES: Final = np.empty(0, np.int64)
+_NUMBERS: Final = np.array([NUMBER])
 
 
 class Pieces(NamedTuple):
     """JSON texts of one column.
 
     Attributes:
-        text: the bytes of all of them.
-        starts: where each row's piece begins; negative for a row that has none.
-        ends: where it ends.
+        text: the bytes of all of them, and SLACK.
+        starts: where each row's piece begins; ABSENT, NULL or NUMBER for a row that has none. One
+            for all, where all are alike.
+        ends: where it ends; the number.
+        quoted: whether the pieces are to be put in quotes.
     """
 
     text: Bytes
     starts: Integers
     ends: Integers
+    quoted: bool = False
 
     @classmethod
-    def of(cls, text: Bytes, offsets: Integers) -> Pieces:
+    def of(cls, text: Bytes, offsets: Integers, *, quoted: bool = False) -> Pieces:
         """Give pieces that stand behind each other."""
-        return cls(text, offsets[:-1], offsets[1:])
+        return cls(text, offsets[:-1], offsets[1:], quoted)
 
-    @classmethod
-    def empty(cls, count: int) -> Pieces:
-        """Give pieces without bytes."""
-        return cls(_NULL[:0], np.zeros(count, np.int64), np.zeros(count, np.int64))
+    @property
+    def size(self) -> int:
+        """Bytes of all pieces; only where each row has one."""
+        return int((self.ends - self.starts).sum())
 
     def contiguous(self) -> tuple[Bytes, Integers, Integers]:
         """Give the same as kernels take it."""
@@ -68,32 +76,37 @@ def json_lines(
         optional: fields that are left out where they are null.
     """
     rows = batch.num_rows
-    fields = [
-        (name, _with_nulls(batch.column(name), is_optional=name in optional)) for name in columns
-    ]
-    offsets = _offsets(_lengths(rows, fields))
-    out, begins = np.empty(int(offsets[-1]), np.uint8), offsets[:-1]
-    cursors = begins.copy()
-    for name, pieces in fields:
-        kernels.put_pieces(_prefix(name), pieces.contiguous(), cursors, out)
-    cursors = np.maximum(cursors, begins + 1)
-    kernels.put_pieces(_END, Pieces.empty(rows).contiguous(), cursors, out)
-    out[begins] = ord("{")  # in place of the first field's comma
+    found = {name: batch.column(name) for name in columns}
+    names = tuple(
+        name
+        for name, column in found.items()
+        if name not in optional or column.null_count < len(column)
+    )
+    text, facts = _named(names)
+    facts = facts.copy()
+    starts, ends = np.empty((2, len(names), rows), np.int64)
+    texts, base = [_NO_BYTES], len(_NO_BYTES)
+    for field, name in enumerate(names):
+        pieces = _with_nulls(found[name], is_optional=name in optional)
+        starts[field], ends[field] = pieces.starts, pieces.ends
+        facts[line_kernels.QUOTES, field], facts[line_kernels.BASE, field] = pieces.quoted, base
+        texts.append(pieces.text)
+        base += len(pieces.text)
+    lines = (text, facts), (np.concatenate(texts), starts, ends)
+    out = np.empty(line_kernels.room_for_lines(*lines), np.uint8)
+    size = line_kernels.write_lines(*lines, out)
     damaged = rows - batch["code"].null_count if "code" in batch.schema.names else 0
-    return JsonLines(rows, out.data, damaged)
+    return JsonLines(rows, out[:size].data, damaged)
 
 
-def _prefix(name: str) -> Bytes:
-    return np.frombuffer(b"," + orjson.dumps(name) + b":", np.uint8).copy()
-
-
-def _lengths(rows: int, fields: Sequence[tuple[str, Pieces]]) -> Integers:
-    """Give the bytes of each line."""
-    lengths = np.zeros(rows, np.int64)
-    for name, pieces in fields:
-        written = pieces.ends - pieces.starts + len(_prefix(name))
-        lengths += np.where(pieces.starts < 0, 0, written)
-    return np.maximum(lengths, 1) + len(_END)
+@lru_cache(maxsize=64)
+def _named(names: tuple[str, ...]) -> tuple[Bytes, Integers]:
+    """Give names as they stand in a line, and the bounds of each."""
+    words = [b"," + orjson.dumps(name) + b":" for name in names]
+    facts = np.zeros((line_kernels.FIELD_ROWS, len(words)), np.int64)
+    facts[line_kernels.NAME_TO] = np.cumsum([len(word) for word in words])
+    facts[line_kernels.NAME_FROM, 1:] = facts[line_kernels.NAME_TO, :-1]
+    return np.frombuffer(b"".join([*words, bytes(SLACK)]), np.uint8).copy(), facts
 
 
 def _offsets(lengths: Integers) -> Integers:
@@ -104,34 +117,32 @@ def _offsets(lengths: Integers) -> Integers:
 
 def _with_nulls(column: pa.Array, *, is_optional: bool) -> Pieces:
     """Give a column's pieces, `null` or nothing for its nulls."""
-    is_all_null = column.null_count == len(column)
-    pieces = Pieces.empty(len(column)) if is_all_null else _pieces(column)
+    instead = ABSENT if is_optional else NULL
+    if column.null_count == len(column):
+        return Pieces(_NO_BYTES, np.array([instead]), np.zeros(1, np.int64))
+    pieces = _pieces(column)
     if not column.null_count:
         return pieces
     is_null = pc.is_null(column).to_numpy(zero_copy_only=False)
-    if is_optional:
-        return pieces._replace(starts=np.where(is_null, -1, pieces.starts))
-    text = np.concatenate([pieces.text, _NULL])
-    starts = np.where(is_null, len(pieces.text), pieces.starts)
-    return Pieces(text, starts, np.where(is_null, len(text), pieces.ends))
+    return pieces._replace(starts=np.where(is_null, instead, pieces.starts))
 
 
 def _pieces(column: pa.Array) -> Pieces:
     """Give the pieces of a column; those of nulls may be anything."""
     kind = column.type
+    if pa.types.is_integer(kind):
+        return Pieces(_NO_BYTES, _NUMBERS, _no_nulls(column).to_numpy())
     if pa.types.is_dictionary(kind):
-        words = _pieces(column.dictionary)
-        indices = _no_nulls(column.indices).cast(pa.int64()).to_numpy()
-        return Pieces(words.text, words.starts[indices], words.ends[indices])
+        text, starts, ends, quoted = _pieces(column.dictionary)
+        indices = _no_nulls(column.indices).to_numpy()
+        return Pieces(text, starts[indices], ends[indices], quoted)
     if pa.types.is_string(kind):
         return _strings(*_texts(column))
     if pa.types.is_timestamp(kind):
         return _times(column)
     if pa.types.is_map(kind):
         return _groups(column.offsets, column.keys, column.items)
-    if pa.types.is_list(kind):
-        return _groups(column.offsets, None, column.values)
-    return Pieces.of(*_texts(column.cast(pa.string())))
+    return _groups(column.offsets, None, column.values)
 
 
 def _no_nulls(column: pa.Array) -> pa.Array:
@@ -140,22 +151,27 @@ def _no_nulls(column: pa.Array) -> pa.Array:
 
 
 def _texts(column: pa.Array) -> tuple[Bytes, Integers]:
-    """Give the bytes of a string column and where each string begins and ends."""
+    """Give the bytes of a string column, with SLACK, and where each string begins and ends."""
     _, offsets, text = column.buffers()
     rows = len(column)
     raw = np.frombuffer(offsets, np.int32, rows + 1, 4 * column.offset).astype(np.int64)
     # Kernels take writable arrays only, and an Arrow buffer is not: copying is cheap.
-    data = np.frombuffer(text, np.uint8, int(raw[-1])) if text is not None else _NULL[:0]
-    return data.copy(), raw
+    size = int(raw[-1])
+    data = np.empty(size + SLACK, np.uint8)
+    if text is not None:
+        data[:size] = np.frombuffer(text, np.uint8, size)
+    return data, raw
 
 
 def _strings(text: Bytes, offsets: Integers) -> Pieces:
-    """Give strings in quotes, escaped."""
+    """Give strings, escaped where need be."""
+    if kernels.is_plain(text, int(offsets[-1])):
+        return Pieces.of(text, offsets, quoted=True)
     pieces = Pieces.of(text, offsets).contiguous()
     lengths = np.empty(len(offsets) - 1, np.int64)
     kernels.measure_texts(pieces, kernels.ESCAPES, lengths)
     written = _offsets(lengths)
-    out = np.empty(int(written[-1]), np.uint8)
+    out = np.empty(int(written[-1]) + SLACK, np.uint8)
     kernels.write_texts(pieces, kernels.ESCAPES, written, out)
     return Pieces.of(out, written)
 
@@ -163,7 +179,8 @@ def _strings(text: Bytes, offsets: Integers) -> Pieces:
 def _times(column: pa.Array) -> Pieces:
     """Give times in quotes; those beyond four-digit years one by one."""
     times = _no_nulls(column.cast(pa.int64())).to_numpy() // 1000
-    out = np.empty(len(times) * kernels.TIME_BYTES, np.uint8)
+    size = len(times) * kernels.TIME_BYTES
+    out = np.empty(size + SLACK, np.uint8)
     kernels.write_times(times, out)
     offsets = np.arange(len(times) + 1, dtype=np.int64) * kernels.TIME_BYTES
     pieces = Pieces.of(out, offsets)
@@ -171,24 +188,28 @@ def _times(column: pa.Array) -> Pieces:
     if not unusual.size:
         return pieces
     words = [f'"{iso_time(int(time))}"'.encode() for time in times[unusual]]
-    ends = len(out) + np.cumsum([len(word) for word in words])
-    starts = pieces.starts.copy()
-    starts[unusual] = ends - [len(word) for word in words]
-    all_ends = pieces.ends.copy()
-    all_ends[unusual] = ends
-    more = np.frombuffer(b"".join(words), np.uint8)
-    return Pieces(np.concatenate([out, more]), starts, all_ends)
+    ends = offsets[1:].copy()
+    starts = offsets[:-1].copy()
+    ends[unusual] = size + np.cumsum([len(word) for word in words])
+    starts[unusual] = ends[unusual] - [len(word) for word in words]
+    more = np.frombuffer(b"".join([*words, bytes(SLACK)]), np.uint8)
+    return Pieces(np.concatenate([out[:size], more]), starts, ends)
 
 
 def _groups(offsets: pa.Array, names: pa.Array | None, values: pa.Array) -> Pieces:
     """Give lists of strings, or objects when there are names."""
     groups = offsets.cast(pa.int64()).to_numpy().copy()
-    inner = _pieces(values).contiguous()
-    outer = (Pieces.empty(len(values)) if names is None else _pieces(names)).contiguous()
-    lengths = np.empty(len(groups) - 1, np.int64)
-    kernels.measure_groups(groups, outer, inner, lengths)
-    written = _offsets(lengths)
-    out = np.empty(int(written[-1]), np.uint8)
+    inner = _pieces(values)
+    outer = Pieces(_NO_BYTES, _NO_PIECES, _NO_PIECES) if names is None else _pieces(names)
     brackets = _LIST if names is None else _OBJECT
-    kernels.write_groups(groups, outer, inner, brackets, written, out)
+    room = outer.size + inner.size + _PIECE_BYTES * len(values) + 2 * len(groups)
+    out, written = np.empty(room + SLACK, np.uint8), np.empty(len(groups), np.int64)
+    line_kernels.write_groups(
+        groups,
+        outer.contiguous(),
+        inner.contiguous(),
+        (brackets, outer.quoted, inner.quoted),
+        written,
+        out,
+    )
     return Pieces.of(out, written)

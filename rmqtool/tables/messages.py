@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from rmqtool.rows import JsonLines
     from rmqtool.store.segment import SegmentPart
 
-WINDOW_BYTES: Final = 1 << 20  # some 2,000 small records: what is paid a batch is paid seldom
-PART_BYTES: Final = 2 << 20  # what one thread works on; its rows are in memory, with those before
+PART_BYTES: Final = 4 << 20  # what one thread works on; its rows are in memory, with those before
+# What is paid a batch is paid seldom: two windows hold a part and the end of its last record.
+WINDOW_BYTES: Final = PART_BYTES // 2 + (64 << 10)
 BATCH_ROWS: Final = WINDOW_BYTES // SMALLEST_RECORD + 8  # as many as a window can hold
 
 

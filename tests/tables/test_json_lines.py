@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rmqtool.render.values import json_line
 from rmqtool.tables.batch import plain_rows
+from rmqtool.tables.json_line_kernels import SLACK
 from rmqtool.tables.json_lines import json_lines
 
 SPECIAL = st.sampled_from(
@@ -92,6 +93,28 @@ def test_times() -> None:
     rows = [dict.fromkeys(SCHEMA.names) | {"time": one * 1000} for one in milliseconds]
     batch = batch_of(rows)
     assert plain(batch, ["time"]) == bytes(json_lines(batch, ["time"]).text)
+
+
+def test_numbers() -> None:
+    """Every count of digits, both signs, and the integer that has no positive twin."""
+    powers = [10**digits for digits in range(19)]
+    numbers = [0, *powers, *(one - 1 for one in powers), 2**63 - 1]
+    rows = [{"number": sign * one} for one in numbers for sign in (1, -1)]
+    batch = pa.RecordBatch.from_pylist([*rows, {"number": -(2**63)}])
+    assert plain(batch, ["number"]) == bytes(json_lines(batch, ["number"]).text)
+
+
+def test_lengths() -> None:
+    """Texts as long as what is copied in one go, a byte longer and shorter, plain or escaped."""
+    names = [("n" * size, "v" * size) for size in range(2 * SLACK + 2)]
+    texts = [text for _, text in names] + [text + "\n" for _, text in names]
+    schema = pa.schema([("keys", pa.list_(pa.string())), ("text", pa.string())])
+    rows = [{"text": text, "keys": [text, "k", text]} for text in texts]
+    batch = pa.RecordBatch.from_pylist(rows, schema)
+    assert plain(batch, schema.names) == bytes(json_lines(batch, schema.names).text)
+    maps = pa.array([names, []], pa.map_(pa.string(), pa.string()))
+    batch = pa.RecordBatch.from_arrays([maps], ["properties"])
+    assert plain(batch, ["properties"]) == bytes(json_lines(batch, ["properties"]).text)
 
 
 def test_damage_is_counted() -> None:
