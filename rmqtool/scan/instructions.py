@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # ruff: noqa: ANN401, ARG001
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_VECTOR = ir.VectorType(_I8, MASK_BYTES)
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -94,21 +95,39 @@ def store_i8(context: Any, array: Any, position: Any, value: Any) -> Any:
     return types.void(array, types.int64, types.int64), _store(64)
 
 
+def _load_vector(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Load MASK_BYTES bytes of an array from a position on."""
+    place = builder.bitcast(_address(context, builder, signature, arguments), _VECTOR.as_pointer())
+    return builder.load(place, align=1)
+
+
+def _bits(builder: Any, lanes: Any) -> Any:
+    """Give a truth a byte as an integer of one bit a byte."""
+    return builder.zext(builder.bitcast(lanes, ir.IntType(MASK_BYTES)), _I64)
+
+
 def mask_of(context: Any, array: Any, position: Any, byte: Any) -> Any:
     """Tell which of 32 bytes equal `byte`: bit n of the result stands for byte n."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vector = ir.VectorType(_I8, MASK_BYTES)
-        place = builder.bitcast(
-            _address(context, builder, signature, arguments), vector.as_pointer()
-        )
-        loaded = builder.load(place, align=1)
+        loaded = _load_vector(context, builder, signature, arguments)
         wanted = builder.trunc(arguments[2], _I8)
-        splat = ir.Constant(vector, ir.Undefined)
+        splat = ir.Constant(_VECTOR, ir.Undefined)
         for lane in range(MASK_BYTES):
             splat = builder.insert_element(splat, wanted, ir.Constant(_I32, lane))
-        equal = builder.icmp_unsigned("==", loaded, splat)
-        return builder.zext(builder.bitcast(equal, ir.IntType(MASK_BYTES)), _I64)
+        return _bits(builder, builder.icmp_unsigned("==", loaded, splat))
+
+    return types.int64(array, types.int64, types.int64), generate
+
+
+def differences(context: Any, array: Any, position: Any, other: Any) -> Any:
+    """Tell which of 32 bytes differ from the 32 at another position: bit n for byte n."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, position, other = arguments
+        one = _load_vector(context, builder, signature, (array, position))
+        two = _load_vector(context, builder, signature, (array, other))
+        return _bits(builder, builder.icmp_unsigned("!=", one, two))
 
     return types.int64(array, types.int64, types.int64), generate
 

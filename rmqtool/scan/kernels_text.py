@@ -33,9 +33,11 @@ from rmqtool.scan.kernels_properties import (
     LARGEST_INT,
     LARGEST_LONG,
     LARGEST_SHORT,
+    MARKS,
     STATE,
     TAGS,
     UNIQUE_KEY,
+    forget_shapes,
     parse_crc,
     parse_number,
     read_properties,
@@ -165,20 +167,22 @@ def add_key(window: UInt8s, value: tuple[int, int], seed: int, number: int, keys
         keys: int64 matrix of (record, hash), and the scratch that counts them.
     """
     pairs, found = keys
-    count = found[STATE, 1]
+    count = found[STATE, 0]
     pairs[0, count] = number
     pairs[1, count] = index_hash(java_hash(window, value[0], value[1], seed))
-    found[STATE, 1] = count + 1
+    found[STATE, 0] = count + 1
 
 
 @inlined
-def collect_keys(window: UInt8s, number: int, seed: int, keys: Keys, want: int) -> None:
+def collect_keys(
+    window: UInt8s, columns: Int64s, number: int, seed: int, keys: Keys, want: int
+) -> None:
     """Add the index entries of one record: unique key, keys, and from 5.4.0 on tags."""
-    found = keys[1]
-    if found[UNIQUE_KEY, 1]:
-        add_key(window, (found[UNIQUE_KEY, 0], found[UNIQUE_KEY, 1]), seed, number, keys)
-    start = found[KEYS, 0]
-    end = start + found[KEYS, 1]
+    length = columns[row.UNIQUE_KEY_LENGTH, number]
+    if length:
+        add_key(window, (columns[row.UNIQUE_KEY_START, number], length), seed, number, keys)
+    start = columns[row.KEYS_START, number]
+    end = start + columns[row.KEYS_LENGTH, number]
     for block in range(start, end + 1 if end > start else start, MASK_BYTES):
         spaces = mask_of(window, block, KEY_SEPARATOR)
         if end - block < MASK_BYTES:  # the end counts as a separator
@@ -190,9 +194,10 @@ def collect_keys(window: UInt8s, number: int, seed: int, keys: Keys, want: int) 
             if position > start:
                 add_key(window, (start, position - start), seed, number, keys)
             start = position + 1
-    if want & WANT_TAG_KEYS and found[TAGS, 1]:
+    length = columns[row.TAGS_LENGTH, number]
+    if want & WANT_TAG_KEYS and length:
         tag_seed = (31 * (31 * seed + (TAG_KEY >> 8)) + (TAG_KEY & 0xFF)) & LOW_32
-        add_key(window, (found[TAGS, 0], found[TAGS, 1]), tag_seed, number, keys)
+        add_key(window, (columns[row.TAGS_START, number], length), tag_seed, number, keys)
 
 
 @called
@@ -202,38 +207,48 @@ def is_malformed(window: UInt8s, start: int, length: int) -> bool:
 
 
 @called
-def note_seldom(window: UInt8s, columns: Int64s, number: int, found: Int64s) -> None:
+def note_seldom(window: UInt8s, columns: Int64s, number: int, found: Int64s, items: int) -> None:
     """Write the numbers that few records have; those that are not there stay ABSENT."""
-    if found[DELAY, 1]:
-        value = found[DELAY, 0], found[DELAY, 1]
+    start = columns[row.PROPERTIES_START, number]
+    if found[items + DELAY, 1]:
+        value = start + found[items + DELAY, 0], found[items + DELAY, 1]
         columns[row.DELAY_LEVEL, number] = parse_number(window, value, LARGEST_INT)
-    if found[INNER_NUM, 1]:
-        value = found[INNER_NUM, 0], found[INNER_NUM, 1]
+    if found[items + INNER_NUM, 1]:
+        value = start + found[items + INNER_NUM, 0], found[items + INNER_NUM, 1]
         columns[row.INNER_NUM, number] = parse_number(window, value, LARGEST_SHORT)
-    if found[INNER_BASE, 1]:
-        value = found[INNER_BASE, 0], found[INNER_BASE, 1]
+    if found[items + INNER_BASE, 1]:
+        value = start + found[items + INNER_BASE, 0], found[items + INNER_BASE, 1]
         columns[row.INNER_BASE, number] = parse_number(window, value, LARGEST_LONG)
-    if found[CRC, 1]:
-        columns[row.PROPERTY_CRC, number] = parse_crc(window, found[CRC, 0], found[CRC, 1])
+    if found[items + CRC, 1]:
+        first = start + found[items + CRC, 0]
+        columns[row.PROPERTY_CRC, number] = parse_crc(window, first, found[items + CRC, 1])
 
 
 @inlined
-def note(window: UInt8s, columns: Int64s, number: int, found: Int64s) -> None:
-    """Write what was found in the properties into the record's column."""
-    tags, tags_length = found[TAGS, 0], found[TAGS, 1]
-    unique_key, unique_key_length = found[UNIQUE_KEY, 0], found[UNIQUE_KEY, 1]
-    keys, keys_length = found[KEYS, 0], found[KEYS, 1]
-    seldom = found[DELAY, 1] | found[INNER_NUM, 1] | found[INNER_BASE, 1] | found[CRC, 1]
-    marks = found[STATE, 0]
-    if found[DISPATCH, 1] and found[DISPATCH_OFFSET, 1]:
+def note(window: UInt8s, columns: Int64s, number: int, found: Int64s, items: int) -> None:
+    """Write what was found in the properties into the record's column.
+
+    Args:
+        window: uint8, shape (n,).
+        columns: int64, shape (ROWS, m).
+        number: the record's column.
+        found: int64, shape SCRATCH.
+        items: the row at which that was found.
+    """
+    start = columns[row.PROPERTIES_START, number]
+    tags, tags_length = start + found[items + TAGS, 0], found[items + TAGS, 1]
+    seldom = found[items + DELAY, 1] | found[items + INNER_NUM, 1]
+    seldom |= found[items + INNER_BASE, 1] | found[items + CRC, 1]
+    marks = found[items + MARKS, 0]
+    if found[items + DISPATCH, 1] and found[items + DISPATCH_OFFSET, 1]:
         marks |= row.MARK_MULTI_DISPATCH
     columns[row.TAGS_CODE, number] = signed(java_hash(window, tags, tags_length, 0))
     columns[row.TAGS_START, number] = tags
     columns[row.TAGS_LENGTH, number] = tags_length
-    columns[row.UNIQUE_KEY_START, number] = unique_key
-    columns[row.UNIQUE_KEY_LENGTH, number] = unique_key_length
-    columns[row.KEYS_START, number] = keys
-    columns[row.KEYS_LENGTH, number] = keys_length
+    columns[row.UNIQUE_KEY_START, number] = start + found[items + UNIQUE_KEY, 0]
+    columns[row.UNIQUE_KEY_LENGTH, number] = found[items + UNIQUE_KEY, 1]
+    columns[row.KEYS_START, number] = start + found[items + KEYS, 0]
+    columns[row.KEYS_LENGTH, number] = found[items + KEYS, 1]
     columns[row.MARKS, number] = marks
     columns[row.DELAY_LEVEL, number] = row.ABSENT
     columns[row.INNER_NUM, number] = row.ABSENT
@@ -241,7 +256,7 @@ def note(window: UInt8s, columns: Int64s, number: int, found: Int64s) -> None:
     columns[row.PROPERTY_CRC, number] = row.ABSENT
     columns[row.PROPERTY_CRC_FOUND, number] = -1
     if seldom:
-        note_seldom(window, columns, number, found)
+        note_seldom(window, columns, number, found, items)
 
 
 @called
@@ -291,11 +306,12 @@ def texts(
     """
     first, last, collected, want = which
     pairs, found = keys
-    found[STATE, 1] = collected
+    found[STATE, 0] = collected
+    forget_shapes(found)
     for number in range(first, last):
         start = columns[row.PROPERTIES_START, number]
         length = columns[row.PROPERTIES_LENGTH, number]
-        before = found[STATE, 1]
+        before = found[STATE, 0]
         if before + length // SHORTEST_KEY + MOST_OTHER_KEYS > pairs.shape[1]:
             return number, KEYS_FULL, before
         topic = intern(
@@ -304,14 +320,14 @@ def texts(
         if topic < 0:
             return number, TOPICS_FULL, before
         columns[row.TOPIC_NUMBER, number] = topic
-        read_properties(window, start, start + length, found)
-        note(window, columns, number, found)
+        items = read_properties(window, start, length, found)
+        note(window, columns, number, found, items)
         if want & WANT_KEYS and columns[row.SYS_FLAG, number] & ROLLBACK != ROLLBACK:
-            collect_keys(window, number, topics[1][topic, KEY_SEED], keys, want)
-        columns[row.KEY_COUNT, number] = found[STATE, 1] - before
+            collect_keys(window, columns, number, topics[1][topic, KEY_SEED], keys, want)
+        columns[row.KEY_COUNT, number] = found[STATE, 0] - before
         if want & (WANT_PROPERTY_CRC | WANT_WELL_FORMED):
             check_more(window, columns, number, want, checksum)
-    return last, DONE, found[STATE, 1]
+    return last, DONE, found[STATE, 0]
 
 
 @kernel("void(int64[::1], int64[:, ::1], int64)")

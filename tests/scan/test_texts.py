@@ -33,6 +33,7 @@ VALUES = st.one_of(
     st.integers(-40, 40).map(str),
     st.sampled_from(["+7", "-", "+", "01", "7x", " 7", "a b", " a  b ", "a\x01b"]),
 )
+BYTES = [0, 1, 2, 32, 84, 120, 255]
 ITEMS = st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=7)
 RAW = st.one_of(
     ITEMS.map(lambda items: "".join(f"{name}\x01{value}\x02" for name, value in items).encode()),
@@ -89,29 +90,48 @@ def test_agrees_with_formats(drawn: list[tuple[str, bytes]], tmp_path: Path) -> 
         replace(MESSAGE, topic_bytes=topic.encode(), properties_bytes=raw) for topic, raw in drawn
     ]
     for message, found in zip(placed(messages), read(tmp_path, messages), strict=True):
-        values = message.properties
-        column = found["column"]
-        tags, unique_key = message.tags or "", message.unique_key
-        assert message.topic_bytes == found["topic"]
-        assert java.string_hash(tags) == column[row.TAGS_CODE]
-        for name in ("tags", "keys", "unique_key"):
-            stored = values.get({"unique_key": "UNIQ_KEY"}.get(name, name.upper()), "")
-            assert stored == java.text(found[name])
-        assert number(values.get("DELAY"), 2**31 - 1) == column[row.DELAY_LEVEL]
-        assert number(values.get("INNER_NUM"), 2**15 - 1) == column[row.INNER_NUM]
-        assert number(values.get("INNER_BASE"), 2**63 - 1) == column[row.INNER_BASE]
-        keys = [*([unique_key] if unique_key else []), *message.keys]
-        keys += [f"T#{tags}"] if tags else []
-        assert [java.key_hash(message.topic, key) for key in keys] == found["hashes"]
-        assert len(keys) == column[row.KEY_COUNT]
-        marks = column[row.MARKS]
-        dropped = any(not item.is_kept and len(item.name + item.value) for item in items(message))
-        assert dropped == bool(marks & row.MARK_DROPPED_ITEM) or b"\1" in message.properties_bytes
-        multi = {"INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET"} <= values.keys()
-        assert multi == bool(marks & row.MARK_MULTI_DISPATCH)
-        texts = message.topic_bytes, message.properties_bytes
-        malformed = any(raw != raw.decode(errors="replace").encode() for raw in texts)
-        assert malformed == bool(marks & row.MARK_MALFORMED)
+        assert_agrees(message, found)
+
+
+@given(raw=RAW, changes=st.lists(st.tuples(st.integers(0, 99), st.sampled_from(BYTES))))
+@example(raw=b"TAGS\x01ab\x02KEYS\x01c\x02", changes=[(5, 2), (5, 1), (0, 120), (7, 1), (12, 2)])
+def test_same_shape(raw: bytes, changes: list[tuple[int, int]], tmp_path: Path) -> None:
+    """Records like those in front of them, but for a byte, are read as they are."""
+    alike = []
+    for place, byte in changes if raw else []:
+        other = bytearray(raw)
+        other[place % len(raw)] = byte
+        alike += [raw, raw, raw, bytes(other), bytes(other)]
+    messages = [replace(MESSAGE, properties_bytes=one) for one in [raw, raw, *alike, raw]]
+    for message, found in zip(placed(messages), read(tmp_path, messages), strict=True):
+        assert_agrees(message, found)
+
+
+def assert_agrees(message: Message, found: dict[str, Any]) -> None:
+    """Compare columns with what `formats` reads."""
+    values = message.properties
+    column = found["column"]
+    tags, unique_key = message.tags or "", message.unique_key
+    assert message.topic_bytes == found["topic"]
+    assert java.string_hash(tags) == column[row.TAGS_CODE]
+    for name in ("tags", "keys", "unique_key"):
+        stored = values.get({"unique_key": "UNIQ_KEY"}.get(name, name.upper()), "")
+        assert stored == java.text(found[name])
+    assert number(values.get("DELAY"), 2**31 - 1) == column[row.DELAY_LEVEL]
+    assert number(values.get("INNER_NUM"), 2**15 - 1) == column[row.INNER_NUM]
+    assert number(values.get("INNER_BASE"), 2**63 - 1) == column[row.INNER_BASE]
+    keys = [*([unique_key] if unique_key else []), *message.keys]
+    keys += [f"T#{tags}"] if tags else []
+    assert [java.key_hash(message.topic, key) for key in keys] == found["hashes"]
+    assert len(keys) == column[row.KEY_COUNT]
+    marks = column[row.MARKS]
+    dropped = any(not item.is_kept and len(item.name + item.value) for item in items(message))
+    assert dropped == bool(marks & row.MARK_DROPPED_ITEM) or b"\1" in message.properties_bytes
+    multi = {"INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET"} <= values.keys()
+    assert multi == bool(marks & row.MARK_MULTI_DISPATCH)
+    texts = message.topic_bytes, message.properties_bytes
+    malformed = any(raw != raw.decode(errors="replace").encode() for raw in texts)
+    assert malformed == bool(marks & row.MARK_MALFORMED)
 
 
 def items(message: Message) -> list[properties.Item]:
