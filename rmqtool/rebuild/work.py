@@ -92,7 +92,7 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
                 result = run(store, options, WritingSink(tree.subtree), advance)
             else:
                 result = _run_shuffled(store, options, (cluster, tree), advance)
-        result.fsync_seconds = tree.fsync_seconds
+        result.fsync_seconds += tree.fsync_seconds
     elif options.mode is Mode.CHECK:
         store = _open(options)
         comparing = ComparingSink(store, store.commitlog.start)
@@ -182,6 +182,7 @@ def _run_shuffled(
             result.last_store_timestamp = runs.last_store_timestamp
         _account(result, part, runs)
     result.queues, result.units = done.queues, done.units
+    result.fsync_seconds = done.fsync_seconds
     _refuse_nothing(options, result)
     result.assumed = list(_assumed(store, result, options.target))
     result.lost.sort(key=lambda one: one.physical_offset)

@@ -38,7 +38,7 @@ AT_A_TIME: Final = 2  # waves: one is used while the next one runs
 WAVE_BYTES: Final = 128 << 20  # of the results of one wave, in the driver's memory
 SPOOLED_BYTES: Final = 1 << 30  # of the results of one wave, as files
 FIRST_RATIO: Final = 1.5  # bytes of results for each byte of the log, before anything is known
-WRITERS_A_CORE: Final = 2  # of queues
+WRITERS_A_CORE: Final = 2  # of queues: who is done early has something to do
 POLL_SECONDS: Final = 0.2
 SHUFFLING: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",  # of up to some MB each
@@ -118,14 +118,16 @@ class SparkEngine:
             RmqtoolError: what a function raised.
             SparkFailed: executors were lost, again and again.
         """
+        from pyspark.sql.functions import col
+
         spark, tasks = self.spark, max(len(segments), 1)
         writers = min(WRITERS_A_CORE * cores(spark), LARGEST_WAVE)
         job = Job(spark)
         with _settings(spark, SHUFFLING):
             spreading = spark.range(0, len(segments), 1, tasks)
             blobs = spreading.mapInArrow(spreader(spread, list(segments), writers), BLOBS)
-            brought = blobs.repartitionById(writers, "number")
-            in_order = brought.sortWithinPartitions("segment", "place")
+            brought = blobs.repartitionById(writers, col("number"))
+            in_order = brought.sortWithinPartitions(col("segment"), col("place"))
             written = in_order.mapInArrow(gatherer(gather), BLOBS)
             found = self._follow(job, written, segments, advance)
         rows = sorted(zip(*(found[name].to_pylist() for name in found.column_names), strict=True))

@@ -52,9 +52,7 @@ def adopt(tree: OutputTree, name: str, directories: Iterable[str]) -> None:
         WriteFailed: the system refused.
     """
     for path in directories:
-        tree.directory(*path.split("/"))
-        with write_errors(tree.top / path):
-            (tree.top / name / path).rename(tree.top / path)  # in place of the empty one
+        tree.adopt(f"{tree.top}/{name}/{path}", path)
 
 
 def clear(tree: OutputTree) -> None:

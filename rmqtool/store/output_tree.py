@@ -190,6 +190,23 @@ class OutputTree:
         self._subtrees[path] = tree
         return tree
 
+    def adopt(self, directory: str, path: str) -> None:
+        """Take a directory that lies on the disk already, with all below it, in place of a new one.
+
+        Args:
+            directory: what to move, on the same file system.
+            path: where to, below the top; nothing is there yet.
+
+        Raises:
+            WriteFailed: the system refused.
+        """
+        above = path.rpartition("/")[0]
+        if above:
+            self._directory(above)
+        with write_errors(f"{self.top}/{path}"):
+            os.rename(directory, f"{self.top}/{path}")  # noqa: PTH104 - one of thousands
+        self._directories.add(path)
+
     def drop(self, name: str) -> None:
         """Remove a file, or a directory with all below it, of the top again."""
         with write_errors(self.top / name):
