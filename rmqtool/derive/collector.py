@@ -199,8 +199,7 @@ class RunCollector:
         return runs
 
     def _index_run(self) -> IndexRun:
-        used, scratch = self._entries, self._scratch
-        return IndexRun(scratch.hashes[:used].copy(), *scratch.places[:, :used].copy())
+        return IndexRun(*self._scratch.hand_over_entries(self._entries))
 
     def _queue_runs(self) -> QueueRuns:
         """Sort units by queue and cut them into runs."""

@@ -67,3 +67,16 @@ class Scratch:
         while self.hashes.size < used + more:
             self.hashes = np.concatenate([self.hashes, np.empty_like(self.hashes)])
             self.places = np.concatenate([self.places, np.empty_like(self.places)], axis=1)
+
+    def hand_over_entries(
+        self, used: int
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Give hashes, physical offsets and store timestamps away, and take new arrays.
+
+        Few entries are copied: what is given must not hold much more memory than it needs.
+        """
+        hashes, (offsets, times) = self.hashes[:used], self.places[:, :used]
+        if 2 * used < self.hashes.size:
+            return hashes.copy(), offsets.copy(), times.copy()
+        self.hashes, self.places = np.empty_like(self.hashes), np.empty_like(self.places)
+        return hashes, offsets, times

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment
 
 # A window of records of 350 bytes; not a power of two: rows would fall on the same cache lines.
-BATCH_ROWS: Final = 6144 + 8
+BATCH_ROWS: Final = 12288 + 8
 
 
 class Extent(enum.StrEnum):

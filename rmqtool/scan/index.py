@@ -7,6 +7,7 @@ Source: IndexFile#putKey, IndexHeader, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -111,9 +112,11 @@ def read_slots(file: OpenFile, slots: int) -> npt.NDArray[np.int32]:
     Raises:
         UnreadablePath: the disk refused.
     """
-    raw = file.read_at(slot_position(0), slots * INDEX_SLOT.size)
-    whole = len(raw) // INDEX_SLOT.size
-    return np.frombuffer(raw, ">i4", whole).astype(np.int32)
+    begin = slot_position(0)
+    whole = max(min(slots, (file.size - begin) // INDEX_SLOT.size), 0)
+    raw = np.empty(whole, np.int32)
+    read = file.read_into(raw.data, begin) // INDEX_SLOT.size
+    return raw[:read].byteswap(inplace=True) if sys.byteorder == "little" else raw[:read]
 
 
 def scan(

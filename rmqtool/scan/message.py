@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FIRST_KEYS: Final = 1 << 15
 SMALLEST_WINDOW: Final = 1 << 10  # bytes; holds all of a record but its body
 FEW: Final = 4  # records in a window: with fewer, much of it is read twice
-WIDER: Final = 8  # times its first size that a window becomes at most
+WIDER: Final = 4  # times its first size that a window becomes at most
 LARGEST_WINDOW: Final = 1 << 24  # bytes; the bodies of longer records are read piece by piece
 
 CODES: Final = {
