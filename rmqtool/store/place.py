@@ -76,6 +76,8 @@ class Entry(NamedTuple):
 
 def printable(name: str) -> str:
     """Give a file name as text that can be encoded: bytes that are not UTF-8 show as hex."""
+    if name.isascii():  # nearly every name
+        return name
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
