@@ -21,6 +21,10 @@ def _spread(name: str, make: object, codes: tuple[str, ...]) -> list[Damage]:
     return [Damage(f"{name}-{word}", make(where), codes) for word, where in WHERE.items()]
 
 
+def _is_ordinary(record: Record) -> bool:
+    return record.is_ordinary
+
+
 def _is_half(record: Record) -> bool:
     return record.topic == "RMQ_SYS_TRANS_HALF_TOPIC"
 
@@ -100,6 +104,19 @@ COMMITLOG: Final[list[Damage]] = [
         "queue-offset-ahead",
         inflict.set_field("queue_offset", lambda old: old + (1 << 20)),
         ("CL-QOFF-GAP",),
+    ),
+    Damage(
+        "flip-queue-id",
+        inflict.flip_field("queue_id", bit=6, wanted=_is_ordinary),
+        ("CQ-MISMATCH", "CL-QOFF-GAP", "CQ-GAP"),
+    ),
+    Damage(
+        "flip-topic",
+        inflict.replace_bytes(
+            "topic", lambda old: old[:-1] + bytes([old[-1] ^ 1]), wanted=_is_ordinary
+        ),
+        ("CQ-MISMATCH", "CL-QOFF-GAP"),
+        also=("IX-KEY", "CQ-GAP"),
     ),
     Damage("queue-numbered-anew", inflict.number_anew, ("CL-QOFF-BACK",)),
     Damage("flip-store-host", inflict.flip_field("store_host"), ("CL-FIELD",), level="deep"),

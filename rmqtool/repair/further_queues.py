@@ -143,7 +143,7 @@ class FurtherNumbers:
 
     def find(
         self, log: LogReader, judge: UnitJudge, queues: Mapping[Queue, RepairedQueue]
-    ) -> Iterator[tuple[RepairedQueue, int, Misnumbered]]:
+    ) -> Iterator[tuple[Queue, int, Misnumbered]]:
         """Find the numbers; yield queue, number and record of those that are put back.
 
         All queues of a record: no run has those behind a number that cannot be read, either.
@@ -171,8 +171,8 @@ class FurtherNumbers:
                 one.found[number] = offset
         for one in self.records:
             for queue, offset in zip(one.queues, one.found, strict=True):
-                if one.is_known and offset is not None and queue in queues:
-                    yield queues[queue], offset, one
+                if one.is_known and offset is not None:
+                    yield queue, offset, one
 
     def _told(
         self, queue: Queue, known: RepairedQueue | None, places: list[tuple[Misnumbered, int]]

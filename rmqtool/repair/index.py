@@ -108,6 +108,7 @@ def _runs(survey: Survey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[in
     yield kept.before(store.commitlog.start), (-1, 0)
     for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=jobs):
         run = _up_to(_with_true_places(runs.index, survey), survey.end)
+        run = kept.with_true_topics(run, survey)
         end = part.segment.start + runs.end
         newest = (runs.last_physical_offset, runs.last_store_timestamp)
         yield kept.merged(run, end), newest if runs.records else (-1, 0)
@@ -142,11 +143,19 @@ def _with_true_places(run: IndexRun, survey: Survey) -> IndexRun:
 
 @dataclass(slots=True)
 class _Kept:
-    """Entries that the log no longer gives: of expired and of lost records, in their order."""
+    """Entries that the log no longer gives: of expired and of lost records, in their order.
+
+    Attributes:
+        hashes: of them.
+        offsets: physical ones.
+        times: store times of the records.
+        found: all entries of the files: hash, physical offset, time.
+    """
 
     hashes: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
+    found: npt.NDArray[np.int64]
     _done: int = 0
 
     @classmethod
@@ -163,7 +172,17 @@ class _Kept:
         kept = joined[:, gaps]
         kept = kept[:, np.argsort(kept[1], kind="stable")]
         offsets, times = np.ascontiguousarray(kept[1]), np.ascontiguousarray(kept[2])
-        return cls(kept[0].astype(np.int32), offsets, times)
+        return cls(kept[0].astype(np.int32), offsets, times, joined)
+
+    def with_true_topics(self, run: IndexRun, survey: Survey) -> IndexRun:
+        """Leave the entries of records whose topic is put back as they are."""
+        hashes = run.hashes.copy() if survey.misplaced else run.hashes
+        for one in survey.misplaced:
+            rows = run.physical_offsets == one.physical_offset
+            known = self.found[0][self.found[1] == one.physical_offset]
+            if one.field == "topic" and rows.sum() == known.size:
+                hashes[rows] = known
+        return IndexRun(hashes, run.physical_offsets, run.store_timestamps)
 
     def before(self, physical_offset: int) -> IndexRun:
         """Give the entries in front of an offset that were not given yet."""

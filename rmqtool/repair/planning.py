@@ -11,6 +11,8 @@ from rmqtool.findings import Severity
 from rmqtool.repair import checkpoint, config, ext, index, layout, timer
 from rmqtool.repair.bridge import DEFAULT_LARGEST, BridgeMaker
 from rmqtool.repair.commitlog import LogRepair, tail_of
+from rmqtool.repair.misplaced import edit as edit_misplaced
+from rmqtool.repair.misplaced import find as find_misplaced
 from rmqtool.repair.plans import Plan, fingerprint, place_of
 from rmqtool.repair.queue_files import edit_batch_queues, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, is_repaired, misnamed, remedy
@@ -21,9 +23,10 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rmqtool.findings import Finding
+    from rmqtool.repair.misplaced import Misplaced
     from rmqtool.repair.options import RepairOptions
     from rmqtool.store.tree import Store
 
@@ -45,7 +48,26 @@ def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: N
     store = open_store(options.store, options.broker_conf)
     if store.asked.kind is not BranchKind.STORE:
         raise NotAStore(path=str(store.root), reason="only a whole store can be repaired")
-    survey = Survey(_maker(store), bridges_missing=options.bridge_missing)
+    survey, found = _look(options, store, watch)
+    obstacle = _judge_queues(survey, found)
+    with LogReader(store.old_commitlog, store.commitlog) as log:
+        is_judged = not (obstacle or store.is_dledger)
+        misplaced = find_misplaced(survey, found, log) if is_judged else []
+    if misplaced:  # with their units in other queues, all later ones are judged anew
+        survey.queues.close()
+        survey, found = _look(options, store, lambda _: None, misplaced)
+        obstacle = _judge_queues(survey, found)
+    return _decide(options, store, survey, (found, obstacle))
+
+
+def _look(
+    options: RepairOptions,
+    store: Store,
+    watch: Callable[[int], None],
+    misplaced: Sequence[Misplaced] = (),
+) -> tuple[Survey, list[Finding]]:
+    """Validate, and see what is damaged."""
+    survey = Survey(_maker(store), bridges_missing=options.bridge_missing, misplaced=misplaced)
     asked = ValidateOptions(
         options.store,
         level=Level.FULL,
@@ -57,14 +79,13 @@ def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: N
     found = [one for one in checks if one.code != "FS-LOCK"]  # it may be ours
     _refuse_unread(store, checks.summary.account.unread)
     survey.queues.unread = {path for path, _ in checks.summary.account.unread}
-    return _decide(options, store, survey, found)
+    return survey, found
 
 
-def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Finding]) -> Plan:
+def _judge_queues(survey: Survey, found: list[Finding]) -> str:
+    """Judge what queues hold, and what they tell of the log; say what stands in the way of it."""
     inspection = survey.inspection
-    writer = Writer(store.root)
     codes = {one.code for one in found if one.severity is not Severity.NOTE}
-    layout.edit(writer, inspection, found)
     obstacle = _obstacle(survey, found)
     if not obstacle and inspection.log is not None and inspection.compares_queues:
         survey.forget_unused()
@@ -74,11 +95,22 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
         batches.finish(survey.queues.judge.tail)
         survey.queues.judge.tail_end = max(survey.queues.judge.tail_end, batches.tail_end)
         survey.bridge_early()
+    return obstacle
+
+
+def _decide(
+    options: RepairOptions, store: Store, survey: Survey, judged: tuple[list[Finding], str]
+) -> Plan:
+    found, obstacle = judged
+    inspection = survey.inspection
+    writer = Writer(store.root)
+    layout.edit(writer, inspection, found)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:
             if not store.is_dledger:
                 LogRepair(survey, writer, log, options.bridge_missing).edit()
                 survey.queues.further.edit(writer, inspection.segment_at)
+                edit_misplaced(writer, survey.misplaced, inspection.segment_at)
             if inspection.compares_queues:
                 edit_queues(writer, survey.queues, inspection)
                 edit_batch_queues(writer, survey.queues.batches)
@@ -93,6 +125,8 @@ def _decide(options: RepairOptions, store: Store, survey: Survey, found: list[Fi
         found = [one for one in found if one.code not in {"IX-KEY", "CL-QOFF-GAP"}]
     for one in found:
         if survey.queues.further.is_answered(one):
+            continue
+        if any(record.is_answered(one) for record in survey.misplaced):
             continue
         if one.severity is not Severity.NOTE and not is_repaired(one, writer, obstacle):
             writer.leave(one.code, one.path, one.message, remedy(one, obstacle))

@@ -69,7 +69,7 @@ class BridgedPlacement(Placement):
     def put_back(self, queue_offset: int, unit: bytes, store_timestamp: int) -> Units:
         """Take a unit that no run had; behind the last one it is the last one then."""
         self.filled.discard(queue_offset)
-        if queue_offset == self.next:
+        if queue_offset == self.next or self.next < 0:
             return self._put_units(memoryview(unit), queue_offset, store_timestamp)
         return Units(queue_offset, unit, store_timestamp)
 

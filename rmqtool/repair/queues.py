@@ -91,7 +91,8 @@ class QueueRepair:
 
     def _add(self, runs: Iterable[QueueRun]) -> None:
         for run in runs:
-            queue = self.queues.get((run.topic, run.queue_id)) or self._open(run)
+            name = (run.topic, run.queue_id)
+            queue = self.queues.get(name) or self._open(*name)
             try:
                 self._take(queue, run)
             except UnreadablePath:
@@ -121,8 +122,8 @@ class QueueRepair:
                 self._inspection, self.judge, self._reader, log, self.last_start
             )
             self._finish_placements()
-            for queue, number, record in self.further.find(log, self.judge, self.queues):
-                self._put_back(queue, number, record)
+            for name, number, record in self.further.find(log, self.judge, self.queues):
+                self._put_back(name, number, record)
             for queue in self.queues.values():
                 try:
                     unwanted.of_queue(queue)
@@ -144,8 +145,9 @@ class QueueRepair:
             except UnreadablePath:
                 self.unread.add(queue.path)
 
-    def _put_back(self, queue: RepairedQueue, number: int, record: Misnumbered) -> None:
+    def _put_back(self, name: tuple[bytes, int], number: int, record: Misnumbered) -> None:
         """Want the unit of a record in a further queue, in place of what would fill its hole."""
+        queue = self.queues.get(name) or self._open(*name)
         queue.patches = [
             part for patch in queue.patches for part in patch.without(number, number + 1)
         ]
@@ -196,13 +198,13 @@ class QueueRepair:
             if used.size:
                 yield number, units[: used[-1] + 1]
 
-    def _open(self, run: QueueRun) -> RepairedQueue:
-        topic = run.topic.decode("utf-8", "backslashreplace")
-        found = self._inspection.family("queues").get((topic, run.queue_id))
-        path = found.path if found else f"consumequeue/{topic}/{run.queue_id}"
+    def _open(self, name: bytes, queue_id: int) -> RepairedQueue:
+        topic = name.decode("utf-8", "backslashreplace")
+        found = self._inspection.family("queues").get((topic, queue_id))
+        path = found.path if found else f"consumequeue/{topic}/{queue_id}"
         files = self._inspection.files_of(found) if found else None
-        queue = RepairedQueue(topic, run.queue_id, path, files, BridgedPlacement(*self._log))
-        self.queues[run.topic, run.queue_id] = queue
+        queue = RepairedQueue(topic, queue_id, path, files, BridgedPlacement(*self._log))
+        self.queues[name, queue_id] = queue
         return queue
 
     def _begins_anew(self, queue: RepairedQueue, run: QueueRun) -> bool:

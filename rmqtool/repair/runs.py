@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.derive.dispatch import LMQ_PREFIX
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
@@ -38,6 +37,7 @@ class Moved:
         field: what it says.
         unit: topic, queue id and queue offset.
         size: bytes of the record.
+        further: topics of the further queues that it names.
         is_put_back: whether it is moved to where it says, as the one there is to its place.
     """
 
@@ -45,6 +45,7 @@ class Moved:
     field: int
     unit: tuple[bytes, int, int]
     size: int
+    further: tuple[bytes, ...] = ()
     is_put_back: bool = False
 
     @property
@@ -91,7 +92,7 @@ def _true_places(
         rows = np.flatnonzero(units["physical_offset"] == one.field)
         for row in rows.tolist():
             is_its = (run.topic, run.queue_id, run.queue_offset + row) == one.unit
-            if is_its or run.topic.startswith(LMQ_PREFIX) or run.kind is QueueKind.BATCH_QUEUE:
+            if is_its or run.topic in one.further or run.kind is QueueKind.BATCH_QUEUE:
                 units["physical_offset"][row] = one.place
                 own[row] = True
     return own

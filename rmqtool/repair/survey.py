@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats.message import BLANK, Message, decode, encode
-from rmqtool.formats.properties import crc_matches
+from rmqtool.formats.properties import INNER_MULTI_DISPATCH, crc_matches
 from rmqtool.repair.further_queues import CODE as FURTHER
 from rmqtool.repair.lost import lost_record
+from rmqtool.repair.misplaced import put_back
 from rmqtool.repair.queues import QueueRepair
 from rmqtool.repair.runs import Moved, in_order, mended
 from rmqtool.repair.stretches import Damaged, Stretches
@@ -22,7 +23,7 @@ from rmqtool.scan.batch import Extent
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.part import PartReport
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.runs import Stretch
     from rmqtool.findings import Finding
     from rmqtool.repair.bridge import BridgeMaker
+    from rmqtool.repair.misplaced import Misplaced
     from rmqtool.store.record_heads import RecordHead
     from rmqtool.store.segment import Segment, SegmentPart
 
@@ -78,6 +80,7 @@ class Survey:
         swapped: records that lie at each other's place, and are put back.
         index_end: store time of the last entry of a rewritten index, ms; None where it stays.
         early: blanks under which records may have been.
+        misplaced: records that a first look has found, whose units belong into other queues.
     """
 
     maker: BridgeMaker
@@ -90,6 +93,7 @@ class Survey:
     early: Stretches = field(default_factory=Stretches)
     swapped: list[Moved] = field(default_factory=list)
     index_end: int | None = None
+    misplaced: Sequence[Misplaced] = ()
     _inspection: Inspection | None = None
     _queues: QueueRepair | None = None
 
@@ -135,7 +139,9 @@ class Survey:
         self._note_time(part, report, is_harmed=len(self.damaged) != is_changed)
         if report.runs is not None and self.inspection.compares_queues:
             first = part.segment.start + (report.first or 0)
+            here = range(part.segment.start + part.begin, part.segment.start + part.end)
             is_sound = not moved and not self.damaged.reach(first)
+            is_sound &= not any(one.physical_offset in here for one in self.misplaced)
             runs = report.runs.queues
             if is_sound:
                 self.queues.add_part(runs)
@@ -146,9 +152,10 @@ class Survey:
 
     def _mended(self, runs: QueueRuns, moved: list[Moved]) -> Iterator[QueueRun]:
         """Give runs as they will be; where records are put back, in their true order."""
-        found = mended(runs, self.damaged, moved)
-        swapped = {one.unit[:2] for one in moved if one in self.swapped}
-        return in_order(found, swapped) if swapped else found
+        found = put_back(mended(runs, self.damaged, moved), self.misplaced)
+        others = {one.unit[:2] for one in moved if one in self.swapped}
+        others |= {place[:2] for one in self.misplaced for place in (one.said, one.own)}
+        return in_order(found, others) if others else found
 
     def _judge(self, segment: Segment, report: PartReport, log: LogReader) -> list[Moved]:
         """Take note of what is damaged in a part; give the records that say they lie elsewhere."""
@@ -308,4 +315,5 @@ def _moved(said: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
     if crc_matches(encode(message), message.properties) is False:
         return None, damaged
     place = (message.topic_bytes, message.queue_id, message.queue_offset)
-    return Moved(start, field_was, place, length), damaged
+    further = message.properties.get(INNER_MULTI_DISPATCH, "").encode().split(b",")
+    return Moved(start, field_was, place, length, tuple(further)), damaged

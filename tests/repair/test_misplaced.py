@@ -1,0 +1,37 @@
+"""A flipped topic or queue id is put back as the message's unit tells it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqtool import repair
+from tests import plain_store
+from tests.damage import DAMAGES
+from tests.repair.repaired import broken, traces
+from tests.stores import fixture_store
+
+
+@pytest.mark.parametrize("damage", ["flip-topic", "flip-queue-id"])
+@pytest.mark.parametrize("version", ["4.9.3", "5.5.0"])
+def test_put_back(damage: str, version: str, tmp_path: Path) -> None:
+    """Afterwards all files are as they were: nothing of the message is lost, no queue is added."""
+    fixture = f"rocketmq-{version}-traffic"
+    store = broken(fixture, DAMAGES[damage], tmp_path)
+    assert store is not None
+    (tmp_path / "sound").mkdir()
+    sound = fixture_store(fixture, tmp_path / "sound")
+    plan = store.plan()
+    assert (1, []) == (len(plan.edits), plan.left)
+    repair.apply(plan, in_place=True)
+    assert traces(sound) == traces(store.root)
+
+
+def test_two_claims(tmp_path: Path) -> None:
+    """A unit that another record claims, too, tells nothing: both records stay as they are."""
+    store = broken("rocketmq-5.3.3-traffic", DAMAGES["unit-too-many"], tmp_path)
+    assert store is not None
+    before = [path.read_bytes() for path in plain_store.segments(store.root)]
+    repair.apply(store.plan(), in_place=True)
+    assert before == [path.read_bytes() for path in plain_store.segments(store.root)]
