@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import MAXYEAR, UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -29,16 +30,20 @@ def iso_time(ms: int) -> str:
     even a damaged timestamp has exactly one text.
     """
     days, rest = divmod(ms, DAY_MS)
-    eras, days = divmod(days, _DAYS_IN_400_YEARS)
-    day = datetime.fromtimestamp(days * 86_400, UTC)
-    year = day.year + 400 * eras
-    shown = f"{year:04d}" if 0 <= year <= MAXYEAR else f"{year:+07d}"
     seconds, millis = divmod(rest, 1000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
-    return (
-        f"{shown}-{day.month:02d}-{day.day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{millis:03d}Z"
-    )
+    return f"{_iso_day(days)}T{hour:02d}:{minute:02d}:{second:02d}.{millis:03d}Z"
+
+
+@lru_cache(maxsize=4096)
+def _iso_day(days: int) -> str:
+    """Give the date of a number of days since 1970."""
+    eras, rest = divmod(days, _DAYS_IN_400_YEARS)
+    day = datetime.fromtimestamp(rest * 86_400, UTC)
+    year = day.year + 400 * eras
+    shown = f"{year:04d}" if 0 <= year <= MAXYEAR else f"{year:+07d}"
+    return f"{shown}-{day.month:02d}-{day.day:02d}"
 
 
 def parse_time(text: str) -> int:

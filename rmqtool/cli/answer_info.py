@@ -6,7 +6,7 @@ Apart from `cmd_info`, so that a plain command line needs no Typer: see `direct`
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART
@@ -98,25 +98,27 @@ def run(asked: Asked) -> int:
 
 def _rows(name: str, found: Sequence[NamedTuple]) -> Rows:
     """Give a section as rows: times as text, and the columns even where there is no row."""
-    columns = [_shown_name(field) for field in ROWS[name]._fields]
+    fields = ROWS[name]._fields
+    times = [number for number, field in enumerate(fields) if field.endswith(TIMESTAMP)]
+    columns = [
+        field.removesuffix(TIMESTAMP) + TIME if field.endswith(TIMESTAMP) else field
+        for field in fields
+    ]
+    rows = [dict(zip(columns, _with_times(row, times), strict=True)) for row in found]
     if name == CHECKPOINT:
+        for row in rows:
+            for field in ("stored", "actual") if row["unit"] == MILLISECONDS else ():
+                row[f"{field}_time"] = _time(row[field])
         columns += ["stored_time", "actual_time"]
-    shown = SHOWN.get(name, ())
-    return Rows(columns, [[_row(row) for row in found]], shown, name, label="section")
+    return Rows(columns, [rows], SHOWN.get(name, ()), name, label="section")
 
 
-def _row(row: NamedTuple) -> dict[str, object]:
-    shown = {
-        _shown_name(name): _time(value) if name.endswith(TIMESTAMP) else value
-        for name, value in row._asdict().items()
-    }
-    if shown.get("unit") == MILLISECONDS:
-        shown |= {f"{name}_time": _time(getattr(row, name)) for name in ("stored", "actual")}
-    return shown
-
-
-def _shown_name(name: str) -> str:
-    return name.removesuffix(TIMESTAMP) + TIME if name.endswith(TIMESTAMP) else name
+def _with_times(row: NamedTuple, times: Sequence[int]) -> list[Any]:
+    """Give the values of a row, those at some places as times."""
+    values = list(row)
+    for number in times:
+        values[number] = _time(values[number])
+    return values
 
 
 def _time(value: int | None) -> str | None:

@@ -186,6 +186,7 @@ class _JsonLines:
         self, sink: Sink, columns: Sequence[str], optional: Collection[str], tag: dict[str, str]
     ) -> None:
         self._sink, self._columns, self._optional, self._tag = sink, columns, optional, tag
+        self._all = (*tag, *columns)
 
     def write(self, chunk: Chunk) -> int:
         if isinstance(chunk, JsonLines) and not self._tag:
@@ -198,7 +199,7 @@ class _JsonLines:
     def _line(self, row: Row) -> bytes:
         if not self._tag:
             return json_line(row, self._columns, self._optional)
-        return json_line({**self._tag, **row}, (*self._tag, *self._columns), self._optional)
+        return json_line({**self._tag, **row}, self._all, self._optional)
 
     def close(self) -> None:
         """Nothing is open."""

@@ -23,6 +23,7 @@ _NOT_PLAIN: Final = re.compile(r"[^ -\[\]-~]")
 _NOT_ASCII: Final = re.compile(r"[^ -~]")
 _FORMULA: Final = ("=", "+", "-", "@")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SIMPLE: Final = frozenset({str, int, float, bool, type(None)})  # most rows have nothing else
 _DEEPEST: Final = 100  # levels of nesting; orjson ends at 254
 # What orjson leaves as it is, and a terminal or an editor may act on: DEL, C1, everything that
 # turns, joins, hides or separates without being seen. All of it can only stand inside a string.
@@ -104,6 +105,11 @@ def json_line(
     found = {name: row.get(name) for name in columns}
     if optional:
         found = {n: value for n, value in found.items() if value is not None or n not in optional}
+    if _SIMPLE.issuperset(map(type, found.values())):
+        try:
+            return dump_json(found) + b"\n"
+        except TypeError:  # a file name that is no text, an integer of more than 64 bits
+            pass
     return dump_json(json_row(found)) + b"\n"
 
 

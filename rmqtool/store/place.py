@@ -164,11 +164,14 @@ class Place:
         Raises:
             UnreadablePath: missing, not permitted, or not a regular file.
         """
-        entry = self.stat()
-        if entry is None:
-            raise UnreadablePath(path=str(self), reason="no such file")
-        if entry.kind is not EntryKind.FILE:
-            raise UnreadablePath(path=str(self), reason=_not_a_file(entry.kind))
+        try:
+            mode = os.lstat(self.location).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            raise UnreadablePath(path=str(self), reason="no such file") from None
+        except (OSError, ValueError) as error:
+            raise UnreadablePath(path=str(self), reason=_reason(error)) from error
+        if not stat.S_ISREG(mode):
+            raise UnreadablePath(path=str(self), reason=_not_a_file(_kind(mode)))
         descriptor = self._ask(lambda path: os.open(path, OPEN_FLAGS))
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):  # replaced between the two calls

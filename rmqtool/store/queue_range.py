@@ -8,13 +8,12 @@ Source: ConsumeQueue#correctMinOffset, #fillPreBlank, BatchConsumeQueue#recover,
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 from functools import cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK_SIZE, is_pre_blank
+from rmqtool.formats.consume_queue import CQ_UNIT, is_pre_blank
 from rmqtool.store.branch import BranchKind
 
 if TYPE_CHECKING:
@@ -25,8 +24,10 @@ if TYPE_CHECKING:
     from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import MappedFiles, Oddity
 
+SIZE_AT: Final = CQ_UNIT.positions["size"]
 BLOCK = 4096  # 204 units; also the page in which a sparse file keeps its data
 EXTENTS = 64  # of a sparse file that are followed; a queue file has one
+ZEROS = tuple(bytes(BLOCK >> shift) for shift in range(1, 8))
 LAYOUTS = {BranchKind.CONSUME_QUEUE: CQ_UNIT, BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT}
 
 
@@ -53,8 +54,7 @@ class Unit(NamedTuple):
         return self.physical_offset + self.size
 
 
-@dataclass(frozen=True, slots=True)
-class QueueRange:
+class QueueRange(NamedTuple):
     """How far a queue reaches.
 
     Attributes:
@@ -116,20 +116,18 @@ def read_range(
     """
     files, layout = queue.files, LAYOUTS[kind]
     first: Unit | None = None
-    tail = NO_UNITS
+    tail: _Tail | None = None
     for segment in reversed(files.segments):
         with segment.open() as file:
             tail = _tail_of(layout, file, segment.start)
-            if tail.sizes and segment is files.segments[0]:
-                if tail.starts[0] == segment.start:
-                    first = tail.unit(0)
-                else:
-                    first = _first_of(layout, file, files.start)
-        if tail.sizes:
+            if tail and segment is files.segments[0]:
+                is_all = tail.first.start == segment.start
+                first = tail.first if is_all else _first_of(layout, file, files.start)
+        if tail:
             break
-    last = tail.unit(-1) if tail.sizes else None
+    last = tail.last if tail else None
     first, skipped = _first_alive(files, layout, log_start, first, last)
-    mean_size, is_exact = tail.mean_size(first)
+    mean_size, is_exact = tail.mean_size(first) if tail and first else (0.0, True)
     return QueueRange(
         topic=queue.topic,
         queue_id=queue.queue_id,
@@ -146,40 +144,39 @@ def read_range(
     )
 
 
-class _Units(NamedTuple):
-    """Units of a queue, without fillers, as columns: an object for each takes ten times as long."""
+class _Tail(NamedTuple):
+    """The last units of a queue, without fillers: an object for each would take ten times as long.
 
+    Attributes:
+        first: the first of these.
+        last: unit of the queue.
+        starts: where each begins.
+        messages: how many each stands for.
+        sizes: bytes of the record of each.
+    """
+
+    first: Unit
+    last: Unit
     starts: Sequence[int]
-    queue_offsets: Sequence[int]
     messages: Sequence[int]
-    physical_offsets: Sequence[int]
     sizes: Sequence[int]
 
-    def unit(self, number: int) -> Unit:
-        """Give one of them."""
-        return Unit(*[column[number] for column in self])
-
-    def mean_size(self, first: Unit | None) -> tuple[float, bool]:
+    def mean_size(self, first: Unit) -> tuple[float, bool]:
         """Give the bytes of a message from a unit on, and whether the unit is one of these."""
-        if first is None:
-            return 0.0, True
         number = bisect_left(self.starts, first.start)
         mean = sum(self.sizes[number:]) / sum(self.messages[number:])
         return mean, self.starts[number] == first.start
 
 
-NO_UNITS: Final = _Units((), (), (), (), ())
-
-
-def _tail_of(layout: Layout, file: OpenFile, start: int) -> _Units:
-    """Read the last units of a file that begins at a byte of the queue."""
+def _tail_of(layout: Layout, file: OpenFile, start: int) -> _Tail | None:
+    """Read the last units of a file that begins at a byte of the queue; None where none is."""
     end, block, raw = _used(file, layout.size)
     begin = max(end - BLOCK // layout.size * layout.size, 0)
     if begin >= block:
         units = raw[begin - block :].ljust(end - begin, b"\0")
     else:
         units = file.read_at(begin, end - begin)
-    return _columns(layout, units, start + begin)
+    return _tail(layout, units, start + begin)
 
 
 def used_bytes(file: OpenFile, unit_size: int) -> int:
@@ -196,12 +193,19 @@ def _used(file: OpenFile, unit_size: int) -> tuple[int, int, bytes]:
     """Give the same, the last block with data, and what it holds in front of the zeros."""
     bound = _end_of_data(file)
     block = max(bound - BLOCK, 0)
-    raw = file.read_at(block, BLOCK).rstrip(b"\0")
+    raw = _without_zeros(file.read_at(block, BLOCK))
     if not raw and block:
         block = _last_used_block(file, block)
-        raw = file.read_at(block, BLOCK).rstrip(b"\0")
+        raw = _without_zeros(file.read_at(block, BLOCK))
     used = -(-(block + len(raw)) // unit_size) * unit_size if raw else 0
     return min(used, file.size // unit_size * unit_size), block, raw
+
+
+def _without_zeros(raw: bytes) -> bytes:
+    """Cut zeros off, many at a time."""
+    for zeros in ZEROS:
+        raw = raw.removesuffix(zeros)
+    return raw.rstrip(b"\0")
 
 
 def _end_of_data(file: OpenFile) -> int:
@@ -272,24 +276,36 @@ def _unit_at(files: MappedFiles, layout: Layout, start: int) -> Unit | None:
     return next(_units(layout, files.read_at(start, layout.size), start), None)
 
 
-def _columns(layout: Layout, raw: bytes, start: int) -> _Units:
+def _tail(layout: Layout, raw: bytes, start: int) -> _Tail | None:
     """Read whole units; leave out fillers, and what can be none."""
     count = len(raw) // CQ_UNIT.size
     if layout is CQ_UNIT and count:
-        values = _place_and_size(count).unpack_from(raw)
-        places, sizes = values[::2], values[1::2]
-        if min(sizes) > 0 and max(sizes) < PRE_BLANK_SIZE and min(places) >= 0:  # nearly always
-            number = start // CQ_UNIT.size
-            starts = range(start, start + count * CQ_UNIT.size, CQ_UNIT.size)
-            return _Units(starts, range(number, number + count), (1,) * count, places, sizes)
-    found = tuple(zip(*_units(layout, raw, start), strict=True))
-    return _Units(*found) if found else NO_UNITS
+        end, zeros = count * CQ_UNIT.size, bytes(count)
+        # Nearly always: what is not negative, nor the size of a filler, begins with a zero.
+        if raw[0 : end : CQ_UNIT.size] == zeros == raw[SIZE_AT : end : CQ_UNIT.size]:
+            sizes = _sizes(count).unpack_from(raw)
+            if 0 not in sizes:
+                first, last = (_plain_unit(raw, start, number) for number in (0, count - 1))
+                return _Tail(
+                    first, last, range(start, start + end, CQ_UNIT.size), (1,) * count, sizes
+                )
+    units = list(_units(layout, raw, start))
+    if not units:
+        return None
+    starts, _, messages, _, sizes = zip(*units, strict=True)
+    return _Tail(units[0], units[-1], starts, messages, sizes)
 
 
 @cache
-def _place_and_size(count: int) -> Struct:
-    """Give the packer of so many units that leaves out the rest of each."""
-    return Struct(">" + f"qi{CQ_UNIT.size - 12}x" * count)
+def _sizes(count: int) -> Struct:
+    """Give what unpacks the sizes of so many units."""
+    return Struct(">" + f"{SIZE_AT}xi{CQ_UNIT.size - SIZE_AT - 4}x" * count)
+
+
+def _plain_unit(raw: bytes, start: int, number: int) -> Unit:
+    physical_offset, size, _ = CQ_UNIT.packer.unpack_from(raw, number * CQ_UNIT.size)
+    start += number * CQ_UNIT.size
+    return Unit(start, start // CQ_UNIT.size, 1, physical_offset, size)
 
 
 def _units(layout: Layout, raw: bytes, start: int) -> Iterator[Unit]:

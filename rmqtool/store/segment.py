@@ -42,6 +42,9 @@ class OddityKind(enum.StrEnum):
     UNREADABLE = "unreadable"
 
 
+NO_FILES = {EntryKind.DIRECTORY: OddityKind.DIRECTORY, EntryKind.LINK: OddityKind.LINK}
+
+
 @dataclass(frozen=True, slots=True)
 class Oddity:
     """One oddity of a directory.
@@ -167,12 +170,12 @@ class MappedFiles:
     @property
     def size(self) -> int:
         """Bytes of all files together."""
-        return sum(segment.size for segment in self.segments)
+        return sum([segment.size for segment in self.segments])
 
     @property
     def allocated(self) -> int:
         """Bytes that the disk really holds for all files together."""
-        return sum(segment.allocated for segment in self.segments)
+        return sum([segment.allocated for segment in self.segments])
 
     def at(self, start: int) -> Segment | None:
         """Give the file that holds one byte of the byte space; None when no file does."""
@@ -212,7 +215,9 @@ def assemble(
     file_length: int | None = None,
 ) -> MappedFiles:
     """Order files into one byte space and note where they do not fit each other."""
-    ordered = sorted(segments, key=lambda segment: (segment.start, segment.path))
+    ordered = list(segments)
+    if len(ordered) > 1:
+        ordered.sort(key=lambda segment: (segment.start, segment.path))
     length = file_length or length_of(ordered)
     return MappedFiles(
         path=directories[0][1] if directories else "",
@@ -229,7 +234,7 @@ def length_of(segments: Sequence[Segment]) -> int:
     The most frequent length wins: a copy that was cut off shortens one file, not most of them.
     Among equally frequent ones that which also lies between two names, then the longest.
     """
-    if len({segment.size for segment in segments}) == 1:
+    if len(segments) == 1 or len({segment.size for segment in segments}) == 1:
         return segments[0].size
     counts = Counter(segment.size for segment in segments if segment.size)
     steps = Counter(after.start - before.start for before, after in pairwise(segments))
@@ -264,10 +269,9 @@ def _sort_in(
     entry: Entry, place: Place, path: str, segments: list[Segment], oddities: list[Oddity]
 ) -> None:
     """Put one directory entry among the segments or among the oddities."""
-    kinds = {EntryKind.DIRECTORY: OddityKind.DIRECTORY, EntryKind.LINK: OddityKind.LINK}
     start = start_of(entry.name)
     if entry.kind is not EntryKind.FILE:
-        oddities.append(Oddity(kinds.get(entry.kind, OddityKind.NOT_A_FILE), path, "a file"))
+        oddities.append(Oddity(NO_FILES.get(entry.kind, OddityKind.NOT_A_FILE), path, "a file"))
     elif start is None:
         oddities.append(Oddity(OddityKind.FOREIGN_NAME, path, f"{NAME_DIGITS} digits"))
     else:
