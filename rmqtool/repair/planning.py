@@ -14,7 +14,7 @@ from rmqtool.repair.commitlog import LogRepair, tail_of
 from rmqtool.repair.misplaced import edit as edit_misplaced
 from rmqtool.repair.misplaced import find as find_misplaced
 from rmqtool.repair.plans import Plan, fingerprint, place_of
-from rmqtool.repair.queue_files import edit_batch_queues, edit_queues
+from rmqtool.repair.queue_files import edit_batch_queues, edit_lengths, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, is_repaired, misnamed, remedy
 from rmqtool.repair.survey import Survey
 from rmqtool.repair.writer import Writer
@@ -115,6 +115,8 @@ def _decide(
                 edit_queues(writer, survey.queues, inspection)
                 edit_batch_queues(writer, survey.queues.batches)
                 ext.edit(writer, survey.queues.bad_ext)
+            if inspection.log is None and not inspection.has_rocksdb_queues:
+                edit_lengths(writer, survey.queues, inspection)
             index.edit(writer, survey, found, options.jobs)
             checkpoint.edit(writer, survey, found, log)
             timer.edit(writer, survey, found)

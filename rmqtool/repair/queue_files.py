@@ -90,6 +90,14 @@ def _lengths(
             writer.length(segment, length, "FS-LEN", "the length that brokers load")
 
 
+def edit_lengths(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
+    """Give queue files the length that brokers load, where there is no log to compare them with."""
+    lengths = {"queues": repair.file_length, "batch_queues": repair.batches.file_length}
+    for family, length in lengths.items():
+        for found in inspection.family(family).values():
+            _lengths(writer, inspection.files_of(found), length)
+
+
 def _file(
     writer: Writer,
     queue: RepairedQueue,

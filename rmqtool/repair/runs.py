@@ -89,13 +89,23 @@ def _true_places(
     """Put the true places of moved records in; tell which units these are."""
     own = np.zeros(len(units), bool)
     for one in moved:
-        rows = np.flatnonzero(units["physical_offset"] == one.field)
+        rows = np.flatnonzero((units["physical_offset"] == one.field) & (units["size"] == one.size))
         for row in rows.tolist():
             is_its = (run.topic, run.queue_id, run.queue_offset + row) == one.unit
-            if is_its or run.topic in one.further or run.kind is QueueKind.BATCH_QUEUE:
+            may_be = run.topic in one.further or run.kind is QueueKind.BATCH_QUEUE
+            if is_its or (may_be and _lies_at(units, row, one.physical_offset)):
                 units["physical_offset"][row] = one.place
                 own[row] = True
     return own
+
+
+def _lies_at(units: npt.NDArray[np.void], row: int, physical_offset: int) -> bool:
+    """Tell whether a record may lie there: between those of the units beside its own."""
+    before = [int(one) for one in units["physical_offset"][max(row - 1, 0) : row]]
+    behind = [int(one) for one in units["physical_offset"][row + 1 : row + 2]]
+    return all(one < physical_offset for one in before) and all(
+        one > physical_offset for one in behind
+    )
 
 
 def _part(run: QueueRun, units: npt.NDArray[np.void], first: int) -> QueueRun:

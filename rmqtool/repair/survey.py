@@ -298,7 +298,9 @@ def _of_record(said: Finding, log: LogReader) -> Damaged:
 def _moved(said: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
     """Tell whether a record is right but for the place that it names.
 
-    Its property CRC, where it has one, proves it; it covers the field, too.
+    Its property CRC, where it has one, proves it; it covers the field, too. One that lies where it
+    says, as well, is a copy, as when a file was written over another one: made true, it would be
+    delivered twice.
     """
     start, length = said.physical_offset or 0, said.length or 0
     damaged = Damaged(start, start + length, said.code, lost_record(log, start, length))
@@ -308,6 +310,8 @@ def _moved(said: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
     except DecodeError:
         return None, damaged
     field_was = message.physical_offset
+    if log.read_at(field_was, length) == raw:
+        return None, damaged
     message = Message(
         **{name: getattr(message, name) for name in Message.__slots__ if name != "physical_offset"},
         physical_offset=start,

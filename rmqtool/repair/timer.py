@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.check.timer import CLOCK_TOLERANCE_MS, MS_NS
 from rmqtool.errors import DecodeError
 from rmqtool.findings import Severity
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
@@ -97,6 +98,10 @@ def _lower(
         wanted["last_timer_queue_offset"] = min(offset, last)
     place = survey.inspection.child("config/timercheck")
     entry = place.stat()
+    if entry is not None:
+        written = entry.mtime_ns // MS_NS
+        if values["last_read_time_ms"] > written + CLOCK_TOLERANCE_MS:
+            wanted["last_read_time_ms"] = written
     for name, value in wanted.items():
         if value != values[name] and entry is not None:
             content = Content.of(value.to_bytes(8, "big", signed=True))

@@ -224,6 +224,8 @@ class UnwantedUnits:
                 elif not self._judge.is_own(queue, number + row, offset, size, self._log):
                     is_cut = True
                     found.append(_Unit(row))
+                else:
+                    last = unit.tobytes()
             self._patch(queue, number, units, found)
 
     def _without_record(

@@ -42,6 +42,8 @@ HANGS_SECONDS: Final = 300
 CRASHED: Final = 70
 # Beside what the table of damages leaves: JSON of which there is no whole copy.
 LEFT: Final = STAYS | {"CF-JSON"}
+NO_COPY: Final = "cannot be parsed, and the file itself neither"
+FIRST: Final = '"why":"first '  # the plan says what a person has to do before
 Thing = TypeVar("Thing")
 INTEGERS: Final = (
     b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", bytes(8), b"\xff" * 8,
@@ -180,11 +182,12 @@ def _repaired(one: Case, beside: Path) -> Iterator[str]:
     full = ["validate", "--level", "full", str(output), "--format", "jsonl", *one.arguments]
     found = [json.loads(line) for line in run(full, beside)[1].splitlines()]
     worse = sorted({row["code"] for row in found if row["severity"] != "note"} - LEFT)
-    if worse:
+    if worse and FIRST not in rows:
         yield f"LEFT {one}\n  {' '.join(worse)}"
     if "would refuse" in said or ("would start" in said and "no message lost" not in said):
         verdict = next(line for line in said.splitlines() if "broker would" in line)
-        yield f"START {one}\n  {verdict}"
+        if NO_COPY not in verdict:
+            yield f"START {one}\n  {verdict}"
     gone = _gone(_sound(one.fixture), one.root, output)
     if gone and "given up" not in rows:
         yield f"LOST {one}\n  {len(gone)} undamaged records, the first one at {gone[0]}"
