@@ -114,7 +114,7 @@ def _decide(
             if inspection.compares_queues:
                 edit_queues(writer, survey.queues, inspection)
                 edit_batch_queues(writer, survey.queues.batches)
-                ext.edit(writer, survey.queues.bad_ext)
+                ext.edit(writer, inspection, survey.queues.bad_ext, found)
             if inspection.log is None and not inspection.has_rocksdb_queues:
                 edit_lengths(writer, survey.queues, inspection)
             index.edit(writer, survey, found, options.jobs)

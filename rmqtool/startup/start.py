@@ -14,6 +14,7 @@ from rmqtool.startup import surroundings
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.dispatch import dispatch
+from rmqtool.startup.extensions import Extensions, load_extensions, recover_extensions
 from rmqtool.startup.fates import Before, index_fate, queue_fates
 from rmqtool.startup.indexes import Index
 from rmqtool.startup.load import Loader, exists, queue_directories, read_checkpoint
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 _NOT_FORETOLD: Final = {
-    "consumequeue_ext": "whether it is cut, or keeps the broker from starting",
+    "consumequeue_ext": "where it is cut",
     "compaction": "whether it is taken",
     "timerlog": "where it is cut",
     "rocksdbstore": "what is in it",
@@ -72,7 +73,7 @@ def predict(
     before = Before.of(model)
     surroundings.refuse_configuration(store, rules, loader)
     surroundings.refuse_timer(store, rules, loader)
-    run = _Run(model)
+    run = _Run(model, load_extensions(store, model))
     if loader.refusals:
         run.load_index(store, stopped_cleanly=True)  # it stays as it is
     else:
@@ -85,6 +86,7 @@ class _Run:
     """The start itself."""
 
     model: Model
+    extensions: Extensions
     recovered: Recovered | None = None
     dispatched: Dispatched | None = None
 
@@ -94,6 +96,7 @@ class _Run:
         self.load_index(store, stopped_cleanly=model.stopped_cleanly)
         try:
             model.recover_queues()
+            recover_extensions(model, self.extensions)
             self.recovered = recover(model)
             model.correct_minimums()
             if not model.loader.refusals:

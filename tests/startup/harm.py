@@ -332,3 +332,16 @@ def remove(*names: str) -> Harm:
                 path.unlink(missing_ok=True)
 
     return harm
+
+
+def extension(position: int, data: bytes) -> Harm:
+    """Write into the first file of an extension, or behind its end."""
+
+    def inflict_it(store: Path) -> None:
+        files = sorted(path for path in store.glob("consumequeue_ext/*/*/*") if path.is_file())
+        if not files:
+            message = "no extension"
+            raise inflict.NotApplicable(message)
+        inflict.write_at(files[0], position, data)
+
+    return inflict_it

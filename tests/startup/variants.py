@@ -363,4 +363,8 @@ FIXTURE_VARIANTS: Final = (
     Variant("further queue offset", (_bad_further_offset,)),
     Variant("further queue offset, abort", (_bad_further_offset, ABORT), in_sample=True),
     Variant("further queue offset, rebuild", (_bad_further_offset, *REBUILD)),
+    Variant("extension astray", (harm.extension(0, b"\0\x7f"),)),
+    Variant("extension astray, abort", (harm.extension(0, b"\x7f\x7f"), ABORT)),
+    Variant("extension ends early", (harm.extension(0, b"\0\0"),)),
+    Variant("extension of another length", (harm.extension(3000, b"\0"),)),
 )
