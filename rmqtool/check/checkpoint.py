@@ -64,7 +64,7 @@ def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
         yield finding("CP-ZERO", at, "a time in the checkpoint is not set")
     log = inspection.log
     if log is None:
-        inspection.leave_out("checkpoint against the data", "there is no commitlog")
+        inspection.leave_out("checkpoint against the data", inspection.why_no_log)
         return
     yield from _index_time(inspection, values, branch.path)
     if inspection.lost.reaches_behind(log.last_record):

@@ -144,7 +144,7 @@ class Inspection:
         """Take note of something that cannot be read; the result is incomplete from now on."""
         if not self.is_known_unread(path):
             self.account.unread.append((path, error.reason))
-        return finding("FS-READ", At(path), actual=error.reason)
+        return finding("FS-READ", At(path), f"cannot be read: {error.reason}", actual=error.reason)
 
     def is_known_unread(self, path: str) -> bool:
         """Tell whether it was said that a file or directory cannot be read."""
@@ -161,6 +161,13 @@ class Inspection:
         return any(
             known == path or known.startswith(f"{path}/") for known, _ in self.account.unread
         )
+
+    @property
+    def why_no_log(self) -> str:
+        """Say why there is no log to compare anything with."""
+        logs = self.store.branches_of(BranchKind.COMMITLOG, BranchKind.DLEDGER)
+        is_unread = any(self.is_above_unread(log.path) for log in logs)
+        return "the commitlog cannot be read" if is_unread else "there is no commitlog"
 
     def name_unread(self, files: MappedFiles) -> list[tuple[int, int]]:
         """Take note of all that cannot be read of a queue; give where it begins and ends."""

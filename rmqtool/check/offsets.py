@@ -27,7 +27,7 @@ LMQ_PREFIX: Final = "%LMQ%"
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Compare every committed offset with the extent of its queue."""
     if inspection.log is None:
-        inspection.leave_out("consumer and delay offsets", "there is no commitlog to judge by")
+        inspection.leave_out("consumer and delay offsets", inspection.why_no_log)
         return
     yield from _consumer_offsets(inspection)
     yield from _delay_offsets(inspection)

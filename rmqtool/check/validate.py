@@ -33,6 +33,7 @@ from rmqtool.check.inspection import Account, Inspection
 from rmqtool.check.log import LogPass, log_files, quick_facts
 from rmqtool.check.manifest import Manifest
 from rmqtool.check.manifest_ledger import Ledger
+from rmqtool.check.options import UNREAD
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings import Severity
 from rmqtool.store.branch import BranchKind
@@ -150,7 +151,7 @@ class Findings:
             inspection.observer = self._observer
             self._observer.begin(inspection)
         try:
-            found = _keep_book(inspection, self.ledger, _run(inspection, self._watch))
+            found = _keep_book(inspection, self.ledger, _once(_run(inspection, self._watch)))
             yield from bounded.take(filter(self._options.keeps, found))
             bounded.add(_kept(inspection, self._options).items())
             yield from bounded.rest()
@@ -206,6 +207,17 @@ def _keep_book(
     yield from ledger.begin(inspection)
     yield from ledger.watch(found)
     yield from ledger.finish(inspection)
+
+
+def _once(found: Iterator[Finding]) -> Iterator[Finding]:
+    """Leave out what says again that something cannot be read: several checks want it."""
+    said = set()
+    for one in found:
+        if one.code == UNREAD:
+            if (one.path, one.actual) in said:
+                continue
+            said.add((one.path, one.actual))
+        yield one
 
 
 def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:
@@ -276,7 +288,7 @@ def _log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Findi
     yield from inspection.pending()
     if log is None:
         if options.wants("commitlog", "consumequeue", "index"):
-            inspection.leave_out("queues and index against the log", "there is no commitlog")
+            inspection.leave_out("queues and index against the log", inspection.why_no_log)
             yield from _headers(inspection)
         return
     if not options.level.reads_log:

@@ -75,6 +75,8 @@ def _ids(pairs: tuple[tuple[str, str], ...]) -> list[str]:
 def _damage(store: Path, name: str) -> tuple[list[str], int, list[str]]:
     """Give what is blamed, the exit code, and what could not be read."""
     found, exit_code, summary = run(store, "full", broker_conf(name))
+    told = [one.path for one in found if one.code == "FS-READ"]
+    assert len(set(told)) == len(told)  # once, however many checks want it
     blamed = [one for one in found if one.severity is not Severity.NOTE and one.code != "FS-READ"]
     unread = [path for path, _ in summary.account.unread]
     return [f"{one.code} {one.path} {one.message}" for one in blamed], exit_code, unread
@@ -195,6 +197,25 @@ def test_shrinking(
     assert summary.is_finished
     assert exit_code in {0, 1, 3}
     assert found is not None
+
+
+@pytest.mark.parametrize("level", ["quick", "full"])
+def test_forbidden_log(
+    level: str, copy_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log that may not be listed is not said to be missing."""
+    store = copy_of(TRAFFIC)
+    real = Place.entries
+
+    def entries(place: Place) -> object:
+        if place.name == "commitlog":
+            raise UnreadablePath(path=place.location, reason="permission denied")
+        return real(place)
+
+    monkeypatch.setattr(Place, "entries", entries)
+    _, _, summary = run(store, level)
+    reasons = {why for _, why in summary.account.left_out if "commitlog" in why}
+    assert {"the commitlog cannot be read"} == reasons
 
 
 def test_link_to_a_sound_file(copy_of: Callable[[str], Path]) -> None:
