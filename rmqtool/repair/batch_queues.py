@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun
-    from rmqtool.repair.stretches import Damaged, Stretches
+    from rmqtool.repair.stretches import Damaged
+    from rmqtool.repair.unit_judge import UnitJudge
     from rmqtool.store.segment import MappedFiles
 
 UNIT: Final = BATCH_CQ_UNIT.size
@@ -68,13 +69,13 @@ class BatchRepair:
 
     Args:
         inspection: of the store.
-        damaged: stretches of the log that are bridged.
+        judge: knows what is damaged of the log.
     """
 
-    def __init__(self, inspection: Inspection, damaged: Stretches) -> None:
+    def __init__(self, inspection: Inspection, judge: UnitJudge) -> None:
         self.queues: dict[tuple[bytes, int], RepairedBatchQueue] = {}
         self.tail_end = 0
-        self._inspection, self._damaged = inspection, damaged
+        self._inspection, self._judge = inspection, judge
         length = inspection.store.geometry.batch_queue.value
         self.file_length = length // UNIT * UNIT
 
@@ -145,14 +146,19 @@ class BatchRepair:
         is_next = (
             queue.next_base in {-1, base} and count > 0 and base >= 0 and base + count <= limit
         )
-        is_lost = self._damaged.at(int(unit["physical_offset"])) is not None
+        is_lost = self._is_lost(unit)
         is_known = is_lost or bool(self._inspection.bridges) or self._is_sound(unit)
         return unit if is_next and is_known else None
+
+    def _is_lost(self, unit: np.void) -> bool:
+        """Tell whether a unit points into a damaged stretch, or under a blank that covers it."""
+        place = int(unit["physical_offset"]), int(unit["size"])
+        return self._judge.damaged_at(*place) is not None
 
     def _is_sound(self, unit: np.void) -> bool:
         """Tell whether a unit names a sound record of its own queue offset."""
         offset = int(unit["physical_offset"])
-        if self._damaged.at(offset) is not None:
+        if self._is_lost(unit):
             return False
         raw = self._inspection.store.commitlog.read_at(offset, HEAD_BYTES)
         head = head_of(raw, 0, offset)
@@ -173,7 +179,7 @@ class BatchRepair:
                     break
                 last: np.void = np.frombuffer(queue.last, BATCH_CQ_UNIT.dtype)[0]
                 is_repeat = offset == int(last["physical_offset"])
-                if self._damaged.at(offset) is None and not (is_tail or is_repeat):
+                if not (self._is_lost(lost) or is_tail or is_repeat):
                     break
                 if is_tail:
                     self.tail_end = max(self.tail_end, offset + int(lost["size"]))

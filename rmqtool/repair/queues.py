@@ -55,8 +55,8 @@ class QueueRepair:
 
     def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
         self.queues: dict[tuple[bytes, int], RepairedQueue] = {}
-        self.batches = BatchRepair(inspection, damaged)
         self.judge = UnitJudge(inspection, damaged, early)
+        self.batches = BatchRepair(inspection, self.judge)
         self.unread: set[str] = set()
         self.further = FurtherNumbers(inspection)
         self.last_start = 0

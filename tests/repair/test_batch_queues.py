@@ -10,6 +10,7 @@ import pytest
 from rmqtool import repair
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from tests import plain_store
+from tests.damage import DAMAGES
 from tests.inflict import flip_bits
 from tests.repair.repaired import broken, traces
 
@@ -50,3 +51,17 @@ def test_ranges(chosen: list[int], tmp_path: Path) -> None:
     assert ([], []) == (store.findings(), store.plan().edits)
     repair.undo(store.root)
     assert before == traces(store.root)
+
+
+def test_early_blank(tmp_path: Path) -> None:
+    """What lies under a blank that came too early keeps its ranges, too."""
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    directories = sorted((store.root / "batchconsumequeue").glob("*/*"))
+    original = [units(directory) for directory in directories]
+    DAMAGES["close-segment-early"].inflict(store.root)
+    repair.apply(store.plan(), in_place=True)
+    for directory, before in zip(directories, original, strict=True):
+        for name in ("msg_base_offset", "batch_size"):
+            assert before[name].tolist() == units(directory)[name].tolist()
+    assert ([], []) == (store.findings(), store.plan().edits)
