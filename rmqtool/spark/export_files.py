@@ -44,6 +44,9 @@ FEW_VALUES: Final = frozenset(
         *("code", "file", "meaning", "severity", "path", "message", "repair", "body_size", "size"),
     }
 )
+# Columns that grow by about as much from row to row: as differences they take next to nothing.
+DIFFERENCES: Final = "DELTA_BINARY_PACKED"
+GROWING: Final = frozenset({"physical_offset", "position"})
 # Columns whose least and largest values readers use to leave out parts of files.
 LIMITED: Final = frozenset(
     {"physical_offset", "topic", "queue_id", "queue_offset", "born_time", "store_time", "code"}
@@ -148,6 +151,9 @@ class _Parquet:
             compression="zstd",
             use_dictionary=few,
             write_statistics=limits,
+            column_encoding=dict.fromkeys(
+                GROWING.intersection(schema.names), "DELTA_BINARY_PACKED"
+            ),
             store_schema=False,
         )
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rmqtool.errors import WriteFailed
 from rmqtool.spark.export_files import Writer, open_writer, split
-from rmqtool.spark.export_options import DATE, ExportOptions
+from rmqtool.spark.export_options import DATE, ExportFormat, ExportOptions
 from rmqtool.spark.options import Table
 from rmqtool.spark.plan import FilesTask, LogTask
 from rmqtool.spark.readers import UNREAD, batches
@@ -32,6 +32,9 @@ BUFFER_BYTES: Final = 64 << 20  # rows that wait to be written, of all partition
 ROWS_A_GROUP: Final = 1 << 18
 OPEN_FILES: Final = 64  # of one task
 FILE_BYTES: Final = 1 << 20  # what reading a file of units is taken to cost
+FEW_TEXTS: Final = frozenset(
+    {"segment", "topic", "transaction", "compression", "born_host", "store_host"}
+)
 RECEIPTS: Final = "_receipts"
 
 
@@ -128,7 +131,7 @@ class ExportTask:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the files."""
-        return chosen(SCHEMAS[self.options.source.table], self.options.names)
+        return chosen(SCHEMAS[self.options.source.table], self.options.names, self._encoded)
 
     @property
     def optional(self) -> frozenset[str]:
@@ -137,6 +140,14 @@ class ExportTask:
         if table is Table.MESSAGES:
             return MESSAGES.optional
         return READERS[VIEWS[table]].optional if table in VIEWS else frozenset()
+
+    @property
+    def _encoded(self) -> frozenset[str]:
+        """Columns whose texts come as numbers of a dictionary, which Parquet takes as they are."""
+        options = self.options
+        is_plain = options.form is not ExportFormat.PARQUET or options.by
+        is_other = options.source.table is not Table.MESSAGES
+        return frozenset() if is_plain or is_other else FEW_TEXTS
 
     @property
     def _has_code(self) -> bool:
@@ -157,14 +168,14 @@ class ExportTask:
         names = self._read_names(needed_only=False)
         kept: list[pa.RecordBatch] = []
         rows = size = 0
-        for batch in batches(task, self.options.source, names):
+        for batch in batches(task, self.options.source, names, self._encoded):
             kept.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= ROWS_A_GROUP or size >= BUFFER_BYTES:
-                yield pa.Table.from_batches(kept)
+                yield pa.Table.from_batches(kept).unify_dictionaries()
                 kept, rows, size = [], 0, 0
         if kept:
-            yield pa.Table.from_batches(kept)
+            yield pa.Table.from_batches(kept).unify_dictionaries()
 
     def _unread(self, table: pa.Table) -> list[str]:
         """Give what rows say could not be read."""

@@ -24,7 +24,7 @@ from rmqtool.tables.messages import MessageOptions, message_rows
 from rmqtool.tables.readers import READERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from rmqtool.findings import Finding
     from rmqtool.scan.batch import Batch
@@ -43,17 +43,25 @@ TEXTS: Final = frozenset(
 )
 
 
-def batches(task: Task, options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def batches(
+    task: Task,
+    options: SourceOptions,
+    names: Sequence[str],
+    encoded: Container[str] = frozenset(),
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task.
 
     Args:
         task: what to read.
         options: of the read.
         names: columns, in order.
+        encoded: columns of messages that may stay numbers of a dictionary.
     """
     match task:
         case LogTask() if options.table is Table.MESSAGES:
-            yield from _messages(task, options, names)
+            schema = chosen(SCHEMAS[Table.MESSAGES], names, encoded)
+            for batch in _messages(task, options, names):
+                yield batch.cast(schema)
         case LogTask() if options.table is Table.SEGMENTS:
             yield _batch([_segment(task)], SEGMENTS, names)
         case LogTask():
@@ -73,7 +81,6 @@ def _messages(
     asked = MessageOptions(
         options.selection, options.body, options.fillers, is_dledger=task.is_dledger
     )
-    schema = chosen(SCHEMAS[Table.MESSAGES], names)
     position = part.begin
     try:
         known = task.start
@@ -85,7 +92,7 @@ def _messages(
             position = batch.end
             rows = message_rows(batch, asked, names)
             if rows is not None:
-                yield rows.select(names).cast(schema)
+                yield rows.select(names)
         if known is None:
             remember(part.segment, position, is_dledger=task.is_dledger)
     except UnreadablePath:

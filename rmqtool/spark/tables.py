@@ -13,7 +13,7 @@ from rmqtool.tables.index import ENTRIES
 from rmqtool.tables.message_columns import SCHEMA as MESSAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
 FINDINGS: Final = pa.schema(
     [
@@ -56,9 +56,19 @@ SCHEMAS: Final = {
     Table.FINDINGS: FINDINGS,
     Table.SEGMENTS: SEGMENTS,
 }
+ENCODED: Final = pa.dictionary(pa.int32(), TEXT)
 VIEWS: Final = {Table.QUEUE_UNITS: "consume-queue", Table.INDEX_ENTRIES: "index"}
 
 
-def chosen(schema: pa.Schema, names: Iterable[str]) -> pa.Schema:
-    """Give some columns of a table, in another order."""
-    return pa.schema([schema.field(name) for name in names])
+def chosen(
+    schema: pa.Schema, names: Iterable[str], encoded: Container[str] = frozenset()
+) -> pa.Schema:
+    """Give some columns of a table, in another order.
+
+    Args:
+        schema: of the table.
+        names: of the columns.
+        encoded: those whose texts are numbers of a dictionary, as a scan makes them.
+    """
+    fields = [schema.field(name) for name in names]
+    return pa.schema([one.with_type(ENCODED) if one.name in encoded else one for one in fields])

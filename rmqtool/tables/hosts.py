@@ -12,6 +12,7 @@ from rmqtool.formats.message import MESSAGE_MIDDLES, MESSAGE_PREFIX
 from rmqtool.formats.message_id import OffsetMessageId
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.tables import text_kernels as kernels
+from rmqtool.tables.arrow import few_words
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -80,8 +81,9 @@ def _store_places(records: Int64s, sys_flags: Int64s) -> Int64s:
 
 def _numbers(window: UInt8s, places: Int64s, width: int) -> Int64s:
     """Read big-endian integers."""
-    raw = np.ascontiguousarray(window[places[:, None] + np.arange(width)])
-    numbers: Int64s = raw.view(f">i{width}")[:, 0].astype(np.int64)
+    every = max(len(window) - width + 1, 0)  # one begins at each byte
+    at_each_byte = np.ndarray((every,), f">i{width}", window, strides=(1,))
+    numbers: Int64s = at_each_byte[places].astype(np.int64)
     return numbers
 
 
@@ -90,10 +92,7 @@ def _hosts(window: UInt8s, places: Int64s, is_v6: Int64s) -> pa.DictionaryArray:
         texts = [host_text(*host) for host in _read(window, places, is_v6)]
         return pa.array(texts, pa.string()).dictionary_encode()
     packed = _numbers(window, places, _V4)
-    few, numbers = np.unique(packed, return_inverse=True)
-    words = [host_text(*_host(int(one).to_bytes(_V4, "big", signed=True))) for one in few]
-    indices = pa.array(numbers.astype(np.int32))
-    return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string()))
+    return few_words(packed, lambda one: host_text(*_host(one.to_bytes(_V4, "big", signed=True))))
 
 
 def _read(window: UInt8s, places: Int64s, is_v6: Int64s) -> list[tuple[bytes, int]]:

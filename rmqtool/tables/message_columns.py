@@ -139,7 +139,7 @@ def _text(start: int) -> Maker:
 
 
 def _word(word: Callable[[int], str]) -> Maker:
-    return lambda _, columns: _flag_words(columns[row.SYS_FLAG], word)
+    return lambda _, columns: arrow.few_words(columns[row.SYS_FLAG], word)
 
 
 def _versions(_: Batch, columns: Int64s) -> pa.Array:
@@ -147,24 +147,19 @@ def _versions(_: Batch, columns: Int64s) -> pa.Array:
     return pa.array(np.where(is_second, 2, 1).astype(np.int32))
 
 
-def _flag_words(flags: Int64s, word: Callable[[int], str]) -> pa.DictionaryArray:
-    few, numbers = np.unique(flags, return_inverse=True)
-    return arrow.words(numbers.astype(np.int64), [word(int(flag)) for flag in few])
-
-
 def _texts_of_topics(batch: Batch, columns: Int64s) -> dict[str, pa.Array]:
-    few, places = np.unique(columns[row.TOPIC_NUMBER], return_inverse=True)
-    raw = [batch.topics[int(number)] for number in few]
-    indices = pa.array(places.astype(np.int32))
+    topics = pa.array(columns[row.TOPIC_NUMBER]).dictionary_encode()
+    raw = [batch.topics[number] for number in topics.dictionary.to_pylist()]
     names = pa.array([java.text(name) for name in raw], TEXT)
-    exact = [_b64_unless(name, name.decode("utf-8", "replace").encode() == name) for name in raw]
-    return {
-        "topic": pa.DictionaryArray.from_arrays(indices, names),
-        "topic_b64": pa.array(exact, TEXT).take(indices),
-    }
+    found = {"topic": pa.DictionaryArray.from_arrays(topics.indices, names)}
+    exact = [_b64_unless_text(name) for name in raw]
+    if any(exact):
+        found["topic_b64"] = pa.array(exact, TEXT).take(topics.indices)
+    return found
 
 
-def _b64_unless(raw: bytes, is_text: bool) -> str | None:
+def _b64_unless_text(raw: bytes) -> str | None:
+    is_text = raw.decode("utf-8", "replace").encode() == raw
     return None if is_text else base64.b64encode(raw).decode("ascii")
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 from rmqtool.cli.main import main
@@ -20,6 +22,8 @@ from rmqtool.spark.export_options import PARTITIONS, ExportFormat, ExportOptions
 from rmqtool.spark.export_task import RECEIPTS, NumberedTask
 from rmqtool.spark.options import SourceOptions, Table
 from rmqtool.spark.plan import tasks
+from rmqtool.spark.readers import batches
+from rmqtool.spark.tables import SCHEMAS
 from rmqtool.store.dataset import Dataset
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.dump import DumpOptions, Outcome, dump
@@ -92,6 +96,26 @@ def store(unguarded: Path, evidence: Evidence) -> Path:
     """The same, to be left as it is."""
     evidence.keep(unguarded)
     return unguarded
+
+
+def test_parquet_is_plain(unguarded: Path, tmp_path: Path) -> None:
+    """Columns of few texts are texts to readers, also where a segment cannot be read."""
+    source = SourceOptions(str(unguarded), split=40_000)
+    planned, export = tasks(source), Export(ExportOptions(source, str(tmp_path / "o")))
+    sorted((unguarded / "commitlog").iterdir())[1].unlink()
+    names = SCHEMAS[Table.MESSAGES].names
+    expected = pa.Table.from_batches(
+        [batch for task in planned for batch in batches(task, source, names)]
+    )
+    runner: Any = Here()
+    export.run(runner)
+    files = sorted((tmp_path / "o").glob("*.parquet"))
+    found = pa.concat_tables(map(pq.read_table, files))
+    assert [(one.name, str(one.type)) for one in expected.schema if not one.type.num_fields] == [
+        (one.name, str(one.type)) for one in found.schema if not one.type.num_fields
+    ]
+    assert expected.to_pylist() == found.to_pylist()
+    assert "FS-READ" in found["code"].to_pylist()
 
 
 def test_same_rows_as_dump(store: Path, tmp_path: Path) -> None:
