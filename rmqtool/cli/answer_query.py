@@ -159,6 +159,10 @@ def _one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> in
         delivery.note(answer.summary)
         return DONE
     say(answer.summary)
+    from rmqtool.query.next_step import next_steps
+
+    for step in next_steps(lookup, answer):
+        delivery.note(f"try: {step}")
     return NO
 
 

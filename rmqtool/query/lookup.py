@@ -203,7 +203,7 @@ class Lookup:
         if " " in request.key:
             problems.append("brokers cut keys at spaces: ask for its parts")
         if self.scan is None and self.store.branches_of(BranchKind.BATCH_QUEUE):
-            problems.append("keys of messages inside a batch are not indexed: try --scan")
+            problems.append("keys of messages inside a batch are not indexed")
         answer.problem = "; ".join(problems)
 
     def find_text(self, wanted: Wanted, answer: Answer) -> None:

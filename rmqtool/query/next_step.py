@@ -1,0 +1,48 @@
+"""What to try next where a text was not found: the places in which it may still be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.message_id import OffsetMessageId
+from rmqtool.query.requests import ById, ByKey, ByTransaction
+from rmqtool.query.search import Stretch
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.query.answer import Answer
+    from rmqtool.query.lookup import Lookup
+
+
+def next_steps(lookup: Lookup, answer: Answer) -> Iterator[str]:
+    """Give what may lead further, the cheapest first; nothing where the answer says all."""
+    request = answer.request
+    if not isinstance(request, ById | ByKey | ByTransaction) or not lookup.log.segments:
+        return
+    if isinstance(request, ById) and isinstance(request.kind, OffsetMessageId):
+        yield f"the store of the broker at {request.kind.host}, which is part of the ID"
+        return
+    if isinstance(request, ByKey) and request.topics:
+        yield "without --topic: what is retried or given up goes into topics of the group"
+    if lookup.scan is False:
+        yield "without --no-scan: then the log itself is searched"
+    elif Stretch(lookup.log.start, lookup.log.end) not in answer.searched:
+        yield "--scan: it reads the log itself, as not all that is stored is in an index"
+    else:
+        yield f"the store of another broker: {_reach(lookup)}"
+
+
+def _reach(lookup: Lookup) -> str:
+    """Say which time the log covers."""
+    try:
+        first = lookup.log.next_record(lookup.log.start)
+        last = lookup.log.previous_record(lookup.log.end)
+    except UnreadablePath:
+        return "this log was searched as far as it can be read"
+    if first is None or last is None:
+        return "this log has no record"
+    times = iso_time(first.store_timestamp), iso_time(last.store_timestamp)
+    return "this log, which was searched, was written from {} to {}".format(*times)
