@@ -14,19 +14,32 @@ from tests.spark import on_cluster, results
 from tests.spark.cluster import cluster, environment
 from tests.spark.test_engine import SMALL, WHOLE, everything
 from tests.spark.variants import name_of, variant_store, variants
+from tests.stores import fixture_names
 
 pytestmark = pytest.mark.spark
 ROOT = Path(__file__).parents[2]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Start a cluster for a sample of stores, or one for those of each release."""
+    if metafunc.config.getoption("--all-variants"):
+        releases = sorted({name.split("-")[1] for name in fixture_names()})
+        metafunc.parametrize("stores", releases, indirect=True, scope="module")
 
 
 @pytest.fixture(scope="module")
 def stores(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """Give stores by name: a sample, or all there are."""
+    """Give stores by name: a sample, or all of a release, one of several segments first."""
+    release = getattr(request, "param", None)
+    chosen = variants(is_all=release is not None)
+    chosen.sort(key=lambda one: not one[0].endswith("-traffic"))
     above = tmp_path_factory.mktemp("stores")
     found: dict[str, Path] = {}
-    for variant in variants(is_all=request.config.getoption("--all-variants")):
+    for variant in chosen:
+        if release is not None and f"-{release}-" not in variant[0]:
+            continue
         name = name_of(variant)
         (above / name).mkdir()
         store = variant_store(variant, above / name)
