@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -43,6 +45,8 @@ TINY: Final = Spec(total_bytes=1 << 16, segment_bytes=1 << 16, queues=2, slots=1
 TARGETS: Final = {"4.9.3": 3.0, "5.3.3": 12.0}  # times a broker's rate, with C1, see `rival`
 LEAST_ZLIB: Final = 2.5
 LARGEST_PEAK: Final = 400 << 20
+LARGEST_OF_REBUILD: Final = 500 << 20
+FEW_FILES: Final = 256
 
 
 class Figure(NamedTuple):
@@ -183,15 +187,34 @@ def speed(store: Path, rounds: int, versions: Sequence[str], *, cold: bool) -> b
     return verdicts(figures, versions)
 
 
-def memory(store: Path, size: int) -> bool:
-    """Measure the peak memory alone."""
+def memory(store: Path, entries: int, size: int) -> bool:
+    """Measure the peak memory alone: of validate, and of rebuild with few open files."""
     is_fine = True
-    for options in (FULL, LOG):
-        process([*RMQTOOL, *options, str(store)])
-        figure = process([*RMQTOOL, *options, str(store)])
-        show(" ".join(options[1:]), figure, size)
-        is_fine = is_fine and figure.memory < LARGEST_PEAK
+    with tempfile.TemporaryDirectory(dir=store.parent) as name:
+        conf, output = Path(name, "broker.conf"), Path(name, "rebuilt")
+        # One index file for all keys is longer than any that a broker makes by itself.
+        conf.write_text(f"maxHashSlotNum={Spec().slots}\nmaxIndexNum={entries}\n")
+        common = [str(store), "--broker-conf", str(conf)]
+        for options in (FULL, LOG):
+            figure = process([*RMQTOOL, *options, *common])
+            show(" ".join(options[1:]), figure, size)
+            is_fine = is_fine and figure.memory < LARGEST_PEAK
+        with open_files(FEW_FILES):
+            figure = process([*RMQTOOL, "rebuild", *common, "--output", str(output)])
+        show("rebuild", figure, size)
+        is_fine = is_fine and figure.memory < LARGEST_OF_REBUILD
     return is_fine
+
+
+@contextmanager
+def open_files(count: int) -> Iterator[None]:
+    """Let the processes that are started within have so many open files at most."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def main() -> int:
@@ -203,7 +226,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--versions", nargs="*", default=list(TARGETS))
     parser.add_argument("--cold", action="store_true", help="once more with an empty page cache")
-    parser.add_argument("--memory", action="store_true", help="the peak memory of ours only")
+    parser.add_argument("--memory", action="store_true", help="peak memory only, of rebuild, too")
     asked = parser.parse_args()
     total = int(asked.gib * GIB)
     entries = max(Spec().entries, total // 200)  # two keys for each record, in one file
@@ -211,7 +234,7 @@ def main() -> int:
         Spec(total_bytes=total, topics=asked.topics, queues=asked.queues, entries=entries)
     )
     if asked.memory:
-        is_fine = memory(store, open_store(store).commitlog.size)
+        is_fine = memory(store, entries, open_store(store).commitlog.size)
     else:
         is_fine = speed(store, asked.rounds, asked.versions, cold=asked.cold)
     return 0 if is_fine else 1
