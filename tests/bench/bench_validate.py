@@ -202,8 +202,7 @@ def memory(store: Path, entries: int, size: int) -> bool:
         with open_files(FEW_FILES):
             figure = process([*RMQTOOL, "rebuild", *common, "--output", str(output)])
         show("rebuild", figure, size)
-        is_fine = is_fine and figure.memory < LARGEST_OF_REBUILD
-    return is_fine
+    return is_fine and figure.memory < LARGEST_OF_REBUILD
 
 
 @contextmanager
