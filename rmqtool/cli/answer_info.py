@@ -48,6 +48,9 @@ SHOWN: Final = {
     "checkpoint": ("field", "stored", "actual", "difference", "unit", "stored_time", "actual_time"),
 }  # fmt: skip
 
+# What says nothing when it is cut.
+WHOLE: Final = {"oddities": ("path", "expected", "actual")}
+
 
 class Asked(NamedTuple):
     """The values of the command line; names and defaults are those of `cmd_info.info`."""
@@ -86,7 +89,8 @@ def run(asked: Asked) -> int:
         if is_seen:
             sections = (turned(one) if one.name in SINGLE else one for one in sections)
         if len(names) == 1:
-            delivery.emit(next(sections))
+            if not delivery.emit(next(sections)):
+                delivery.note(f"{names[0]}: none")
         else:
             delivery.emit_all(sections)
         count = len(survey.problems)
@@ -110,7 +114,9 @@ def _rows(name: str, found: Sequence[NamedTuple]) -> Rows:
             for field in ("stored", "actual") if row["unit"] == MILLISECONDS else ():
                 row[f"{field}_time"] = _time(row[field])
         columns += ["stored_time", "actual_time"]
-    return Rows(columns, [rows], SHOWN.get(name, ()), name, label="section")
+    return Rows(
+        columns, [rows], SHOWN.get(name, ()), name, label="section", whole=WHOLE.get(name, ())
+    )
 
 
 def _with_times(row: NamedTuple, times: Sequence[int]) -> list[Any]:

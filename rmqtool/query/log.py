@@ -142,6 +142,14 @@ class Log:
             return "there is no commitlog"
         return f"the log has [{self.start}, {self.end})"
 
+    def _why_nowhere(self, physical_offset: int) -> str:
+        """Say why no file holds an offset."""
+        before = max((one.end for one in self.segments if one.end <= physical_offset), default=None)
+        behind = min((one.start for one in self.segments if one.start > physical_offset), default=0)
+        if before is None or not behind:
+            return f"outside of the log: {self.range_text}"
+        return f"no file of the log holds [{before}, {behind}): it is missing"
+
     def record_at(self, physical_offset: int) -> LogRecord | NoRecord:
         """Read and verify the record that begins at an offset.
 
@@ -150,7 +158,7 @@ class Log:
         """
         segment = self.reader.segment_at(physical_offset)
         if segment is None:
-            return NoRecord(physical_offset, f"outside of the log: {self.range_text}")
+            return NoRecord(physical_offset, self._why_nowhere(physical_offset))
         file = self.reader.file_of(segment)
         position = physical_offset - segment.start
         raw = file.read_at(position, FIRST_READ)

@@ -1,4 +1,4 @@
-"""What to try next where a text was not found: the places in which it may still be."""
+"""What to try next where something was not found: the places in which it may still be."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.message_id import OffsetMessageId
-from rmqtool.query.requests import ById, ByKey, ByTransaction
+from rmqtool.query.requests import ById, ByKey, ByTime, ByTransaction
 from rmqtool.query.search import Stretch
 from rmqtool.times import iso_time
 
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 def next_steps(lookup: Lookup, answer: Answer) -> Iterator[str]:
     """Give what may lead further, the cheapest first; nothing where the answer says all."""
     request = answer.request
+    if isinstance(request, ByTime) and request.topic is not None:
+        yield "without --topic and --queue: the log has times of its own"
+        yield "rmqtool validate: it tells whether a queue is lost"
+        return
     if not isinstance(request, ById | ByKey | ByTransaction) or not lookup.log.segments:
         return
     if isinstance(request, ById) and isinstance(request.kind, OffsetMessageId):

@@ -95,7 +95,10 @@ def emit_all(kinds: Iterable[Rows], look: Look, sink: Sink) -> int:
         elif look.format is Format.JSON:
             sink.write((b"{" if is_first else b",\n") + dump_json(rows.name) + b": ")
         is_first = False
-        count += _emit_kind(rows, look, sink, kind=rows.name)
+        found = _emit_kind(rows, look, sink, kind=rows.name)
+        if look.format is Format.TABLE and not found:
+            sink.write_lines(["none"])
+        count += found
     if look.format is Format.JSON:
         sink.write(b"{}\n" if is_first else b"}\n")
         sink.flush()
