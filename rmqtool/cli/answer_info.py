@@ -92,7 +92,7 @@ def run(asked: Asked) -> int:
             if not delivery.emit(next(sections)):
                 delivery.note(f"{names[0]}: none")
         else:
-            delivery.emit_all(sections)
+            delivery.emit_all(sections, empty="none")
         count = len(survey.problems)
     if count:
         command = f"rmqtool info {shlex.quote(asked.store)} --section problems"

@@ -109,10 +109,10 @@ class Delivery:
         with self._sink() as sink:
             return emit(rows, self._look(sink), sink)
 
-    def emit_all(self, kinds: Iterable[Rows]) -> int:
-        """Write rows of several kinds; return how many there were."""
+    def emit_all(self, kinds: Iterable[Rows], empty: str = "") -> int:
+        """Write rows of several kinds; return how many there were; see `emit.emit_all`."""
         with self._sink() as sink:
-            return emit_all(kinds, self._look(sink), sink)
+            return emit_all(kinds, self._look(sink), sink, empty)
 
     def note(self, sentence: str) -> None:
         """Tell the person something that is no error."""

@@ -75,11 +75,17 @@ def emit(rows: Rows, look: Look, sink: Sink) -> int:
     return _emit_kind(rows, look, sink, kind=None)
 
 
-def emit_all(kinds: Iterable[Rows], look: Look, sink: Sink) -> int:
+def emit_all(kinds: Iterable[Rows], look: Look, sink: Sink, empty: str = "") -> int:
     """Write rows of several kinds, each under its name; return how many there were.
 
     A table has a title, a JSON line begins with the name under `Rows.label`, the JSON document
     has one list for each.
+
+    Args:
+        kinds: rows of each.
+        look: how they are to look.
+        sink: where they go.
+        empty: what stands in a table below the title of a kind without rows.
 
     Raises:
         UsageError: CSV, which has one header only.
@@ -96,8 +102,8 @@ def emit_all(kinds: Iterable[Rows], look: Look, sink: Sink) -> int:
             sink.write((b"{" if is_first else b",\n") + dump_json(rows.name) + b": ")
         is_first = False
         found = _emit_kind(rows, look, sink, kind=rows.name)
-        if look.format is Format.TABLE and not found:
-            sink.write_lines(["none"])
+        if look.format is Format.TABLE and empty and not found:
+            sink.write_lines([empty])
         count += found
     if look.format is Format.JSON:
         sink.write(b"{}\n" if is_first else b"}\n")

@@ -100,6 +100,14 @@ def test_several_kinds() -> None:
         emit_all([rows("a"), rows("b")], Look(Format.CSV), Sink(io.BytesIO(), "test"))
 
 
+def test_kinds_without_rows() -> None:
+    """A title with nothing below it says so, where the caller knows that nothing was left out."""
+    out = io.BytesIO()
+    kinds = [Rows(("x",), [], name="a"), rows("b")]
+    emit_all(kinds, Look(Format.TABLE), Sink(out, "test"), empty="none")
+    assert out.getvalue().startswith(b"a:\nnone\n\nb:\n")
+
+
 class Gone:
     """A pipe whose reader went away after some bytes."""
 
