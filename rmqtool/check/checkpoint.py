@@ -104,7 +104,12 @@ def _index_time(inspection: Inspection, values: dict[str, int], path: str) -> It
     """Compare the index time with the newest index file."""
     name = "index_msg_timestamp"
     newest = 0
-    for index in inspection.store.index_files():
+    try:
+        files = inspection.store.index_files()
+    except UnreadablePath as error:
+        yield inspection.unread(inspection.path_of(error.path), error)
+        return
+    for index in files:
         try:
             raw = index.place.read(INDEX_HEADER.size)
         except UnreadablePath as error:

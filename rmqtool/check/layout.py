@@ -198,7 +198,9 @@ def _orphans(inspection: Inspection) -> Iterator[Finding]:
     document = inspection.document("topics.json")
     if document is None:
         if inspection.family("queues"):
-            inspection.leave_out("queues without a topic", "config/topics.json is not there")
+            is_there = bool(inspection.store.config("topics.json").problems)
+            why = "cannot be read" if is_there else "is not there"
+            inspection.leave_out("queues without a topic", f"config/topics.json {why}")
         return
     topics = {topic.topic: topic for topic in config_shapes.topics(document)}
     foreign: dict[str, list[int]] = {}
