@@ -25,14 +25,24 @@ _numbers = count(1)
 
 
 class SparkFailed(RmqtoolError):
-    """Spark was there, but did not start or did not finish."""
+    """Spark was there, but did not start or did not finish.
 
-    def __init__(self, *, reason: str) -> None:
+    Attributes:
+        reason: why.
+        step: what to try.
+    """
+
+    def __init__(self, *, reason: str, step: str = "") -> None:
         super().__init__()
-        self.reason = reason
+        self.reason, self.step = reason, step
 
     def __str__(self) -> str:
         return f"Spark failed: {self.reason}"
+
+    @property
+    def next_step(self) -> str:
+        """What was named."""
+        return self.step
 
 
 def is_connect_session(spark: SparkSession) -> bool:
@@ -94,7 +104,8 @@ class Job:
         except (PySparkException, Py4JError) as error:
             raise _in_words(error) from error
         except ConnectionError as error:
-            raise SparkFailed(reason="its Java process is gone; --verbose keeps its log") from error
+            step = "the same with --verbose, which keeps what Spark says"
+            raise SparkFailed(reason="its Java process is gone", step=step) from error
         finally:
             if is_connect:
                 self._spark.removeTag(self.name)

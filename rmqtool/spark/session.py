@@ -33,6 +33,8 @@ TRIES: Final = 4  # of a task, what Spark's own `spark.task.maxFailures` is on a
 CONFIGURED: Final = ("SPARK_REMOTE", "SPARK_MASTER")
 _MASTER: Final = re.compile(r"^\s*spark\.master[\s=:]+(\S+)", re.MULTILINE)
 _LOCAL: Final = re.compile(r"local(?:\[(\*|\d+)\])?")
+_RAISED: Final = re.compile(r"^:? ?(?:[\w$]+\.)+\w*(?:Exception|Error): ")
+CALLING: Final = "An error occurred while calling"
 PANDAS_REMARK: Final = "PySpark does not yet fully support pandas"
 PACKAGES: Final = str(Path(__file__).parents[2])  # what holds rmqtool
 OPTIONS: Final = {
@@ -158,7 +160,7 @@ def _start(master: str, log_file: str | None, options: Mapping[str, str]) -> Spa
         with _python_path(), _quiet(log_file):
             spark = builder.getOrCreate()
     except (PySparkException, Py4JError, RuntimeError, OSError) as error:
-        raise SparkFailed(reason=_first_line(error, log_file)) from error
+        raise failure(error, master, log_file) from error
     if not log_file:
         spark.sparkContext.setLogLevel("OFF")
     return spark
@@ -179,14 +181,25 @@ def _connect(url: str, options: Mapping[str, str]) -> SparkSession:
         for name in CONNECT_OPTIONS & options.keys():
             spark.conf.set(name, options[name])
     except (PySparkException, RuntimeError, OSError) as error:
-        raise SparkFailed(reason=_first_line(error, None)) from error
+        raise failure(error, url, None) from error
     return spark
 
 
-def _first_line(error: Exception, log_file: str | None) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = next((line for line in lines if not line.endswith(":")), type(error).__name__)
-    return f"{said}; see {log_file}" if log_file else f"{said}; --verbose FILE keeps its log"
+def failure(error: Exception, master: str, log_file: str | None) -> SparkFailed:
+    """Say why Spark did not start, in one line, and where more is said."""
+    text = str(error)
+    if "stopped SparkContext" in text:  # it gave up, and only its log knows why
+        said = f"no master answered at {master}, or it refused: is it one of this Spark's release"
+    elif "JAVA_GATEWAY_EXITED" in text:
+        said = f"Java ended at once: is {master} a master's address"
+    else:
+        lines = [line.strip() for line in text.splitlines()]
+        lines = [line for line in lines if line.strip(": ") and not line.endswith(":")]
+        told = (line for line in lines if not line.startswith(CALLING))
+        said = _RAISED.sub("", next(told, type(error).__name__))
+    if log_file:
+        return SparkFailed(reason=said, step=f"what {log_file} says")
+    return SparkFailed(reason=said, step="the same with --verbose, which keeps what Spark says")
 
 
 def _has(package: str) -> bool:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+NO_TABLE: Final = "TABLE_OR_VIEW_NOT_FOUND"
 ROWS_A_CHUNK: Final = 1000
 QUESTION: Final = re.compile(
     r"(\s|--.*\n|/\*(.|\n)*?\*/|\()*"
@@ -185,7 +186,10 @@ class Questions:
         try:
             return self._spark.sql(text)
         except PySparkException as error:
-            raise UsageError(option="SQL", reason=first_sentence(error)) from error
+            step = ""
+            if error.getCondition() == NO_TABLE:
+                step = f"one of {' '.join([*Table, *VIEWS])}"
+            raise UsageError(option="SQL", reason=first_sentence(error), step=step) from error
 
     def _chunks(self, rows: DataFrame) -> Iterator[list[dict[str, Any]]]:
         names = unique_names(rows.columns)

@@ -71,6 +71,34 @@ def test_no_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
         session.check_spark(MASTER)
 
 
+STOPPED = """An error occurred while calling None.org.apache.spark.sql.classic.SparkSession.
+: java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.
+This stopped SparkContext was created at:
+
+org.apache.spark.api.java.JavaSparkContext.<init>(JavaSparkContext.scala:59)"""
+REFUSED = """An error occurred while calling None.org.apache.spark.api.java.JavaSparkContext.
+: org.apache.spark.SparkException: cores has to be >= 1.
+	at org.apache.spark.SparkContext.<init>(SparkContext.scala:128)"""
+EXITED = "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (STOPPED, "no master answered at spark://h:7, or it refused: is it one of this Spark's"),
+        (REFUSED, "cores has to be >= 1."),
+        (EXITED, "Java ended at once: is spark://h:7 a master's address"),
+    ],
+)
+def test_failure(said: str, reason: str) -> None:
+    """That Spark did not start is told in one line without Java's names, and what to try."""
+    failed = session.failure(RuntimeError(said), "spark://h:7", None)
+    assert str(failed).startswith(f"Spark failed: {reason}")
+    assert "--verbose" in failed.next_step
+    logged = session.failure(RuntimeError(said), "spark://h:7", "spark.log")
+    assert "what spark.log says" == logged.next_step
+
+
 def test_no_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark Connect needs no Java, but packages of its own."""
     found = importlib.util.find_spec

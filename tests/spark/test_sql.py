@@ -155,6 +155,13 @@ def test_wrong_questions(
     assert ("", "") == capfd.readouterr()
 
 
+def test_no_such_table(questions: Questions) -> None:
+    """Who names a table that is not there is told which ones are."""
+    with pytest.raises(UsageError, match="message") as refused:
+        questions.ask("SELECT * FROM message")
+    assert {"messages", "hot_keys"} <= set(refused.value.next_step.split())
+
+
 def test_failing_question(questions: Questions) -> None:
     """What goes wrong while rows are read is an error, too."""
     with pytest.raises(SparkFailed, match="DIVIDE_BY_ZERO"):
