@@ -13,33 +13,47 @@ import pytest
 from tests.spark import on_cluster, results
 from tests.spark.cluster import cluster, environment
 from tests.spark.test_engine import SMALL, WHOLE, everything
-from tests.spark.variants import name_of, variant_store, variants
+from tests.spark.variants import Variant, name_of, variant_store, variants
 from tests.stores import fixture_names
 
 pytestmark = pytest.mark.spark
+LARGE = "-large"
+GEOMETRY = "-default-geometry"
 ROOT = Path(__file__).parents[2]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Start a cluster for a sample of stores, or one for those of each release."""
+    """Start a cluster for a sample of stores, or two for those of each release."""
     if metafunc.config.getoption("--all-variants"):
         releases = sorted({name.split("-")[1] for name in fixture_names()})
-        metafunc.parametrize("stores", releases, indirect=True, scope="module")
+        groups = [f"{release}{size}" for release in releases for size in ("", LARGE)]
+        metafunc.parametrize("stores", groups, indirect=True, scope="module")
+
+
+def chosen(group: str | None) -> list[Variant]:
+    """Give the stores of a group, one of several segments first, as faults need it.
+
+    Args:
+        group: a release, or its stores of 1 GiB, which take longest; None is a sample.
+    """
+    if group is None:
+        return variants(is_all=False)
+    release, large, _ = group.partition(LARGE)
+    found = [one for one in variants(is_all=True) if f"-{release}-" in one[0]]
+    traffic = [one for one in found if one[0].endswith("-traffic")]
+    rest = [one for one in found if one not in traffic]
+    rest = [one for one in rest if one[0].endswith(GEOMETRY) == bool(large)]
+    return [*(traffic[:1] if large else traffic), *rest]
 
 
 @pytest.fixture(scope="module")
 def stores(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Path]:
-    """Give stores by name: a sample, or all of a release, one of several segments first."""
-    release = getattr(request, "param", None)
-    chosen = variants(is_all=release is not None)
-    chosen.sort(key=lambda one: not one[0].endswith("-traffic"))
+    """Give stores by name: a sample, or all of a group."""
     above = tmp_path_factory.mktemp("stores")
     found: dict[str, Path] = {}
-    for variant in chosen:
-        if release is not None and f"-{release}-" not in variant[0]:
-            continue
+    for variant in chosen(getattr(request, "param", None)):
         name = name_of(variant)
         (above / name).mkdir()
         store = variant_store(variant, above / name)
