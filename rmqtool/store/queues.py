@@ -119,8 +119,10 @@ class QueueFamily:
             for name, kind in self.place.child(topic).names()
             if kind is EntryKind.DIRECTORY and (queue_id := queue_id_of(name)) is not None
         ]
-        for _, name in sorted(numbers):
-            yield self._files(topic, name)
+        place, shown = self.place.child(topic), printable(topic)
+        for queue_id, name in sorted(numbers):
+            path = f"{self.path}/{shown}/{name}"
+            yield QueueFiles(shown, queue_id, place.child(name), path, self.file_length)
 
     def queue(self, topic: str, queue_id: int) -> QueueFiles | None:
         """Give one queue; None when it has no directory."""

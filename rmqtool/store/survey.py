@@ -183,14 +183,16 @@ class Survey:
 def _queue_row(survey: Survey, queue: QueueRange) -> QueueRow:
     first = survey.head_at(queue.first and queue.first.physical_offset)
     last = survey.head_at(queue.last and queue.last.physical_offset)
+    min_offset, max_offset = queue.min_offset, queue.max_offset
+    messages = max_offset - min_offset
     return QueueRow(
         topic=queue.topic,
         queue_id=queue.queue_id,
         queue_kind=str(queue.kind),
-        min_queue_offset=queue.min_offset,
-        max_queue_offset=queue.max_offset,
-        messages=queue.messages,
-        message_bytes=round(queue.mean_size * queue.messages),
+        min_queue_offset=min_offset,
+        max_queue_offset=max_offset,
+        messages=messages,
+        message_bytes=round(queue.mean_size * messages),
         is_estimate=not queue.is_exact,
         first_store_timestamp=first and first.store_timestamp,
         last_store_timestamp=last and last.store_timestamp,
