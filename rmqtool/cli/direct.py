@@ -97,6 +97,24 @@ COMMANDS: Final = {
         _QUIET | {"--range-checksum": ("range_checksum", True)},
         takes_many=True,
     ),
+    "repair": Plain(
+        ("store",),
+        _STORE
+        | _OUTPUT
+        | _VERSION
+        | {"--plan": "plan", "--apply": "apply", "--quarantine": "quarantine"},
+        {},
+        _FORMAT,
+        _QUIET
+        | {
+            "--dry-run": ("dry_run", True),
+            "--in-place": ("in_place", True),
+            "--yes": ("yes", True),
+            "--undo": ("undo", True),
+            "--bridge-missing": ("bridge_missing", True),
+            "--clamp-offsets": ("clamp_offsets", True),
+        },
+    ),
     "rebuild": Plain(("store",), _REBUILD | _TIME_ZONE, {}, _FORMAT, _QUEUE_FLAGS),
     "rebuild-cq": Plain(("store",), _REBUILD | {"--topic": "topic"}, {}, _FORMAT, _QUEUE_FLAGS),
     "rebuild-index": Plain(("store",), _REBUILD | _TIME_ZONE, {}, _FORMAT, _REBUILD_FLAGS),
@@ -137,6 +155,10 @@ def _answer(command: str, values: Mapping[str, Any]) -> int:
         from rmqtool.cli import answer_validate
 
         return answer_validate.run(answer_validate.Asked(**values))
+    if command == "repair":
+        from rmqtool.cli import answer_repair
+
+        return answer_repair.run(answer_repair.Asked(**values))
     from rmqtool.cli import rebuilding
 
     return rebuilding.run(rebuilding.Asked(target=rebuilding.TARGETS[command], **values))

@@ -11,6 +11,7 @@ import pytest
 from rmqtool.cli import (
     answer_info,
     answer_query,
+    answer_repair,
     answer_validate,
     app,
     cmd_info,
@@ -18,6 +19,7 @@ from rmqtool.cli import (
     cmd_rebuild,
     cmd_rebuild_cq,
     cmd_rebuild_index,
+    cmd_repair,
     cmd_validate,
     direct,
     rebuilding,
@@ -26,8 +28,9 @@ from tests.stores import fixture_names, fixture_store
 
 LEFT_TO_TYPER = {"jobs", "engine", "master", "verbose", "help"}
 NUMBERS = {("rebuild-cq", "queue")}  # Typer says what is no number
-ANSWERS = (answer_info, answer_query, answer_validate, rebuilding)
-COMMANDS = (cmd_info, cmd_query, cmd_validate, cmd_rebuild, cmd_rebuild_cq, cmd_rebuild_index)
+ANSWERS = (answer_info, answer_query, answer_repair, answer_validate, rebuilding)
+REBUILDS = (cmd_rebuild, cmd_rebuild_cq, cmd_rebuild_index)
+COMMANDS = (cmd_info, cmd_query, cmd_repair, cmd_validate, *REBUILDS)
 HEAVY = {"numpy", "numba", "pyarrow", "pandas", "pyspark", "pydantic"}
 
 
@@ -77,6 +80,10 @@ PLAIN = (
     "validate store other --only commitlog,index --only CL-CRC --level deep --fail-on note -q",
     "validate --sarif a --junit b --manifest c --since-manifest d store --range-checksum",
     "validate store --topic T --ignore CL-CRC --broker-version 5.3.3 --format jsonl --output x",
+    "repair store --in-place --yes --bridge-missing --clamp-offsets --quarantine q -q",
+    "repair --undo store --format jsonl --columns path,code --color never",
+    "repair store --dry-run --plan p --broker-version 4.9.3 --broker-conf b",
+    "repair store --apply p --output x",
     "rebuild store --output x --like-broker --ext --time-zone UTC --broker-version 4.9.3",
     "rebuild-cq store --in-place --topic T --quiet --columns topic --color never",
     "rebuild-cq store --check --format csv --broker-conf b",
