@@ -10,8 +10,6 @@ from rmqtool.check.validate import validate
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings import Severity
 from rmqtool.rows import Row, Rows
-from rmqtool.startup.start import predict
-from rmqtool.startup.verdict import verdict
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
@@ -89,6 +87,9 @@ def prove(store: str, options: RepairOptions, version: str) -> Proof:
         options: of the repair.
         version: of the broker.
     """
+    from rmqtool.startup.start import predict  # a plan alone needs neither of them
+    from rmqtool.startup.verdict import verdict
+
     asked = ValidateOptions(
         store,
         broker_version=options.broker_version,
