@@ -112,6 +112,8 @@ class Inspection:
         has_rocksdb_queues: whether queues lie in RocksDB, where they are not read.
         observer: who looks on while the log is read; None for nobody.
         ledger: keeps book for a manifest, and says what is not read again; None without.
+        proven: units of this part that the observer has compared already, and which are as the
+            log wants them: topic, queue id, number of the first, count.
     """
 
     store: Store
@@ -133,6 +135,8 @@ class Inspection:
     wanted: dict[QueueName, int] = field(default_factory=dict)
     observer: Observer | None = None
     ledger: Ledger | None = None
+    proven: set[tuple[bytes, int, int, int]] = field(default_factory=set)
+    _listed: dict[str, MappedFiles] = field(default_factory=dict)
     _moved_places: set[int] = field(default_factory=set)
     _topics: frozenset[str] | None = None
     _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
@@ -215,13 +219,21 @@ class Inspection:
                     self._pending.append(self.unread(oddity.path, error))
 
     def files_of(self, queue: QueueFiles) -> MappedFiles | None:
-        """Give the files of one queue; None, and a finding later on, when they cannot be listed."""
+        """Give the files of one queue; None, and a finding later on, when they cannot be listed.
+
+        An observer asks for what is then compared: that is listed once.
+        """
+        if (known := self._listed.pop(queue.path, None)) is not None:
+            return known
         try:
-            return queue.files
+            files = queue.files
         except UnreadablePath as error:
             if not self.is_known_unread(queue.path):
                 self._pending.append(self.unread(queue.path, error))
             return None
+        if self.observer is not None:
+            self._listed[queue.path] = files
+        return files
 
     def document(self, name: str) -> dict[str, Any] | None:
         """Give what the broker would load as one of its JSON files; None for nothing."""

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from rmqtool.repair.stretches import Stretches
     from rmqtool.store.segment import MappedFiles
 
+    Proven = set[tuple[bytes, int, int, int]]
+
 
 class QueueRepair:
     """All queues of a store.
@@ -77,8 +79,9 @@ class QueueRepair:
 
     def add_part(self, runs: QueueRuns) -> None:
         """Take the runs of the next part of the log; they may wait for more of their queues."""
+        self._inspection.proven.clear()
         for joined in self._pool.add(runs):
-            self._add(joined)
+            self._add(joined, proven=self._inspection.proven)
 
     def add(self, runs: Iterable[QueueRun]) -> None:
         """Take the runs of the next part of the log, in an order that must stay."""
@@ -89,21 +92,29 @@ class QueueRepair:
         for joined in self._pool.rest():
             self._add(joined)
 
-    def _add(self, runs: Iterable[QueueRun]) -> None:
+    def _add(self, runs: Iterable[QueueRun], proven: Proven | None = None) -> None:
+        """Take runs; note those that are as they should be, so that nobody reads them again."""
         for run in runs:
             name = (run.topic, run.queue_id)
             queue = self.queues.get(name) or self._open(*name)
             try:
-                self._take(queue, run)
+                is_same = self._take(queue, run)
             except UnreadablePath:
                 self.unread.add(queue.path)
+            else:
+                if is_same and proven is not None:
+                    proven.add((*name, run.queue_offset, run.count))
 
-    def _take(self, queue: RepairedQueue, run: QueueRun) -> None:
+    def _take(self, queue: RepairedQueue, run: QueueRun) -> bool:
+        """Compare a run; tell whether it is there as a whole, at its own queue offset."""
         if self._begins_anew(queue, run):
             queue.placement = BridgedPlacement(*self._log)
             queue.patches.clear()
+        is_same = False
         for units in queue.placement.add(run):
-            self._compare(queue, units)
+            is_own = (units.queue_offset, units.length) == (run.queue_offset, run.count * UNIT)
+            is_same = self._compare(queue, units) and is_own
+        return is_same
 
     def add_batches(self, runs: Iterable[QueueRun]) -> None:
         """Take the batch queue runs of the next part of the log."""
@@ -213,8 +224,8 @@ class QueueRepair:
             return False
         return self._reader.read(queue.files, run.queue_offset, 1)[:12] == bytes(run.units[:12])
 
-    def _compare(self, queue: RepairedQueue, units: Units) -> None:
-        """Keep what differs from the units that belong here."""
+    def _compare(self, queue: RepairedQueue, units: Units) -> bool:
+        """Keep what differs from the units that belong here; tell whether nothing does."""
         wanted = bytes(units.packed) * units.repeated
         count = len(wanted) // UNIT
         if self._file_length:
@@ -222,7 +233,7 @@ class QueueRepair:
             queue.times[last // self._file_length] = units.store_timestamp
         found = self._reader.read(queue.files, units.queue_offset, count)
         if found == wanted:
-            return
+            return True
         want, have = as_units(wanted), as_units(found)
         differs = want != have
         is_address = differs & (have["tags_code"] <= LARGEST_ADDRESS)
@@ -239,6 +250,7 @@ class QueueRepair:
                 if is_filler
                 else Patch(number, raw, *kind_of(want[first:end], have[first:end]))
             )
+        return False
 
     def _is_sound_address(
         self,

@@ -67,10 +67,11 @@ class UnwantedUnits:
         placement = queue.placement
         if placement.next < 0:
             return
-        first = self._reader.read(queue.files, placement.first, 1)
-        known = [patch for patch in queue.patches if patch.number == placement.first]
-        first = known[0].raw[:UNIT] if known else first
-        self._in_front(queue, placement.first, first)
+        if placement.first:
+            first = self._reader.read(queue.files, placement.first, 1)
+            known = [patch for patch in queue.patches if patch.number == placement.first]
+            first = known[0].raw[:UNIT] if known else first
+            self._in_front(queue, placement.first, first)
         self._behind(queue, placement.next, placement.last_unit)
 
     def of_other_queue(self, queue: RepairedQueue, *, is_odd: bool) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BATCHES: Final = (1, 32, 900)
 _PHYSICAL_OFFSET: Final = 28  # in a record
-_GIVE_UP_SECONDS: Final = 5
+_GIVE_UP_SECONDS: Final = 60  # a busy machine is no finding
 _FAILED: Final = -1
 
 
