@@ -127,6 +127,28 @@ def test_empty_directory(tmp_path: Path) -> None:
     assert (0, 0, None, True) == (found.messages, found.max_offset, found.last, found.is_exact)
 
 
+WILD_SIZES = st.sampled_from([-(2**31), -1, 0, 1, 255, 256, 2**24 - 1, 2**24, 2**31 - 1])
+WILD_PLACES = st.sampled_from([-(2**63), -1, 0, 1, 2**56 - 1, 2**56, 2**63 - 1])
+
+
+@given(st.lists(st.tuples(WILD_PLACES, WILD_SIZES), min_size=1, max_size=8))
+def test_wild_units(tmp_path_factory: pytest.TempPathFactory, wild: list[tuple[int, int]]) -> None:
+    """The last unit is the last that can be one; the mean is that of all where all can be."""
+    directory = tmp_path_factory.mktemp("queue")
+    raw = b"".join(CQ_UNIT.packer.pack(place, size, 7) for place, size in wild)
+    (directory / "00000000000000000000").write_bytes(raw)
+    real = [
+        (place, size)
+        for place, size in wild
+        if place >= 0 and size > 0 and (place, size) != PRE_BLANK[:2]
+    ]
+    found = range_of(directory)
+    last = found.last and (found.last.physical_offset, found.last.size)
+    assert (real[-1] if real else None) == last
+    if len(real) == len(wild):
+        assert sum(size for _, size in wild) / len(wild) == found.mean_size
+
+
 @given(st.binary(max_size=600))
 def test_random_bytes(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     """Random bytes raise nothing, in a queue of either kind."""
