@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli import exits, manual_spark
+from rmqtool.cli import exits, manual_repair, manual_spark
 from rmqtool.cli.app import CONTENTS, PROGRAM, application, command, root
 from rmqtool.cli.manual_examples import examples
 from rmqtool.cli.manual_page import (
@@ -107,6 +107,7 @@ def command_page(name: str) -> Page:
     for title, kind in (("ARGUMENTS", "argument"), ("OPTIONS", "option")):
         if items := list(_items(built, context, kind)):
             blocks += [Section(title), *items]
+    blocks += manual_repair.sections(name)
     blocks += manual_spark.sections(name)
     blocks += _exit_status()
     blocks += examples(name)

@@ -8,7 +8,7 @@ from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings import Severity
-from rmqtool.repair import checkpoint, config, ext, index, layout, timer
+from rmqtool.repair import checkpoint, config, duplicates, ext, index, layout, timer
 from rmqtool.repair.bridge import DEFAULT_LARGEST, BridgeMaker
 from rmqtool.repair.commitlog import LogRepair, tail_of
 from rmqtool.repair.misplaced import edit as edit_misplaced
@@ -107,6 +107,7 @@ def _decide(
     layout.edit(writer, inspection, found)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:
+            duplicates.edit(writer, duplicates.copies(store.commitlog) or ())
             if not store.is_dledger:
                 LogRepair(survey, writer, log, options.bridge_missing).edit()
                 survey.queues.further.edit(writer, inspection.segment_at)
@@ -172,7 +173,7 @@ def _obstacle(survey: Survey, found: list[Finding]) -> str:
     for segment in log.segments:
         if length and segment.start % length:
             return misnamed(segment)
-    if any(one.code == "FS-DUP" for one in found):
+    if any(one.code == "FS-DUP" for one in found) and duplicates.copies(log) is None:
         return DUPLICATES
     return ""
 

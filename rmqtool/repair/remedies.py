@@ -30,7 +30,18 @@ DLEDGER: Final = (
 )
 
 CLAMPED: Final = "--clamp-offsets sets it to the queue's end, so that the next message is consumed"
-DUPLICATES: Final = "first move one of the two commitlog files of the same name away"
+DUPLICATES: Final = (
+    "first move one of the two commitlog files of the same name away: they differ, and "
+    "rmqtool validate FILE judges each"
+)
+LINKED: Final = (
+    "first remove the link, or bring back what it leads to; a queue without the file is repaired "
+    "from the log"
+)
+ANEW: Final = (
+    "a person decides: rmqtool dump STORE --topic TOPIC --queue ID shows the older messages, which "
+    "no queue has any more; to be delivered they have to be sent again"
+)
 FROM_LOG: Final = ("CL-", "CQ-", "BQ-", "DL-", "IX-", "FS-", "CP-")
 
 
@@ -83,4 +94,8 @@ def remedy(one: Finding, obstacle: str) -> str:
         return obstacle
     if one.code in {"CO-RANGE", "DO-RANGE"}:
         return CLAMPED
+    if one.code == "CL-QOFF-BACK":
+        return ANEW
+    if one.code == "FS-READ" and "link" in one.actual:
+        return LINKED
     return CODES[one.code].remedy or "none"

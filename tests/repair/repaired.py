@@ -23,7 +23,7 @@ STAYS: Final = frozenset(
     {
         "CL-TIME", "CL-SYSFLAG", "CL-BATCH", "CL-TRANREF", "CL-NOPROPCRC", "CL-QOFF-DUP",
         "CL-QOFF-GAP", "CL-QOFF-BACK", "CL-LMQ", "CL-PROPS", "CQ-EXTRA", "CQ-LMQ", "CC-PAIR",
-        "CO-TOPIC", "FS-ORPHAN", "FS-READ", "FS-DUP", "BF-PARAM", "BF-POS", "CX-SIZE", "TL-REF",
+        "CO-TOPIC", "FS-ORPHAN", "FS-READ", "BF-PARAM", "BF-POS", "CX-SIZE", "TL-REF",
         "DL-ENTRY", "CP-REACH",
         "EP-CRC",  # without a .bak
     }

@@ -36,7 +36,6 @@ def sample() -> list[tuple[str, str]]:
 _UNIT_IS_RIGHT: Final = frozenset({"BQ-UNIT"})
 OTHERWISE: Final = {
     "odd-name": MISNAMED | {"CQ-NOREC", "IX-KEY"},
-    "segment-twice": MISNAMED,
     "prepared-type": _UNIT_IS_RIGHT,
     "repeat-queue-offset": _UNIT_IS_RIGHT,
     "queue-offset-ahead": _UNIT_IS_RIGHT,
