@@ -109,6 +109,7 @@ COMMITLOG: Final[list[Damage]] = [
         "flip-queue-id",
         inflict.flip_field("queue_id", bit=6, wanted=_is_ordinary),
         ("CQ-MISMATCH", "CL-QOFF-GAP", "CQ-GAP"),
+        fixture="traffic",
     ),
     Damage(
         "flip-topic",
@@ -116,6 +117,7 @@ COMMITLOG: Final[list[Damage]] = [
             "topic", lambda old: old[:-1] + bytes([old[-1] ^ 1]), wanted=_is_ordinary
         ),
         ("CQ-MISMATCH", "CL-QOFF-GAP"),
+        fixture="traffic",
         also=("IX-KEY", "CQ-GAP"),
     ),
     Damage("queue-numbered-anew", inflict.number_anew, ("CL-QOFF-BACK",)),

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 PUT_BACK: Final = """
 A field that no checksum covers is put back instead of bridging its record where other bytes of the
 store tell what it was: the place in the log; topic and queue id, by the unit of the record in its
-true consume queue, if no other record claims that place; the numbers of a record in light queues, by their
-units there or, without these, by the number that is missing between its neighbours in the log. At a
-number that is none a broker which recovers after a crash does not start; where nothing tells it,
-spaces are written, at which brokers leave light queues out: the message stays in its own queue.
+true consume queue, if no other record claims that place; the numbers of a record in light queues,
+by their units there or, without these, by the number that is missing between its neighbours in the
+log. At a number that is none a broker which recovers after a crash does not start; where nothing
+tells it, spaces are written, at which brokers leave light queues out: the message stays in its own
+queue.
 """
 LEFT: Final = (
     ("CL-QOFF-BACK", (

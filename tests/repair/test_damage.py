@@ -39,8 +39,6 @@ OTHERWISE: Final = {
     "prepared-type": _UNIT_IS_RIGHT,
     "repeat-queue-offset": _UNIT_IS_RIGHT,
     "queue-offset-ahead": _UNIT_IS_RIGHT,
-    "flip-topic": _UNIT_IS_RIGHT,  # put back for consume queues only, as yet
-    "flip-queue-id": _UNIT_IS_RIGHT,
 }
 
 
