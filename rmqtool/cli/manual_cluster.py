@@ -67,9 +67,10 @@ are slower than that: count bytes first. Spark starts in 5 to 12 seconds, and ea
 loads the kernels once, in a second; on a machine that has never run this rmqtool it compiles them
 first, in some ten seconds for each command.
 
-Beside this process, a store of 2 GiB on local[2], warm, start apart: validate takes 1.2 to 1.5
-times as long, rebuild-cq 1.3 to 1.6 times, 0.2 to 0.4 seconds of it the start of its jobs, which a
-log of 128 KiB costs as well: 1.2 times without that. So on one machine Spark saves nothing; it is
+Beside this process, a store of 2 GiB on local[2], warm, start of Spark apart: validate takes 1.3
+times as long, rebuild-cq 1.7 times; 0.1 and 0.3 seconds of it are the start of their jobs, which a
+log of 128 KiB costs as well. Without that, which is fixed, both take 1.2 times as long. So
+on one machine Spark saves nothing; it is
 for stores that are not on one, and for many machines. export of all columns reads 0.7 GB/s on two
 cores, of seven columns 2.4 GB/s: 1.9 and 3.6 times what dump reads to write JSON lines. The driver
 of validate takes 245 MB and that of rebuild-cq 137 MB, the same for 2 and 8 GiB.
