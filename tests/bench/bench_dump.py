@@ -36,10 +36,10 @@ BARE: Final = (sys.executable, "-c", "import typer, rich")
 RMQTOOL: Final = (sys.executable, "-m", "rmqtool")
 
 
-def construct_rate(segment: Path) -> float:
+def construct_rate(segment: Path, record_bytes: int = RECORD_BYTES) -> float:
     """Give the records a second of the plain loop."""
     with segment.open("rb") as file:  # not all of it: a child's peak counts its parent's memory
-        raw = file.read(LOOPED * RECORD_BYTES)
+        raw = file.read(LOOPED * record_bytes)
     position, count = 0, 0
     began = time.perf_counter()
     while position < len(raw):
