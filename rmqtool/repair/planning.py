@@ -114,7 +114,7 @@ def _decide(
                 edit_misplaced(writer, survey.misplaced, inspection.segment_at)
             if inspection.compares_queues:
                 edit_queues(writer, survey.queues, inspection)
-                edit_batch_queues(writer, survey.queues.batches)
+                edit_batch_queues(writer, survey.queues.batches, inspection)
                 ext.edit(writer, inspection, survey.queues.bad_ext, found)
             if inspection.log is None and not inspection.has_rocksdb_queues:
                 edit_lengths(writer, survey.queues, inspection)

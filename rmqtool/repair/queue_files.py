@@ -92,10 +92,8 @@ def _lengths(
 
 def edit_lengths(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
     """Give queue files the length that brokers load, where there is no log to compare them with."""
-    lengths = {"queues": repair.file_length, "batch_queues": repair.batches.file_length}
-    for family, length in lengths.items():
-        for found in inspection.family(family).values():
-            _lengths(writer, inspection.files_of(found), length)
+    for found in inspection.family("queues").values():
+        _lengths(writer, inspection.files_of(found), repair.file_length)
 
 
 def _file(
@@ -183,8 +181,11 @@ def _with(patch: Patch, raw: bytes) -> Patch:
     return Patch(patch.number, raw, patch.code, patch.reason, patch.lost)
 
 
-def edit_batch_queues(writer: Writer, repair: BatchRepair) -> None:
-    """Write what differs of the batch queues."""
+def edit_batch_queues(writer: Writer, repair: BatchRepair, inspection: Inspection) -> None:
+    """Write what differs of the batch queues; of others only lengths are put right."""
+    for (topic, queue_id), found in inspection.family("batch_queues").items():
+        if (topic.encode(errors="surrogateescape"), queue_id) not in repair.queues:
+            _lengths(writer, inspection.files_of(found), repair.file_length)
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
         if name_problem(queue.topic):
             continue

@@ -11,7 +11,7 @@ from rmqtool import repair
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from tests import plain_store
 from tests.damage import DAMAGES
-from tests.inflict import flip_bits
+from tests.inflict import flip_bits, resize
 from tests.repair.repaired import broken, traces
 
 NAME = "rocketmq-5.5.0-batch-queue"
@@ -65,3 +65,16 @@ def test_early_blank(tmp_path: Path) -> None:
         for name in ("msg_base_offset", "batch_size"):
             assert before[name].tolist() == units(directory)[name].tolist()
     assert ([], []) == (store.findings(), store.plan().edits)
+
+
+def test_length_without_records(tmp_path: Path) -> None:
+    """A queue of which the log has nothing gets the length that brokers load, all the same."""
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    file = max((store.root / "batchconsumequeue").glob("*/*/*"))
+    length = file.stat().st_size
+    resize(file, length + 1)
+    for path in plain_store.segments(store.root):
+        resize(path, 0)
+    repair.apply(store.plan(), in_place=True)
+    assert length == file.stat().st_size
