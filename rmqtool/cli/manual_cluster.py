@@ -61,7 +61,7 @@ record that is not written to its end is left for the next batch.
 """
 SIZE: Final = """
 Measured, as CPU time on one core with the bytes in memory: a segment of 1 GiB with records of 470
-bytes takes about 1 second to validate, 1.1 to derive its queues, 5 to decode into all columns of
+bytes takes about 0.9 seconds to validate, 0.6 to derive its queues, 5 to decode into all columns of
 messages, 1.4 for topic and size alone, 0.2 for segments: 0.2 to 1 GB/s a core. Disks and networks
 are slower than that: count bytes first. Spark starts in 5 to 12 seconds, and each Python process
 loads the kernels once, in a second; on a machine that has never run this rmqtool it compiles them
@@ -69,10 +69,10 @@ first, in some ten seconds for each command.
 
 Beside this process, a store of 2 GiB on local[2], warm, start of Spark apart: validate takes 1.3
 times as long, rebuild-cq 1.7 times; 0.1 and 0.3 seconds of it are the start of their jobs, which a
-log of 128 KiB costs as well. Without that, which is fixed, both take 1.2 times as long. So
-on one machine Spark saves nothing; it is
-for stores that are not on one, and for many machines. export of all columns reads 0.7 GB/s on two
-cores, of seven columns 2.4 GB/s: 1.9 and 3.6 times what dump reads to write JSON lines. The driver
+log of 128 KiB costs as well. Without that, which is fixed, both take 1.2 times as long. So on one
+machine Spark saves nothing; it is for many machines, and for stores that are not on one. export of
+all columns reads 0.7 GB/s on two
+cores, of seven columns 2.4 GB/s: 1.8 and 3.9 times what dump reads to write JSON lines. The driver
 of validate takes 245 MB and that of rebuild-cq 137 MB, the same for 2 and 8 GiB.
 
 Each record makes 20 bytes of queue: 4.3 % of the log. rebuild-cq shuffles them in one compressed
@@ -86,8 +86,8 @@ table takes 200 MB/s for that, which is an assumption.
 ROWS: Final = """
                              1 TiB          100 TiB
 segments, tasks              1,024          102,400
-core hours: validate         0.3            29
-core hours: queues           0.3            31
+core hours: validate         0.3            26
+core hours: queues           0.2            17
 core hours: messages         1.4            142
 reading at 1 GB/s            18 min         31 h
 reading at 50 GB/s           22 s           35 min
