@@ -36,15 +36,15 @@ class ExpiredOrder:
 
         Args:
             units: the next ones, shape (n,).
-            bound: largest physical offset that they may have.
+            bound: largest physical offset that they may have; their messages end behind it at most.
             skipped: rows that are judged elsewhere, shape (n,) or longer.
         """
-        offsets, sizes = units["physical_offset"].astype(np.int64), units["size"]
+        offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
         rows = ~((sizes == PRE_BLANK_SIZE) & (offsets == 0))
         if skipped is not None:
             rows &= ~skipped[: len(units)]
         numbers = np.flatnonzero(rows)
-        possible = (sizes > 0) & (offsets >= 0) & (offsets <= bound)
+        possible = (sizes > 0) & (offsets >= 0) & (offsets <= bound + 1 - sizes)
         seen = offsets[numbers]
         if possible[numbers].all() and (np.diff(seen, prepend=self._before) >= 0).all():
             self._before = int(seen[-1]) if seen.size else self._before

@@ -25,6 +25,7 @@ ANSWERED: Final = frozenset(
         "CQ-GAP", "CQ-HOLE", "CQ-PREBLANK", "CQ-TAG", "CQ-EXTADDR", "CQ-LAG",
     }
 )  # fmt: skip
+QUEUES: Final = "consumequeue/"
 DLEDGER: Final = (
     "a DLedger node gets its log from its group: move its data away and let it copy the leader's"
 )
@@ -66,7 +67,7 @@ def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:
     if obstacle and one.code.startswith(FROM_LOG):
         return False
     if one.code in ANSWERED:
-        return True
+        return not one.code.startswith("CQ-") or any(_touches(edit, one) for edit in writer.edits)
     if one.code.startswith("IX-") and one.code != "IX-CRASH":
         return any(edit.code.startswith("IX-") for edit in writer.edits)
     if one.code == "FS-GAP" and _is_filled(one, writer):
@@ -81,6 +82,12 @@ def _is_filled(one: Finding, writer: Writer) -> bool:
     """Tell whether the first file that is missing in front of one is created."""
     path = f"{one.path.rpartition('/')[0]}/{one.expected}"
     return any(edit.action is Action.CREATE and edit.path == path for edit in writer.edits)
+
+
+def _touches(edit: Edit, one: Finding) -> bool:
+    """Tell whether an edit may answer what is said of a queue: one of its files, or of the log."""
+    is_of_queue = edit.path.startswith(QUEUES)
+    return not is_of_queue or f"{edit.path}/".startswith(f"{one.path}/")
 
 
 def _covers(edit: Edit, one: Finding) -> bool:

@@ -53,6 +53,9 @@ def test_sound() -> None:
             st.tuples(st.integers(-(1 << 62), -1), st.integers(1, 1 << 30)).map(
                 lambda one: CQ_UNIT.packer.pack(*one, 7)
             ),
+            st.tuples(st.integers(0, BOUND), st.integers(BOUND + 2, 1 << 30)).map(
+                lambda one: CQ_UNIT.packer.pack(*one, 7)
+            ),
         ),
         max_size=12,
     ),
@@ -105,6 +108,19 @@ def test_queue_of_a_store(version: str, tmp_path: Path) -> None:
     repair.apply(store.plan(), in_place=True)
     assert ([], []) == (store.findings(), store.plan().edits)
     assert not predict(open_store(store.root, store.conf), version).loses
+
+
+def test_size_alone(tmp_path: Path) -> None:
+    """A unit of an expired message whose size goes beyond the log is put right."""
+    store = broken("rocketmq-4.9.3-expired", None, tmp_path)
+    assert store is not None
+    files = sorted((store.root / "consumequeue/expired-orders/1").iterdir())
+    with files[0].open("r+b") as file:
+        file.seek(8)
+        file.write(b"\x7f")
+    assert ["CQ-RANGE"] == [one.code for one in store.findings()]
+    repair.apply(store.plan(), in_place=True)
+    assert ([], []) == (store.findings(), store.plan().edits)
 
 
 @pytest.mark.parametrize("version", ["4.9.3", "5.3.3", "5.5.0"])

@@ -11,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import repair
+from rmqtool.check.registry import At, finding
 from rmqtool.errors import PlanMismatch, UsageError
 from rmqtool.repair.content import Content
 from rmqtool.repair.plans import read_plan
+from rmqtool.repair.remedies import is_repaired
+from rmqtool.repair.writer import Writer
+from rmqtool.store.place import Place
 from tests import inflict
 from tests.damage import DAMAGES
 from tests.repair.repaired import Broken, broken, traces
@@ -108,3 +112,9 @@ def test_leads_out_of_the_store(store: Broken) -> None:
     path.write_text(json.dumps(document), encoding="utf-8")
     with pytest.raises(Exception, match=r"\.\."):
         repair.apply(read_plan(str(path)), in_place=True)
+
+
+def test_no_edit_no_answer(tmp_path: Path) -> None:
+    """What no edit touches is said to be left, whatever its code promises."""
+    one = finding("CQ-RANGE", At("consumequeue/T/0/00000000000000000000", 0, 20))
+    assert not is_repaired(one, Writer(Place.of(tmp_path)), "")
