@@ -26,6 +26,8 @@ from tests.stores import fixture_store
 NAME = "rocketmq-4.9.3-traffic"
 KILLS = 5
 ALL_KILLS = 50  # with --all-variants
+MOST_TRIES = 4  # for each kill: a process may have ended before it is killed
+SHORTER = 0.85
 FIRST_SHARE = 0.4  # of a whole run: before that Python only imports
 
 
@@ -68,20 +70,24 @@ def test_killed(tmp_path: Path, pytestconfig: pytest.Config) -> None:
     assert 0 == start(copy).wait()
     whole = time.monotonic() - begin
     new = contents(copy)
-    killed = 0
-    for number, share in enumerate(chance.uniform(FIRST_SHARE, 1, kills).tolist()):
+    killed = number = 0
+    while killed < kills and number < MOST_TRIES * kills:
+        number += 1
         shutil.rmtree(copy)
         shutil.copytree(original, copy)
         process = start(copy)
-        time.sleep(whole * share)
+        time.sleep(whole * chance.uniform(FIRST_SHARE, 1))
         process.kill()
-        killed += process.wait() == -signal.SIGKILL
+        if process.wait() == -signal.SIGKILL:
+            killed += 1
+        else:
+            whole *= SHORTER  # the first run was slow: this one had ended
         for family, files in contents(copy).items():
             assert files in (old[family], new[family]), number
         rebuild.all(copy, in_place=True)
         assert new == contents(copy), number
         assert 1 >= len(leftovers(copy))
-    assert killed > kills // 2
+    assert killed == kills
 
 
 def test_killed_then_undone(tmp_path: Path) -> None:
