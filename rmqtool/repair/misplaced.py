@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 TELLING: Final = frozenset({"CQ-MISMATCH", "CQ-SHIFT", "CL-QOFF-DUP", "CL-QOFF-GAP"})
 DIRECTORY: Final = "consumequeue"
+PARTS: Final = 4  # of the path of a queue file
 FIELDS: Final = ("topic", "queue_id", "queue_offset")
 
 
@@ -103,7 +104,10 @@ def find(survey: Survey, found: Iterable[Finding], log: LogReader) -> list[Mispl
 
 def _at(survey: Survey, said: Finding, log: LogReader, reader: QueueReader) -> Iterator[Misplaced]:
     """Give the record behind a unit that is not the one its record asks for."""
-    _, topic, queue_id, file = said.path.split("/")
+    parts = said.path.split("/")
+    if len(parts) != PARTS:
+        return  # said of a whole queue
+    _, topic, queue_id, file = parts
     number = (int(file) + (said.position or 0)) // UNIT
     inspection = survey.inspection
     family = inspection.family("queues").get((topic, int(queue_id)))
@@ -118,7 +122,7 @@ def _at(survey: Survey, said: Finding, log: LogReader, reader: QueueReader) -> I
     except DecodeError:
         return
     claim = (message.topic_bytes, message.queue_id, message.queue_offset)
-    own = (topic.encode(), int(queue_id), number)
+    own = (topic.encode(errors="surrogateescape"), int(queue_id), number)
     one = _one(offset, message, claim, own, unit)
     if one is not None and not _is_claimed(survey, own) and not _has_unit(survey, one, reader):
         yield one
