@@ -1,6 +1,6 @@
 """What rmqtool raises on purpose.
 
-An error says that something could not be done; damage found in a store is rows (`findings.py`).
+An error says that something could not be done; damage found in a store is rows (see `findings`).
 A leaf keeps its facts as attributes, words them in `__str__` and owns its exit code;
 only `cli/main.py` turns it into words on stderr and an exit code.
 """

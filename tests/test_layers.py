@@ -11,11 +11,12 @@ import pytest
 from tests.imports import Import, imports, modules
 
 RANK = {
-    "errors": 0, "findings": 0, "engine": 0, "memory": 0, "times": 0, "rows": 0, "words": 0,
-    "ranges": 1, "formats": 1, "store": 2, "scan": 3, "derive": 4, "tables": 4, "check": 5,
-    "startup": 6, "rebuild": 6, "query": 6, "report": 6,
-    "repair": 7,  # builds on what rebuild places
-    "spark": 8, "cli": 9, "library": 9,
+    "errors": 0, "engine": 0, "memory": 0, "times": 0, "rows": 0, "words": 0,
+    "ranges": 1, "formats": 1, "findings": 2, "store": 3, "writing": 4, "machine": 4, "info": 4,
+    "scan": 5, "derive": 6, "tables": 6, "check": 7,
+    "startup": 8, "rebuild": 8, "query": 8, "report": 8,
+    "repair": 9,  # builds on what rebuild places
+    "spark": 10, "cli": 11, "library": 11,
 }  # fmt: skip
 RENDER_KNOWS = {"render", "errors", "findings", "times", "rows"}
 OWNERS = {
@@ -24,25 +25,25 @@ OWNERS = {
 }  # fmt: skip
 HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark"}
 WRITERS = {
-    "rmqtool.store.output": "new files and trees, in a place of their own",
-    "rmqtool.store.edits": "edits of a store in place",
-    "rmqtool.store.undo": "the way back",
-    "rmqtool.store.journal": "what is done and how far it is",
-    "rmqtool.store.swap": "one change of an edit: a file or tree for another",
-    "rmqtool.store.file_edit": "one change of an edit: bytes, length, mtime",
-    "rmqtool.store.staged": "what an edit is going to do",
-    "rmqtool.store.output_tree": "a tree, a file at a time",
-    "rmqtool.store.remote_output": "a tree in a bucket, staged on the disk",
-    "rmqtool.store.dataset": "a directory of many files by many processes, for export",
-    "rmqtool.store.system_calls": "what output.py needs of the system",
-    "rmqtool.store.staging": "new places, before they are swapped in",
-    "rmqtool.store.lock": "the broker's own lock file",
+    "rmqtool.writing.output": "new files and trees, in a place of their own",
+    "rmqtool.writing.edits": "edits of a store in place",
+    "rmqtool.writing.undo": "the way back",
+    "rmqtool.writing.journal": "what is done and how far it is",
+    "rmqtool.writing.swap": "one change of an edit: a file or tree for another",
+    "rmqtool.writing.file_edit": "one change of an edit: bytes, length, mtime",
+    "rmqtool.writing.staged": "what an edit is going to do",
+    "rmqtool.writing.output_tree": "a tree, a file at a time",
+    "rmqtool.writing.remote_output": "a tree in a bucket, staged on the disk",
+    "rmqtool.writing.dataset": "a directory of many files by many processes, for export",
+    "rmqtool.writing.system_calls": "what output.py needs of the system",
+    "rmqtool.writing.staging": "new places, before they are swapped in",
+    "rmqtool.writing.lock": "the broker's own lock file",
     "rmqtool.cli.main": "the traceback of a bug, in the directory for temporary files",
     "rmqtool.spark.shipping": "the package for executors, in the directory for temporary files",
     "rmqtool.spark.scratch": "what Spark wants to have, in the directory for temporary files",
     "rmqtool.spark.spool": "results of tasks on their way to the driver, in the same place",
-    "rmqtool.scan.compiled": "the cache of compiled kernels",
-    "rmqtool.store.attempts": "parts of a tree that executors write",
+    "rmqtool.machine.compiled": "the cache of compiled kernels",
+    "rmqtool.writing.attempts": "parts of a tree that executors write",
     "rmqtool.spark.shim": "the package itself, unpacked on an executor",
 }
 WRITING = {
@@ -84,7 +85,7 @@ def test_owners() -> None:
 
 
 def test_one_writer() -> None:
-    """Nothing but store/output.py creates, changes or removes a file of the user."""
+    """Nothing but writing/output.py creates, changes or removes a file of the user."""
     assert set() == {
         f"{name}:{node.lineno} {ast.unparse(node.func)}"
         for name, tree in modules()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.registry import CODES, At, finding
-from rmqtool.findings import Severity
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import CODES, At, finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
 
 WHOLE: Final = 100  # findings of one code and severity that are listed one by one
 NOTES: Final = 10  # likewise of notes

@@ -12,11 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.check.lost import LostRanges
-from rmqtool.check.registry import At, finding
-from rmqtool.check.transactions import Transactions
+from rmqtool.check.log.lost import LostRanges
+from rmqtool.check.log.transactions import Transactions
 from rmqtool.check.unread import REASONS, reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry import At, finding
 from rmqtool.formats import config_shapes
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.queue_range import read_range
@@ -25,10 +25,10 @@ from rmqtool.store.segment import OddityKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.check.manifest_ledger import Ledger
+    from rmqtool.check.manifest.manifest_ledger import Ledger
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
-    from rmqtool.findings import Finding, Severity
+    from rmqtool.findings.finding import Finding, Severity
     from rmqtool.store.place import Place
     from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import MappedFiles, Segment

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.registry import At, finding
 from rmqtool.check.unread import REASONS, is_unread, reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry import At, finding
 from rmqtool.formats import config_shapes
 from rmqtool.store.segment import OddityKind
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import MappedFiles, Oddity
 
 # Topics that a broker makes for itself; not all of them are in topics.json.

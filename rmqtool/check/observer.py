@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
-    from rmqtool.check.part import PartReport
-    from rmqtool.check.traffic import TimeGrid
+    from rmqtool.check.log.part import PartReport
+    from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.store.segment import SegmentPart
 
 

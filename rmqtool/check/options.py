@@ -6,15 +6,15 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.registry import CODES
 from rmqtool.errors import UsageError
-from rmqtool.findings import Severity
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import CODES
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
 
 AREA_OF_PREFIX: Final = {
     "FS": "layout",

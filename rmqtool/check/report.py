@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings.finding import Finding, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

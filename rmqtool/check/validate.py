@@ -12,30 +12,22 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check import (
-    checkpoint,
-    compaction,
-    config,
-    consume_queue_ext,
-    dledger,
-    epoch,
-    filters,
-    layout,
-    offsets,
-    timer,
-)
-from rmqtool.check.batch_queue import BatchComparer
-from rmqtool.check.consume_queue import QueueComparer
+from rmqtool.check import layout
 from rmqtool.check.findings_list import Bounded
-from rmqtool.check.index import IndexComparer
-from rmqtool.check.index_header import Opened, index_files
+from rmqtool.check.index.index_header import Opened, index_files
+from rmqtool.check.index.index_set import IndexComparer
 from rmqtool.check.inspection import Account, Inspection
-from rmqtool.check.log import LogPass, log_files, quick_facts
-from rmqtool.check.manifest import Manifest
-from rmqtool.check.manifest_ledger import Ledger
+from rmqtool.check.log import dledger, epoch, filters
+from rmqtool.check.log.commitlog import LogPass, log_files, quick_facts
+from rmqtool.check.manifest.manifest import Manifest
+from rmqtool.check.manifest.manifest_ledger import Ledger
 from rmqtool.check.options import UNREAD
+from rmqtool.check.queues import consume_queue_ext
+from rmqtool.check.queues.batch_queue import BatchComparer
+from rmqtool.check.queues.consume_queue import QueueComparer
+from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings import Severity
+from rmqtool.findings.finding import Severity
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.release import release_of
@@ -45,10 +37,10 @@ from rmqtool.store.tree import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    from rmqtool.check.log.part import PartReport
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
-    from rmqtool.check.part import PartReport
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
     from rmqtool.store.rocksdb import RocksDb
     from rmqtool.store.tree import Store
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART
 from rmqtool.errors import UsageError
+from rmqtool.info.overview import ROWS, SECTIONS
+from rmqtool.info.survey import Survey
 from rmqtool.render.emit import Format
 from rmqtool.rows import Rows, turned
-from rmqtool.store.overview import ROWS, SECTIONS
-from rmqtool.store.survey import Survey
 from rmqtool.store.tree import open_store
 from rmqtool.times import iso_time
 from rmqtool.words import counted

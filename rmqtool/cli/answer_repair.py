@@ -180,9 +180,9 @@ def _plan(options: RepairOptions, wish: Wish, delivery: Delivery) -> Plan:
     from rmqtool.render.progress import progress
     from rmqtool.repair.planning import make_plan
     from rmqtool.repair.plans import read_plan
-    from rmqtool.store.output import OutputFile
     from rmqtool.store.place import Place
     from rmqtool.store.tree import open_store
+    from rmqtool.writing.output import OutputFile
 
     if wish.apply is not None:
         plan = read_plan(wish.apply)

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.check.options import AREAS
-from rmqtool.check.registry import CODES
+from rmqtool.findings.registry import CODES
 from rmqtool.query.topics import FAMILIES, TOPICS_FILE, queue_topics
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.tree import open_store
@@ -69,7 +69,7 @@ def _sections(line: Line) -> Iterator[tuple[str, str]]:
     if line.command == "startup":
         from rmqtool.startup.report import SECTIONS as names  # noqa: N811 - as others iterate it
     else:
-        from rmqtool.store.overview import SECTIONS
+        from rmqtool.info.overview import SECTIONS
 
         names = SECTIONS
     yield from ((name, "section") for name in names)

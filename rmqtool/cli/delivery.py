@@ -124,7 +124,7 @@ class Delivery:
         if self.output is None:
             yield standard_output()
             return
-        from rmqtool.store.output import OutputFile
+        from rmqtool.writing.output import OutputFile
 
         with OutputFile(self.output) as file:
             yield Sink(file.binary, self.output)

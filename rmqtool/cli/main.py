@@ -62,7 +62,7 @@ def _run(arguments: Sequence[str]) -> int:
     from rmqtool.cli import direct
 
     if sys.stderr is not None and sys.stderr.isatty() and not {"-q", "--quiet"} & {*arguments}:
-        from rmqtool.scan import announce
+        from rmqtool.machine import announce
 
         announce.listen(
             lambda: say("compiling for this machine: some ten seconds, the first time only")

@@ -107,7 +107,7 @@ def _naming(word: str) -> list[str]:
 
 def write(directory: str) -> None:
     """Write all pages into a directory that is there; pages that are there are replaced."""
-    from rmqtool.store.output import OutputFile
+    from rmqtool.writing.output import OutputFile
 
     for one in pages():
         with OutputFile(PurePath(directory, one.file_name), overwrite=True) as file:

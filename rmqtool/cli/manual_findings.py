@@ -7,20 +7,20 @@ from importlib.util import find_spec
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.registry import CODES
 from rmqtool.cli.manual_commands import FINDINGS, see_also
 from rmqtool.cli.manual_examples import examples
 from rmqtool.cli.manual_page import Item, Page, Section, Subsection, Text
-from rmqtool.findings import Severity
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqtool.check.catalogue import Code
     from rmqtool.cli.manual_page import Block
+    from rmqtool.findings.catalogue import Code
 
 NUMBER: Final = 7
-UNDETECTABLE: Final = "rmqtool.check.undetectable"
+UNDETECTABLE: Final = "rmqtool.findings.undetectable"
 SEVERITIES: Final = {
     Severity.DAMAGE: "Data is lost, or what consumers get is wrong.",
     Severity.WARNING: "Something does not fit, and a broker will act on it or hide it.",

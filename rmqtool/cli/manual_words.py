@@ -10,7 +10,6 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.registry import CODES
 from rmqtool.cli.manual_commands import FORMATS
 from rmqtool.cli.manual_files import ARTEFACTS, TEXT_FILES
 from rmqtool.cli.manual_findings import ARTEFACTS as FAMILIES
@@ -19,6 +18,7 @@ from rmqtool.cli.manual_findings import code_page
 from rmqtool.cli.manual_formats import NUMBER as FORMATS_NUMBER
 from rmqtool.cli.manual_formats import artefact_blocks, field_item, layout_page
 from rmqtool.cli.manual_page import Item, Page, References, Section, Text
+from rmqtool.findings.registry import CODES
 from rmqtool.formats.registry import LAYOUTS
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from rmqtool.render.progress import progress
 from rmqtool.render.sink import standard_output
 from rmqtool.report.gather import gather
 from rmqtool.report.page import page
-from rmqtool.store.output import OutputFile
 from rmqtool.store.tree import open_store
+from rmqtool.writing.output import OutputFile
 
 if TYPE_CHECKING:
     from rmqtool.check.options import ValidateOptions

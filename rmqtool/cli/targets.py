@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import OutputExists, WriteFailed
-from rmqtool.store.output import refuse_within
 from rmqtool.store.place import EntryKind, Place
+from rmqtool.writing.output import refuse_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.validate import Findings
     from rmqtool.cli.delivery import Delivery
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
 
 VERSION: Final = "VERSION"  # how the catalogue calls the release in a command
 PLACEHOLDER: Final = re.compile(rf"(\brmqtool [a-z-]+ |--broker-version )(STORE|{VERSION})\b")
@@ -172,7 +172,7 @@ class Validation:
             _write(reports.manifest, data, overwrite=reports.replaces_manifest)
 
     def _sarif(self) -> bytes:
-        from rmqtool.check.registry import CODES
+        from rmqtool.findings.registry import CODES
         from rmqtool.render.sarif import SarifRun, sarif
 
         return sarif(
@@ -192,7 +192,7 @@ class Validation:
 
     def _junit(self) -> bytes:
         from rmqtool.check.options import area_of
-        from rmqtool.check.registry import CODES
+        from rmqtool.findings.registry import CODES
         from rmqtool.render.junit import JunitSuite, junit
 
         return junit(
@@ -216,7 +216,7 @@ class Validation:
 def _unproven(options: ValidateOptions, *, is_finished: bool) -> dict[str, str]:
     """Give the codes whose absence proves nothing, with the reason."""
     from rmqtool.check.options import LOG_AREAS, area_of
-    from rmqtool.check.registry import CODES
+    from rmqtool.findings.registry import CODES
 
     if not is_finished:
         return dict.fromkeys(CODES, "interrupted")
@@ -231,7 +231,7 @@ def _ignore(_: int) -> None:
 
 
 def _write(path: str, data: bytes, *, overwrite: bool = False) -> None:
-    from rmqtool.store.output import OutputFile
+    from rmqtool.writing.output import OutputFile
 
     with OutputFile(path, overwrite=overwrite) as file:
         file.binary.write(data)

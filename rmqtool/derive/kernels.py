@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import SysFlag
+from rmqtool.machine.compiled import inlined, kernel
+from rmqtool.machine.intrinsics import load_i4, load_i8, store_i4, store_i8
 from rmqtool.scan import columns as row
-from rmqtool.scan.compiled import inlined, kernel
-from rmqtool.scan.intrinsics import load_i4, load_i8, store_i4, store_i8
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from rmqtool.scan.arrays import Int64s, UInt8s
+    from rmqtool.machine.arrays import Int64s, UInt8s
 
     Queues: TypeAlias = tuple[Int64s, Int64s, Int64s]  # what `QueueTable.state` gives
     Units: TypeAlias = tuple[UInt8s, Int64s]  # packed, and their facts

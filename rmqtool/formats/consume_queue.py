@@ -1,6 +1,6 @@
 """Consume queue: one 20-byte unit for each dispatched record of a (topic, queue id).
 
-Reading is in scan/consume_queue.py, judging in check/consume_queue.py.
+Reading is in scan/consume_queue.py, judging in check/queues/consume_queue.py.
 Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, 4.9.3 to 5.5.0.
 """
 

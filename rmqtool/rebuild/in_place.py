@@ -8,16 +8,16 @@ from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.rebuild.sinks import INDEX, WritingSink
-from rmqtool.store.edits import Transaction
-from rmqtool.store.lock import StoreLock
 from rmqtool.store.place import Place
-from rmqtool.store.undo import resume
+from rmqtool.writing.edits import Transaction
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import resume
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult
-    from rmqtool.store.output_tree import OutputTree
+    from rmqtool.writing.output_tree import OutputTree
 
 COMMAND: Final = "rebuild"
 FIRST_WITH_QUEUE_OFFSET: Final = (5, 5, 0)  # logics_physical_offset

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
-from rmqtool.scan.compiled import kernel
-from rmqtool.scan.intrinsics import load_i4, store_i4, store_i8
+from rmqtool.machine.compiled import kernel
+from rmqtool.machine.intrinsics import load_i4, store_i4, store_i8
 
 if TYPE_CHECKING:
     import numpy.typing as npt

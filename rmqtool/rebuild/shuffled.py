@@ -22,8 +22,8 @@ from rmqtool.formats import java
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueResult
 from rmqtool.rebuild.sinks import WritingSink
 from rmqtool.scan.join import run_joined
-from rmqtool.store.attempts import adopt, attempt, clear
 from rmqtool.store.segment import SegmentPart, parts
+from rmqtool.writing.attempts import adopt, attempt, clear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from rmqtool.derive.runs import Runs
     from rmqtool.scan.join import PerPart
-    from rmqtool.store.output_tree import OutputTree
     from rmqtool.store.segment import Segment
+    from rmqtool.writing.output_tree import OutputTree
 
     Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from rmqtool.rebuild.consume_queue import Piece
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
-    from rmqtool.store.output_tree import OutputTree
+    from rmqtool.writing.output_tree import OutputTree
 
 INDEX: Final = "index"
 

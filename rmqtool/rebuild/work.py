@@ -26,18 +26,18 @@ from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
-from rmqtool.store.output import OutputDirectory, refuse_within
 from rmqtool.store.release import release_of
-from rmqtool.store.remote_output import output_directory
 from rmqtool.store.segment import SegmentPart, parts
 from rmqtool.store.tree import open_store
+from rmqtool.writing.output import OutputDirectory, refuse_within
+from rmqtool.writing.remote_output import output_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.derive.dispatch import DispatchRules
-    from rmqtool.store.output_tree import OutputTree
     from rmqtool.store.tree import Store
+    from rmqtool.writing.output_tree import OutputTree
 
     Advance = Callable[[int], None]
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
-from rmqtool.findings import Severity
+from rmqtool.findings.finding import Severity
 from rmqtool.render.values import escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 VERSION: Final = "2.1.0"

@@ -88,9 +88,9 @@ def apply(plan: Plan, output: Path | None = None, *, in_place: bool = False) -> 
 
     from rmqtool.errors import UsageError
     from rmqtool.repair.applying import apply_in_place, apply_to_copy
-    from rmqtool.store.lock import StoreLock
     from rmqtool.store.place import Place
-    from rmqtool.store.undo import resume
+    from rmqtool.writing.lock import StoreLock
+    from rmqtool.writing.undo import resume
 
     if in_place == (output is not None):
         raise UsageError(option="--output", reason="choose one of --output DIR and --in-place")
@@ -112,8 +112,8 @@ def undo(store: Path, which: str | None = None) -> str:
         RepairError: there is none, or the store was changed since.
         StoreLocked: a broker uses the store.
     """
-    from rmqtool.store.lock import StoreLock
-    from rmqtool.store.undo import undo as take_back
+    from rmqtool.writing.lock import StoreLock
+    from rmqtool.writing.undo import undo as take_back
 
     with StoreLock(store) as lock:
         return take_back(lock, which).name

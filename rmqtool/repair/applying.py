@@ -1,6 +1,6 @@
 """Make the edits of a plan: in the store itself, journalled and undoable, or in a new copy.
 
-In place, all edits are one transaction (`store/edits.py`): killed at any moment, the store is the
+In place, all edits are one transaction (`writing/edits.py`): killed at any moment, the store is the
 old one, or a rerun makes it the new one. Into a copy, unchanged files share their blocks with the
 original where the file system can (reflink), and are copied else; never by a hard link, as a broker
 that runs on the copy would write into the original.
@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import PlanMismatch
 from rmqtool.repair.plans import Action, Edit, Plan, verify
-from rmqtool.store.edits import Transaction
-from rmqtool.store.journal import DISCARD_PREFIX, UNDO_PREFIX
-from rmqtool.store.output import OutputDirectory, refuse_within
 from rmqtool.store.place import EntryKind, Place
+from rmqtool.writing.edits import Transaction
+from rmqtool.writing.journal import DISCARD_PREFIX, UNDO_PREFIX
+from rmqtool.writing.output import OutputDirectory, refuse_within
 
 if TYPE_CHECKING:
-    from rmqtool.repair.content import Content
-    from rmqtool.store.lock import StoreLock
-    from rmqtool.store.output_tree import OutputTree
+    from rmqtool.repair.log.content import Content
+    from rmqtool.writing.lock import StoreLock
+    from rmqtool.writing.output_tree import OutputTree
 
 COMMAND: Final = "repair"
 CHUNK: Final = 4 << 20

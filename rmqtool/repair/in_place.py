@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.repair.applying import apply_in_place
 from rmqtool.repair.quarantine import quarantine
-from rmqtool.store.lock import StoreLock
 from rmqtool.store.place import Place
-from rmqtool.store.undo import resume
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import resume
 
 if TYPE_CHECKING:
     from collections.abc import Callable

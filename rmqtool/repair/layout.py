@@ -9,7 +9,7 @@ from rmqtool.store.segment import start_of
 
 if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
     from rmqtool.repair.writer import Writer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.queue_state import UNIT
+from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.repair.queue_place import BridgedPlacement
+    from rmqtool.repair.queues.queue_place import BridgedPlacement
     from rmqtool.store.segment import MappedFiles
 
 CUT_REASON: Final = "the log has no such message any more"

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
-from rmqtool.findings import Severity
-from rmqtool.repair import checkpoint, config, duplicates, ext, index, layout, timer
-from rmqtool.repair.bridge import DEFAULT_LARGEST, BridgeMaker
-from rmqtool.repair.commitlog import LogRepair, tail_of
-from rmqtool.repair.misplaced import edit as edit_misplaced
-from rmqtool.repair.misplaced import find as find_misplaced
+from rmqtool.findings.finding import Severity
+from rmqtool.repair import layout
+from rmqtool.repair.log import duplicates
+from rmqtool.repair.log.bridge import DEFAULT_LARGEST, BridgeMaker
+from rmqtool.repair.log.commitlog import LogRepair, tail_of
 from rmqtool.repair.plans import Plan, fingerprint, place_of
-from rmqtool.repair.queue_files import edit_batch_queues, edit_lengths, edit_queues
+from rmqtool.repair.queues import ext
+from rmqtool.repair.queues.misplaced import edit as edit_misplaced
+from rmqtool.repair.queues.misplaced import find as find_misplaced
+from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, is_repaired, misnamed, remedy
+from rmqtool.repair.state import checkpoint, config, index, timer
 from rmqtool.repair.survey import Survey
 from rmqtool.repair.writer import Writer
 from rmqtool.store.branch import BranchKind
@@ -25,9 +28,9 @@ from rmqtool.store.tree import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.findings import Finding
-    from rmqtool.repair.misplaced import Misplaced
+    from rmqtool.findings.finding import Finding
     from rmqtool.repair.options import RepairOptions
+    from rmqtool.repair.queues.misplaced import Misplaced
     from rmqtool.store.tree import Store
 
 QUEUE_CODES: Final = ("CQ-", "FS-", "CL-")

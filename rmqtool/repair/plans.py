@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool import __version__
 from rmqtool.errors import PlanMismatch, UsageError
-from rmqtool.repair.content import Content
-from rmqtool.store.journal import DISCARD_PREFIX, UNDO_PREFIX
+from rmqtool.repair.log.content import Content
 from rmqtool.store.place import Entry, EntryKind, Place
+from rmqtool.writing.journal import DISCARD_PREFIX, UNDO_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

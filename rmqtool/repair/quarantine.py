@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.repair.plans import Action, Edit, Plan, place_of
-from rmqtool.store.output import OutputDirectory
+from rmqtool.writing.output import OutputDirectory
 
 if TYPE_CHECKING:
-    from rmqtool.store.output_tree import OutputTree
     from rmqtool.store.place import Place
+    from rmqtool.writing.output_tree import OutputTree
 
 CHUNK: Final = 4 << 20
 LIST: Final = "quarantine.jsonl"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.registry import CODES
+from rmqtool.findings.registry import CODES
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.repair.plans import Action
 from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
 from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Edit
     from rmqtool.repair.writer import Writer
     from rmqtool.store.segment import Segment

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import RmqtoolError
-from rmqtool.findings import Severity
+from rmqtool.findings.finding import Severity
 from rmqtool.rows import Row, Rows
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Plan
 

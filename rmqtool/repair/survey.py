@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats.message import BLANK, Message, decode, encode
 from rmqtool.formats.properties import INNER_MULTI_DISPATCH, crc_matches
-from rmqtool.repair.further_queues import CODE as FURTHER
-from rmqtool.repair.lost import lost_record
-from rmqtool.repair.misplaced import put_back
-from rmqtool.repair.queues import QueueRepair
-from rmqtool.repair.runs import Moved, in_order, mended
-from rmqtool.repair.stretches import Damaged, Stretches
+from rmqtool.repair.log.lost import lost_record
+from rmqtool.repair.log.stretches import Damaged, Stretches
+from rmqtool.repair.queues.further_queues import CODE as FURTHER
+from rmqtool.repair.queues.misplaced import put_back
+from rmqtool.repair.queues.queues import QueueRepair
+from rmqtool.repair.queues.runs import Moved, in_order, mended
 from rmqtool.scan.batch import Extent
 from rmqtool.store.record_heads import LogReader
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.check.inspection import Inspection
-    from rmqtool.check.part import PartReport
-    from rmqtool.check.traffic import TimeGrid
+    from rmqtool.check.log.part import PartReport
+    from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.derive.runs import Stretch
-    from rmqtool.findings import Finding
-    from rmqtool.repair.bridge import BridgeMaker
-    from rmqtool.repair.misplaced import Misplaced
+    from rmqtool.findings.finding import Finding
+    from rmqtool.repair.log.bridge import BridgeMaker
+    from rmqtool.repair.queues.misplaced import Misplaced
     from rmqtool.store.record_heads import RecordHead
     from rmqtool.store.segment import Segment, SegmentPart
 

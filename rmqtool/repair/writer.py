@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.repair.content import Content
+from rmqtool.repair.log.content import Content
 from rmqtool.repair.plans import Action, Edit, Left, digest_of
 from rmqtool.store.place import Place
 

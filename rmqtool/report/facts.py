@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.check.traffic import TimeGrid
+    from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.check.validate import Summary
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
 
 
 @dataclass(slots=True)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rmqtool.check.traffic import TimeGrid, total
+from rmqtool.check.log.traffic import TimeGrid, total
 from rmqtool.check.validate import Findings, validate
+from rmqtool.info.overview import SECTIONS
+from rmqtool.info.survey import Survey
 from rmqtool.report.facts import Coverage, Facts, SegmentFacts, TopicTraffic
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.overview import SECTIONS
-from rmqtool.store.survey import Survey
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.part import PartReport
     from rmqtool.check.options import ValidateOptions
-    from rmqtool.check.part import PartReport
     from rmqtool.derive.queue_runs import QueueRuns
-    from rmqtool.findings import Finding
-    from rmqtool.store.overview_rows import QueueRow, SegmentRow
+    from rmqtool.findings.finding import Finding
+    from rmqtool.info.overview_rows import QueueRow, SegmentRow
     from rmqtool.store.segment import SegmentPart
 
 SHOWN_SECTIONS: Final = ("store", "end", "dispatch", "queues", "checkpoint", "groups", "problems")

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from rmqtool.check.registry import CODES
-from rmqtool.findings import Severity
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import CODES
+from rmqtool.info.overview_groups import DLQ_GROUP_TOPIC_PREFIX
 from rmqtool.render.values import escape
 from rmqtool.report.bars import ranges, spark
 from rmqtool.report.segment_map import columns_for, segment_bar
 from rmqtool.report.traffic_chart import COLORS, traffic_chart
-from rmqtool.store.overview_groups import DLQ_GROUP_TOPIC_PREFIX
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
     from rmqtool.report.facts import Coverage, Facts, SegmentFacts, TopicTraffic
 
 TEMPLATE: Final = Path(__file__).with_name("page.html")

@@ -12,7 +12,7 @@ from rmqtool.times import iso_time
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.check.traffic import TimeGrid
+    from rmqtool.check.log.traffic import TimeGrid
 
 LEFT, RIGHT, TOP, BOTTOM = 70, 10, 12, 40
 WIDTH, HEIGHT = 1000, 300

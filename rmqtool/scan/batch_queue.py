@@ -1,4 +1,4 @@
-"""Batch consume queue files as arrays of units. Judging is in check/batch_queue.py.
+"""Batch consume queue files as arrays of units. Judging is in check/queues/batch_queue.py.
 
 Source: BatchConsumeQueue#recover, 5.0.0 to 5.5.0.
 """

@@ -1,4 +1,4 @@
-"""Consume queue files as arrays of units. Judging is in check/consume_queue.py.
+"""Consume queue files as arrays of units. Judging is in check/queues/consume_queue.py.
 
 Source: ConsumeQueue#recover, #fillPreBlank, 4.9.3 to 5.5.0.
 """

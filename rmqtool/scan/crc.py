@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from rmqtool.scan.compiled import called, inlined
-from rmqtool.scan.intrinsics import call_crc32, load_u1
+from rmqtool.machine.compiled import called, inlined
+from rmqtool.machine.intrinsics import call_crc32, load_u1
 
 if TYPE_CHECKING:
-    from rmqtool.scan.arrays import Checksum, UInt8s, UInt32s
+    from rmqtool.machine.arrays import Checksum, UInt8s, UInt32s
 
 ROUTINE: Final = "crc32_gzip_refl"
 POLYNOMIAL: Final = 0xEDB88320

@@ -1,7 +1,7 @@
 """Key index files as arrays: header, slots, entries, and what the chains should be.
 
 A broker chains each entry to the one that its slot pointed to before, so the entries alone say
-what every slot and every link must hold. Judging is in check/index.py.
+what every slot and every link must hold. Judging is in check/index/index_set.py.
 Source: IndexFile#putKey, IndexHeader, 4.9.3 to 5.5.0.
 """
 

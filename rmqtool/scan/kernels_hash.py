@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.scan.compiled import called, inlined
-from rmqtool.scan.intrinsics import load_i8, load_u1
+from rmqtool.machine.compiled import called, inlined
+from rmqtool.machine.intrinsics import load_i8, load_u1
 
 if TYPE_CHECKING:
-    from rmqtool.scan.arrays import UInt8s
+    from rmqtool.machine.arrays import UInt8s
 
 WORD: Final = 8
 TOP_BITS: Final = -0x7F7F7F7F7F7F7F80  # 0x80 in each byte: what no ASCII has

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.index import INDEX_ENTRY
-from rmqtool.scan.compiled import kernel
-from rmqtool.scan.intrinsics import load_i4
+from rmqtool.machine.compiled import kernel
+from rmqtool.machine.intrinsics import load_i4
 
 if TYPE_CHECKING:
-    from rmqtool.scan.arrays import Int64s, UInt8s
+    from rmqtool.machine.arrays import Int64s, UInt8s
 
 ENTRY: Final = INDEX_ENTRY.size
 AT_HASH: Final = INDEX_ENTRY.positions["key_hash"]

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.scan import columns as row
-from rmqtool.scan.compiled import called, inlined
-from rmqtool.scan.intrinsics import (
+from rmqtool.machine.compiled import called, inlined
+from rmqtool.machine.intrinsics import (
     MASK_BYTES,
     differences,
     load_i8,
@@ -17,10 +16,11 @@ from rmqtool.scan.intrinsics import (
     mask_of,
     trailing_zeros,
 )
+from rmqtool.scan import columns as row
 from rmqtool.scan.kernels_hash import WORD, first_bytes, signed
 
 if TYPE_CHECKING:
-    from rmqtool.scan.arrays import Int64s, UInt8s
+    from rmqtool.machine.arrays import Int64s, UInt8s
 
 NAME_VALUE_SEPARATOR: Final = 1
 PROPERTY_SEPARATOR: Final = 2

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.message import SysFlag
+from rmqtool.machine.compiled import called, inlined, kernel
+from rmqtool.machine.intrinsics import MASK_BYTES, load_i8, mask_of, trailing_zeros
 from rmqtool.scan import columns as row
-from rmqtool.scan.compiled import called, inlined, kernel
 from rmqtool.scan.crc import crc31
-from rmqtool.scan.intrinsics import MASK_BYTES, load_i8, mask_of, trailing_zeros
 from rmqtool.scan.kernels_hash import (
     LOW_32,
     WORD,
@@ -55,7 +55,7 @@ from rmqtool.scan.topics import (
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from rmqtool.scan.arrays import Checksum, Int64s, Topics, UInt8s
+    from rmqtool.machine.arrays import Checksum, Int64s, Topics, UInt8s
 
     Keys: TypeAlias = tuple[Int64s, Int64s]  # (record, hash) pairs, and the scratch
 

@@ -20,15 +20,15 @@ from rmqtool.formats.message import (
     SMALLEST_RECORD,
     SysFlag,
 )
+from rmqtool.machine.compiled import inlined, kernel
+from rmqtool.machine.intrinsics import load_i1, load_i2, load_i4, load_i8
 from rmqtool.scan import columns as row
-from rmqtool.scan.compiled import inlined, kernel
 from rmqtool.scan.crc import crc31
-from rmqtool.scan.intrinsics import load_i1, load_i2, load_i4, load_i8
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from rmqtool.scan.arrays import Checksum, Int64s, UInt8s
+    from rmqtool.machine.arrays import Checksum, Int64s, UInt8s
 
     Place: TypeAlias = tuple[int, int, int, int, int, int, int]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import numpy as np
 
-from rmqtool.scan.intrinsics import SLACK
+from rmqtool.machine.intrinsics import SLACK
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -22,9 +22,9 @@ from rmqtool import __version__
 from rmqtool.errors import OutputExists, RepairError
 from rmqtool.spark.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
 from rmqtool.spark.plan import FilesTask, LogTask, Task, tasks
-from rmqtool.store.dataset import STAGING, Dataset
-from rmqtool.store.output import refuse_within
 from rmqtool.store.place import Place
+from rmqtool.writing.dataset import STAGING, Dataset
+from rmqtool.writing.output import refuse_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.spark.plan import Task
-    from rmqtool.store.dataset import Dataset
+    from rmqtool.writing.dataset import Dataset
 
 BUFFER_BYTES: Final = 64 << 20  # rows that wait to be written, of all partitions of a task
 ROWS_A_GROUP: Final = 1 << 18

@@ -26,7 +26,7 @@ from rmqtool.tables.readers import READERS
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
     from rmqtool.scan.batch import Batch
     from rmqtool.spark.options import SourceOptions
     from rmqtool.spark.plan import Task
@@ -141,9 +141,9 @@ def _of_store(options: SourceOptions) -> Iterator[Finding]:
 def _of_segment(task: LogTask) -> Iterator[Finding]:
     """Give what one segment shows by itself: its records, and where there are none."""
     from rmqtool.check.findings_list import Bounded
-    from rmqtool.check.message import RecordOptions
-    from rmqtool.check.part import PartOptions, inspect_part
-    from rmqtool.check.registry import At, finding
+    from rmqtool.check.log.message import RecordOptions
+    from rmqtool.check.log.part import PartOptions, inspect_part
+    from rmqtool.findings.registry import At, finding
 
     segment = task.part.segment
     scanned = ScanOptions(property_crc=True, is_dledger=task.is_dledger)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from rmqtool.scan.compiled import inlined, kernel
+from rmqtool.machine.compiled import inlined, kernel
 from rmqtool.tables.copying import copy_bytes
 
 if TYPE_CHECKING:

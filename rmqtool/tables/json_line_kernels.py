@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rmqtool.scan.compiled import inlined, kernel
+from rmqtool.machine.compiled import inlined, kernel
 from rmqtool.tables.copying import copy_bytes
 from rmqtool.tables.json_kernels import COLON, PIECES, QUOTE, ZERO
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from rmqtool.scan.compiled import inlined, kernel
+from rmqtool.machine.compiled import inlined, kernel
 from rmqtool.tables.copying import copy_bytes
 
 if TYPE_CHECKING:

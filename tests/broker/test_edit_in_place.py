@@ -9,9 +9,9 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from rmqtool.errors import PlanMismatch, StoreLocked
-from rmqtool.store.edits import Transaction
-from rmqtool.store.lock import StoreLock
-from rmqtool.store.undo import undo
+from rmqtool.writing.edits import Transaction
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import undo
 from tests.broker.bare_store import BareStore
 from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm

@@ -3,7 +3,7 @@
     python -m tests.check.flip_campaign [--every N] [--kind WORD] [--missed]
 
 prints a table with the share of flips that were found. What no check can find is listed in
-`rmqtool.check.undetectable`, and every flip that was not found must lie in one of those fields.
+`rmqtool.findings.undetectable`, and every flip that was not found must lie in one of those fields.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check import findings_list
-from rmqtool.check.undetectable import UNDETECTABLE
+from rmqtool.findings.undetectable import UNDETECTABLE
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consume_queue import CQ_UNIT
@@ -33,7 +33,7 @@ from tests.stores import broker_conf, fixture_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
     from rmqtool.formats.layout import Layout
 
     Found = frozenset[tuple[object, ...]]

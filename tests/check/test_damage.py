@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from rmqtool.check.registry import CODES
-from rmqtool.findings import Finding
+from rmqtool.findings.finding import Finding
+from rmqtool.findings.registry import CODES
 from tests.check.validation import run
 from tests.damage import DAMAGES, Damage, NotApplicable
 from tests.stores import broker_conf, fixture_names

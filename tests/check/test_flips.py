@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.check.undetectable import UNDETECTABLE
+from rmqtool.findings.undetectable import UNDETECTABLE
 from tests.check.flip_campaign import TARGETS, Campaign
 
 README = Path(__file__).parents[2] / "README.md"

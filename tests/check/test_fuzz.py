@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rmqtool.check.options import Level
-from rmqtool.check.registry import CODES
+from rmqtool.findings.registry import CODES
 from tests.check.validation import run
 from tests.stores import broker_conf
 

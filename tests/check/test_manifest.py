@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.check.manifest import Manifest, ManifestFile
-from rmqtool.check.manifest_digest import DigestTask, digest
+from rmqtool.check.manifest.manifest import Manifest, ManifestFile
+from rmqtool.check.manifest.manifest_digest import DigestTask, digest
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import Findings, validate
 from rmqtool.errors import StoreError
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings.finding import Finding, Severity
 from rmqtool.store.place import Place
 from tests.stores import broker_conf, fixture_names, fixture_store
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool.check.log.range_checksum import range_checksum
 from rmqtool.check.options import ValidateOptions
-from rmqtool.check.range_checksum import range_checksum
 from rmqtool.check.validate import validate
 from rmqtool.store.place import Place
 from tests.broker.bare_store import BareStore

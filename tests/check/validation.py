@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.check.validate import Summary
-    from rmqtool.findings import Finding
+    from rmqtool.findings.finding import Finding
 
 
 def run(

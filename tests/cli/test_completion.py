@@ -13,9 +13,9 @@ from typing import Final
 
 import pytest
 
-from rmqtool.check.registry import CODES
 from rmqtool.cli.app import CONTENTS, command
 from rmqtool.cli.completing_values import VALUES
+from rmqtool.findings.registry import CODES
 from tests import inflict
 from tests.cli.run import rmqtool
 from tests.evidence import Evidence

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rmqtool.cli.main import main
-from rmqtool.store.overview import ROWS, SECTIONS
+from rmqtool.info.overview import ROWS, SECTIONS
 from tests.evidence import Evidence
 from tests.imports import imports
 from tests.store.built_store import build_store

@@ -16,7 +16,6 @@ from typing import Final
 
 import pytest
 
-from rmqtool.check.registry import CODES
 from rmqtool.cli import manual_examples, manual_files, manual_findings
 from rmqtool.cli.app import CONTENTS
 from rmqtool.cli.main import main
@@ -25,6 +24,7 @@ from rmqtool.cli.manual_commands import EXIT_STATUS
 from rmqtool.cli.manual_page import Item, References, Section, Text, Verbatim
 from rmqtool.cli.manual_plain import plain
 from rmqtool.cli.manual_roff import roff
+from rmqtool.findings.registry import CODES
 from rmqtool.formats.registry import LAYOUTS
 from tests import inflict
 from tests.cli.run import on_terminal

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.store.lock import StoreLock
+from rmqtool.writing.lock import StoreLock
 from tests import damage, inflict
 from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence

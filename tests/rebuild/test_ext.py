@@ -12,8 +12,8 @@ from rmqtool import rebuild
 from rmqtool.errors import UsageError
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue_ext import decode, is_ext_address, real_offset
-from rmqtool.store.lock import StoreLock
-from rmqtool.store.undo import undo
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import undo
 from tests.evidence import Evidence, snapshot
 from tests.rebuild.test_identity import files_of
 from tests.stores import broker_conf, fixture_names, fixture_store

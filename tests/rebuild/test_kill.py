@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from rmqtool import rebuild
-from rmqtool.store.lock import StoreLock
-from rmqtool.store.undo import resume
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import resume
 from tests.cli.run import COMMAND
 from tests.rebuild.test_identity import FAMILIES, files_of
 from tests.store.edited_store import leftovers, traces_below

@@ -13,8 +13,8 @@ from rmqtool import rebuild
 from rmqtool.errors import NoSuchQueue, OutputExists, StoreLocked, UnsupportedStore, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.rebuild.options import RebuildOptions, Target
-from rmqtool.store.lock import StoreLock
-from rmqtool.store.undo import undo
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import undo
 from tests.evidence import Evidence, snapshot
 from tests.rebuild.test_identity import FAMILIES, files_of
 from tests.store.edited_store import traces

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings.finding import Finding, Severity
 from rmqtool.render.junit import JunitSuite, junit
 from tests.render.test_sarif import FINDINGS, a_finding
 

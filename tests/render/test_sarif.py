@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.check.registry import CODES
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings.finding import Finding, Severity
+from rmqtool.findings.registry import CODES
 from rmqtool.render.sarif import SarifRun, sarif
 from tests.render.sarif_schema import LOG
 

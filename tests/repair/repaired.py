@@ -10,9 +10,9 @@ from typing import Final
 from rmqtool import repair
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings.finding import Finding, Severity
 from rmqtool.repair.plans import Plan
-from rmqtool.store.journal import UNDO_PREFIX
+from rmqtool.writing.journal import UNDO_PREFIX
 from tests.evidence import Trace, snapshot
 from tests.inflict import Damage, NotApplicable
 from tests.stores import broker_conf, fixture_store

@@ -17,10 +17,10 @@ from rmqtool.errors import OutputExists, RepairError, StoreLocked, WriteFailed
 from rmqtool.repair.in_place import planned_in_place
 from rmqtool.repair.options import RepairOptions
 from rmqtool.repair.quarantine import quarantine
-from rmqtool.store.journal import UNDO_PREFIX, undo_directories
-from rmqtool.store.lock import StoreLock
 from rmqtool.store.place import Place
-from rmqtool.store.undo import resume
+from rmqtool.writing.journal import UNDO_PREFIX, undo_directories
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import resume
 from tests.damage import DAMAGES
 from tests.repair.repaired import Broken, broken, traces
 from tests.store.edited_store import leftovers

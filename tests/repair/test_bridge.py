@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rmqtool.formats.java import crc31
 from rmqtool.formats.message import decode, encode
 from rmqtool.formats.properties import crc_matches
-from rmqtool.repair.bridge import SMALLEST_BRIDGE, BridgeMaker
+from rmqtool.repair.log.bridge import SMALLEST_BRIDGE, BridgeMaker
 
 TIME = 1_700_000_000_123
 

@@ -13,9 +13,9 @@ import pytest
 from rmqtool import repair
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import decode, encode, sealed
+from rmqtool.repair.log.stretches import Damaged
 from rmqtool.repair.plans import Action
-from rmqtool.repair.queue_place import alone
-from rmqtool.repair.stretches import Damaged
+from rmqtool.repair.queues.queue_place import alone
 from tests import plain_store
 from tests.inflict import flip_bits, resize, write_at
 from tests.plain_store import Record

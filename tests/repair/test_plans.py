@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import repair
-from rmqtool.check.registry import At, finding
 from rmqtool.errors import PlanMismatch, UsageError
-from rmqtool.repair.content import Content
+from rmqtool.findings.registry import At, finding
+from rmqtool.repair.log.content import Content
 from rmqtool.repair.plans import read_plan
 from rmqtool.repair.remedies import is_repaired
 from rmqtool.repair.writer import Writer

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rmqtool
+from rmqtool.check.log.part import PartReport
 from rmqtool.check.options import ValidateOptions
-from rmqtool.check.part import PartReport
 from rmqtool.report.facts import Facts
 from rmqtool.report.gather import LONGEST_MS, MOST_STEPS, Looker, gather, grid_of
 from rmqtool.store.segment import SegmentPart

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings.finding import Finding, Severity
 from rmqtool.report.facts import Coverage, Facts, SegmentFacts
 from rmqtool.report.page import page
 from rmqtool.report.segment_map import WIDTH, columns_for, segment_bar

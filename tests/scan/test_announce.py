@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqtool.scan import announce
+from rmqtool.machine import announce
 
 
 def test_once() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.scan import compiled
+from rmqtool.machine import compiled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +126,7 @@ def test_kept_by_another_user(tmp_path: Path) -> None:
         "from rmqtool.scan import compiled\n"
         "if sys.argv[1:]:  # who may write nowhere, and has no compiler\n"
         "    compiled.cache_directory = lambda *_: None\n"
-        "    sys.modules['rmqtool.scan.compiler'] = None\n"
+        "    sys.modules['rmqtool.machine.compiler'] = None\n"
         "@compiled.kernel('int64(int64)')\n"
         "def twice(number):\n"
         "    return 2 * number\n"

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rmqtool.formats import java
-from rmqtool.scan.compiled import kernel
+from rmqtool.machine.compiled import kernel
 from rmqtool.scan.kernels_hash import decoded_hash, java_hash, signed
 from tests.scan.test_texts import as_window
 

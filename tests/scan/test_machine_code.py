@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rmqtool.scan import compiled
+from rmqtool.machine import compiled
 
 UInt8s = npt.NDArray[np.uint8]
 Int64s = npt.NDArray[np.int64]
@@ -108,7 +108,7 @@ def test_allocation_is_refused() -> None:
 
 PROGRAM = """
 import sys
-from rmqtool.scan.compiled import kernel
+from rmqtool.machine.compiled import kernel
 @kernel("int64(int64)")
 def twice(number):
     return 2 * number

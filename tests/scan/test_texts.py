@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rmqtool.formats import java, properties
 from rmqtool.formats.message import Message, SysFlag, encode
+from rmqtool.machine.intrinsics import SLACK
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import ScanOptions
-from rmqtool.scan.intrinsics import SLACK
 from rmqtool.scan.message import scan
 from tests.scan.segments import MESSAGE, placed, segment_bytes, whole, written
 

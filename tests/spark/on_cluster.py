@@ -91,7 +91,7 @@ def put(name: str, value: object) -> None:
 def with_killed_executor(store: Path, directory: Path) -> dict[str, Any]:
     """Validate while an executor dies."""
     marker = directory / "killed"
-    put("rmqtool.check.log.run_joined", wrapping(lambda one: KillExecutor(one, marker)))
+    put("rmqtool.check.log.commitlog.run_joined", wrapping(lambda one: KillExecutor(one, marker)))
     found = results.validated(store, SMALL)
     return {"killed": found, "has killed": marker.exists()}
 
@@ -101,7 +101,9 @@ def with_lost_segment(store: Path, directory: Path) -> dict[str, Any]:
     lost = sorted((store / "commitlog").iterdir())[1]
     path = f"commitlog/{lost.name}"
     marker = directory / "lost"
-    put("rmqtool.check.log.run_joined", wrapping(lambda one: LoseOnOne(one, path, marker)))
+    put(
+        "rmqtool.check.log.commitlog.run_joined", wrapping(lambda one: LoseOnOne(one, path, marker))
+    )
     found = results.validated(store, WHOLE)
     work = import_module("rmqtool.rebuild.work")
     derive = work.DerivePart

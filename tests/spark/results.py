@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rmqtool import rebuild
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
-from rmqtool.findings import Finding
+from rmqtool.findings.finding import Finding
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByKey
 from rmqtool.rebuild.options import RebuildResult

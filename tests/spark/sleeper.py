@@ -35,8 +35,8 @@ class Sleep:
 
 
 if __name__ == "__main__":
-    import rmqtool.check.log
+    import rmqtool.check.log.commitlog
 
     path = Path(sys.argv[1])
-    setattr(rmqtool.check.log, "run_joined", wrapping(lambda one: Sleep(one, path)))  # noqa: B010
+    setattr(rmqtool.check.log.commitlog, "run_joined", wrapping(lambda one: Sleep(one, path)))  # noqa: B010
     sys.exit(main(sys.argv[2:]))

@@ -133,7 +133,9 @@ def test_killed_worker(
     store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
     expected = results.validated(store, SMALL)
     marker = tmp_path / "killed"
-    monkeypatch.setattr("rmqtool.check.log.run_joined", wrapping(lambda one: KillOnce(one, marker)))
+    monkeypatch.setattr(
+        "rmqtool.check.log.commitlog.run_joined", wrapping(lambda one: KillOnce(one, marker))
+    )
     with engine.using(on_spark):
         found = results.validated(store, SMALL)
     assert marker.exists()

@@ -24,10 +24,10 @@ from rmqtool.spark.options import SourceOptions, Table
 from rmqtool.spark.plan import tasks
 from rmqtool.spark.readers import batches
 from rmqtool.spark.tables import SCHEMAS
-from rmqtool.store.dataset import Dataset
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.dump import DumpOptions, Outcome, dump
 from rmqtool.tables.selection import Selection
+from rmqtool.writing.dataset import Dataset
 from tests import inflict
 from tests.evidence import Evidence
 from tests.s3_server import ENVIRONMENT, in_bucket, s3_server

@@ -11,8 +11,8 @@ import pytest
 from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
 from rmqtool.startup import predict
 from rmqtool.startup.verdict import verdict
-from rmqtool.store.lock import StoreLock
 from rmqtool.store.tree import open_store
+from rmqtool.writing.lock import StoreLock
 from tests import inflict
 from tests.startup import harm
 from tests.stores import broker_conf, fixture_store

@@ -7,10 +7,10 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from rmqtool.store.edits import Transaction
-from rmqtool.store.journal import DISCARD_PREFIX, UNDO_PREFIX
-from rmqtool.store.lock import StoreLock
-from rmqtool.store.undo import resume
+from rmqtool.writing.edits import Transaction
+from rmqtool.writing.journal import DISCARD_PREFIX, UNDO_PREFIX
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import resume
 from tests.evidence import Trace, snapshot
 
 SEGMENT = "commitlog/00000000000000000000"

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from rmqtool.store import system_calls
+from rmqtool.writing import system_calls
 
 CHANGING = (
     "mkdir", "rmdir", "unlink", "rename", "replace", "ftruncate", "pwrite", "fsync", "utime",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import WriteFailed
-from rmqtool.store.dataset import STAGING, Dataset
+from rmqtool.writing.dataset import STAGING, Dataset
 from tests.s3_server import s3_server
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import RepairError
-from rmqtool.store.edits import Transaction
-from rmqtool.store.lock import StoreLock
-from rmqtool.store.undo import resume, undo
+from rmqtool.writing.edits import Transaction
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import resume, undo
 from tests.store.edited_store import (
     FILE,
     QUEUE,

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import PlanMismatch, RepairError
-from rmqtool.store.journal import JOURNAL_NAME
-from rmqtool.store.lock import StoreLock
-from rmqtool.store.undo import resume, undo
+from rmqtool.writing.journal import JOURNAL_NAME
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import resume, undo
 from tests.evidence import snapshot
 from tests.store.edited_store import QUEUE, SEGMENT, apply, contents, edit, make_store, traces
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import PlanMismatch, RepairError
-from rmqtool.store.edits import Transaction
-from rmqtool.store.journal import State, undo_directories
-from rmqtool.store.lock import StoreLock
-from rmqtool.store.undo import resume, undo
+from rmqtool.writing.edits import Transaction
+from rmqtool.writing.journal import State, undo_directories
+from rmqtool.writing.lock import StoreLock
+from rmqtool.writing.undo import resume, undo
 from tests.store.edited_store import (
     FILE,
     QUEUE,

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import RepairError, StoreLocked, UnreadablePath, WriteFailed
-from rmqtool.store.lock import StoreLock
+from rmqtool.writing.lock import StoreLock
 from tests.evidence import snapshot
 from tests.store.faults import Faults, killed_at, no_space, operations
 

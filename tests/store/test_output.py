@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import OutputExists, RepairError, WriteFailed
-from rmqtool.store.output import OutputDirectory, OutputFile
+from rmqtool.writing.output import OutputDirectory, OutputFile
 from tests.evidence import snapshot
 from tests.store.faults import (
     PERSISTENT,
@@ -308,7 +308,7 @@ def test_full_disk(tmp_path: Path) -> None:
     program = f"""
 import os, sys
 from rmqtool.errors import WriteFailed
-from rmqtool.store.output import OutputDirectory
+from rmqtool.writing.output import OutputDirectory
 free = os.statvfs({str(tmp_path)!r}).f_bfree
 try:
     with OutputDirectory({str(tmp_path / "new")!r}) as output:

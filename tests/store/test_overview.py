@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rmqtool.store.overview import ROWS, SECTIONS, overview
+from rmqtool.info.overview import ROWS, SECTIONS, overview
 from rmqtool.store.release import release_of
 from rmqtool.store.tree import open_store
 from tests.evidence import Evidence

@@ -9,10 +9,10 @@ import pytest
 from rmqtool.errors import OutputExists, UsageError, WriteFailed
 from rmqtool.rebuild.options import RebuildOptions, Target
 from rmqtool.rebuild.work import rebuild
-from rmqtool.store import remote_output
 from rmqtool.store.place import Place
 from rmqtool.store.remote import RemotePlace
-from rmqtool.store.remote_output import INCOMPLETE, RemoteOutputDirectory, output_directory
+from rmqtool.writing import remote_output
+from rmqtool.writing.remote_output import INCOMPLETE, RemoteOutputDirectory, output_directory
 from tests.s3_server import s3_server
 from tests.stores import fixture_store
 

@@ -1,0 +1,212 @@
+"""Judge index files as such: length, header, names, what a crash does to them.
+
+Source: IndexHeader, IndexFile, IndexService#load, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
+from rmqtool.scan.index import read_header
+from rmqtool.store.branch import BranchKind, Level
+from rmqtool.store.geometry import index_size
+from rmqtool.store.place import EntryKind, printable
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.place import OpenFile
+
+    Geometry = tuple[int, int]  # slots and entries
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One index file that can be read.
+
+    Attributes:
+        file: where it is, and its geometry.
+        header: the six fields.
+        count: entries up to the next free one, as far as file and geometry have room.
+    """
+
+    file: IndexFile
+    header: dict[str, int]
+    count: int
+
+    @property
+    def begin(self) -> int:
+        """Physical offset of the first entry."""
+        return self.header["begin_physical_offset"]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the broker has gone on to another file."""
+        return self.count >= self.file.entries
+
+
+def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Finding]:
+    """Judge all headers; fill `opened` with what can be compared, in the order of the log."""
+    try:
+        files = inspection.store.index_files()
+    except UnreadablePath as error:
+        yield inspection.unread("index", error)
+        return
+    yield from _not_files(inspection)
+    usual = _usual_geometry(files)
+    for file in files:
+        known = _with_geometry(file, usual)
+        try:
+            with file.open() as handle:
+                yield from _judge(known, handle, opened)
+        except UnreadablePath as error:
+            yield inspection.unread(file.path, error)
+    yield from _order(opened)
+    yield from _crash(inspection, opened)
+    opened.sort(key=lambda one: one.begin)
+    for before, after in pairwise(opened):
+        if not before.is_full:
+            actual = f"{before.header['index_count']} of {before.file.entries} entries"
+            message = f"it is not full, but {after.file.path} follows"
+            yield finding("IX-CAP", At(before.file.path), message, actual=actual)
+
+
+def _not_files(inspection: Inspection) -> Iterator[Finding]:
+    """Name what has the name of an index file, but is none; a broker would fail on it."""
+    for branch in inspection.store.branches_of(BranchKind.INDEX):
+        for entry in branch.place.entries() if branch.level is not Level.FILE else ():
+            if entry.name.isdecimal() and entry.kind is not EntryKind.FILE:
+                path = f"{branch.path}/{printable(entry.name)}"
+                reason = f"a {entry.kind} in place of a file"
+                yield inspection.unread(path, UnreadablePath(path=path, reason=reason))
+
+
+def _usual_geometry(files: Sequence[IndexFile]) -> Geometry | None:
+    """Give the slots and entries that most files have; of two that differ, the larger file's."""
+    known = Counter((one.slots, one.entries) for one in files if one.slots and one.entries)
+    return max(known, key=lambda one: (known[one], index_size(*one)), default=None)
+
+
+def _with_geometry(file: IndexFile, usual: Geometry | None) -> IndexFile:
+    """Take slots and entries from the other files: one broker makes all alike."""
+    return replace(file, slots=usual[0], entries=usual[1]) if usual else file
+
+
+def _judge(file: IndexFile, handle: OpenFile, opened: list[Opened]) -> Iterator[Finding]:
+    """Judge length and header of one file."""
+    path = file.path
+    wanted = index_size(file.slots, file.entries)
+    if not file.slots:
+        message = (
+            "the length and the header do not tell how many slots the file has; "
+            "give --broker-conf, or maxHashSlotNum and maxIndexNum in it"
+        )
+        expected = "40 + 4 * slots + 20 * entries bytes"
+        yield finding("IX-LEN", At(path), message, expected=expected, actual=f"{file.size} bytes")
+    elif file.size != wanted:
+        yield finding("IX-LEN", At(path), expected=f"{wanted} bytes", actual=f"{file.size} bytes")
+    header = read_header(handle)
+    if header is None or not file.slots:
+        return
+    room = min((handle.size - entry_position(file.slots, 0)) // INDEX_ENTRY.size, file.entries)
+    count = header["index_count"]
+    if not FIRST_ENTRY <= count <= file.entries:
+        at = _field(path, "index_count")
+        yield finding("IX-COUNT", at, expected=f"{FIRST_ENTRY} to {file.entries}", actual=count)
+        count = _count_used(file, handle, room)
+    one = Opened(file, header, max(min(count, room), FIRST_ENTRY))
+    opened.append(one)
+    yield from _ends(one, handle)
+
+
+def _count_used(file: IndexFile, handle: OpenFile, room: int) -> int:
+    """Count the entries in use where the header's number is wrong: up to the first zero one."""
+    low, high = FIRST_ENTRY, max(room, FIRST_ENTRY)
+    while low < high:
+        middle = (low + high) // 2
+        if any(handle.read_at(entry_position(file.slots, middle), INDEX_ENTRY.size)):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _field(path: str, name: str) -> At:
+    position = INDEX_HEADER.positions[name]
+    size = 4 if name in {"index_count", "hash_slot_count"} else 8
+    return At(path, position, size)
+
+
+def _ends(one: Opened, handle: OpenFile) -> Iterator[Finding]:
+    """Compare the header with the first and the last entry."""
+    if one.count <= FIRST_ENTRY:
+        return
+    for name, number in (
+        ("begin_physical_offset", FIRST_ENTRY),
+        ("end_physical_offset", one.count - 1),
+    ):
+        raw = handle.read_at(entry_position(one.file.slots, number), INDEX_ENTRY.size)
+        try:
+            entry = INDEX_ENTRY.parse(raw)
+        except DecodeError:
+            continue
+        if entry["physical_offset"] != one.header[name] and any(raw):
+            yield finding(
+                "IX-HEAD",
+                _field(one.file.path, name),
+                f"the header's {name} is not that of entry {number}",
+                expected=entry["physical_offset"],
+                actual=one.header[name],
+            )
+    if one.header["end_timestamp"] < one.header["begin_timestamp"] < 1 << 62:
+        yield finding(
+            "IX-HEAD",
+            _field(one.file.path, "end_timestamp"),
+            "the header's end lies before its begin",
+            expected=f"{iso_time(one.header['begin_timestamp'])} or later",
+            actual=iso_time(one.header["end_timestamp"]),
+        )
+
+
+def _order(opened: Sequence[Opened]) -> Iterator[Finding]:
+    """Compare the order of names with that of offsets; `opened` is in the order of names."""
+    for before, after in pairwise(opened):
+        if after.count > FIRST_ENTRY and after.begin < before.begin:
+            yield finding(
+                "IX-ORDER",
+                At(after.file.path),
+                expected=f"behind {before.begin}",
+                actual=after.begin,
+            )
+
+
+def _crash(inspection: Inspection, opened: Sequence[Opened]) -> Iterator[Finding]:
+    """Find the files that the next start destroys."""
+    if not inspection.has_crashed:
+        return
+    try:
+        checkpoint = inspection.store.checkpoint() or {}
+    except (UnreadablePath, DecodeError):
+        return
+    limit = checkpoint.get("index_msg_timestamp", 0)
+    for number, one in enumerate(opened):
+        if one.header["end_timestamp"] > limit:
+            is_newest = number == len(opened) - 1
+            yield finding(
+                "IX-CRASH",
+                At(one.file.path),
+                expected=f"at most {iso_time(limit)}" if limit else "no index file",
+                actual=iso_time(one.header["end_timestamp"]),
+                severity=Severity.NOTE if is_newest else None,
+            )

@@ -1,0 +1,294 @@
+"""Compare index files with the entries that the log asks for, and follow their chains: IX-*.
+
+Entries lie in the order of the log, so a sound file is proven by going along both at once. Where
+they differ, the shortest explanation is taken: entries that are damaged, missing or too many.
+Source: IndexService#buildIndex, IndexFile#putKey, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.index import kernels_index as kernel
+from rmqtool.check.index.index_file import FileReader
+from rmqtool.check.index.index_header import Opened, index_files
+from rmqtool.check.options import version_numbers
+from rmqtool.check.queues.grouping import grouped
+from rmqtool.derive.dispatch import TAG_KEYS_SINCE
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.index import INDEX_ENTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.derive.index_runs import IndexRun
+    from rmqtool.findings.finding import Finding
+
+    Pairs = npt.NDArray[np.int64]
+    Run = tuple[npt.NDArray[np.int32], Pairs, Pairs]
+
+LOOK_AHEAD: Final = 256  # entries in which an explanation is looked for; ten torn sectors
+FAR: Final = LOOK_AHEAD + 1
+NEARBY: Final = 9  # entries whose offsets tell whether one of them is out of order
+
+
+class IndexComparer:
+    """Takes the index runs of the log in order."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+        self._files: list[Opened] = []
+        self._current: FileReader | None = None
+        self._next = 0
+        self._last_offset = -1  # of the last record that was found
+        self._missing_behind = 0  # entries that the log wants behind the last file
+        self._missing_between = 0  # between two files, one of which was not full
+        self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
+        self._has_tag_keys = version_numbers(inspection.version) >= TAG_KEYS_SINCE
+        self._duplicates = 0
+        self._first_duplicate = At("index")
+
+    def open(self) -> Iterator[Finding]:
+        """Judge the headers and take up the first file."""
+        yield from index_files(self._inspection, self._files)
+        yield from self._advance()
+
+    def _advance(self) -> Iterator[Finding]:
+        """Close the current file and open the next one."""
+        if self._current is not None:
+            self._inspection.account.entries += self._current.count - 1
+            self._inspection.account.bytes += self._current.used_bytes
+            self._inspection.account.files += 1
+            yield from self._current.finish()
+            self._current = None
+        while self._current is None and self._next < len(self._files):
+            before = self._files[self._next - 1] if self._next else None
+            opened = self._files[self._next]
+            self._next += 1
+            try:
+                self._current = FileReader(self._inspection, opened, before)
+                if self._inspection.log is not None:
+                    self._current.skip_before(self._inspection.log.start)
+            except UnreadablePath as error:
+                yield self._inspection.unread(opened.file.path, error)
+
+    @grouped
+    def take(self, run: IndexRun) -> Iterator[Finding]:
+        """Compare the entries of one part of the log."""
+        arrays = self._without_lost((run.hashes, run.physical_offsets, run.store_timestamps))
+        state = np.zeros(kernel.STATE, np.int64)
+        state[kernel.MAY_SKIP] = self._has_tag_keys
+        wanted = len(arrays[0])
+        while state[kernel.RUN] < wanted:
+            reader = self._current
+            if reader is None:
+                self._missing_behind += wanted - int(state[kernel.RUN])
+                return
+            try:
+                why = reader.compare(arrays, state)
+            except UnreadablePath as error:
+                yield self._inspection.unread(reader.path, error)
+                self._current = None
+                yield from self._advance()
+                continue
+            self._note_skipped(state)
+            if why == kernel.WINDOW_DONE:
+                yield from self._advance()
+                self._skip_to_file(reader, arrays, state)
+            elif why == kernel.WRONG_TIME:
+                yield from reader.wrong_time(int(arrays[2][state[kernel.RUN]]))
+                state[kernel.RUN] += 1
+            elif why == kernel.DIFFERS:
+                yield from self._explain(reader, arrays, state)
+            if state[kernel.RUN]:
+                self._last_offset = int(arrays[1][state[kernel.RUN] - 1])
+
+    def _without_lost(self, run: Run) -> Run:
+        """Leave out the entries of records that are torn, or that lie elsewhere than they say."""
+        inspection = self._inspection
+        left_out = inspection.lost.mask(run[1])
+        if inspection.moved:
+            # One by one: where all of a log lies elsewhere, arrays would be made at every part.
+            left_out |= np.fromiter(map(inspection.is_moved, run[1].tolist()), np.bool_)
+        if not left_out.any():
+            return run
+        return run[0][~left_out], run[1][~left_out], run[2][~left_out]
+
+    def _note_skipped(self, state: npt.NDArray[np.int64]) -> None:
+        self._skipped += int(state[kernel.SKIPPED])
+        state[kernel.SKIPPED] = 0
+
+    def _skip_to_file(
+        self,
+        before: FileReader,
+        arrays: Run,
+        state: npt.NDArray[np.int64],
+    ) -> None:
+        """Pass over entries between a file that was not full and the next one."""
+        if self._current is None or before.opened.is_full:
+            return
+        number = int(state[kernel.RUN])
+        found = int(np.searchsorted(arrays[1], self._current.opened.begin))
+        if found > number:
+            self._missing_between += found - number
+            state[kernel.RUN] = found
+
+    def _explain(
+        self,
+        reader: FileReader,
+        arrays: Run,
+        state: npt.NDArray[np.int64],
+    ) -> Iterator[Finding]:
+        """Find the shortest explanation why entries are not those of the run."""
+        number = int(state[kernel.RUN])
+        have = reader.ahead(LOOK_AHEAD)
+        want = np.stack(
+            [array[number : number + LOOK_AHEAD].astype(np.int64) for array in arrays[:2]]
+        )
+        lost = self._inspection.lost.mask(have[1])
+        if lost[0]:
+            count = int(np.argmin(lost)) if not lost.all() else len(lost)
+            self._inspection.lost.count_entries(have[1][:count])
+            reader.pass_over(count)
+            return
+        if self._inspection.is_moved(int(have[1, 0])):
+            reader.pass_over(1)
+            return
+        if self._has_tag_keys and (count := _tags_left_out(want, have)):
+            self._skipped += count
+            state[kernel.RUN] += count
+            return
+        extra, damaged, missing = _distances(want, have)
+        best = min(extra, damaged, missing)
+        if best == FAR:
+            yield from self._far_apart(reader, want, have, state)
+        elif best == damaged:
+            yield from reader.damaged(damaged, want)
+            state[kernel.RUN] += damaged
+        elif best == extra:
+            yield from self._extra(reader, have[:, :extra])
+        else:
+            yield from self._missing(reader, want[:, :missing])
+            state[kernel.RUN] += missing
+
+    def _far_apart(
+        self,
+        reader: FileReader,
+        want: Pairs,
+        have: Pairs,
+        state: npt.NDArray[np.int64],
+    ) -> Iterator[Finding]:
+        """Go on where nothing nearby fits, by the order in which offsets must rise."""
+        offset, following = int(have[1, 0]), have[1, 1:NEARBY]
+        rises = not following.size or offset <= int(following.min())
+        if rises and offset > want[1, 0]:
+            count = int(np.searchsorted(want[1], offset))
+            is_before = reader.is_at_start
+            state[kernel.RUN] += count
+            if is_before:
+                self._missing_between += count  # keys from before the index began
+            else:
+                yield from self._missing(reader, want[:, :count])
+            return
+        yield from reader.damaged(1, want)
+        if not rises or offset == want[1, 0]:
+            state[kernel.RUN] += 1
+
+    def _extra(self, reader: FileReader, entries: Pairs) -> Iterator[Finding]:
+        """Judge entries that the log does not ask for."""
+        again = entries[1] == self._last_offset
+        if again.all():
+            if not self._duplicates:
+                self._first_duplicate = reader.at(0)
+            self._duplicates += entries.shape[1]
+            reader.pass_over(entries.shape[1])
+            return
+        yield from reader.unwanted(entries.shape[1])
+
+    def _missing(self, reader: FileReader, entries: Pairs) -> Iterator[Finding]:
+        """Say that records have keys without an entry."""
+        count = entries.shape[1]
+        at = At(reader.path, reader.at(0).position, None, int(entries[1, 0]))
+        plural = f"{count} keys of records have" if count > 1 else "a key of a record has"
+        yield finding("IX-MISSING", at, f"{plural} no entry before this one")
+
+    @grouped
+    def finish(self) -> Iterator[Finding]:
+        """Judge what is left in the files, and say what was only counted."""
+        while self._current is not None:
+            reader = self._current
+            try:
+                yield from self._judge_rest(reader)
+            except UnreadablePath as error:
+                yield self._inspection.unread(reader.path, error)
+            yield from self._advance()
+        if self._duplicates:
+            message = f"{self._duplicates} entries are there twice"
+            yield finding("IX-DUP", self._first_duplicate, message)
+        left_out = {
+            "behind the last entry of the index": self._missing_behind,
+            "before or between index files that are not full": self._missing_between,
+            "which are for tags, that releases before 5.4.0 do not index": self._skipped,
+        }
+        for words, count in left_out.items():
+            if count and self._files:
+                message = f"{count} keys of records have no entry: {words}"
+                yield finding("IX-MISSING", At("index"), message, severity=Severity.NOTE)
+
+    def _judge_rest(self, reader: FileReader) -> Iterator[Finding]:
+        """Judge the entries that no record of the log has asked for."""
+        while (have := reader.ahead(1 << 14)).size:
+            lost = self._inspection.lost.mask(have[1])
+            self._inspection.lost.count_entries(have[1][lost])
+            log = self._inspection.log
+            end = log.end if log else 0
+            beyond = ~lost & (have[1] >= end)
+            again = ~lost & (have[1] == self._last_offset)
+            if beyond.any():
+                yield self._beyond(reader, np.flatnonzero(beyond), have)
+            other = np.flatnonzero(~(lost | beyond | again))
+            self._duplicates += int(again.sum())
+            for row in other.tolist():
+                yield from reader.unwanted(1, row, passes=False)
+            reader.pass_over(have.shape[1])
+
+    def _beyond(self, reader: FileReader, rows: npt.NDArray[np.int64], have: Pairs) -> Finding:
+        first = int(rows[0])
+        at = reader.at(first)
+        return finding(
+            "IX-KEY",
+            At(at.path, at.position, len(rows) * INDEX_ENTRY.size, int(have[1, first])),
+            f"{len(rows)} entries point behind the end of the commitlog",
+            actual=int(have[1, first]),
+            severity=Severity.NOTE if self._inspection.has_crashed else None,
+        )
+
+
+def _tags_left_out(want: Pairs, have: Pairs) -> int:
+    """Count the entries that are missing if all of them are the last one of their record."""
+    same = (want == have[:, :1]).all(axis=0)
+    if same.any():
+        count = int(np.argmax(same))
+        is_last = want[1, :count] != want[1, 1 : count + 1]
+        return count if is_last.all() else 0
+    ends_here = want.shape[1] < LOOK_AHEAD and have[1, 0] > want[1, -1]
+    return want.shape[1] if ends_here and (np.diff(want[1]) != 0).all() else 0
+
+
+def _distances(want: Pairs, have: Pairs) -> tuple[int, int, int]:
+    """Give how many entries are too many, damaged or missing if that alone explains it."""
+    same = (have == want[:, :1]).all(axis=0)
+    extra = int(np.argmax(same)) if same.any() else FAR
+    length = min(want.shape[1], have.shape[1])
+    same = (have[:, :length] == want[:, :length]).all(axis=0)
+    damaged = int(np.argmax(same)) if same.any() else FAR
+    same = (want == have[:, :1]).all(axis=0)
+    missing = int(np.argmax(same)) if same.any() else FAR
+    return extra, damaged, missing

@@ -1,0 +1,1 @@
+"""Judge the commitlog and what it is made of."""

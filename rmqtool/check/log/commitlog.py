@@ -1,0 +1,263 @@
+"""One pass over the commitlog: records, segments, and with the same bytes queues and index.
+
+Source: DefaultMessageStore#load, CommitLog#recoverNormally, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.inspection import LogFacts
+from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
+from rmqtool.check.log.message import RecordOptions
+from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
+from rmqtool.check.log.segments import SegmentJudge
+from rmqtool.derive.part import DeriveOptions
+from rmqtool.derive.settings import rules_of
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.message import BLANK
+from rmqtool.scan.batch import Extent, ScanOptions
+from rmqtool.scan.join import run_joined
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.segment import parts
+from rmqtool.store.tail import find_tail
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.dledger import EntryJudge
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
+
+WITH_QUEUES: Final = ("consumequeue", "batchconsumequeue", "consumequeue_ext", "offsets")
+WITH_RECORDS: Final = (*WITH_QUEUES, "index", "timer", "checkpoint")
+
+
+class LogPass:
+    """Reads the whole log once and hands what it finds to whoever compares with it."""
+
+    def __init__(
+        self,
+        inspection: Inspection,
+        take: Callable[[PartReport], Iterator[Finding]],
+        watch: Callable[[int], None],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            inspection: of the store.
+            take: compares the runs of a part with queues and index.
+            watch: takes the number of bytes done since it was last called.
+        """
+        self._inspection, self._take, self._watch = inspection, take, watch
+        self._last_time = -1
+        self._last_entry: tuple[int, int] | None = None
+
+    def check(self, begin: Callable[[], Iterator[Finding]] | None = None) -> Iterator[Finding]:
+        """Judge all records and segments.
+
+        Args:
+            begin: what is to be done once it is known where the log starts.
+        """
+        inspection = self._inspection
+        store = inspection.store
+        logs = [(log, False) for log in (store.old_commitlog,) if log.segments]
+        logs.append((store.commitlog, store.is_dledger))
+        read = [one for log, _ in logs for one in log.segments]
+        facts = LogFacts(oldest=min((one.start for one in read), default=0))
+        read = [one for one in read if one.path not in inspection.taken_over]
+        facts.start = min((one.start for one in read), default=facts.oldest)
+        inspection.log = facts
+        if begin is not None:
+            yield from begin()
+        for log, is_dledger in logs:
+            segments = [
+                one
+                for one in _without_duplicates(log.segments)
+                if one.path not in inspection.taken_over
+            ]
+            last_used = _last_used(segments)
+            judge = SegmentJudge(inspection, last_used, is_dledger=is_dledger)
+            options = self._options(last_used, is_dledger=is_dledger)
+            cut = parts(segments, inspection.options.part_bytes)
+            function = partial(inspect_part, options=options)
+            for part, report in run_joined(function, cut, jobs=inspection.options.jobs):
+                yield from judge.take(part.segment, report.stretches, report.end)
+                yield from self._take_report(part, report)
+            yield from judge.finish()
+        facts.is_scanned = True
+
+    def _options(self, last_used: int, *, is_dledger: bool) -> PartOptions:
+        inspection = self._inspection
+        asked, store = inspection.options, inspection.store
+        deep = asked.level.is_deep
+        queues, index = inspection.compares_queues, inspection.compares_index
+        texts = deep or queues or index or asked.wants(*WITH_RECORDS)
+        scan = ScanOptions(texts=texts, property_crc=texts, well_formed=deep, is_dledger=is_dledger)
+        derive = None
+        rules = rules_of(store, inspection.version) if texts else None
+        if rules is not None and (queues or index):
+            derive = DeriveOptions(
+                rules, queues=queues, index=index, is_dledger=is_dledger, scan=scan
+            )
+            scan = derive.scan_options
+        if not texts:
+            inspection.leave_out(
+                "topics, properties and queue offsets of records",
+                "with --only commitlog they are read at --level deep",
+            )
+        conf = store.broker_conf
+        records = RecordOptions(
+            content=deep,
+            property_crc=bool(conf and conf.flag("enabledAppendPropCRC")),
+            force_property_crc=bool(conf and conf.flag("forceVerifyPropCRC")),
+            rules=rules,
+        )
+        index_files = store.dledger_index if is_dledger else None
+        grid = inspection.observer.grid if inspection.observer and texts else None
+        return PartOptions(scan, derive, records, last_used, index_files, grid)
+
+    def _take_report(self, part: SegmentPart, report: PartReport) -> Iterator[Finding]:
+        """Add up what a part says, and compare its runs."""
+        inspection = self._inspection
+        facts, account = inspection.log, inspection.account
+        assert facts is not None  # noqa: S101 - set before the first part is read
+        if report.unread:
+            path = part.segment.path
+            error = UnreadablePath(path=path, reason=report.unread)
+            said = inspection.unread(path, error)
+            begin = part.segment.start + max(
+                report.end if report.records else part.begin, part.begin
+            )
+            inspection.lost.add(begin, part.segment.start + part.end, said)
+        account.records += report.records
+        account.bytes += part.length
+        self._watch(part.length)
+        for one in report.findings:
+            if one.code == "CL-TOPIC" and one.severity is Severity.DAMAGE:
+                self._lose(one)
+            elif not self._is_lost(one):
+                yield one
+        inspection.more.update(report.counts)
+        yield from self._across(part, report)
+        self._add_facts(part, report)
+        if inspection.observer is not None:
+            inspection.observer.take(part, report)
+        if inspection.ledger is not None:
+            inspection.ledger.take(part, report)
+        yield from self._take(report)
+
+    def _lose(self, said: Finding) -> None:
+        """Take a record whose topic is impossible for lost: no queue and no key can be right."""
+        start, length = said.physical_offset or 0, said.length or 0
+        self._inspection.lost.add(start, start + length, said)
+
+    def _is_lost(self, said: Finding) -> bool:
+        """Tell whether a finding is about a record that a gap has taken with it."""
+        place = said.physical_offset
+        return place is not None and self._inspection.lost.at(place) is not None
+
+    def _add_facts(self, part: SegmentPart, report: PartReport) -> None:
+        facts = self._inspection.log
+        assert facts is not None  # noqa: S101 - set before the first part is read
+        judge = report.judge
+        if report.records and judge is not None:
+            facts.last_record = max(facts.last_record, report.last_record)
+            facts.end = max(facts.end, report.last_end)
+            facts.newest_time = max(facts.newest_time, judge.newest_time)
+            self._last_time = judge.last_time
+            self._inspection.move(judge.moved)
+            self._inspection.transactions.take(judge)
+            for bridge in judge.bridges:
+                start = bridge.physical_offset or 0
+                self._inspection.bridges.append(start)
+                self._inspection.lost.add(start, start + (bridge.length or 0), bridge)
+        for stretch in report.stretches:
+            if stretch.kind is Extent.FILLER:
+                end = part.segment.start + stretch.position + stretch.length
+                facts.end = max(facts.end, end)
+
+    def _across(self, part: SegmentPart, report: PartReport) -> Iterator[Finding]:
+        """Compare the first record of a part with the last one of the part before."""
+        judge, before = report.judge, self._last_time
+        if judge is None or judge.first_time < 0:
+            return
+        if before - judge.first_time > TIME_TOLERANCE_MS:
+            first = part.begin if report.first is None else report.first
+            yield finding(
+                "CL-TIME",
+                At(part.segment.path, first, None, part.segment.start + first),
+                f"storeTimestamp goes back {before - judge.first_time} ms here",
+                expected=f"{iso_time(before)} or later",
+                actual=iso_time(judge.first_time),
+            )
+        entries = report.entries
+        if entries is not None:
+            if entries.unread is not None:
+                path = self._inspection.path_of(entries.unread.path)
+                if not self._inspection.is_known_unread(path):
+                    yield self._inspection.unread(path, entries.unread)
+            yield from self._entries_across(part, report, entries)
+
+    def _entries_across(
+        self, part: SegmentPart, report: PartReport, entries: EntryJudge
+    ) -> Iterator[Finding]:
+        if self._last_entry is not None and entries.first is not None:
+            number, term = self._last_entry
+            is_next = entries.first[0] == number + 1 and entries.first[1] >= term
+            start = part.segment.start + (report.first or 0)
+            if not is_next and not self._inspection.lost.between(start - 1, start + 1):
+                at = At(part.segment.path, report.first, None, start)
+                message = "the entry's number or term does not follow that of the one before"
+                actual = "entry {} of term {}".format(*entries.first)
+                yield finding("DL-ENTRY", at, message, actual=actual)
+        self._last_entry = entries.last or self._last_entry
+
+
+def quick_facts(inspection: Inspection) -> Iterator[Finding]:
+    """Find the end of the log without reading it all, for --level quick."""
+    store = inspection.store
+    logs = [log for log in (store.old_commitlog, store.commitlog) if log.segments]
+    try:
+        with LogReader(*logs) as reader:
+            tail = find_tail(store.commitlog, reader, is_dledger=store.is_dledger)
+    except UnreadablePath as error:
+        yield inspection.unread(inspection.path_of(error.path), error)
+        return
+    newest = tail.last.store_timestamp if tail.last else 0
+    last = tail.last.physical_offset if tail.last else -1
+    start = min((log.start for log in logs), default=0)
+    inspection.log = LogFacts(start, tail.physical_offset, last, newest, oldest=start)
+
+
+def _without_duplicates(segments: Sequence[Segment]) -> list[Segment]:
+    """Give one segment for each start: a second one would be read as a jump back."""
+    return list({segment.start: segment for segment in segments}.values())
+
+
+def _last_used(segments: Sequence[Segment]) -> int:
+    """Give the start of the last segment that begins with anything but zeros."""
+    for segment in reversed(segments):
+        try:
+            if any(segment.place.read(BLANK.size)):
+                return segment.start
+        except UnreadablePath:
+            return segment.start
+    return segments[0].start if segments else 0
+
+
+def log_files(inspection: Inspection) -> MappedFiles | None:
+    """Give the log; None, and a finding to come, when its directory cannot be listed."""
+    store = inspection.store
+    try:
+        for log in (store.old_commitlog, store.commitlog):
+            if log.segments:
+                return store.commitlog
+    except UnreadablePath as error:
+        inspection.postpone(inspection.unread(inspection.path_of(error.path), error))
+    return None

@@ -1,0 +1,59 @@
+"""Judge the Bloom filters of SQL92 subscriptions in `consumerFilter.json`: BF-*.
+
+Source: ConsumerFilterManager#decode, BloomFilter#calcBitPositions, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats import config_shapes
+from rmqtool.formats.bloom import BloomFilter, filter_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+
+
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Compare each filter's size with the configured one, and its bits with its name."""
+    found = inspection.document_with_path("consumerFilter.json")
+    if found is None:
+        return
+    document, path = found
+    bloom = configured_filter(inspection)
+    for entry in config_shapes.consumer_filters(document):
+        name = filter_name(entry.group, entry.topic)
+        size = (entry.bit_count, len(entry.bit_positions))
+        wanted = (bloom.bit_count, bloom.hash_count)
+        if size != wanted:
+            yield finding(
+                "BF-PARAM",
+                At(path),
+                f"the filter of {name} has another size, so the broker ignores the whole file",
+                expected="{} bits, {} set".format(*wanted),
+                actual="{} bits, {} set".format(*size),
+            )
+        elif entry.bit_positions != bloom.bit_positions(name):
+            yield finding(
+                "BF-POS",
+                At(path),
+                f"the bits of {name} are not the ones of this name",
+                expected=", ".join(map(str, bloom.bit_positions(name))),
+                actual=", ".join(map(str, entry.bit_positions)),
+            )
+
+
+def configured_filter(inspection: Inspection) -> BloomFilter:
+    """Give the Bloom filter that the broker is configured for, or its default."""
+    conf = inspection.store.broker_conf
+    if conf is None:
+        return BloomFilter()
+    default = BloomFilter()
+    return BloomFilter(
+        conf.integer("maxErrorRateOfBloomFilter") or default.error_rate_percent,
+        conf.integer("expectConsumerNumUseFilter") or default.expected_count,
+    )

@@ -1,0 +1,164 @@
+"""Stretches of the log that hold no readable record, and what points into them.
+
+One torn sector is one finding: the queue units and index entries that point into it are its
+consequences, and are counted in its message instead of being findings of their own.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.findings.finding import Finding
+
+MOST: Final = 100_000  # stretches; a log that is lost in more places is one large stretch
+
+
+@dataclass(slots=True)
+class Stretch:
+    """One lost stretch.
+
+    Attributes:
+        start: physical offset of its first byte.
+        end: behind its last byte.
+        finding: what is said of it.
+        units: queue units that point into it.
+        entries: index entries that point into it.
+    """
+
+    start: int
+    end: int
+    finding: Finding
+    units: int = 0
+    entries: int = 0
+
+
+class LostRanges:
+    """All lost stretches, by physical offset; they do not overlap."""
+
+    def __init__(self) -> None:
+        self._stretches: list[Stretch] = []
+        self._starts: list[int] = []
+        self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._stretches)
+
+    def add(self, start: int, end: int, said: Finding) -> None:
+        """Add a stretch, and hold back what is said of it until its consequences are known."""
+        if len(self._stretches) >= MOST and start >= self._starts[-1]:
+            last = self._stretches[-1]
+            last.end = max(last.end, end)
+        else:
+            place = bisect_right(self._starts, start)
+            self._starts.insert(place, start)
+            self._stretches.insert(place, Stretch(start, end, said))
+        self._arrays = None
+
+    def begin_earlier(self, start: int, new_start: int) -> None:
+        """Let the stretch that begins at `start` begin earlier, with what reaches into it."""
+        number = bisect_right(self._starts, start) - 1
+        if number >= 0 and self._starts[number] == start:
+            self._starts[number] = self._stretches[number].start = min(start, new_start)
+            self._arrays = None
+
+    def end_later(self, end: int, new_end: int) -> bool:
+        """Let the stretch that ends at `end` end later; tell whether there is one."""
+        number = bisect_right(self._starts, end - 1) - 1
+        if number < 0 or self._stretches[number].end != end:
+            return False
+        self._stretches[number].end = new_end
+        self._arrays = None
+        return True
+
+    def at(self, physical_offset: int) -> Stretch | None:
+        """Give the stretch that holds a byte of the log."""
+        number = bisect_right(self._starts, physical_offset) - 1
+        if number < 0 or physical_offset >= self._stretches[number].end:
+            return None
+        return self._stretches[number]
+
+    def reaches_behind(self, physical_offset: int) -> bool:
+        """Tell whether something was lost behind a place."""
+        return any(stretch.end > physical_offset + 1 for stretch in self._stretches[-1:])
+
+    def between(self, start: int, end: int) -> bool:
+        """Tell whether something was lost in [start, end)."""
+        number = bisect_right(self._starts, end - 1) - 1
+        return number >= 0 and self._stretches[number].end > start
+
+    def mask(self, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell of each offset whether it lies in a lost stretch: bool, shape (n,)."""
+        if not self._stretches:
+            return np.zeros(len(physical_offsets), bool)
+        starts, ends = self._as_arrays()
+        numbers = np.searchsorted(starts, physical_offsets, side="right") - 1
+        inside: npt.NDArray[np.bool_] = (numbers >= 0) & (
+            physical_offsets < ends[np.maximum(numbers, 0)]
+        )
+        return inside
+
+    def count_units(self, physical_offsets: npt.NDArray[np.int64]) -> None:
+        """Count queue units that point into lost stretches."""
+        for physical_offset in physical_offsets.tolist():
+            stretch = self.at(physical_offset)
+            if stretch is not None:
+                stretch.units += 1
+
+    def count_entries(self, physical_offsets: npt.NDArray[np.int64]) -> None:
+        """Count index entries that point into lost stretches."""
+        for physical_offset in physical_offsets.tolist():
+            stretch = self.at(physical_offset)
+            if stretch is not None:
+                stretch.entries += 1
+
+    def findings(self, options: ValidateOptions) -> Iterator[Finding]:
+        """Give the findings that were held back, with their consequences."""
+        hidden = {"units": 0, "entries": 0}
+        for stretch in self._stretches:
+            if options.keeps(stretch.finding):
+                yield _with_consequences(stretch)
+            elif stretch.finding.severity is not Severity.NOTE:
+                hidden["units"] += stretch.units
+                hidden["entries"] += stretch.entries
+        # With --only, what would have been said of the log is not; its consequences must be.
+        if hidden["units"]:
+            message = f"{hidden['units']} units point into stretches of the log that are lost"
+            yield finding("CQ-NOREC", At("consumequeue"), message)
+        if hidden["entries"]:
+            message = f"{hidden['entries']} entries point into stretches of the log that are lost"
+            yield finding("IX-KEY", At("index"), message)
+
+    def _as_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        if self._arrays is None:
+            self._arrays = (
+                np.array(self._starts, np.int64),
+                np.array([stretch.end for stretch in self._stretches], np.int64),
+            )
+        return self._arrays
+
+
+def _with_consequences(stretch: Stretch) -> Finding:
+    """Word what points into a stretch."""
+    parts = []
+    if stretch.units:
+        parts.append(f"{stretch.units} queue unit{'s' if stretch.units > 1 else ''}")
+    if stretch.entries:
+        parts.append(f"{stretch.entries} index entr{'ies' if stretch.entries > 1 else 'y'}")
+    if not parts:
+        return stretch.finding
+    verb = "point" if stretch.units + stretch.entries > 1 else "points"
+    message = f"{stretch.finding.message}; {' and '.join(parts)} {verb} into it"
+    return replace(stretch.finding, message=message)

@@ -1,0 +1,231 @@
+"""Judge one part of a commitlog: the function that threads, and later executors, run.
+
+One pass over the bytes gives the findings of the records, what lies between them, and the
+dispatch runs with which queues and index are compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rmqtool.check.findings_list import Bounded
+from rmqtool.check.log.bridges import is_bridge
+from rmqtool.check.log.dledger import EntryJudge
+from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
+from rmqtool.check.log.message import RecordJudge, RecordOptions
+from rmqtool.check.log.traffic import Traffic
+from rmqtool.derive.collector import RunCollector
+from rmqtool.derive.runs import Stretch
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent
+from rmqtool.scan.message import scan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.log.traffic import TimeGrid
+    from rmqtool.derive.part import DeriveOptions
+    from rmqtool.derive.runs import Runs
+    from rmqtool.findings.finding import Finding, Severity
+    from rmqtool.scan.batch import Batch, ScanOptions
+    from rmqtool.store.segment import MappedFiles, SegmentPart
+
+STALE = "CL-STALE"
+TAIL = "CL-TAIL"
+
+
+@dataclass(frozen=True, slots=True)
+class PartOptions:
+    """What is asked of a part. Picklable.
+
+    Attributes:
+        scan: what to read of each record.
+        derive: which runs to derive; None for none.
+        records: how to judge records.
+        last_used: start of the last segment that holds anything; only there can old records lie
+            behind the tail.
+        dledger_index: files of DLedger's own index, to be compared; None without.
+        grid: stretches of time in which records are to be counted; None for no counting.
+    """
+
+    scan: ScanOptions
+    derive: DeriveOptions | None
+    records: RecordOptions
+    last_used: int
+    dledger_index: MappedFiles | None = None
+    grid: TimeGrid | None = None
+
+
+@dataclass(slots=True)
+class PartReport:
+    """What was found in a part.
+
+    Attributes:
+        first: position of the first extent; None when none begins in the part.
+        end: position behind the last extent.
+        records: how many.
+        stretches: what is no record, in file order.
+        runs: what the records dispatch; None when nobody asked.
+        findings: of the records, the first ones of each code.
+        counts: of all findings that were not passed on, by code and severity.
+        judge: what the records say in sum; None when nothing was read.
+        entries: what DLedger's headers say in sum.
+        last_record: physical offset of the last record; -1 for none.
+        last_end: behind it.
+        unread: why the part could not be read; empty when it could.
+        traffic: records over time; None when nobody asked.
+    """
+
+    first: int | None
+    end: int
+    records: int = 0
+    stretches: tuple[Stretch, ...] = ()
+    runs: Runs | None = None
+    findings: tuple[Finding, ...] = ()
+    counts: dict[tuple[str, Severity], int] = field(default_factory=dict)
+    judge: RecordJudge | None = None
+    entries: EntryJudge | None = None
+    last_record: int = -1
+    last_end: int = -1
+    unread: str = ""
+    traffic: Traffic | None = None
+
+
+def inspect_part(
+    part: SegmentPart, options: PartOptions, *, start: int | None = None
+) -> PartReport:
+    """Judge all that begins in a part.
+
+    Args:
+        part: which bytes.
+        options: what to judge.
+        start: where an extent is known to begin; None to find out, see `scan.join`.
+    """
+    inspector = _Inspector(part, options)
+    try:
+        for batch in scan(part, options.scan, start=start):
+            if not inspector.take(batch):
+                break
+    except UnreadablePath as error:
+        # What was read so far is judged; the rest is unknown, and the result incomplete.
+        return inspector.report(error.reason)
+    return inspector.report()
+
+
+class _Inspector:
+    """The state of one part's inspection."""
+
+    def __init__(self, part: SegmentPart, options: PartOptions) -> None:
+        self.part, self.options = part, options
+        self.judge = RecordJudge(options.records)
+        self.bounded = Bounded()
+        self.findings: list[Finding] = []
+        self.stretches: list[Stretch] = []
+        self.entries = None
+        if options.scan.is_dledger:
+            self.entries = EntryJudge(options.dledger_index)
+        self.collector: RunCollector | None = None
+        if options.derive is not None:
+            derive = options.derive
+            self.collector = RunCollector(derive.rules, queues=derive.queues, index=derive.index)
+        self.traffic = Traffic(options.grid) if options.grid else None
+        self.first: int | None = None
+        self.end = part.begin
+        self.records = 0
+        self.last_record = self.last_end = -1
+        self.is_after_gap = False
+        self.torn: int | None = None
+
+    def take(self, batch: Batch) -> bool:
+        """Judge a batch; tell whether to go on."""
+        if batch.kind is Extent.RECORD and self._is_stale(batch):
+            self._end_at_stale(batch)
+            return False
+        self.first = batch.position if self.first is None else self.first
+        self.end = batch.end
+        if self.collector is not None:
+            self.collector.add(batch)
+        if batch.kind is not Extent.RECORD:
+            self.stretches += self._stretch(batch)
+            self.is_after_gap = batch.kind is Extent.GAP
+            return True
+        self.is_after_gap = False
+        self.records += batch.count
+        if self.traffic is not None:
+            self.traffic.add(batch)
+        last = batch.count - 1
+        self.last_record = batch.matrix.item(row.PHYSICAL_OFFSET, last)
+        self.last_end = self.last_record + batch.matrix.item(row.SIZE, last)
+        self.torn = self._torn(batch)
+        self.findings += self.bounded.take(self.judge.judge(batch))
+        if self.entries is not None:
+            self.findings += self.bounded.take(self.entries.judge(batch))
+        return True
+
+    def _torn(self, batch: Batch) -> int | None:
+        """Give the position of the last record if it ends in a zero, as none does that is whole.
+
+        Properties are text. A sector that was zeroed takes the end of the record in front of it,
+        which no checksum covers.
+        """
+        last, value = batch.count - 1, batch.matrix.item
+        if value(row.BODY_START, last) < 0 or is_bridge(batch, last):
+            return None  # not read whole; a bridge ends in the length of the properties it has not
+        end = value(row.RECORD_START, last) + value(row.SIZE, last)
+        if batch.window.item(end - 1) == 0:
+            header = DLEDGER_BODY_OFFSET if self.options.scan.is_dledger else 0
+            return value(row.POSITION, last) - header
+        return None
+
+    def _stretch(self, batch: Batch) -> Iterator[Stretch]:
+        """Give what is no record, with the torn record in front of it."""
+        torn, self.torn = self.torn, None
+        position = batch.position
+        if torn is not None and batch.kind is Extent.GAP:
+            position = torn
+        elif torn is not None and batch.kind is Extent.UNUSED:
+            yield Stretch(Extent.GAP, torn, position - torn, TAIL)
+        yield Stretch(batch.kind, position, batch.end - position, batch.code)
+
+    def _is_stale(self, batch: Batch) -> bool:
+        """Tell whether records behind a gap are older than those in front of it.
+
+        A truncation does not erase: what was cut off stays behind the new tail.
+        """
+        if not self.is_after_gap or self.part.segment.start != self.options.last_used:
+            return False
+        first = int(batch.matrix[row.STORE_TIMESTAMP, 0])
+        return 0 <= first < self.judge.last_time - TIME_TOLERANCE_MS
+
+    def _end_at_stale(self, batch: Batch) -> None:
+        """Let the log end in front of the gap."""
+        gap = self.stretches.pop()
+        end = self.part.segment.size
+        self.stretches.append(Stretch(Extent.GAP, gap.position, batch.end - gap.position, STALE))
+        self.stretches.append(Stretch(Extent.UNUSED, batch.end, end - batch.end, ""))
+        self.end = end
+
+    def report(self, unread: str = "") -> PartReport:
+        """Give what was found."""
+        runs = None if self.collector is None else self.collector.finish(self.part.end)
+        counts = self.bounded.counts.copy()
+        for one in self.findings:
+            counts[one.code, one.severity] -= 1
+        return PartReport(
+            first=self.first,
+            end=self.part.end if self.first is None or unread else self.end,
+            records=self.records,
+            stretches=tuple(self.stretches),
+            runs=runs,
+            findings=tuple(self.findings),
+            counts={key: count for key, count in counts.items() if count},
+            judge=self.judge,
+            entries=self.entries,
+            last_record=self.last_record,
+            last_end=self.last_end,
+            unread=unread,
+            traffic=self.traffic,
+        )

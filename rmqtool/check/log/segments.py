@@ -1,0 +1,238 @@
+"""Judge what lies between records: blanks, gaps, tails, files that do not end as they must.
+
+Source: CommitLog.DefaultAppendMessageCallback#doAppend, CommitLog#recoverNormally,
+MappedFileQueue#truncateDirtyFiles, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.log.zeros import CHUNK, has_data
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
+from rmqtool.formats.message import (
+    BLANK,
+    END_FILE_MIN_BLANK_LENGTH,
+    MESSAGE_MAGIC_CODE,
+    MESSAGE_MAGIC_CODE_V2,
+    SMALLEST_RECORD,
+)
+from rmqtool.scan.batch import Extent
+from rmqtool.store.record_heads import MAGIC, MAGIC_POSITION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.derive.runs import Stretch
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.place import OpenFile
+    from rmqtool.store.segment import Segment
+
+DEFAULT_MAX_MESSAGE_SIZE: Final = 4_194_304
+RECORD_OVERHEAD: Final = 65_536  # MessageExtEncoder: what a record may be longer than its body
+STALE_SEARCHED: Final = 16 << 20  # bytes behind the tail that are searched for old records
+ENDS_IN_BLANK: Final = "a blank record"
+
+
+class SegmentJudge:
+    """Judges one segment after the other; its end is judged when the next one begins.
+
+    Attributes:
+        end: physical offset behind the last record, and behind a blank that closes the log.
+    """
+
+    def __init__(self, inspection: Inspection, last_used: int, *, is_dledger: bool) -> None:
+        self._inspection, self._last_used, self._is_dledger = inspection, last_used, is_dledger
+        self._segment: Segment | None = None
+        self._stretches: list[Stretch] = []
+        self._end = 0  # position behind the last extent of the segment
+        self._largest_blank = _largest_blank(inspection)
+        self.end = 0
+
+    def take(self, segment: Segment, stretches: tuple[Stretch, ...], end: int) -> Iterator[Finding]:
+        """Take what is no record in a part of a segment."""
+        if self._segment is not segment:
+            yield from self.finish()
+            self._segment, self._stretches = segment, []
+        self._stretches += stretches
+        self._end = end
+        if segment.start <= self._last_used:  # at once: entries that point here are its consequence
+            for stretch in stretches:
+                yield from self._judge(segment, stretch)
+
+    def finish(self) -> Iterator[Finding]:
+        """Judge the segment that was taken last."""
+        segment, self._segment = self._segment, None
+        if segment is None:
+            return
+        if segment.start > self._last_used:
+            if any(stretch.kind is Extent.UNUSED for stretch in self._stretches):
+                yield finding("FS-ZERO", At(segment.path, 0, segment.size, segment.start))
+            return
+        yield from self._judge_end(segment)
+
+    def _judge(self, segment: Segment, stretch: Stretch) -> Iterator[Finding]:
+        match stretch.kind:
+            case Extent.FILLER:
+                yield from self._filler(segment, stretch)
+            case Extent.GAP:
+                yield from self._gap(segment, stretch)
+            case Extent.UNUSED if segment.start < self._last_used:
+                self._unused(segment, stretch)
+            case _:
+                pass
+
+    def _lose(self, segment: Segment, stretch: Stretch, said: Finding) -> None:
+        """Hold a finding back until it is known what points into the stretch."""
+        start = segment.start + stretch.position
+        self._inspection.lost.add(start, start + stretch.length, said)
+
+    def _filler(self, segment: Segment, stretch: Stretch) -> Iterator[Finding]:
+        layout = DLEDGER_BLANK if self._is_dledger else BLANK
+        with segment.open() as file:
+            values = layout.parse(file.read_at(stretch.position, layout.size))
+            has_data = _has_data(file, stretch.position + layout.size, stretch.length - layout.size)
+        stored = values["size" if self._is_dledger else "total_size"]
+        left = segment.size - stretch.position
+        at = _at(segment, stretch)
+        if stretch.code == "CL-CHAIN":
+            message = "records follow a blank record, which a broker takes for the file's end"
+            yield finding(
+                "CL-CHAIN", at, message, expected=f"a blank of {left} bytes", actual=stored
+            )
+        elif stored != left and not self._is_cut(segment):
+            longer = Severity.DAMAGE if stored > left else None
+            yield finding("CL-BLANKLEN", at, expected=left, actual=stored, severity=longer)
+        if has_data:
+            yield finding("CL-BLANKDATA", at)
+        if left > self._largest_blank and segment.start < self._last_used:
+            said = finding(
+                "CL-BLANKSIZE", at, expected=f"at most {self._largest_blank}", actual=left
+            )
+            self._lose(segment, stretch, said)
+
+    def _gap(self, segment: Segment, stretch: Stretch) -> Iterator[Finding]:
+        """Say what kind of damage a gap is; scan only knows why the walk stopped there."""
+        is_last = segment.start == self._last_used
+        if stretch.code == "CL-STALE":
+            yield finding("CL-STALE", _at(segment, stretch))
+            return
+        if stretch.code != "CL-TAIL":
+            self._lose(segment, stretch, _of_gap(stretch.code, segment, stretch))
+            return
+        with segment.open() as file:
+            head = file.read_at(stretch.position + self._entry_header, BLANK.size)
+            last = file.read_at(stretch.position + stretch.length - 1, 1)
+            if is_last and (found := self._find_stale(file, segment, stretch)) is not None:
+                yield found
+                return
+        is_torn = last == b"\0"  # a record that was accepted, but ends in zeros
+        code = "CL-TAIL" if is_torn else _tail_code(head, stretch.length - self._entry_header)
+        if code == "CL-TAIL" and is_last and not self._is_cut(segment):
+            crashed = self._inspection.has_crashed
+            said = finding(
+                code, _at(segment, stretch), severity=None if crashed else Severity.WARNING
+            )
+        elif code == "CL-TAIL" and self._is_cut(segment):
+            # FS-LEN says so
+            start = segment.start + stretch.position
+            self._inspection.lost.begin_earlier(segment.end, start)
+            return
+        else:
+            said = _of_gap("CL-MAGIC" if code == "CL-TAIL" else code, segment, stretch)
+        self._lose(segment, stretch, said)
+
+    @property
+    def _entry_header(self) -> int:
+        return DLEDGER_BODY_OFFSET if self._is_dledger else 0
+
+    def _find_stale(self, file: OpenFile, segment: Segment, stretch: Stretch) -> Finding | None:
+        """Look for a record behind the tail that lies elsewhere by its own account."""
+        raw = file.read_at(stretch.position, min(stretch.length, STALE_SEARCHED))
+        for match in MAGIC.finditer(raw):
+            position = match.start() - MAGIC_POSITION
+            if position <= self._entry_header:
+                continue  # the torn record itself
+            size = int.from_bytes(raw[position : position + 4], "big", signed=True)
+            own = int.from_bytes(raw[position + 28 : position + 36], "big", signed=True)
+            place = segment.start + stretch.position + position
+            if SMALLEST_RECORD <= size <= len(raw) - position and own != place:
+                at = At(segment.path, stretch.position + position, size, place)
+                message = "behind the tail lies a record that says it belongs elsewhere"
+                return finding("CL-STALE", at, message, expected=place, actual=own)
+        return None
+
+    def _unused(self, segment: Segment, stretch: Stretch) -> None:
+        """Judge zeros at the end of a segment that others follow."""
+        at = _at(segment, stretch)
+        start = segment.start + stretch.position
+        is_same = self._inspection.lost.end_later(start, start + stretch.length)
+        if self._is_cut(segment) or is_same:
+            return
+        if stretch.position == 0:
+            said = finding("CL-MAGIC", at, "the whole segment is zero, though used ones follow")
+        else:
+            said = finding("CL-CHAIN", at, expected=ENDS_IN_BLANK, actual="zeros")
+        self._lose(segment, stretch, said)
+
+    def _judge_end(self, segment: Segment) -> Iterator[Finding]:
+        """Find out whether a segment that others follow ends in a blank."""
+        is_lost = self._inspection.lost.at(segment.end - 1) is not None
+        if segment.start >= self._last_used or self._is_cut(segment) or is_lost:
+            return
+        last = self._stretches[-1] if self._stretches else None
+        closed = last is not None and last.position + last.length == self._end
+        if not closed:
+            at = At(segment.path, self._end, segment.size - self._end, segment.start + self._end)
+            yield finding("CL-CHAIN", at, expected=ENDS_IN_BLANK, actual="a record up to the end")
+
+    def _is_cut(self, segment: Segment) -> bool:
+        """Tell whether the file's length is wrong, which layout has said."""
+        length = self._inspection.store.commitlog.file_length
+        return bool(length) and segment.size != length
+
+
+def _largest_blank(inspection: Inspection) -> int:
+    conf = inspection.store.broker_conf
+    size = (conf.integer("maxMessageSize") if conf else None) or DEFAULT_MAX_MESSAGE_SIZE
+    return size + RECORD_OVERHEAD + END_FILE_MIN_BLANK_LENGTH
+
+
+def _at(segment: Segment, stretch: Stretch) -> At:
+    start = segment.start + stretch.position
+    return At(segment.path, stretch.position, stretch.length, start)
+
+
+def _of_gap(code: str, segment: Segment, stretch: Stretch) -> Finding:
+    """Say that nothing can be read in a gap."""
+    return finding(code, _at(segment, stretch), actual=f"{stretch.length} bytes are passed over")
+
+
+def _tail_code(head: bytes, length: int) -> str:
+    """Tell a record that was written in part from one that is damaged."""
+    if len(head) < BLANK.size:
+        return "CL-TAIL"
+    size, magic = BLANK.packer.unpack(head)
+    if magic not in {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2}:
+        return "CL-TAIL" if not any(head) else "CL-MAGIC"
+    # What was written goes on to the last byte but few: records end in text, not in zeros.
+    return "CL-TAIL" if size > length else "CL-SIZE"
+
+
+def _has_data(file: OpenFile, position: int, length: int) -> bool:
+    """Tell whether a stretch of a file holds anything but zeros."""
+    end = position + length
+    while position < end:
+        start = file.next_data(position)
+        if start is None or start >= end:
+            return False
+        raw = file.read_at(start, min(CHUNK, end - start))
+        if has_data(raw):
+            return True
+        if not raw:
+            return False
+        position = start + len(raw)
+    return False

@@ -1,0 +1,87 @@
+"""Judge transactions across the log: commits without their half, halves without an end.
+
+Source: TransactionalMessageBridge, EndTransactionProcessor, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.message import RecordJudge
+    from rmqtool.findings.finding import Finding
+
+
+UNKNOWN: Final = np.iinfo(np.int64).min  # a fact of a timer message that was not looked for
+
+
+class Transactions:
+    """Collects halves and ends while the log goes by; 16 bytes for each."""
+
+    def __init__(self) -> None:
+        self._commits: list[npt.NDArray[np.int64]] = []
+        self._halves: list[npt.NDArray[np.int64]] = []
+        self._ended: set[int] = set()
+        self.timers: list[npt.NDArray[np.int64]] = []
+
+    def take(self, judge: RecordJudge) -> None:
+        """Take what one part has."""
+        self._commits += judge.commits
+        self._halves += judge.halves
+        self._ended.update(judge.op_offsets)
+        self.timers += judge.timers
+
+    def timer_messages(self) -> npt.NDArray[np.int64]:
+        """Give all timer messages: int64, shape (5, n), in the order of the log.
+
+        Rows: physical offset, size, hash of the topic, due time in ms, 1 for one that takes
+        another back; the last three are UNKNOWN where nobody looked.
+        """
+        return np.concatenate(self.timers, axis=1) if self.timers else np.empty((5, 0), np.int64)
+
+    def check(self, inspection: Inspection) -> Iterator[Finding]:
+        """Compare both sides."""
+        yield from self._check_commits(inspection)
+        if inspection.options.level.is_deep:
+            yield from self._check_halves()
+
+    def _check_commits(self, inspection: Inspection) -> Iterator[Finding]:
+        if not self._commits or inspection.log is None:
+            return
+        commits = np.concatenate(self._commits, axis=1)
+        halves = np.concatenate(self._halves, axis=1)[0] if self._halves else np.empty(0, np.int64)
+        prepared = commits[1]
+        # One in front of the log has expired; a negative one was never right.
+        has_expired = (prepared >= 0) & (prepared < inspection.log.start)
+        is_lone = ~has_expired & ~np.isin(prepared, halves)
+        is_lone &= ~inspection.lost.mask(prepared)
+        # Records that were moved are known by what they say of themselves.
+        moved = np.array(list(inspection.moved), np.int64)
+        is_lone &= ~np.isin(prepared, moved)
+        for place, offset in commits[:, is_lone].T.tolist():
+            segment = inspection.segment_at(place)
+            at = (
+                At(segment.path, place - segment.start, None, place) if segment else At("commitlog")
+            )
+            message = "no half record lies where preparedTransactionOffset points to"
+            yield finding("CL-TRANREF", at, message, actual=offset)
+
+    def _check_halves(self) -> Iterator[Finding]:
+        if not self._halves:
+            return
+        offsets = np.concatenate(self._halves, axis=1)[1]
+        ended = np.array(sorted(self._ended), np.int64)
+        count = int((~np.isin(offsets, ended)).sum())
+        if count:
+            message = f"{count} of {len(offsets)} half records have no end yet"
+            yield finding("CL-TRANREF", At("commitlog"), message, severity=Severity.NOTE)

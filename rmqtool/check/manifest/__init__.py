@@ -1,0 +1,1 @@
+"""What a validation has proven, kept for the next one."""

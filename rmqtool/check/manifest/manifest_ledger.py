@@ -1,0 +1,240 @@
+"""Keep book of a validation for its manifest, and compare with an earlier one: FS-CHANGED.
+
+Sealed segments whose size, time of change and inode are those of the earlier manifest are not read
+again. That is as good as file systems are honest: a byte that rots, or that somebody changes and
+then sets back the time, is found only by a validation that reads everything.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rmqtool import engine
+from rmqtool.check.manifest.manifest import Manifest, ManifestFile
+from rmqtool.check.manifest.manifest_digest import DigestTask, digest
+from rmqtool.check.options import LOG_AREAS, area_of
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.part import PartReport
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.place import Place
+    from rmqtool.store.segment import Segment, SegmentPart
+
+UNIT_BYTES: Final = {
+    BranchKind.CONSUME_QUEUE: CQ_UNIT.size,
+    BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT.size,
+}
+LOG_KINDS: Final = frozenset({BranchKind.COMMITLOG, BranchKind.DLEDGER})
+CHANGES: Final = ("new", "gone", "grown", "rewritten", "the same", "taken over")
+NAMED: Final = 5  # files of one kind of change that are named
+QUIET: Final = frozenset({"grown", "the same", "taken over"})
+
+
+class Ledger:
+    """What one validation finds out about files.
+
+    Attributes:
+        before: the earlier manifest; None without.
+        taken_over: paths of the segments that are not read again.
+        manifest: the new one; None until the validation is at its end.
+        changes: paths by what became of them, once the validation is at its end.
+    """
+
+    def __init__(self, before: Manifest | None, source: str = "") -> None:
+        """Begin.
+
+        Args:
+            before: an earlier manifest of the same store.
+            source: where that comes from, as the user wrote it.
+        """
+        self.before, self._source = before, source
+        self.taken_over: frozenset[str] = frozenset()
+        self.manifest: Manifest | None = None
+        self.changes: dict[str, list[str]] = {name: [] for name in CHANGES}
+        self._found: dict[str, tuple[Place, ManifestFile]] = {}
+        self._records: Counter[str] = Counter()
+        self._is_odd = False
+
+    def begin(self, inspection: Inspection) -> Iterator[Finding]:
+        """List all files, before any is read, and decide which need not be."""
+        store = inspection.store
+        try:
+            for one in store.artefacts():
+                if (entry := one.place.stat()) is not None:
+                    facts = (entry.size, entry.mtime_ns, entry.inode)
+                    self._found[one.path] = one.place, ManifestFile(one.path, one.kind, *facts)
+        except UnreadablePath as error:
+            yield inspection.unread(inspection.path_of(error.path), error)
+        segments = [*store.old_commitlog.segments, *store.commitlog.segments]
+        for path in _sealed(segments) & self._found.keys():
+            place, file = self._found[path]
+            self._found[path] = place, replace(file, sealed=True)
+        self._take_over(inspection, segments)
+
+    def _take_over(self, inspection: Inspection, segments: list[Segment]) -> None:
+        """Decide which segments, from the first one on, are not read again."""
+        before, level = self.before, inspection.options.level
+        if before is None or not level.reads_log or level.is_deep:
+            return
+        if not before.is_proven or not before.level.reads_log:
+            why = "it is of a validation that found something wrong, or did not look at everything"
+            inspection.leave_out(f"nothing is taken over from {self._source}", why)
+            return
+        taken: list[ManifestFile] = []
+        for segment in segments:
+            now = self._found.get(segment.path)
+            then = before.files.get(segment.path)
+            if now is None or then is None or not (now[1].sealed and then.sealed):
+                break
+            if not then.sha256 or not now[1].is_same_file(then):
+                break
+            taken.append(then)
+        self.taken_over = frozenset(one.path for one in taken)
+        if taken:
+            size, records = sum(one.size for one in taken), sum(one.records or 0 for one in taken)
+            plural = "segments" if len(taken) > 1 else "segment"
+            inspection.leave_out(
+                f"{len(taken)} {plural} of the log with {records} records, {size} bytes, and the "
+                "units and entries that point into them",
+                f"taken over from {self._source}, as size, time of change and inode are the same; "
+                "only a run without --since-manifest finds a byte that changed all the same",
+            )
+
+    def take(self, part: SegmentPart, report: PartReport) -> None:
+        """Count the records of a part of the log."""
+        self._records[part.segment.path] += report.records
+
+    def watch(self, found: Iterator[Finding]) -> Iterator[Finding]:
+        """Look at findings while they go by."""
+        for one in found:
+            self._is_odd |= _is_odd(one.code, one.severity)
+            yield one
+
+    def finish(self, inspection: Inspection) -> Iterator[Finding]:
+        """Hash what was read, say what changed, and make the new manifest."""
+        before = self.before.files if self.before else {}
+        wanted = [name for name in self._found if name not in self.taken_over]
+        tasks = [
+            self._task(name, before.get(name), in_range=inspection.options.range_checksums)
+            for name in wanted
+        ]
+        files = {name: before[name] for name in self.taken_over}
+        for name, found in zip(
+            wanted, engine.run(digest, tasks, jobs=inspection.options.jobs), strict=True
+        ):
+            place, file = self._found[name]
+            if found.unread and name not in {path for path, _ in inspection.account.unread}:
+                error = UnreadablePath(path=name, reason=found.unread)
+                yield inspection.unread(name, error)
+            now = place.stat()
+            is_still = now is not None and (now.size, now.mtime_ns) == (file.size, file.mtime_ns)
+            files[name] = replace(
+                file,
+                used=found.used,
+                sha256=found.sha256 if is_still else "",
+                range_checksum=found.range_checksum if is_still else "",
+                records=self._count(file, place, found.used),
+            )
+            yield from self._compare(before.get(name), files[name], found.until_mark)
+        self.changes["taken over"] += sorted(self.taken_over)
+        self.changes["gone"] += sorted(before.keys() - files.keys())
+        self.manifest = self._manifest(inspection, {name: files[name] for name in self._found})
+
+    def _task(self, name: str, then: ManifestFile | None, *, in_range: bool) -> DigestTask:
+        place, file = self._found[name]
+        is_range = in_range and file.sealed and BranchKind(file.kind) is BranchKind.COMMITLOG
+        return DigestTask(place, then.used if then else 0, is_range)
+
+    def _count(self, file: ManifestFile, place: Place, used: int) -> int | None:
+        kind = BranchKind(file.kind)
+        if kind in LOG_KINDS:
+            return self._records.get(file.path)
+        if kind is BranchKind.INDEX and used >= INDEX_HEADER.size:
+            return int(INDEX_HEADER.parse(place.read(INDEX_HEADER.size))["index_count"]) - 1
+        return -(-used // UNIT_BYTES[kind]) if kind in UNIT_BYTES else None
+
+    def _compare(
+        self, then: ManifestFile | None, now: ManifestFile, until_mark: str
+    ) -> Iterator[Finding]:
+        """Say what became of a file."""
+        if then is None:
+            self.changes["new"].append(now.path)
+        elif not then.sha256 or not now.sha256:
+            self.changes["rewritten"].append(now.path)  # as far as anybody knows
+        elif now.is_same_content(then):
+            self.changes["the same"].append(now.path)
+        elif until_mark == then.sha256:
+            self.changes["grown"].append(now.path)
+        else:
+            self.changes["rewritten"].append(now.path)
+            if BranchKind(now.kind) in LOG_KINDS:
+                self._is_odd = True
+                yield finding(
+                    "FS-CHANGED",
+                    At(now.path, 0, then.used),
+                    f"the {then.used} bytes that were there when {self._source} was written are "
+                    "not the same any more",
+                    expected=f"sha256 {then.sha256}",
+                    actual=f"sha256 {until_mark or now.sha256}",
+                )
+
+    def _manifest(self, inspection: Inspection, files: dict[str, ManifestFile]) -> Manifest:
+        options, facts = inspection.options, inspection.log
+        is_whole = options.level.reads_log and not (
+            options.only or options.topic is not None or inspection.account.unread
+        )
+        has_counted = any(_is_odd(*key) for key in inspection.more)
+        level = options.level
+        if self.taken_over and self.before is not None:
+            level = min(level, self.before.level, key=list(type(level)).index)
+        return Manifest(
+            store=str(inspection.store.root),
+            level=level,
+            is_proven=is_whole and not self._is_odd and not has_counted,
+            log_end=facts.end if facts else 0,
+            files=files,
+        )
+
+    def sentences(self) -> Iterator[str]:
+        """Say what changed since the earlier manifest."""
+        if self.before is None or self.manifest is None:
+            return
+        counts = ", ".join(f"{len(paths)} {name}" for name, paths in self.changes.items() if paths)
+        log = f"the log went on from {self.before.log_end} to {self.manifest.log_end}"
+        if self.manifest.log_end < self.before.log_end:
+            log = f"the log ended at {self.before.log_end}, and now at {self.manifest.log_end}"
+        yield f"since {self._source}: files {counts}; {log}"
+        for name, paths in self.changes.items():
+            if paths and name not in QUIET:
+                more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+                yield f"{name} since {self._source}: {', '.join(paths[:NAMED])}{more}"
+
+
+def _sealed(segments: list[Segment]) -> frozenset[str]:
+    """Give the paths of the segments behind which another one is in use."""
+    used = [one.path for one in segments if _begins_with_data(one)]
+    return frozenset(used[:-1])
+
+
+def _begins_with_data(segment: Segment) -> bool:
+    try:
+        return any(segment.place.read(8))
+    except UnreadablePath:
+        return True
+
+
+def _is_odd(code: str, severity: Severity) -> bool:
+    """Tell whether a finding is about what is not compared again when segments are taken over."""
+    return severity is not Severity.NOTE and area_of(code) in LOG_AREAS

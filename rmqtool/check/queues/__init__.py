@@ -1,0 +1,1 @@
+"""Judge consume queues, batch queues and their extension files."""

@@ -1,0 +1,359 @@
+"""Compare dispatch runs with the consume queues on disk: CQ-*, CL-QOFF-*.
+
+A run is the very bytes that belong at `queue offset * 20`, so a sound queue is proven by comparing
+memory. Only where bytes differ are units looked at one by one, and only after the whole log was
+read: what a unit points to can be judged no earlier.
+Source: ConsumeQueue#putMessagePositionInfo, #recover, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.queues.grouping import grouped
+from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueReader, QueueState, as_units
+from rmqtool.check.queues.queue_tags import TagJudge
+from rmqtool.check.queues.queue_tails import Tails
+from rmqtool.check.queues.queue_units import UnitJudge
+from rmqtool.derive.run_pool import RunPool
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.consume_queue import CQ_UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.lost import LostRanges
+    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.record_heads import LogReader
+
+TAGS_CODE: Final = CQ_UNIT.positions["tags_code"]
+MOST_STRETCHES: Final = 1000  # of one queue that are judged; more is one stretch to its end
+NO_OFFSET: Final = -1
+EVERYTHING: Final = 1 << 62
+
+
+class QueueComparer:
+    """Takes the runs of the log in order, and judges the queues when all have been taken."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+        self._reader = QueueReader()
+        self._states: dict[tuple[bytes, int], QueueState] = {}
+        self._tags = TagJudge(inspection)
+        self._seen: set[tuple[str, int]] = set()
+        length = inspection.store.geometry.consume_queue.value
+        self._pool = RunPool(length // UNIT)
+
+    def take(self, runs: QueueRuns) -> Iterator[Finding]:
+        """Take the runs of one part, and compare them at once, or with those of later parts."""
+        for one in self._pool.add(runs):
+            yield from self._compare(one)
+
+    @grouped
+    def _compare(self, runs: QueueRuns) -> Iterator[Finding]:
+        topic = self._inspection.options.topic
+        lost = self._inspection.lost
+        for run in runs:
+            if len(lost) and _is_within(lost, run):
+                continue  # of records that a gap has taken with it
+            state = self._states.get((run.topic, run.queue_id)) or self._new_state(run)
+            if topic is not None and state.topic != topic:
+                continue
+            yield from self._take(state, run)
+
+    def _new_state(self, run: QueueRun) -> QueueState:
+        topic = run.topic.decode("utf-8", "backslashreplace")
+        name = (topic, run.queue_id)
+        queue = self._inspection.family("queues").get(name)
+        files = self._inspection.files_of(queue) if queue else None
+        path = queue.path if queue else f"consumequeue/{topic}/{run.queue_id}"
+        state = QueueState(topic, run.queue_id, path, files)
+        state.unread += self._unread_units(state, is_listed=queue is not None)
+        self._states[run.topic, run.queue_id] = state
+        self._seen.add(name)
+        return state
+
+    def _unread_units(self, state: QueueState, *, is_listed: bool) -> Iterator[tuple[int, int]]:
+        """Yield which units of a queue cannot be read, as far as its listing tells."""
+        if state.files is None:
+            if is_listed or self._inspection.is_below_unread(state.path):
+                yield 0, EVERYTHING
+            return
+        for start, end in self._inspection.name_unread(state.files):
+            yield start // UNIT, end // UNIT
+
+    def _unread(self, state: QueueState, error: UnreadablePath) -> Iterator[Finding]:
+        """Say once that a file cannot be read; nothing is said of its units, the others go on."""
+        path = self._inspection.path_of(error.path)
+        segments = state.files.segments if state.files else ()
+        bad = next((one for one in segments if one.path == path), None)
+        state.unread.append((bad.start // UNIT, bad.end // UNIT) if bad else (0, EVERYTHING))
+        if not self._inspection.is_known_unread(path):
+            yield self._inspection.unread(path, error)
+
+    def _found(
+        self, state: QueueState, start: int, wanted: bytes
+    ) -> Generator[Finding, None, bytes]:
+        """Read units; those that cannot be read are taken for what they should be."""
+        count = len(wanted) // UNIT
+        if state.unread and state.assume(start, wanted, b"\0" * len(wanted)) == wanted:
+            return wanted
+        try:
+            found = self._reader.read(state.files, start, count)
+        except UnreadablePath as error:
+            yield from self._unread(state, error)
+            return wanted
+        return state.assume(start, wanted, found) if state.unread else found
+
+    def _take(self, state: QueueState, run: QueueRun) -> Iterator[Finding]:
+        """Compare one run with the queue, where its units should be."""
+        wanted = bytes(run.units)
+        first = int.from_bytes(wanted[:8], "big", signed=True)
+        if self._inspection.moved and run.count == 1 and self._inspection.is_moved(first):
+            return  # it may stand anywhere in the log; its own finding says so
+        if state.expected < 0:
+            state.first = state.expected = run.queue_offset
+        if run.queue_offset - state.delta != state.expected:
+            yield from self._turn(state, run, first)
+        elif state.outlier is not None:
+            yield from self._resumed(state)
+        start = state.expected
+        if (run.topic, run.queue_id, start, run.count) in self._inspection.proven:
+            found = wanted
+        else:
+            found = yield from self._found(state, start, wanted)
+        state.expected += run.count
+        state.last_physical_offset = int.from_bytes(wanted[-UNIT:][:8], "big", signed=True)
+        newest = self._inspection.newest_unit
+        if found == wanted:
+            if newest is None or newest < state.last_physical_offset:
+                self._inspection.newest_unit = state.last_physical_offset
+        else:
+            yield from self._differ(state, start, wanted, found)
+        self._inspection.account.units += run.count
+        self._inspection.account.bytes += len(wanted)
+
+    def _turn(self, state: QueueState, run: QueueRun, first: int) -> Iterator[Finding]:
+        """Find out what to make of queue offsets that do not follow.
+
+        The queue on disk was written when the records were sound, so it decides whether the
+        record's field is wrong, or records are missing, or the numbering began anew.
+        """
+        outlier = state.outlier
+        if outlier is not None:
+            delta = outlier.queue_offset - outlier.number
+            if run.queue_offset - delta == state.expected:
+                yield self._of_shifted(state, outlier, delta)
+                state.delta, state.outlier = delta, None
+                return
+            yield from self._resumed(state)
+        is_lost = self._inspection.lost.between(state.last_physical_offset, first)
+        is_right = is_lost and self._points_to(state, run.queue_offset, first)
+        if not is_right and self._points_to(state, state.expected, first):
+            state.outlier = Outlier(state.expected, run.queue_offset, run.count, first)
+            return
+        number = run.queue_offset
+        state.delta = 0
+        if number > state.expected:
+            before = state.last_physical_offset
+            state.breaks.append(Break(state.expected, number, before, first))
+        elif number < state.expected:
+            yield self._of_restart(state, number, first)
+            state.first = number
+            state.wrong.clear()
+            state.breaks.clear()
+        state.expected = number
+
+    def _points_to(self, state: QueueState, number: int, physical_offset: int) -> bool:
+        try:
+            raw = self._reader.read(state.files, number, 1)[:8]
+        except UnreadablePath:
+            return False
+        return int.from_bytes(raw, "big", signed=True) == physical_offset
+
+    def _resumed(self, state: QueueState) -> Iterator[Finding]:
+        """Say that records have a wrong queue offset: the ones behind them go on without."""
+        outlier, state.outlier = state.outlier, None
+        if outlier is None:
+            return
+        if outlier.queue_offset > outlier.number:
+            code = "CL-QOFF-GAP"
+        else:
+            code = "CL-QOFF-DUP" if outlier.queue_offset >= state.first else "CL-QOFF-BACK"
+        yield finding(
+            code,
+            self._record_at(outlier.physical_offset),
+            f"the queueOffset of {_records(outlier.records)} of topic {state.topic} queue "
+            f"{state.queue_id} is not the next one",
+            expected=outlier.number,
+            actual=outlier.queue_offset,
+        )
+
+    def _of_shifted(self, state: QueueState, outlier: Outlier, delta: int) -> Finding:
+        path, position = state.place(outlier.number)
+        return finding(
+            "CQ-SHIFT",
+            At(path, position, None, outlier.physical_offset),
+            f"from here on units stand {abs(delta)} {'before' if delta > 0 else 'behind'} the "
+            "queue offsets of their records",
+            expected=f"queue offset {outlier.queue_offset}",
+            actual=f"queue offset {outlier.number}",
+        )
+
+    def _of_restart(self, state: QueueState, number: int, physical_offset: int) -> Finding:
+        return finding(
+            "CL-QOFF-BACK",
+            self._record_at(physical_offset),
+            f"queueOffset of topic {state.topic} queue {state.queue_id} goes back",
+            expected=state.expected,
+            actual=number,
+        )
+
+    def _record_at(self, physical_offset: int) -> At:
+        place = self._inspection.moved.get(physical_offset, physical_offset)
+        segment = self._inspection.segment_at(place)
+        if segment is None:
+            return At("commitlog", None, None, place)
+        return At(segment.path, place - segment.start, None, place)
+
+    def _differ(
+        self, state: QueueState, start: int, wanted: bytes, found: bytes
+    ) -> Iterator[Finding]:
+        """Note which units are not as wanted; tags codes can be judged at once."""
+        want, have = _rows(wanted), _rows(found)
+        is_same = (want == have).all(axis=1)
+        only_tags = ~is_same & (want[:, :TAGS_CODE] == have[:, :TAGS_CODE]).all(axis=1)
+        if only_tags.any():
+            rows = np.flatnonzero(only_tags)
+            units = (rows, as_units(wanted), as_units(found))
+            yield from self._tags.judge(state, start, units)
+        other = np.flatnonzero(~is_same & ~only_tags)
+        offsets = as_units(wanted)["physical_offset"]
+        if self._inspection.moved and other.size:
+            other = self._without_moved(other, offsets, as_units(found)["physical_offset"])
+        good = np.flatnonzero(is_same | only_tags)
+        if good.size:
+            newest = int(offsets[good[-1]])
+            self._inspection.newest_unit = max(self._inspection.newest_unit or 0, newest)
+        if not other.size:
+            return
+        for stretch in np.split(other, np.flatnonzero(np.diff(other) != 1) + 1):
+            low, high = int(stretch[0]), int(stretch[-1]) + 1
+            if len(state.wrong) >= MOST_STRETCHES:
+                state.wrong[-1][1] = start + high
+            else:
+                state.mark_wrong(start + low, start + high, int(offsets[low]))
+
+    def _without_moved(
+        self,
+        rows: npt.NDArray[np.int64],
+        wanted: npt.NDArray[np.int64],
+        found: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int64]:
+        """Leave out units of records that say they lie elsewhere: the log's finding says so."""
+        moved = self._inspection.moved
+        kept = [
+            row
+            for row in rows.tolist()
+            if moved.get(int(wanted[row]), NO_OFFSET) != int(found[row])
+        ]
+        return np.array(kept, np.int64)
+
+    @grouped
+    def finish(self, log: LogReader) -> Iterator[Finding]:
+        """Judge what the log did not ask for, and what it asked for in vain."""
+        for one in self._pool.rest():
+            yield from self._compare(one)
+        judge = UnitJudge(self._inspection, self._reader, log)
+        tails = Tails(self._inspection)
+        for state in self._states.values():
+            topic = self._inspection.options.topic
+            if topic is not None and state.topic != topic:
+                continue
+            try:
+                yield from self._finish(state, judge, tails)
+            except UnreadablePath as error:
+                yield from self._unread(state, error)
+        for (topic, queue_id), queue in self._inspection.family("queues").items():
+            if (topic, queue_id) not in self._seen:
+                files = self._inspection.files_of(queue)
+                state = QueueState(topic, queue_id, queue.path, files)
+                try:
+                    yield from judge.uncovered(state, 0, None, is_first=True)
+                except UnreadablePath as error:
+                    yield from self._unread(state, error)
+        yield from self._inspection.pending()
+        if judge.expired and not self._inspection.taken_over:
+            queues = judge.expired_queues
+            message = f"{judge.expired} units of {len(queues)} queues point to expired messages"
+            yield finding("CQ-EXPIRED", At(min(queues)), message)
+        yield from tails.findings()
+        self._reader.close()
+        self._tags.close()
+
+    def _finish(self, state: QueueState, judge: UnitJudge, tails: Tails) -> Iterator[Finding]:
+        yield from self._resumed(state)
+        self._inspection.wanted[state.topic, state.queue_id] = state.expected
+        if state.files is None or not state.files.segments:
+            if state.unread:
+                return
+            tails.add(state, state.first, state.last_physical_offset, NO_OFFSET)
+            return
+        yield from judge.uncovered(state, 0, state.first, is_first=True)
+        for gap in state.breaks:
+            yield from self._of_break(state, gap, judge)
+        yield from judge.uncovered(state, state.expected, None)
+        for start, end, physical_offset in state.wrong:
+            if end == state.expected and not any(
+                True for _ in self._reader.used(state.files, start)
+            ):
+                tails.add(state, start, state.last_physical_offset, physical_offset)
+            else:
+                yield from judge.wrong(state, start, end)
+
+    def _of_break(self, state: QueueState, gap: Break, judge: UnitJudge) -> Iterator[Finding]:
+        """Explain queue offsets that no record has: lost, or never to be dispatched, or missing."""
+        said = list(judge.uncovered(state, gap.start, gap.end))
+        yield from said
+        is_lost = self._inspection.lost.between(gap.before, gap.after)
+        if is_lost or any(one.code == "CQ-EXTRA" for one in said):
+            return
+        if self._inspection.has_bridges(gap.before, gap.after) or self._is_moved(state, gap):
+            return
+        yield finding(
+            "CL-QOFF-GAP",
+            self._record_at(gap.after),
+            f"{gap.end - gap.start} queue offsets of topic {state.topic} queue {state.queue_id} "
+            "have no record",
+            expected=gap.start,
+            actual=gap.end,
+        )
+
+    def _is_moved(self, state: QueueState, gap: Break) -> bool:
+        """Tell whether units of a gap are those of records that do not lie where they say."""
+        if not self._inspection.moved:
+            return False
+        raw = self._reader.read(state.files, gap.start, min(gap.end - gap.start, MOST_STRETCHES))
+        return any(map(self._inspection.is_moved, as_units(raw)["physical_offset"].tolist()))
+
+
+def _is_within(lost: LostRanges, run: QueueRun) -> bool:
+    """Tell whether all records of a run lie in one lost stretch of the log."""
+    first, last = bytes(run.units[:8]), bytes(run.units[-UNIT:][:8])
+    stretch = lost.at(int.from_bytes(first, "big", signed=True))
+    return stretch is not None and stretch is lost.at(int.from_bytes(last, "big", signed=True))
+
+
+def _rows(raw: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(raw, np.uint8).reshape(-1, UNIT)
+
+
+def _records(count: int) -> str:
+    return "a record" if count == 1 else f"{count} records"

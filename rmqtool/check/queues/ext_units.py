@@ -1,0 +1,93 @@
+"""The units of a consume queue extension by their addresses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+
+from rmqtool.check.queues.kernels_ext import walk
+from rmqtool.formats.consume_queue_ext import EXT_UNIT
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.store.segment import MappedFiles, Segment
+
+WINDOW: Final = 1 << 20
+SLACK: Final = 64
+ROWS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ExtUnits:
+    """All units of one queue's extension.
+
+    Attributes:
+        starts: int64, shape (n,), increasing: where each begins in the ext space.
+        tags_codes: int64, shape (n,).
+        store_times: int64, shape (n,): store time of the record of each, ms.
+    """
+
+    starts: npt.NDArray[np.int64]
+    tags_codes: npt.NDArray[np.int64]
+    store_times: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, files: MappedFiles) -> Self:
+        """Read all units of a queue's extension.
+
+        Raises:
+            UnreadablePath: a file cannot be read.
+        """
+        found = [read_units(segment) for segment in files.segments]
+        joined = np.concatenate(found, axis=1) if found else np.empty((ROWS, 0), np.int64)
+        return cls(joined[0], joined[1], joined[2])
+
+    def match(
+        self, addresses: npt.NDArray[np.int64], tags_codes: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.bool_]:
+        """Tell which addresses lead to a unit with the wanted tags code: bool, shape (n,)."""
+        if not self.starts.size:
+            return np.zeros(len(addresses), bool)
+        places, numbers = self._numbers(addresses)
+        found: npt.NDArray[np.bool_] = (self.starts[numbers] == places) & (
+            self.tags_codes[numbers] == tags_codes
+        )
+        return found
+
+    def times_at(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Give the store times of the units that addresses lead to: int64, shape (n,), ms."""
+        return self.store_times[self._numbers(addresses)[1]]
+
+    def _numbers(
+        self, addresses: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Give the places that addresses name, and the numbers of the units at or behind them."""
+        places = addresses - np.iinfo(np.int64).min
+        numbers = np.searchsorted(self.starts, places)
+        return places, np.minimum(numbers, self.starts.size - 1)
+
+
+def read_units(segment: Segment) -> npt.NDArray[np.int64]:
+    """Read one file: int64, shape (4, n): start, tags code, store time, bytes of the bit map.
+
+    Ends where the file says it ends, and at the first size that cannot be.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    window = np.zeros(WINDOW + SLACK, np.uint8)
+    columns = np.empty((ROWS, WINDOW // EXT_UNIT.size + 1), np.int64)
+    found = []
+    position = 0
+    with segment.open() as file:
+        while position < file.size:
+            size = file.read_into(window[:WINDOW].data, position)
+            count, used = walk(window, size, segment.start + position, columns)
+            found.append(columns[:, :count].copy())
+            if not used:
+                break
+            position += used
+    return np.concatenate(found, axis=1) if found else np.empty((ROWS, 0), np.int64)

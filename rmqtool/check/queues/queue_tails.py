@@ -1,0 +1,79 @@
+"""Queues that end before the log does: CQ-LAG, or CQ-GAP and CQ-LMQ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.check.queues.queue_state import UNIT
+from rmqtool.check.queues.queue_units import LMQ_PREFIX
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.queues.queue_state import QueueState
+    from rmqtool.findings.finding import Finding
+
+
+class Tails:
+    """Queues that end before the log does: dispatch was behind, or units are lost."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+        self._behind: list[tuple[QueueState, int]] = []
+        self._lost: list[tuple[QueueState, int]] = []
+        self._deleted: list[tuple[QueueState, int]] = []
+
+    def add(self, state: QueueState, start: int, last: int, first: int) -> None:
+        """Take a queue whose last units are missing.
+
+        Args:
+            state: the queue.
+            start: number of the first missing unit.
+            last: physical offset of the record of the last missing unit.
+            first: of the first one; -1 when the whole queue is missing.
+        """
+        newest = self._inspection.newest_unit
+        is_whole = first < 0
+        if is_whole and self._is_deleted(state):
+            self._deleted.append((state, start))
+        elif newest is not None and (self._inspection.has_crashed or max(first, last) > newest):
+            self._behind.append((state, start))
+        else:
+            self._lost.append((state, start))
+
+    def _is_deleted(self, state: QueueState) -> bool:
+        """Tell whether the topic is not configured any more; light queues never are."""
+        if state.topic.startswith(LMQ_PREFIX):
+            return True
+        topics = self._inspection.topics
+        return topics is not None and state.topic not in topics
+
+    def findings(self) -> Iterator[Finding]:
+        """Say which queues end too early."""
+        if self._behind:
+            count = sum(state.expected - start for state, start in self._behind)
+            path, position = _place(self._behind[0])
+            message = f"{count} units of {len(self._behind)} queues are missing at the log's end"
+            crashed = self._inspection.has_crashed
+            severity = None if crashed else Severity.WARNING
+            yield finding("CQ-LAG", At(path, position), message, severity=severity)
+        for state, start in self._lost:
+            path, position = _place((state, start))
+            count = state.expected - start
+            code = "CQ-LMQ" if state.topic.startswith(LMQ_PREFIX) else "CQ-GAP"
+            message = f"the last {count} records of the queue have no unit"
+            yield finding(code, At(path, position, count * UNIT), message)
+        for state, start in self._deleted:
+            path, _ = _place((state, start))
+            count = state.expected - start
+            message = f"{count} records have no queue; the topic is not configured any more"
+            yield finding("CQ-GAP", At(path), message, severity=Severity.NOTE)
+
+
+def _place(missing: tuple[QueueState, int]) -> tuple[str, int | None]:
+    state, start = missing
+    path, position = state.place(start)
+    return path, position if path != state.path else None

@@ -1,0 +1,361 @@
+"""Judge queue units that no record of the log asked for, or that are not what was asked for.
+
+Source: ConsumeQueue#recover, #fillPreBlank, #correctMinOffset, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqtool.check.log.bridges import BRIDGE_TOPIC
+from rmqtool.check.queues.queue_state import UNIT, QueueReader, QueueState, as_units
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
+from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_PREFIX, middle_of
+from rmqtool.formats.sys_flag import SysFlag
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.record_heads import LogReader, RecordHead
+
+    Mask = npt.NDArray[np.bool_]
+    Numbers = npt.NDArray[np.int64]
+
+LOOKED_AT: Final = 64  # records of one stretch that are read; the rest is like them
+LMQ_PREFIX: Final = "%LMQ%"
+NOT_DISPATCHED: Final = (SysFlag.TRANSACTION_PREPARED_TYPE, SysFlag.TRANSACTION_ROLLBACK_TYPE)
+
+
+class Found(NamedTuple):
+    """A unit and the record that it points to.
+
+    Attributes:
+        number: of the unit.
+        physical_offset: where it points to.
+        size: what it says of the record's size.
+        head: the record's; None when none begins there.
+        topic: the record's.
+    """
+
+    number: int
+    physical_offset: int
+    size: int
+    head: RecordHead | None
+    topic: str
+
+
+class UnitJudge:
+    """Judges stretches of units against the log as a whole, once its end is known."""
+
+    def __init__(self, inspection: Inspection, reader: QueueReader, log: LogReader) -> None:
+        self._inspection, self._reader, self._log = inspection, reader, log
+        facts = inspection.log
+        self._start = facts.start if facts else 0
+        self._end = facts.end if facts else 0
+        self.expired = 0
+        self.expired_queues: set[str] = set()
+
+    def uncovered(
+        self, state: QueueState, begin: int, end: int | None, *, is_first: bool = False
+    ) -> Iterator[Finding]:
+        """Judge the units in [begin, end) of a queue, which no record of the log asked for.
+
+        Args:
+            state: the queue.
+            begin: number of the first unit.
+            end: behind the last one; None is the end of the queue.
+            is_first: nothing real lies in front of them, so pre-blanks may.
+        """
+        last = -1
+        for number, units in self._reader.used(state.files, begin, end):
+            offsets = units["physical_offset"].astype(np.int64)
+            sizes = units["size"].astype(np.int64)
+            blank = (sizes == PRE_BLANK_SIZE) & (offsets == 0)
+            real = (offsets >= 0) & (sizes > 0) & ~blank
+            empty = (offsets == 0) & (sizes == 0) & (units["tags_code"] == 0)
+            yield from self._order(state, number, np.where(real, offsets, -1), last)
+            if real.any():
+                last = int(offsets[real][-1])
+            yield from self._blanks(state, number, blank, real, is_first=is_first)
+            is_first = is_first and not bool(real.any())
+            yield from self._invalid(state, number, ~(real | blank | empty))
+            yield from self._judge_real(state, number, (offsets, sizes), real)
+
+    def _at(self, state: QueueState, number: int, count: int, physical_offset: int | None) -> At:
+        path, position = state.place(number)
+        return At(path, position, count * UNIT, physical_offset)
+
+    def _order(
+        self, state: QueueState, number: int, offsets: Numbers, last: int
+    ) -> Iterator[Finding]:
+        """Find real units that do not point forward."""
+        real = np.flatnonzero(offsets >= 0)
+        if not real.size:
+            return
+        steps = np.diff(offsets[real], prepend=last if last >= 0 else offsets[real[0]] - 1)
+        least = 0 if self._inspection.bridges else 1  # repair repeats a unit for a lost message
+        for one in real[steps < least].tolist():
+            at = self._at(state, number + one, 1, int(offsets[one]))
+            yield finding("CQ-ORDER", at, actual=int(offsets[one]))
+
+    def _blanks(
+        self, state: QueueState, number: int, blank: Mask, real: Mask, *, is_first: bool
+    ) -> Iterator[Finding]:
+        """Find pre-blanks behind real units, or in a file that is not the first."""
+        if not blank.any():
+            return
+        allowed = np.zeros(len(blank), bool)
+        if is_first and state.files is not None:
+            units = (state.files.segments[0].end // UNIT) - number
+            before = int(np.argmax(real)) if real.any() else len(real)
+            allowed[: max(min(before, units), 0)] = True
+        odd = np.flatnonzero(blank & ~allowed)
+        if odd.size:
+            at = self._at(state, number + int(odd[0]), len(odd), None)
+            yield finding("CQ-PREBLANK", at, actual=f"{len(odd)} pre-blank units")
+
+    def _invalid(self, state: QueueState, number: int, invalid: Mask) -> Iterator[Finding]:
+        rows = np.flatnonzero(invalid)
+        if rows.size:
+            at = self._at(state, number + int(rows[0]), len(rows), None)
+            message = "what lies here is neither a unit nor unused space"
+            yield finding("CQ-HOLE", at, message, actual=f"{len(rows)} units")
+
+    def _judge_real(
+        self, state: QueueState, number: int, units: tuple[Numbers, Numbers], real: Mask
+    ) -> Iterator[Finding]:
+        """Sort units by where they point to, and judge each sort."""
+        offsets, sizes = units
+        expired = real & (offsets < self._start)
+        if expired.any():
+            self.expired += int(expired.sum())
+            self.expired_queues.add(state.path)
+        lost = real & self._inspection.lost.mask(offsets)
+        self._inspection.lost.count_units(offsets[lost])
+        beyond = real & ~lost & (offsets + sizes > self._end)
+        if beyond.any():
+            yield self._range(state, number, np.flatnonzero(beyond), offsets)
+        rows = np.flatnonzero(real & ~(expired | lost | beyond))
+        looked = [
+            self._look(number + row, int(offsets[row]), int(sizes[row]))
+            for row in rows[:LOOKED_AT].tolist()
+        ]
+        yield from self._records(state, looked, len(rows))
+
+    def _range(self, state: QueueState, number: int, rows: Numbers, offsets: Numbers) -> Finding:
+        """Say that units point behind the log's end.
+
+        While a broker writes, or after it was killed, queues may be ahead of the log: recovery
+        cuts them, and no message is concerned that the log has.
+        """
+        first = int(rows[0])
+        at = self._at(state, number + first, len(rows), int(offsets[first]))
+        plural = f"{len(rows)} units point" if len(rows) > 1 else "a unit points"
+        return finding(
+            "CQ-RANGE",
+            at,
+            f"{plural} behind the end of the commitlog",
+            expected=f"at most {self._end}",
+            actual=int(offsets[first]),
+            severity=Severity.NOTE if self._inspection.has_crashed else None,
+        )
+
+    def _look(self, number: int, physical_offset: int, size: int) -> Found:
+        """Read the record that a unit points to."""
+        place = self._inspection.moved.get(physical_offset, physical_offset)
+        head = self._log.head_at(place)
+        topic = ""
+        if head is not None:
+            topic = topic_at(self._log, place, head)
+        return Found(number, physical_offset, size, head, topic)
+
+    def _records(self, state: QueueState, looked: list[Found], count: int) -> Iterator[Finding]:
+        """Judge units by the records that they point to."""
+        shifts = {
+            found.head.queue_offset - found.number
+            for found in looked
+            if found.head is not None and self._is_of(state, found)
+        }
+        if len(looked) > 1 and len(shifts) == 1 and 0 not in shifts and looked[0].head is not None:
+            yield self._shift(state, looked[0], count, shifts.pop())
+            return
+        for found in looked:
+            yield from self._one(state, found)
+
+    def _is_of(self, state: QueueState, found: Found) -> bool:
+        head = found.head
+        return head is not None and (found.topic, head.queue_id) == (state.topic, state.queue_id)
+
+    def _shift(self, state: QueueState, first: Found, count: int, shift: int) -> Finding:
+        at = self._at(state, first.number, count, first.physical_offset)
+        words = "before" if shift > 0 else "behind"
+        message = f"{count} units stand {abs(shift)} {words} the queue offsets of their records"
+        return finding(
+            "CQ-SHIFT",
+            at,
+            message,
+            expected=f"queue offset {first.number + shift}",
+            actual=f"queue offset {first.number}",
+        )
+
+    def _one(self, state: QueueState, found: Found) -> Iterator[Finding]:
+        """Judge one unit that nobody asked for."""
+        head = found.head
+        if self._inspection.bridges and self._is_repeated(state, found):
+            return
+        at = self._at(state, found.number, 1, found.physical_offset)
+        if head is None:
+            # A record that lies about its place was found; its unit is not to blame.
+            is_known = self._inspection.is_moved(found.physical_offset) or self._is_skip(found)
+            if not is_known:
+                yield finding("CQ-NOREC", at, actual=f"{found.physical_offset}, {found.size} bytes")
+            return
+        if head.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in NOT_DISPATCHED:
+            if found.topic.encode() != BRIDGE_TOPIC:
+                message = "the unit stands for a record that is never dispatched"
+                yield finding("CQ-EXTRA", at, message, actual=f"topic {found.topic}")
+            return
+        if state.topic.startswith(LMQ_PREFIX):
+            message = "no INNER_MULTI_DISPATCH of its record asks for this unit"
+            yield finding("CQ-LMQ", at, message, actual=f"record of topic {found.topic}")
+            return
+        if not self._fits(state, found):
+            yield self._mismatch(state, found, head)
+
+    def _fits(self, state: QueueState, found: Found) -> bool:
+        """Tell whether a unit is that of its record, which then is one nobody can dispatch."""
+        head = found.head
+        if head is None or not self._is_of(state, found):
+            return False
+        return (head.queue_offset, head.size) == (found.number, found.size)
+
+    def _mismatch(self, state: QueueState, found: Found, head: RecordHead) -> Finding:
+        name = f"{state.topic} queue {state.queue_id}"
+        return finding(
+            "CQ-MISMATCH",
+            self._at(state, found.number, 1, found.physical_offset),
+            expected=f"{name} offset {found.number}, {found.size} bytes",
+            actual=f"{found.topic} queue {head.queue_id} offset {head.queue_offset}, "
+            f"{head.size} bytes",
+        )
+
+    def _is_skip(self, found: Found) -> bool:
+        """Tell whether a unit is one by which `rmqtool repair` lets brokers pass a lost record.
+
+        It names the last byte of a segment, and one segment's length or less with a bridge in it.
+        """
+        segment = self._inspection.segment_at(found.physical_offset)
+        length = self._inspection.store.commitlog.file_length
+        is_last = segment is not None and found.physical_offset == segment.end - 1
+        if segment is None or not is_last:
+            return False
+        end = max(segment.end, found.physical_offset + found.size)
+        return found.size == length or self._inspection.has_bridges(segment.start, end)
+
+    def _is_repeated(self, state: QueueState, found: Found) -> bool:
+        """Tell whether a unit repeats its neighbour: so repair passes over a lost message."""
+        unit = (found.physical_offset, found.size)
+        first = max(found.number - 1, 0)
+        near = as_units(self._reader.read(state.files, first, found.number + 2 - first))
+        pairs = list(zip(near["physical_offset"].tolist(), near["size"].tolist(), strict=True))
+        return pairs.count(unit) > 1
+
+    def wrong(self, state: QueueState, start: int, end: int) -> Iterator[Finding]:
+        """Judge the units in [start, end), of which records of the log wanted others."""
+        raw = self._reader.read(state.files, start, end - start)
+        units = as_units(raw)
+        offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
+        blank = (sizes == PRE_BLANK_SIZE) & (offsets == 0)
+        real = (offsets >= 0) & (sizes > 0) & ~blank
+        empty = (offsets == 0) & (sizes == 0)
+        if blank.any():
+            first = int(np.argmax(blank))
+            yield from self._wrong_blanks(state, start + first, int(blank.sum()))
+        if empty.any() and (real.any() or end < state.expected or self._has_more(state, end)):
+            yield from self._holes(state, start, empty, real)
+        yield from self._invalid(state, start, ~(real | blank | empty))
+        yield from self._wrong_real(state, start, (offsets, sizes), real)
+
+    def _has_more(self, state: QueueState, number: int) -> bool:
+        return any(True for _ in self._reader.used(state.files, number))
+
+    def _holes(self, state: QueueState, start: int, empty: Mask, real: Mask) -> Iterator[Finding]:
+        """Say that zeros stand before valid units; those that layout has explained do not count."""
+        rows = np.flatnonzero(empty)
+        if (
+            real.any()
+            and rows[0] > np.flatnonzero(real)[-1]
+            and not self._has_more(state, start + len(empty))
+        ):
+            return  # what a shift leaves at the end of the queue
+        files = state.files
+        rows = np.array(
+            [row for row in rows.tolist() if files and files.at((start + row + 1) * UNIT - 1)],
+            np.int64,
+        )
+        if rows.size:
+            at = self._at(state, start + int(rows[0]), len(rows), None)
+            message = "units are zero although valid ones follow"
+            yield finding("CQ-HOLE", at, message, actual=f"{len(rows)} units")
+
+    def _wrong_blanks(self, state: QueueState, number: int, count: int) -> Iterator[Finding]:
+        at = self._at(state, number, count, None)
+        if number == state.first:
+            message = f"{count} records have a pre-blank in place of their unit"
+            yield finding("CQ-GAP", at, message)
+        else:
+            yield finding("CQ-PREBLANK", at, actual=f"{count} pre-blank units")
+
+    def _wrong_real(
+        self, state: QueueState, start: int, units: tuple[Numbers, Numbers], real: Mask
+    ) -> Iterator[Finding]:
+        """Judge units that point to something, but not to what was wanted."""
+        offsets, sizes = units
+        beyond = real & (offsets + sizes > self._end)
+        if beyond.any():
+            yield self._range(state, start, np.flatnonzero(beyond), offsets)
+        rows = np.flatnonzero(real & ~beyond)
+        if not rows.size:
+            return
+        looked = [
+            self._look(start + row, int(offsets[row]), int(sizes[row]))
+            for row in rows[:LOOKED_AT].tolist()
+        ]
+        own = [found for found in looked if self._is_of(state, found)]
+        shifts = {found.head.queue_offset - found.number for found in own if found.head}
+        if len(looked) > 1 and len(own) == len(looked) and len(shifts) == 1 and 0 not in shifts:
+            yield self._shift(state, looked[0], len(rows), shifts.pop())
+        elif len(rows) > 1 and (np.diff(offsets[rows]) <= 0).any():
+            first = int(rows[0])
+            at = self._at(state, start + first, len(rows), int(offsets[first]))
+            yield finding("CQ-ORDER", at, actual=f"{len(rows)} units out of order")
+        else:
+            for found in looked:
+                yield from self._one_wrong(state, found)
+
+    def _one_wrong(self, state: QueueState, found: Found) -> Iterator[Finding]:
+        if found.head is None or state.topic.startswith(LMQ_PREFIX):
+            yield from self._one(state, found)
+            return
+        yield self._mismatch(state, found, found.head)
+
+
+def topic_at(log: LogReader, physical_offset: int, head: RecordHead) -> str:
+    """Read the topic of a record; empty when its lengths do not lead to one."""
+    middle = middle_of(head.sys_flag)
+    at = physical_offset + MESSAGE_PREFIX.size + middle.positions["body_length"]
+    length = int.from_bytes(log.read_at(at, 4), "big", signed=True)
+    start = at + 4 + max(length, 0)
+    if start >= head.end:
+        return ""
+    width = 1 if head.magic_code == MESSAGE_MAGIC_CODE else 2
+    size = int.from_bytes(log.read_at(start, width), "big", signed=True)
+    return log.read_at(start + width, max(size, 0)).decode("utf-8", "backslashreplace")

@@ -1,0 +1,1 @@
+"""Judge checkpoint, timers and configuration."""

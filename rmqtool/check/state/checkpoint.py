@@ -1,0 +1,202 @@
+"""Judge `checkpoint` and `abort`: CP-*, AB-PRESENT.
+
+A checkpoint that is too old only makes recovery slow; one that is ahead of the data makes it start
+too late, and what it skips stays without queue units.
+Source: StoreCheckpoint, CommitLog#isMappedFileMatchedRecover, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
+from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX
+from rmqtool.store.branch import BranchKind
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection, LogFacts
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.branch import Branch
+
+RECOVERY_REACH: Final = 10  # commitLogRecoverMaxNum, 5.4.0+
+REACH_SINCE: Final = (5, 4, 0)
+MARGIN_MS: Final = 3000  # StoreCheckpoint#getMinTimestamp
+
+
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Judge abort and checkpoint against the data."""
+    store = inspection.store
+    for branch in store.branches_of(BranchKind.ABORT):
+        yield finding("AB-PRESENT", At(branch.path))
+    branches = store.branches_of(BranchKind.CHECKPOINT)
+    if not branches and store.branches_of(BranchKind.COMMITLOG, BranchKind.DLEDGER):
+        if store.asked.kind is BranchKind.STORE:
+            yield finding("CP-ZERO", At("checkpoint"), "there is no checkpoint")
+        return
+    for branch in branches:
+        try:
+            yield from _judge(inspection, branch)
+        except UnreadablePath as error:
+            yield inspection.unread(branch.path, error)
+
+
+def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
+    with branch.place.open() as file:
+        size, raw = file.size, file.read_at(0, FILE_LENGTH)
+    inspection.account.files += 1
+    inspection.account.bytes += size
+    at = At(branch.path)
+    if size != FILE_LENGTH:
+        yield finding("CP-LEN", at, expected=FILE_LENGTH, actual=size)
+    values = CHECKPOINT.parse(raw[: CHECKPOINT.size].ljust(CHECKPOINT.size, b"\0"))
+    if any(raw[CHECKPOINT.size :]):
+        message = "bytes behind the known fields are set"
+        place = At(branch.path, CHECKPOINT.size, FILE_LENGTH - CHECKPOINT.size)
+        yield finding("CP-LEN", place, message, severity=Severity.NOTE)
+    if values["physic_msg_timestamp"] <= 0 or values["logics_msg_timestamp"] <= 0:
+        yield finding("CP-ZERO", at, "a time in the checkpoint is not set")
+    log = inspection.log
+    if log is None:
+        inspection.leave_out("checkpoint against the data", inspection.why_no_log)
+        return
+    yield from _index_time(inspection, values, branch.path)
+    if inspection.lost.reaches_behind(log.last_record):
+        inspection.leave_out("checkpoint against the log", "the newest records are lost")
+        return
+    yield from _times(values, log, branch.path)
+    if values["confirm_phy_offset"] > log.end:
+        place = _field(branch.path, "confirm_phy_offset")
+        actual = values["confirm_phy_offset"]
+        yield finding("CP-CONFIRM", place, expected=f"at most {log.end}", actual=actual)
+    yield from _logics_offset(inspection, values, log, branch.path)
+    yield from _reach(inspection, values, branch.path)
+
+
+def _field(path: str, name: str, physical_offset: int | None = None) -> At:
+    return At(path, CHECKPOINT.positions[name], 8, physical_offset)
+
+
+def _times(values: dict[str, int], log: LogFacts, path: str) -> Iterator[Finding]:
+    """Compare the times of log and queues with the newest record."""
+    words = {
+        "physic_msg_timestamp": "physicMsgTimestamp is later than the newest record",
+        "logics_msg_timestamp": "logicsMsgTimestamp is later than the newest record",
+    }
+    for name, message in words.items():
+        if values[name] > log.newest_time:
+            yield finding(
+                "CP-AHEAD",
+                _field(path, name),
+                message,
+                expected=f"at most {iso_time(log.newest_time)}",
+                actual=iso_time(values[name]),
+            )
+
+
+def _index_time(inspection: Inspection, values: dict[str, int], path: str) -> Iterator[Finding]:
+    """Compare the index time with the newest index file."""
+    name = "index_msg_timestamp"
+    newest = 0
+    try:
+        files = inspection.store.index_files()
+    except UnreadablePath as error:
+        yield inspection.unread(inspection.path_of(error.path), error)
+        return
+    for index in files:
+        try:
+            raw = index.place.read(INDEX_HEADER.size)
+        except UnreadablePath as error:
+            if not inspection.is_known_unread(index.path):
+                yield inspection.unread(index.path, error)
+            continue
+        if len(raw) == INDEX_HEADER.size:
+            newest = max(newest, INDEX_HEADER.parse(raw)["end_timestamp"])
+    if values[name] > newest and not inspection.is_above_unread("index"):
+        yield finding(
+            "CP-AHEAD",
+            _field(path, name),
+            "indexMsgTimestamp is later than the newest index file",
+            expected=f"at most {iso_time(newest)}" if newest else "0, as there is no index",
+            actual=iso_time(values[name]),
+        )
+
+
+def _logics_offset(
+    inspection: Inspection, values: dict[str, int], log: LogFacts, path: str
+) -> Iterator[Finding]:
+    """Compare logicsPhysicalOffset with the log and the queues (5.5.0)."""
+    name = "logics_physical_offset"
+    value = values[name]
+    if not value:
+        return
+    place = _field(path, name, value)
+    newest_unit = inspection.newest_unit
+    limit = log.last_record if newest_unit is None else min(log.last_record, newest_unit)
+    if value > limit:
+        what = "the last record" if limit == log.last_record else "the last unit of every queue"
+        message = f"logicsPhysicalOffset lies behind {what}"
+        yield finding("CP-LOGICOFF", place, message, expected=f"at most {limit}", actual=value)
+    elif value < 0 or (value >= log.start and not _is_record(inspection, value)):
+        message = "logicsPhysicalOffset is not the start of a record"
+        yield finding("CP-LOGICOFF", place, message, actual=value, severity=Severity.WARNING)
+
+
+def _is_record(inspection: Inspection, physical_offset: int) -> bool:
+    """Tell whether a record that names this place as its own lies there."""
+    raw = inspection.store.commitlog.read_at(physical_offset, MESSAGE_PREFIX.size)
+    if len(raw) < MESSAGE_PREFIX.size:
+        return False
+    values = MESSAGE_PREFIX.parse(raw)
+    is_message = values["magic_code"] in {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2}
+    return is_message and values["physical_offset"] == physical_offset
+
+
+def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterator[Finding]:
+    """Find out whether recovery of 5.4.0 and later would begin too late."""
+    version = inspection.options.version
+    if version is None or version < REACH_SINCE:
+        return
+    conf = inspection.store.broker_conf
+    reach = (conf.integer("commitLogRecoverMaxNum") if conf else None) or RECOVERY_REACH
+    segments = inspection.store.commitlog.segments
+    if len(segments) <= max(reach, 1):
+        return
+    first = segments[-reach]
+    head = first.place.read(MESSAGE_PREFIX.size + 8 + 8 + 24)
+    if inspection.has_crashed:
+        needed = max(min(values["physic_msg_timestamp"], values["logics_msg_timestamp"]), 0)
+        stored = _store_time(head)
+        if stored and stored > max(needed - MARGIN_MS, 0):
+            yield finding(
+                "CP-REACH",
+                At(path, physical_offset=first.start),
+                "recovery would have to begin before the newest commitlog files it looks at",
+                expected=f"a record of {iso_time(stored)} or later",
+                actual=iso_time(needed),
+            )
+    elif inspection.newest_unit is not None and inspection.newest_unit < first.start:
+        yield finding(
+            "CP-REACH",
+            At(path, physical_offset=first.start),
+            "the queues end before the newest commitlog files that recovery looks at",
+            expected=f"a unit at {first.start} or later",
+            actual=inspection.newest_unit,
+        )
+
+
+def _store_time(head: bytes) -> int:
+    """Give the store time of the record that a segment begins with; 0 when there is none."""
+    if len(head) < MESSAGE_PREFIX.size:
+        return 0
+    values = MESSAGE_PREFIX.parse(head)
+    if values["magic_code"] not in {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2}:
+        return 0
+    position = MESSAGE_PREFIX.size + (20 if values["sys_flag"] & 0x10 else 8)
+    return int.from_bytes(head[position : position + 8], "big", signed=True)

@@ -1,0 +1,137 @@
+"""Judge the broker's JSON files: CF-*.
+
+Source: ConfigManager#load, #persist, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats import config_shapes
+from rmqtool.formats.config import parse_object
+from rmqtool.store.branch import TIMER_CHECK, BranchKind, Level
+from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, is_json
+from rmqtool.store.place import EntryKind, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+
+TEMPORARY = ".tmp"  # brokers up to 5.0.0 write it first; it counts for nothing when it stays
+
+
+class ConfigFile(NamedTuple):
+    """One file of `config/`.
+
+    Attributes:
+        path: relative to the store root.
+        name: last part of it.
+        raw: its bytes.
+    """
+
+    path: str
+    name: str
+    raw: bytes
+
+
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Parse every configuration file, and compare each with its `.bak`."""
+    files: list[ConfigFile] = []
+    yield from _read(inspection, files)
+    documents: dict[str, dict[str, Any]] = {}
+    broken: list[tuple[ConfigFile, DecodeError]] = []
+    for file in files:
+        try:
+            documents[file.name] = parse_object(file.raw, path=file.path)
+        except DecodeError as error:
+            broken.append((file, error))
+    for file, problem in broken:
+        yield _of_broken(file, problem, has_other=_other(file.name) in documents)
+    for file in files:
+        backup = documents.get(file.name + BACKUP)
+        if backup is not None and file.name in documents:
+            yield from _compare(file, documents[file.name], backup)
+
+
+def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
+    """Read all files that a broker could load."""
+    try:
+        branches = inspection.store.config_files()
+    except UnreadablePath as error:
+        yield inspection.unread("config", error)
+        return
+    yield from _not_files(inspection)
+    for branch in branches:
+        name = branch.path.rpartition("/")[2]
+        if not is_json(name) or name.endswith(TEMPORARY):
+            continue
+        try:
+            raw = branch.place.read(LARGEST_CONFIG)
+        except UnreadablePath as error:
+            yield inspection.unread(branch.path, error)
+            continue
+        inspection.account.files += 1
+        inspection.account.bytes += len(raw)
+        files.append(ConfigFile(branch.path, name, raw))
+
+
+def _not_files(inspection: Inspection) -> Iterator[Finding]:
+    """Name what has the name of a configuration file, but is none."""
+    for branch in inspection.store.branches_of(BranchKind.CONFIG):
+        if branch.level is Level.FILE:
+            continue
+        try:
+            entries = branch.place.entries()
+        except UnreadablePath:
+            return  # the listing of the files has said so
+        for entry in entries:
+            is_config = is_json(entry.name) or entry.name == TIMER_CHECK
+            if is_config and entry.kind is not EntryKind.FILE:
+                path = f"{branch.path}/{printable(entry.name)}"
+                reason = f"a {entry.kind} in place of a file"
+                yield inspection.unread(path, UnreadablePath(path=path, reason=reason))
+
+
+def _other(name: str) -> str:
+    return name.removesuffix(BACKUP) if name.endswith(BACKUP) else name + BACKUP
+
+
+def _of_broken(file: ConfigFile, error: DecodeError, *, has_other: bool) -> Finding:
+    """Say that a file cannot be parsed; a broken `.bak` only matters when it is needed."""
+    if file.name.endswith(BACKUP):
+        message = "the backup cannot be parsed" + ("" if has_other else ", and it is needed")
+    elif has_other:
+        message = "it cannot be parsed; the broker takes the .bak"
+    else:
+        message = "it cannot be parsed, and there is no .bak that can: defaults will be used"
+    needless = file.name.endswith(BACKUP) and has_other
+    actual = "an empty file" if not file.raw else error.reason
+    return finding(
+        "CF-JSON",
+        At(file.path, error.position),
+        message,
+        expected="one JSON object",
+        actual=actual,
+        severity=Severity.WARNING if needless else None,
+    )
+
+
+def _compare(
+    file: ConfigFile, document: dict[str, Any], backup: dict[str, Any]
+) -> Iterator[Finding]:
+    """Find out whether the `.bak` is the newer one."""
+    ours, theirs = config_shapes.data_version(document), config_shapes.data_version(backup)
+    own = (ours.state_version or 0, ours.timestamp or 0, ours.counter or 0)
+    other = (theirs.state_version or 0, theirs.timestamp or 0, theirs.counter or 0)
+    if own < other:
+        yield finding(
+            "CF-VERSION",
+            At(file.path),
+            expected=f"counter {theirs.counter} of {theirs.timestamp}",
+            actual=f"counter {ours.counter} of {ours.timestamp}",
+        )

@@ -1,0 +1,130 @@
+"""Judge consumer offsets and delay offsets against the queues: CO-*, DO-RANGE.
+
+Source: ConsumerOffsetManager, ScheduleMessageService, PullMessageProcessor, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.layout import is_system_topic
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats import config_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+    from rmqtool.formats.config_shapes import ConsumerOffset
+
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+LMQ_PREFIX: Final = "%LMQ%"
+
+
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Compare every committed offset with the extent of its queue."""
+    if inspection.log is None:
+        inspection.leave_out("consumer and delay offsets", inspection.why_no_log)
+        return
+    yield from _consumer_offsets(inspection)
+    yield from _delay_offsets(inspection)
+    yield from inspection.pending()
+
+
+def _consumer_offsets(inspection: Inspection) -> Iterator[Finding]:
+    found = inspection.document_with_path("consumerOffset.json")
+    if found is None:
+        return
+    document, path = found
+    topics = _known(inspection, "topics.json")
+    groups = _known(inspection, "subscriptionGroup.json")
+    unknown: set[tuple[str, str]] = set()
+    for offset in config_shapes.consumer_offsets(document):
+        if inspection.options.topic not in {None, offset.topic}:
+            continue
+        missing = _missing(offset, topics, groups)
+        if missing:
+            if (offset.topic, offset.group) not in unknown:
+                unknown.add((offset.topic, offset.group))
+                yield finding("CO-TOPIC", At(path), f"{_words(offset)}: {missing}")
+            continue
+        yield from _judge(inspection, offset, path)
+
+
+def _known(inspection: Inspection, name: str) -> frozenset[str] | None:
+    """Give the names of all topics or groups; None when the file is not there."""
+    document = inspection.document(name)
+    if document is None:
+        return None
+    if name == "topics.json":
+        return frozenset(topic.topic for topic in config_shapes.topics(document))
+    return frozenset(group.group for group in config_shapes.subscription_groups(document))
+
+
+def _missing(
+    offset: ConsumerOffset, topics: frozenset[str] | None, groups: frozenset[str] | None
+) -> str:
+    if topics is not None and offset.topic not in topics and not is_system_topic(offset.topic):
+        return "the topic is not in topics.json"
+    if groups is not None and offset.group not in groups and not _is_system_group(offset.group):
+        return "the group is not in subscriptionGroup.json"
+    return ""
+
+
+def _is_system_group(group: str) -> bool:
+    """Tell whether a broker or its tools use this group, which then nobody configures."""
+    return group.startswith("CID_") or group in {"TOOLS_CONSUMER", "FILTERSRV_CONSUMER"}
+
+
+def _words(offset: ConsumerOffset) -> str:
+    return f"group {offset.group} on topic {offset.topic} queue {offset.queue_id}"
+
+
+def _judge(inspection: Inspection, offset: ConsumerOffset, path: str) -> Iterator[Finding]:
+    if offset.queue_offset is None:
+        return
+    found = _range_of(inspection, offset.topic, offset.queue_id)
+    if found is None or found[0] <= offset.queue_offset <= found[1]:
+        return
+    is_ahead = offset.queue_offset > found[1]
+    where = "ahead of the queue's end" if is_ahead else "before the queue's first message"
+    yield finding(
+        "CO-RANGE",
+        At(path),
+        f"{_words(offset)}: the offset lies {where}",
+        expected="{} to {}".format(*found),
+        actual=offset.queue_offset,
+        # A slow consumer is overtaken by expiry every day; only an offset ahead tells of a loss.
+        severity=None if is_ahead else Severity.NOTE,
+    )
+
+
+def _range_of(inspection: Inspection, topic: str, queue_id: int) -> tuple[int, int] | None:
+    """Give the range of a queue of either kind; None when nothing can be said."""
+    if topic.startswith(LMQ_PREFIX) and (topic, queue_id) not in inspection.family("queues"):
+        return None  # light queues may lie in RocksDB only
+    try:
+        return inspection.range_of(topic, queue_id)
+    except UnreadablePath:
+        return None  # the queue's own check says so
+
+
+def _delay_offsets(inspection: Inspection) -> Iterator[Finding]:
+    found = inspection.document_with_path("delayOffset.json")
+    if found is None:
+        return
+    document, path = found
+    for level, offset in sorted(config_shapes.delay_offsets(document).items()):
+        found_range = _range_of(inspection, SCHEDULE_TOPIC, level - 1)
+        if found_range is None or offset is None or offset <= found_range[1]:
+            continue
+        yield finding(
+            "DO-RANGE",
+            At(path),
+            f"the offset of delay level {level} lies ahead of its queue's end",
+            expected="{} to {}".format(*found_range),
+            actual=offset,
+        )

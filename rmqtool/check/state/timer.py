@@ -1,0 +1,172 @@
+"""Judge the timer's wheel and checkpoint against its log: TW-*, TC-AHEAD.
+
+Source: TimerWheel, TimerMessageStore#recoverAndRevise, TimerCheckpoint, 5.0.0 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.queues.grouping import grouped
+from rmqtool.check.state.timer_log import TimerLog, check_chains, read_segment
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.timer import (
+    DEFAULT_PRECISION_MS,
+    DEFAULT_WHEEL_LENGTH,
+    NO_POSITION,
+    SLOTS_TOTAL,
+    TIMER_CHECK,
+    TIMER_SLOT,
+)
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.branch import Branch
+
+SLOT: Final = TIMER_SLOT.size
+CHUNK_SLOTS: Final = 1 << 15
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+CHECK_PATH: Final = "config/timercheck"
+CLOCK_TOLERANCE_MS: Final = 3_600_000
+MS_NS: Final = 1_000_000
+
+
+@grouped
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Judge timer log, wheel and checkpoint against each other and the commitlog."""
+    store = inspection.store
+    try:
+        segments = store.timer_log.segments
+        values = store.timer_check()
+    except (UnreadablePath, DecodeError) as error:
+        if isinstance(error, UnreadablePath):
+            yield inspection.unread(inspection.path_of(error.path), error)
+        else:
+            yield finding("TC-AHEAD", At(CHECK_PATH), "timercheck is too short to be read")
+        return
+    log = TimerLog(segments=tuple(segments))
+    if segments:
+        log.start = log.end = segments[0].start
+    for number, segment in enumerate(segments):
+        try:
+            yield from read_segment(inspection, segment, log, is_last=number == len(segments) - 1)
+        except UnreadablePath as error:
+            yield inspection.unread(segment.path, error)
+            return
+    if inspection.name_unread(store.timer_log) or inspection.is_known_unread("timerlog"):
+        inspection.leave_out("chains and slots of the timer", "a part of the timer log is unread")
+        yield from inspection.pending()
+        return
+    yield from check_chains(inspection, log, _precision(inspection))
+    for branch in store.timer_wheels():
+        try:
+            yield from _wheel(inspection, branch, log, values)
+        except UnreadablePath as error:
+            yield inspection.unread(branch.path, error)
+    if values is not None:
+        yield from _checkpoint(inspection, values, log)
+
+
+def _wheel(
+    inspection: Inspection, branch: Branch, log: TimerLog, values: dict[str, int] | None
+) -> Iterator[Finding]:
+    """Judge the slots that are still to come."""
+    with branch.place.open() as file:
+        inspection.account.files += 1
+        inspection.account.bytes += file.size
+        if file.size not in {0, DEFAULT_WHEEL_LENGTH}:
+            expected = DEFAULT_WHEEL_LENGTH
+            yield finding("TW-LEN", At(branch.path), expected=expected, actual=file.size)
+        precision = _precision(inspection)
+        read_until = (values or {}).get("last_read_time_ms", 0) // precision
+        position = 0
+        while (found := file.next_data(position)) is not None and found < file.size:
+            position = found // SLOT * SLOT
+            raw = file.read_at(position, CHUNK_SLOTS * SLOT)
+            slots = np.frombuffer(raw, TIMER_SLOT.dtype, len(raw) // SLOT)
+            if not slots.size:
+                break
+            numbers = position // SLOT + np.arange(len(slots))
+            misplaced = (slots["time"] % SLOTS_TOTAL != numbers) & (slots["time"] != 0)
+            for row in np.flatnonzero(misplaced | (slots["magic"] != 0)).tolist():
+                at = At(branch.path, position + row * SLOT, SLOT)
+                message = "the slot's time belongs into another slot, or its unused field is set"
+                yield finding("TW-POS", at, message, actual=int(slots["time"][row]))
+            pending = (slots["time"] > read_until) & ~misplaced
+            for row in np.flatnonzero(pending).tolist():
+                at = At(branch.path, position + row * SLOT, SLOT)
+                yield from _slot(inspection, slots[row], at, log, precision)
+            position += slots.size * SLOT
+
+
+def _precision(inspection: Inspection) -> int:
+    conf = inspection.store.broker_conf
+    return (conf.integer("timerPrecisionMs") if conf else None) or DEFAULT_PRECISION_MS
+
+
+def _slot(
+    inspection: Inspection, slot: np.void, at: At, log: TimerLog, precision: int
+) -> Iterator[Finding]:
+    """Judge where one slot points to."""
+    is_right = True
+    for name in ("first_pos", "last_pos"):
+        place = int(slot[name])
+        number = int(np.searchsorted(log.starts, place))
+        is_record = number < log.starts.size and int(log.starts[number]) == place
+        if is_record and int(log.times[number]) // precision == int(slot["time"]):
+            continue
+        if not is_record and (0 <= place < log.start or place == NO_POSITION):
+            continue  # the file has expired; the broker takes the newer records
+        is_right = False
+        is_ahead = inspection.has_crashed and place >= log.end
+        yield finding(
+            "TW-POS",
+            at,
+            f"{name} of the slot of time {int(slot['time'])} is no record of that time",
+            actual=place,
+            severity=Severity.NOTE if is_ahead else None,
+        )
+    if is_right and not inspection.has_crashed:
+        yield from _count(slot, at, log, precision)
+
+
+def _count(slot: np.void, at: At, log: TimerLog, precision: int) -> Iterator[Finding]:
+    """Compare the number of a slot's messages with the records of its time."""
+    first, last = int(slot["first_pos"]), int(slot["last_pos"])
+    of_slot = log.times // precision == int(slot["time"])
+    of_slot &= (log.starts >= first) & (log.starts <= last)
+    count = int(log.counts[of_slot].sum())
+    if first >= log.start and count != int(slot["num"]):
+        message = "the slot counts other messages than the timer log has for it"
+        yield finding("TW-POS", at, message, expected=count, actual=int(slot["num"]))
+
+
+def _checkpoint(inspection: Inspection, values: dict[str, int], log: TimerLog) -> Iterator[Finding]:
+    """Judge timercheck against timer log and timer queue."""
+    flushed = values["last_timer_log_flush_pos"]
+    positions = TIMER_CHECK.positions
+    entry = inspection.child(CHECK_PATH).stat()
+    latest = (entry.mtime_ns // MS_NS if entry else 0) + CLOCK_TOLERANCE_MS
+    if entry and values["last_read_time_ms"] > latest:
+        at = At(CHECK_PATH, positions["last_read_time_ms"], 8)
+        message = "lastReadTimeMs is later than the file itself: timers up to it are skipped"
+        actual = iso_time(values["last_read_time_ms"])
+        yield finding("TC-AHEAD", at, message, expected=iso_time(latest), actual=actual)
+    if flushed > log.end:
+        at = At(CHECK_PATH, positions["last_timer_log_flush_pos"], 8)
+        message = "lastTimerLogFlushPos lies behind the timer log"
+        yield finding("TC-AHEAD", at, message, expected=f"at most {log.end}", actual=flushed)
+    found = inspection.range_of(TIMER_TOPIC, 0) if inspection.log else None
+    offset = values["last_timer_queue_offset"]
+    if found is not None and offset > found[1]:
+        at = At(CHECK_PATH, positions["last_timer_queue_offset"], 8)
+        message = "lastTimerQueueOffset lies behind the queue of the timer topic"
+        yield finding("TC-AHEAD", at, message, expected=f"at most {found[1]}", actual=offset)

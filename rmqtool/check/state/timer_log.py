@@ -1,0 +1,203 @@
+"""The timer log: its records, their chains, and the timer messages that they name: TL-*.
+
+Source: TimerLog#append, TimerMessageStore#doEnqueue, #recoverAndRevise, 5.0.0 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.log.transactions import UNKNOWN
+from rmqtool.findings.finding import Severity
+from rmqtool.findings.registry import At, finding
+from rmqtool.formats.timer import (
+    BLANK_MAGIC,
+    MAGIC_BITS,
+    MAGIC_DEFAULT,
+    MAGIC_DELETE,
+    MAGIC_ROLL,
+    NO_POSITION,
+    TIMER_LOG_RECORD,
+)
+from rmqtool.store.queue_range import used_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+    from rmqtool.store.segment import Segment
+
+    Numbers = npt.NDArray[np.int64]
+
+RECORD: Final = TIMER_LOG_RECORD.size
+MOST: Final = MAGIC_DEFAULT | MAGIC_ROLL | MAGIC_DELETE
+
+
+def _none() -> Numbers:
+    return np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class TimerLog:
+    """The records of the timer log; all arrays are int64, shape (n,).
+
+    Attributes:
+        starts: where each lies in the log, increasing.
+        times: when each is due, ms.
+        previous: where each says that the one before it in its slot lies.
+        counts: 1, or -1 for one that takes a message off its slot.
+        start: first byte of the log.
+        end: behind the last record, and behind a blank that closes the last file.
+        segments: its files.
+    """
+
+    starts: Numbers = field(default_factory=_none)
+    times: Numbers = field(default_factory=_none)
+    previous: Numbers = field(default_factory=_none)
+    counts: Numbers = field(default_factory=_none)
+    start: int = 0
+    end: int = 0
+    segments: tuple[Segment, ...] = ()
+
+    def add(self, start: int, records: npt.NDArray[np.void]) -> None:
+        """Add the records that one file begins with."""
+        starts = start + RECORD * np.arange(len(records), dtype=np.int64)
+        due = records["curr_write_time"].astype(np.int64) + records["delayed_time"]
+        counts = np.where(records["magic"] & MAGIC_DELETE, -1, 1)
+        self.starts = np.concatenate([self.starts, starts])
+        self.times = np.concatenate([self.times, due])
+        self.previous = np.concatenate([self.previous, records["prev_pos"].astype(np.int64)])
+        self.counts = np.concatenate([self.counts, counts])
+        self.end = start + len(records) * RECORD
+
+    def at(self, number: int) -> At:
+        """Say where a record lies."""
+        start = int(self.starts[number])
+        segment = next(one for one in self.segments if one.start <= start < one.end)
+        return At(segment.path, start - segment.start, RECORD)
+
+
+def read_segment(
+    inspection: Inspection, segment: Segment, log: TimerLog, *, is_last: bool
+) -> Iterator[Finding]:
+    """Judge the records of one file, and add them to the log.
+
+    Raises:
+        UnreadablePath: the file cannot be read.
+    """
+    with segment.open() as file:
+        raw = file.read_at(0, used_bytes(file, RECORD))
+    inspection.account.files += 1
+    inspection.account.bytes += segment.size
+    records = np.frombuffer(raw, TIMER_LOG_RECORD.dtype, len(raw) // RECORD)
+    good = (records["size"] == RECORD) & (records["magic"] & ~MAGIC_BITS == 0)
+    count = len(good) if good.all() else int(np.argmin(good))
+    records = records[:count]
+    log.add(segment.start, records)
+    for row in np.flatnonzero(records["reserved"]).tolist():
+        at = At(segment.path, row * RECORD, RECORD)
+        message = "the reserved field is set"
+        yield finding("TL-REC", at, message, expected=0, severity=Severity.WARNING)
+    yield from _references(inspection, segment, records)
+    rest = raw[count * RECORD :]
+    if int.from_bytes(rest[12:16], "big", signed=True) == BLANK_MAGIC:
+        log.end = segment.start + segment.size
+        return
+    if any(rest):
+        at = At(segment.path, count * RECORD, len(rest))
+        yield finding("TL-REC", at, "no record of 52 bytes with a known magic lies here")
+    elif not is_last and count:
+        at = At(segment.path, count * RECORD, segment.size - count * RECORD)
+        yield finding("TL-REC", at, "the file ends without a blank although another follows")
+
+
+def check_chains(inspection: Inspection, log: TimerLog, precision: int) -> Iterator[Finding]:
+    """Compare each record's link with the one before it in its slot.
+
+    What points forward is damage to any reader. A link to another record back in the log is
+    followed by the broker; what the chain leaves out is not delivered.
+    """
+    slots = log.times // precision
+    order = np.lexsort((log.starts, slots))
+    expected = np.full(len(order), NO_POSITION, np.int64)
+    follows = np.flatnonzero(np.diff(slots[order]) == 0) + 1
+    expected[order[follows]] = log.starts[order[follows - 1]]
+    forward = (log.previous >= log.starts) | (log.previous < NO_POSITION)
+    is_expired = (expected == NO_POSITION) & (log.previous < log.start)
+    for number in np.flatnonzero(forward).tolist():
+        message = "prevPos does not point back"
+        limit = f"below {log.starts[number]}"
+        actual = log.previous[number]
+        yield finding("TL-REC", log.at(number), message, expected=limit, actual=actual)
+    severity = Severity.NOTE if inspection.has_crashed else Severity.WARNING
+    for number in np.flatnonzero((log.previous != expected) & ~forward & ~is_expired).tolist():
+        yield finding(
+            "TL-REC",
+            log.at(number),
+            "prevPos is not the record before it in its slot",
+            expected=expected[number],
+            actual=log.previous[number],
+            severity=severity,
+        )
+
+
+def _references(
+    inspection: Inspection, segment: Segment, records: npt.NDArray[np.void]
+) -> Iterator[Finding]:
+    """Compare records with the timer messages of the commitlog."""
+    log = inspection.log
+    if log is None or not log.is_scanned:
+        return
+    offsets = records["physical_offset"].astype(np.int64)
+    messages = inspection.transactions.timer_messages()
+    numbers = np.searchsorted(messages[0], offsets)
+    found = np.zeros(len(offsets), bool)
+    inside = numbers < messages.shape[1]
+    found[inside] = (messages[0][numbers[inside]] == offsets[inside]) & (
+        messages[1][numbers[inside]] == records["record_size"][inside]
+    )
+    wrong = ~found & ((offsets >= log.start) | (offsets < 0)) & ~inspection.lost.mask(offsets)
+    for row in np.flatnonzero(wrong).tolist():
+        at = At(segment.path, row * RECORD, RECORD, int(offsets[row]))
+        is_ahead = inspection.has_crashed and offsets[row] >= log.end
+        yield finding(
+            "TL-REF",
+            at,
+            actual=f"{int(records['record_size'][row])} bytes at {int(offsets[row])}",
+            severity=Severity.NOTE if is_ahead else None,
+        )
+    rows = np.flatnonzero(found)
+    yield from _facts(segment, rows, records[rows], messages[:, numbers[rows]])
+
+
+def _facts(
+    segment: Segment, rows: Numbers, records: npt.NDArray[np.void], messages: Numbers
+) -> Iterator[Finding]:
+    """Compare topic and time of records with what their messages say (level deep)."""
+    due = records["curr_write_time"].astype(np.int64) + records["delayed_time"]
+    magic = records["magic"]
+    is_rolled = magic & MAGIC_ROLL != 0  # it comes round before the message is due
+    topics, times, deletes = messages[2:]
+    wrong = {
+        "topicHash": (topics, records["topic_hash"], topics != records["topic_hash"]),
+        "time": (times, due, np.where(is_rolled, due >= times, due != times)),
+        "magic": (
+            deletes,
+            magic,
+            (deletes != (magic & MAGIC_DELETE != 0))
+            | (magic & MAGIC_DEFAULT == 0)
+            | (magic > MOST),
+        ),
+    }
+    for what, (wanted, stored, differs) in wrong.items():
+        for number in np.flatnonzero(differs & (wanted != UNKNOWN)).tolist():
+            at = At(segment.path, int(rows[number]) * RECORD, RECORD, int(messages[0, number]))
+            message = f"the record's {what} is not that of its message"
+            actual = int(stored[number])
+            yield finding("TL-REF", at, message, expected=int(wanted[number]), actual=actual)

@@ -1,0 +1,1 @@
+"""What a finding is, and every code with its meaning."""

@@ -1,0 +1,1 @@
+"""What a store is, at a glance: `rmqtool info`."""

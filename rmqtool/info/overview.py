@@ -1,0 +1,333 @@
+"""A store at a glance: sections of rows, in the order in which they are shown.
+
+Source for what is compared: StoreCheckpoint, IndexHeader, ConsumerOffsetManager, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rmqtool.errors import RmqtoolError, UnreadablePath
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
+from rmqtool.info import overview_rows as rows
+from rmqtool.info.overview_disk import disk_rows
+from rmqtool.info.overview_groups import group_rows
+from rmqtool.info.survey import Survey
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.segment import Oddity, Segment
+    from rmqtool.store.tree import Store
+
+LARGEST_ABORT = 32  # bytes; a process id
+
+
+def overview(
+    store: Store, sections: Iterable[str] | None = None
+) -> Iterator[tuple[str, list[Any]]]:
+    """Give the sections of an overview with their names, each when it is asked for.
+
+    Args:
+        store: what to look at.
+        sections: names out of `SECTIONS`; None is all of them.
+    """
+    wanted = list(SECTIONS if sections is None else sections)
+    with Survey(store) as survey:
+        for name in wanted:
+            yield name, SECTIONS[name](survey)
+
+
+def store_rows(survey: Survey) -> list[rows.StoreRow]:
+    """The store as a whole."""
+    store, release = survey.store, survey.release
+    held = store.lock_held()
+    return [
+        rows.StoreRow(
+            path=str(store.asked.place),
+            recognised_as=str(store.asked.kind),
+            recognised_by=str(store.asked.why),
+            release=str(release),
+            at_least=release.at_least,
+            below=release.below,
+            stopped=_stopped(store, is_held=bool(held)),
+            lock_held=held,
+            commitlog="dledger" if store.is_dledger else "plain",
+        )
+    ]
+
+
+def _stopped(store: Store, *, is_held: bool) -> str:
+    if is_held:
+        return "not stopped: a running broker holds the lock"
+    if store.abort is not None:
+        told = _process(store)
+        return f"crashed, or copied while it ran: abort exists{told}"
+    if store.branches_of(BranchKind.CHECKPOINT):
+        return "cleanly: no abort"
+    return "unknown: neither abort nor checkpoint"
+
+
+def _process(store: Store) -> str:
+    try:
+        text = store.abort.place.read(LARGEST_ABORT) if store.abort else b""
+    except UnreadablePath:
+        return ""
+    return f" (process {int(text)})" if text.strip().isdigit() else ""
+
+
+def release_rows(survey: Survey) -> list[rows.EvidenceRow]:
+    """What tells the release."""
+    return [
+        rows.EvidenceRow(one.path, one.says, one.at_least, one.below)
+        for one in survey.release.evidence
+    ]
+
+
+def geometry_rows(survey: Survey) -> list[rows.LengthRow]:
+    """Lengths, each with where it came from."""
+    return [
+        rows.LengthRow(name, length.value, str(length.source))
+        for name, length in survey.store.geometry.items()
+    ]
+
+
+def segment_rows(survey: Survey) -> list[rows.SegmentRow]:
+    """Files of the commitlog, of one from before a conversion to DLedger first."""
+    found = [_segment(survey, segment, segment.size, "full") for segment in survey.old_commitlog]
+    end = survey.tail.physical_offset
+    for segment in survey.commitlog:
+        if segment.end <= end:
+            found.append(_segment(survey, segment, segment.size, "full"))
+        elif segment.start < end:
+            found.append(_segment(survey, segment, end - segment.start, "last"))
+        else:
+            found.append(_segment(survey, segment, 0, "unused"))
+    return found
+
+
+def _segment(survey: Survey, segment: Segment, end: int, state: str) -> rows.SegmentRow:
+    first, last = survey.ends_of(segment, end) if end else (None, None)
+    return rows.SegmentRow(
+        path=segment.path,
+        state=state,
+        start=segment.start,
+        end=segment.end,
+        size=segment.size,
+        allocated=segment.allocated,
+        first_store_timestamp=first and first.store_timestamp,
+        last_store_timestamp=last and last.store_timestamp,
+    )
+
+
+def oddity_rows(survey: Survey) -> list[rows.OddityRow]:
+    """What a broker does not leave behind: holes, odd lengths, foreign names."""
+    found: list[Oddity] = [*survey.store.oddities]
+    for log in (survey.old_commitlog, survey.commitlog):
+        found += log.oddities
+    for queue in survey.ranges:
+        found += queue.oddities
+    return [
+        rows.OddityRow(str(one.kind), one.path, one.expected, one.actual, one.start, one.length)
+        for one in found
+    ]
+
+
+def end_rows(survey: Survey) -> list[rows.EndRow]:
+    """The real end of data; nothing without a commitlog."""
+    if not survey.commitlog:
+        return []
+    tail = survey.tail
+    segment = survey.commitlog.at(tail.physical_offset)
+    return [
+        rows.EndRow(
+            physical_offset=tail.physical_offset,
+            path=segment.path if segment else "",
+            position=tail.physical_offset - segment.start if segment else None,
+            last_store_timestamp=tail.last and tail.last.store_timestamp,
+            found_by=str(tail.found_by),
+            stopped_at=str(tail.stop),
+            data_beyond=tail.data_beyond,
+        )
+    ]
+
+
+def dispatch_rows(survey: Survey) -> list[rows.DispatchRow]:
+    """How far the queues follow the log; nothing without a commitlog."""
+    if not survey.commitlog:
+        return []
+    tail = survey.tail
+    end = tail.last.end if tail.last else tail.physical_offset
+    last = survey.dispatched.last if survey.dispatched else None
+    lag = None if last is None else end - last.end
+    return [rows.DispatchRow(last and last.end, end, lag, tail.records)]
+
+
+def topic_rows(survey: Survey) -> list[rows.TopicRow]:
+    """Topics, each with the sums of its queues."""
+
+    def key(queue: rows.QueueRow) -> tuple[str, str]:
+        return queue.topic, queue.queue_kind
+
+    return [
+        _topic(topic, kind, list(of_topic))
+        for (topic, kind), of_topic in groupby(sorted(survey.queue_rows, key=key), key)
+    ]
+
+
+def _topic(topic: str, kind: str, queues: list[rows.QueueRow]) -> rows.TopicRow:
+    first = [q.first_store_timestamp for q in queues if q.first_store_timestamp is not None]
+    last = [q.last_store_timestamp for q in queues if q.last_store_timestamp is not None]
+    return rows.TopicRow(
+        topic=topic,
+        queue_kind=kind,
+        queues=len(queues),
+        messages=sum([queue.messages for queue in queues]),
+        message_bytes=sum([queue.message_bytes for queue in queues]),
+        is_estimate=any(queue.is_estimate for queue in queues),
+        first_store_timestamp=min(first, default=None),
+        last_store_timestamp=max(last, default=None),
+        expired=sum([queue.expired for queue in queues]),
+        files=sum([queue.files for queue in queues]),
+        size=sum([queue.size for queue in queues]),
+        allocated=sum([queue.allocated for queue in queues]),
+    )
+
+
+def queue_rows(survey: Survey) -> list[rows.QueueRow]:
+    """Queues, plain ones first, by topic and number."""
+    return survey.queue_rows
+
+
+def index_rows(survey: Survey) -> list[rows.IndexRow]:
+    """Key index files."""
+    return [row for file in survey.index_files if (row := _index(survey, file))]
+
+
+def _index(survey: Survey, file: IndexFile) -> rows.IndexRow | None:
+    try:
+        header = INDEX_HEADER.parse(file.place.read(INDEX_HEADER.size), path=file.path)
+    except RmqtoolError as error:
+        survey.problem(error)
+        return None
+    keys = max(header["index_count"] - FIRST_ENTRY, 0)
+    capacity = max(file.entries - FIRST_ENTRY, 0)
+    return rows.IndexRow(
+        path=file.path,
+        keys=keys,
+        capacity=capacity,
+        fill_percent=round(100 * keys / capacity, 1) if capacity else None,
+        slots=file.slots,
+        used_slots=header["hash_slot_count"],
+        first_store_timestamp=header["begin_timestamp"] if keys else None,
+        last_store_timestamp=header["end_timestamp"] if keys else None,
+        first_physical_offset=header["begin_physical_offset"] if keys else None,
+        last_physical_offset=header["end_physical_offset"] if keys else None,
+        size=file.size,
+        allocated=file.allocated,
+    )
+
+
+def checkpoint_rows(survey: Survey) -> list[rows.CheckpointRow]:
+    """The checkpoint beside what the files show; nothing when there is none."""
+    try:
+        fields = survey.store.checkpoint()
+    except RmqtoolError as error:
+        survey.problem(error)
+        return []
+    if fields is None:
+        return []
+    actual = _actual(survey)
+    found = []
+    for name, stored in fields.items():
+        seen = actual.get(name)
+        unit = "ms" if name.endswith("_timestamp") else "bytes"
+        # 0: never set, or the release does not know the field.
+        difference = seen - stored if seen is not None and stored else None
+        found.append(rows.CheckpointRow(name, stored, seen, difference, unit))
+    return found
+
+
+def _actual(survey: Survey) -> Mapping[str, int | None]:
+    """Say what the checkpoint's fields would be if they were written now."""
+    tail, queue = survey.tail, survey.dispatched
+    dispatched = survey.head_at(queue.last.physical_offset if queue and queue.last else None)
+    full = [row for row in index_rows(survey) if row.keys and row.keys == row.capacity]
+    return {
+        "physic_msg_timestamp": tail.last and tail.last.store_timestamp,
+        "logics_msg_timestamp": dispatched and dispatched.store_timestamp,
+        "index_msg_timestamp": full[-1].last_store_timestamp if full else None,
+        "confirm_phy_offset": tail.physical_offset if survey.commitlog else None,
+        "logics_physical_offset": dispatched and dispatched.physical_offset,
+    }
+
+
+def groups(survey: Survey) -> list[rows.GroupRow]:
+    """Consumer groups with their lag and dead letters, from the JSON files."""
+    store = survey.store
+    documents = [store.config(name) for name in ("consumerOffset.json", "lmqConsumerOffset.json")]
+    for document in documents:
+        for problem in document.problems:
+            survey.note(document.path or document.name, problem)
+    return group_rows([document.document for document in documents], survey.ranges)
+
+
+def database_rows(survey: Survey) -> list[rows.DatabaseRow]:
+    """RocksDB databases: recognised, not read."""
+    try:
+        return [
+            rows.DatabaseRow(
+                one.path, one.holds, one.since, one.is_empty, one.table_files, one.size,
+                one.allocated,
+            )
+            for one in survey.store.rocksdb()
+        ]  # fmt: skip
+    except UnreadablePath as error:
+        survey.problem(error)
+        return []
+
+
+def problem_rows(survey: Survey) -> list[rows.ProblemRow]:
+    """What could not be read."""
+    return survey.problems
+
+
+# In this order; `problems` last, as the others find them.
+SECTIONS: Final[Mapping[str, Callable[[Survey], list[Any]]]] = {
+    "store": store_rows,
+    "release": release_rows,
+    "geometry": geometry_rows,
+    "segments": segment_rows,
+    "oddities": oddity_rows,
+    "end": end_rows,
+    "dispatch": dispatch_rows,
+    "topics": topic_rows,
+    "queues": queue_rows,
+    "index": index_rows,
+    "checkpoint": checkpoint_rows,
+    "groups": groups,
+    "databases": database_rows,
+    "disk": disk_rows,
+    "problems": problem_rows,
+}
+# What the rows of each section are, for whoever needs the columns of one that is empty.
+ROWS: Final[Mapping[str, type[NamedTuple]]] = {
+    "store": rows.StoreRow,
+    "release": rows.EvidenceRow,
+    "geometry": rows.LengthRow,
+    "segments": rows.SegmentRow,
+    "oddities": rows.OddityRow,
+    "end": rows.EndRow,
+    "dispatch": rows.DispatchRow,
+    "topics": rows.TopicRow,
+    "queues": rows.QueueRow,
+    "index": rows.IndexRow,
+    "checkpoint": rows.CheckpointRow,
+    "groups": rows.GroupRow,
+    "databases": rows.DatabaseRow,
+    "disk": rows.DiskRow,
+    "problems": rows.ProblemRow,
+}

@@ -1,0 +1,203 @@
+"""What an overview needs to know of a store, each fact found out once and when first asked for.
+
+A few reads of each file, never a scan. What cannot be read becomes a problem, so that one bad
+directory does not hide the rest; the rows that are made of this are in overview.py.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Self
+
+from rmqtool.errors import RmqtoolError, UnreadablePath
+from rmqtool.info.overview_rows import ProblemRow, QueueRow
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.queue_range import QueueRange, read_range
+from rmqtool.store.record_heads import LogReader, RecordHead
+from rmqtool.store.release import Release, release_of
+from rmqtool.store.segment import MappedFiles
+from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.queues import QueueFamily
+    from rmqtool.store.segment import Segment
+    from rmqtool.store.tree import Store
+
+NO_TAIL = Tail(0, None, FoundBy.NOTHING, Stop.END_OF_FILES)
+
+
+class Survey:
+    """Facts about a store. A context manager: some files stay open.
+
+    Attributes:
+        store: the store.
+        problems: what could not be read, so far.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.problems: list[ProblemRow] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if "reader" in vars(self):
+            self.reader.__exit__(*exception)
+
+    @cached_property
+    def commitlog(self) -> MappedFiles:
+        """The log that is written today."""
+        try:
+            return self.store.commitlog
+        except UnreadablePath as error:
+            self.problem(error)
+            return MappedFiles("commitlog")
+
+    @cached_property
+    def old_commitlog(self) -> MappedFiles:
+        """The plain log from before a conversion to DLedger."""
+        try:
+            return self.store.old_commitlog
+        except UnreadablePath as error:
+            self.problem(error)
+            return MappedFiles("commitlog")
+
+    @cached_property
+    def reader(self) -> LogReader:
+        """A reader of single records of both logs."""
+        return LogReader(self.commitlog, self.old_commitlog)
+
+    @property
+    def log_start(self) -> int:
+        """First physical offset that is there; 0 without any commitlog, when nothing expired."""
+        starts = [log.start for log in (self.old_commitlog, self.commitlog) if log]
+        return min(starts, default=0)
+
+    @cached_property
+    def ranges(self) -> list[QueueRange]:
+        """How far each queue reaches, plain queues first."""
+        found: list[QueueRange] = []
+        geometry = self.store.geometry
+        lengths = {
+            BranchKind.CONSUME_QUEUE: geometry.consume_queue.value,
+            BranchKind.BATCH_QUEUE: geometry.batch_queue.value,
+        }
+        for kind, length in lengths.items():
+            family = self.store.family(kind, length)
+            if family is not None:
+                found.extend(self._ranges_of(family, kind))
+        return found
+
+    @cached_property
+    def dispatched(self) -> QueueRange | None:
+        """The queue whose last unit lies highest in the log; None when no queue has a unit."""
+        filled = [one for one in self.ranges if one.last]
+        return max(filled, key=lambda one: one.last.end if one.last else 0, default=None)
+
+    @cached_property
+    def tail(self) -> Tail:
+        """The real end of the log."""
+        last = self.dispatched.last if self.dispatched else None
+        try:
+            return find_tail(
+                self.commitlog,
+                self.reader,
+                is_dledger=self.store.is_dledger,
+                dispatched=last.physical_offset if last else None,
+            )
+        except UnreadablePath as error:
+            self.problem(error)
+            return NO_TAIL
+
+    @cached_property
+    def release(self) -> Release:
+        """Which releases may have written the store last."""
+        last = self.tail.last
+        try:
+            raw = self.reader.read_at(last.physical_offset, last.size) if last else b""
+        except UnreadablePath as error:
+            self.problem(error)
+            raw = b""
+        return release_of(self.store, raw)
+
+    @cached_property
+    def index_files(self) -> list[IndexFile]:
+        """The key index files."""
+        try:
+            return self.store.index_files()
+        except UnreadablePath as error:
+            self.problem(error)
+            return []
+
+    def head_at(self, physical_offset: int | None) -> RecordHead | None:
+        """Read the head of a record; None where none is."""
+        try:
+            return None if physical_offset is None else self.reader.head_at(physical_offset)
+        except UnreadablePath as error:
+            self.problem(error)
+            return None
+
+    def ends_of(self, segment: Segment, end: int) -> tuple[RecordHead | None, RecordHead | None]:
+        """Find the first record of a commitlog file, and the last one in front of a position."""
+        try:
+            first = self.reader.first_from(segment)
+            return first, first and self.reader.last_before(segment, end)
+        except UnreadablePath as error:
+            self.problem(error)
+            return None, None
+
+    @cached_property
+    def queue_rows(self) -> list[QueueRow]:
+        """All queues with the times of their first and last messages."""
+        return [_queue_row(self, queue) for queue in self.ranges]
+
+    def problem(self, error: RmqtoolError) -> None:
+        """Note what could not be read, once."""
+        path, reason = getattr(error, "path", ""), getattr(error, "reason", str(error))
+        self.note(path, reason)
+
+    def note(self, path: str, reason: str) -> None:
+        """Note what could not be read, once."""
+        row = ProblemRow(path, reason)
+        if row not in self.problems:
+            self.problems.append(row)
+
+    def _ranges_of(self, family: QueueFamily, kind: BranchKind) -> Iterator[QueueRange]:
+        try:
+            topics = family.topics()
+        except UnreadablePath as error:
+            self.problem(error)
+            return
+        for topic in topics:
+            try:
+                for queue in family.queues_of(topic):
+                    yield read_range(queue, kind, self.log_start)
+            except UnreadablePath as error:
+                self.problem(error)
+
+
+def _queue_row(survey: Survey, queue: QueueRange) -> QueueRow:
+    first = survey.head_at(queue.first and queue.first.physical_offset)
+    last = survey.head_at(queue.last and queue.last.physical_offset)
+    min_offset, max_offset = queue.min_offset, queue.max_offset
+    messages = max_offset - min_offset
+    return QueueRow(
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        queue_kind=str(queue.kind),
+        min_queue_offset=min_offset,
+        max_queue_offset=max_offset,
+        messages=messages,
+        message_bytes=round(queue.mean_size * messages),
+        is_estimate=not queue.is_exact,
+        first_store_timestamp=first and first.store_timestamp,
+        last_store_timestamp=last and last.store_timestamp,
+        expired=queue.expired,
+        files=queue.files,
+        size=queue.size,
+        allocated=queue.allocated,
+    )

@@ -1,0 +1,1 @@
+"""Compiled kernels: compile, cache, link, check."""

@@ -1,0 +1,1 @@
+"""Mend the commitlog."""

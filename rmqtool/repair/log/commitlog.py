@@ -1,0 +1,359 @@
+"""Edits of the commitlog: bridges, blanks, zeroed tails, true places, lengths of files.
+
+All edits of one segment are decided together, in the order of its bytes. Source: CommitLog
+#recoverNormally, #checkMessageAndReturnSize, DefaultAppendMessageCallback#doAppend, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.formats.message import (
+    BLANK,
+    BLANK_MAGIC_CODE,
+    END_FILE_MIN_BLANK_LENGTH,
+    MESSAGE_PREFIX,
+)
+from rmqtool.repair.log.content import Content
+from rmqtool.repair.log.lost import lost_record
+from rmqtool.repair.log.stretches import Damaged
+from rmqtool.repair.survey import STALE, TAIL, SegmentFacts, Survey, last_sound
+from rmqtool.scan.batch import Extent
+from rmqtool.store.segment import NAME_DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.derive.runs import Stretch
+    from rmqtool.repair.log.bridge import BridgeMaker
+    from rmqtool.repair.writer import Writer
+    from rmqtool.store.record_heads import LogReader
+    from rmqtool.store.segment import MappedFiles, Segment
+
+LEAST: Final = END_FILE_MIN_BLANK_LENGTH
+FIELD: Final = MESSAGE_PREFIX.positions["physical_offset"]
+CHUNK: Final = 1 << 22
+BRIDGED: Final = "a bridge, over which brokers walk and which is delivered to nobody"
+
+
+@dataclass(slots=True)
+class LogRepair:
+    """Decides the edits of one log.
+
+    Attributes:
+        survey: what was found.
+        writer: takes the edits.
+        log: reads the log as it is.
+        bridge_missing: whether segments that are gone are to be bridged.
+    """
+
+    survey: Survey
+    writer: Writer
+    log: LogReader
+    bridge_missing: bool = False
+    _done: set[int] = field(default_factory=set)
+
+    @property
+    def maker(self) -> BridgeMaker:
+        """Makes the bridges."""
+        return self.survey.maker
+
+    @property
+    def files(self) -> MappedFiles:
+        """The log."""
+        return self.survey.inspection.store.commitlog
+
+    @property
+    def length(self) -> int:
+        """Bytes of a segment."""
+        return self.files.file_length
+
+    def edit(self) -> None:
+        """Decide all edits of the log, in the order of its segments."""
+        used = [one for one in self.survey.segments.values() if one.is_used]
+        last_used = max((one.segment.start for one in used), default=-1)
+        segments = list({one.start: one for one in self.files.segments}.values())
+        for before, segment in pairwise([None, *segments]):
+            assert segment is not None  # noqa: S101 - only the first of all is None
+            if before is not None and segment.start > before.start + self.length:
+                self._missing(before, segment)
+            facts = self.survey.segments.get(segment.start) or SegmentFacts(segment)
+            if segment.start < last_used:
+                self._finished(facts)
+            else:
+                self._current(facts, is_last_used=segment.start == last_used)
+
+    # ---- segments that others follow ------------------------------------------------------------
+
+    def _finished(self, facts: SegmentFacts) -> None:
+        """Repair a segment that used ones follow: bridges, and a blank at its end."""
+        segment = facts.segment
+        self._set_length(segment)
+        close_at, code, covers = self._end_of(facts)
+        for damaged in self._inside(segment, close_at):
+            self._bridge(segment, damaged)
+        self._places(segment)
+        if close_at is not None:
+            self._close(facts, close_at, code, covers=covers)
+
+    def _end_of(self, facts: SegmentFacts) -> tuple[int | None, str, int]:
+        """Tell from where on a segment has to be closed anew, why, and up to where it is damaged.
+
+        None where its blank is right, or only its size is wrong, which is put right here.
+        """
+        segment, length = facts.segment, self.length
+        last = facts.stretches[-1] if facts.stretches else None
+        if last is not None and last.kind is Extent.FILLER and last.code != "CL-CHAIN":
+            return self._blank_at_end(segment, last)
+        if segment.size < length:
+            tail = last is not None and last.position + last.length == facts.end
+            begin = last.position if tail and last is not None else facts.end
+            return self._first_of_tail(facts, begin), "FS-LEN", length - LEAST
+        if last is None or last.position + last.length < min(segment.size, length):
+            return segment.size, "CL-CHAIN", 0
+        if last.kind is Extent.UNUSED:
+            begin = self._first_of_tail(facts, last.position)
+            code = "CL-CHAIN" if last.position else "CL-MAGIC"
+            return begin, code, last.position if begin < last.position else 0
+        if last.kind is Extent.GAP:
+            return last.position, "CL-MAGIC", last.position + last.length
+        return None, "", 0
+
+    def _blank_at_end(self, segment: Segment, last: Stretch) -> tuple[int | None, str, int]:
+        """Judge the blank that closes a segment: its size, and whether records were there."""
+        if self.survey.damaged.at(segment.start + last.position) is not None:
+            return last.position, "CL-BLANKSIZE", self.length - LEAST
+        self._blank_size(segment, last)
+        return None, "", 0
+
+    def _first_of_tail(self, facts: SegmentFacts, position: int) -> int:
+        """Give where damage begins that goes on up to a position."""
+        for stretch in reversed(facts.stretches):
+            if stretch.kind is Extent.GAP and stretch.position + stretch.length == position:
+                return stretch.position
+        return position
+
+    def _close(self, facts: SegmentFacts, position: int, code: str, *, covers: int) -> None:
+        """Bridge what is damaged from a position on, and write a blank behind it.
+
+        Zeros that are longer than the next segment's first record were records once.
+        """
+        segment, length = facts.segment, self.length
+        if length - position < LEAST:
+            position = self._give_up_last(segment, position)
+        plausible = self._first_size(segment.start + length) + LEAST
+        blank_at = max(position, covers)
+        if length - blank_at > plausible:
+            blank_at = length - LEAST
+        blank_at = min(blank_at, length - LEAST)
+        if 0 < blank_at - position < self.maker.smallest:
+            fits = length - LEAST - position >= self.maker.smallest
+            blank_at = position + self.maker.smallest if fits else position
+        if blank_at > position:
+            start = segment.start + position
+            lost = f"{blank_at - position} bytes that hold no record"
+            self._bridge(segment, Damaged(start, segment.start + blank_at, code, lost))
+        raw = BLANK.build({"total_size": length - blank_at, "magic_code": BLANK_MAGIC_CODE})
+        reason = "the blank record that closes this file"
+        self.writer.write(segment, blank_at, Content.of(raw), code, reason)
+
+    def _give_up_last(self, segment: Segment, position: int) -> int:
+        """Take the last record along where no blank has room behind it."""
+        head = self.log.last_before(segment, min(position, segment.size))
+        if head is None:
+            return min(position, self.length - LEAST)
+        what = lost_record(self.log, head.physical_offset, head.size)
+        self.survey.damaged.add(Damaged(head.physical_offset, head.end, "CL-CHAIN", what))
+        return head.physical_offset - segment.start
+
+    def _first_size(self, physical_offset: int) -> int:
+        head = self.log.head_at(physical_offset)
+        return head.size if head is not None else 0
+
+    def _blank_size(self, segment: Segment, blank: Stretch) -> None:
+        left = self.length - blank.position
+        raw = BLANK.build({"total_size": left, "magic_code": BLANK_MAGIC_CODE})
+        with segment.open() as file:
+            is_same = file.read_at(blank.position, len(raw)) == raw
+        if not is_same:
+            reason = f"the blank record's size: {left} bytes are left of the file"
+            self.writer.write(segment, blank.position, Content.of(raw), "CL-BLANKLEN", reason)
+
+    # ---- the segment that is written to ---------------------------------------------------------
+
+    def _current(self, facts: SegmentFacts, *, is_last_used: bool) -> None:
+        """Repair the last used segment, or one that was allocated ahead of need."""
+        segment = facts.segment
+        is_last = segment is self.files.segments[-1]
+        if not segment.size and is_last and not is_last_used and len(self.files) > 1:
+            self.writer.remove(segment.place.location, "FS-LEN", "an empty file behind the log")
+            return
+        self._set_length(segment)
+        if not is_last_used:
+            return
+        tail = self.survey.queues.judge.tail
+        last = facts.stretches[-1] if facts.stretches else None
+        close_at, code, covers = None, "", 0
+        if last is not None and last.kind is Extent.FILLER and last.code != "CL-CHAIN":
+            close_at, code, covers = self._blank_at_end(segment, last)
+        end = tail.start - segment.start if tail else close_at
+        for damaged in self._inside(segment, end):
+            self._bridge(segment, damaged)
+        self._places(segment)
+        if close_at is not None:
+            self._close(facts, close_at, code, covers=covers)
+        if tail is not None:
+            self._tail(segment, tail)
+
+    def _tail(self, segment: Segment, tail: Damaged) -> None:
+        """Bridge what queues know of the tail, so that no queue offset is given twice; zero it."""
+        position = tail.start - segment.start
+        end = min(self.survey.queues.judge.tail_end - segment.start, self.length - LEAST)
+        if end - position >= self.maker.smallest:
+            lost = f"{end - position} bytes of records that queues have units of"
+            self._bridge(segment, Damaged(tail.start, segment.start + end, tail.code, lost))
+            position = end
+        reason = "zeros: here the next record goes"
+        lost = "a record that was written in part" if tail.code == TAIL else ""
+        self._zero(segment, position, tail.code, reason, lost)
+
+    def _zero(self, segment: Segment, position: int, code: str, reason: str, lost: str) -> None:
+        """Zero all that is used from a position on."""
+        with segment.open() as file:
+            while position < file.size:
+                found = file.next_data(position)
+                if found is None:
+                    return
+                raw = file.read_at(found, min(CHUNK, file.size - found))
+                used = len(raw.rstrip(b"\0"))
+                if used:
+                    first = found + used - len(raw[:used].lstrip(b"\0"))
+                    content = Content(found + used - first)
+                    self.writer.write(segment, first, content, code, reason, lost)
+                    lost = ""
+                position = found + max(len(raw), 1)
+
+    # ---- what both have -------------------------------------------------------------------------
+
+    def _inside(self, segment: Segment, end: int | None) -> Iterator[Damaged]:
+        """Give the damaged stretches of a segment in front of its end, neighbours joined."""
+        limit = segment.start + (self.length if end is None else end)
+        joined: Damaged | None = None
+        for one in self.survey.damaged.between(segment.start, limit):
+            if joined is not None and joined.end == one.start and joined.code == one.code:
+                lost = joined.lost if joined.lost == one.lost else f"{joined.lost}; {one.lost}"
+                joined = Damaged(joined.start, one.end, joined.code, lost)
+                continue
+            if joined is not None:
+                yield joined
+            joined = one
+        if joined is not None:
+            yield joined
+
+    def _bridge(self, segment: Segment, damaged: Damaged) -> None:
+        """Write a bridge, or several, over a stretch."""
+        position = damaged.start - segment.start
+        time_ms = self._time(segment, position, damaged.end)
+        lost = damaged.lost
+        for start, content in self.maker.over(damaged.start, damaged.length, time_ms):
+            at = start - segment.start
+            self.writer.write(segment, at, content, damaged.code, BRIDGED, lost)
+            lost = lost and "more of the same stretch"
+
+    def _time(self, segment: Segment, position: int, end: int) -> int:
+        """Give the store time of the record in front of a bridge, else of the one behind it."""
+        before: Segment | None = segment
+        while before is not None:
+            head = last_sound(self.log, before, position, self.survey.damaged)
+            if head is not None:
+                return head.store_timestamp
+            before = self.files.at(before.start - 1) if before.start > self.files.start else None
+            position = before.size if before is not None else 0
+        for place in self.files.segments:
+            if place.start + self.length <= end:
+                continue
+            found = self.log.first_from(place, max(end - place.start, 0))
+            if found is not None and found.store_timestamp > 0:
+                return found.store_timestamp
+        return segment.mtime_ms
+
+    def _places(self, segment: Segment) -> None:
+        """Rewrite the fields of records that name another place than theirs."""
+        for moved in sorted(self.survey.moved, key=lambda one: one.physical_offset):
+            if segment.start <= moved.physical_offset < segment.end:
+                raw = moved.physical_offset.to_bytes(8, "big", signed=True)
+                position = moved.physical_offset - segment.start + FIELD
+                reason = f"the record's own place, which was given as {moved.field}"
+                self.writer.write(segment, position, Content.of(raw), "CL-PHYOFF", reason)
+        self._put_back(segment)
+
+    def _put_back(self, segment: Segment) -> None:
+        """Move records that lie at each other's place to their own."""
+        for moved in sorted(self.survey.swapped, key=lambda one: one.field):
+            if segment.start <= moved.field < segment.end:
+                raw = self.log.read_at(moved.physical_offset, moved.size)
+                reason = f"the record of this place, which lay at {moved.physical_offset}"
+                position = moved.field - segment.start
+                self.writer.write(segment, position, Content.of(raw), "CL-PHYOFF", reason)
+
+    def _set_length(self, segment: Segment) -> None:
+        """Give a file its configured length; what is cut off must not be records."""
+        if segment.size == self.length:
+            return
+        if segment.size < self.length:
+            self.writer.length(segment, self.length, "FS-LEN", "the length that brokers load")
+            return
+        reason = "the length that brokers load; what is behind it is no part of the log"
+        self.writer.length(segment, self.length, "FS-LEN", reason)
+
+    def _missing(self, before: Segment, after: Segment) -> None:
+        """Write files of bridges for segments that are gone."""
+        start = before.start + self.length
+        while start < after.start:
+            name = f"{start:0{NAME_DIGITS}}"
+            if not self.bridge_missing:
+                why = "with --bridge-missing, a file of bridges lets brokers walk over it"
+                path = f"{before.path.rpartition('/')[0]}/{name}"
+                self.writer.leave("FS-GAP", path, "the segment is missing", why)
+            else:
+                self._bridge_file(before, start, name)
+            start += self.length
+
+    def _bridge_file(self, before: Segment, start: int, name: str) -> None:
+        time_ms = self._time(before, before.size, start + self.length)
+        over = self.maker.over(start, self.length - LEAST, time_ms)
+        blank = BLANK.build({"total_size": LEAST, "magic_code": BLANK_MAGIC_CODE})
+        content = Content.joined([*(one for _, one in over), Content.of(blank)])
+        location = before.place.parent.child(name).location
+        lost = f"all {self.length} bytes of the segment"
+        self.writer.create(
+            location, content, "FS-GAP", f"a file of bridges for the missing segment: {BRIDGED}",
+            lost=lost, mtime_ms=before.mtime_ms,
+        )  # fmt: skip
+
+
+def tail_of(survey: Survey) -> Damaged | None:
+    """Give the stretch at the end of the last used segment that is no record; None for none."""
+    used = [facts for facts in survey.segments.values() if facts.is_used]
+    if not used:
+        return None
+    facts = max(used, key=lambda one: one.segment.start)
+    segment, length = facts.segment, survey.inspection.store.commitlog.file_length
+    gaps = [
+        stretch
+        for stretch in facts.stretches
+        if stretch.kind is Extent.GAP and stretch.code in {TAIL, STALE}
+    ]
+    last = facts.stretches[-1] if facts.stretches else None
+    if gaps:
+        position, code = gaps[0].position, gaps[0].code
+        # Zeros behind what was torn were records, too, if queues have units there.
+        end = gaps[-1].position + gaps[-1].length if code == STALE else segment.size
+    elif segment.size < length and (last is None or last.kind is not Extent.FILLER):
+        position, end, code = facts.end, segment.size, "FS-LEN"
+    else:
+        return None
+    end = length if end >= segment.size else end
+    return Damaged(segment.start + position, segment.start + end, code)

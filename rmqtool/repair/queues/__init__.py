@@ -1,0 +1,1 @@
+"""Mend queues of all kinds."""

@@ -1,0 +1,249 @@
+"""Compare batch queues with what the repaired log dispatches.
+
+Units of a batch queue follow each other in the order of the log, and are found by the queue offset
+in them. A hole in these stops consumers for good, so the unit of a lost record keeps its place and
+its range of queue offsets, and names the record of the next sound unit, at the end of the queue of
+the one before: its messages are delivered twice. Source: BatchConsumeQueue#recover,
+#searchOffsetFromFiles, 5.0.0 to 5.5.0; observed, 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.store.record_heads import HEAD_BYTES, head_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.derive.queue_runs import QueueRun
+    from rmqtool.repair.log.stretches import Damaged
+    from rmqtool.repair.queues.unit_judge import UnitJudge
+    from rmqtool.store.segment import MappedFiles
+
+UNIT: Final = BATCH_CQ_UNIT.size
+MOST_MESSAGES: Final = 32_767  # of one unit
+CHUNK: Final = UNIT << 14
+
+
+@dataclass(slots=True)
+class RepairedBatchQueue:
+    """One batch queue while it is compared.
+
+    Attributes:
+        topic: as text.
+        queue_id: of the topic.
+        path: of its directory.
+        files: its files; None when it has none.
+        end: byte of the queue behind the last unit that the log wants.
+        patches: (byte of the queue, bytes) of what differs.
+        time: store time of the last unit, ms.
+        next_base: queue offset behind the last unit; -1 before the first.
+        last: the last unit.
+    """
+
+    topic: str
+    queue_id: int
+    path: str
+    files: MappedFiles | None
+    end: int
+    patches: list[tuple[int, bytes]] = field(default_factory=list)
+    time: int = 0
+    next_base: int = -1
+    last: bytes = b""
+
+
+class BatchRepair:
+    """All batch queues of a store.
+
+    Attributes:
+        queues: what each should hold, once `finish` was called.
+        tail_end: behind the last record in the log's tail that a queue knows; 0 for none.
+
+    Args:
+        inspection: of the store.
+        judge: knows what is damaged of the log.
+    """
+
+    def __init__(self, inspection: Inspection, judge: UnitJudge) -> None:
+        self.queues: dict[tuple[bytes, int], RepairedBatchQueue] = {}
+        self.tail_end = 0
+        self._inspection, self._judge = inspection, judge
+        length = inspection.store.geometry.batch_queue.value
+        self.file_length = length // UNIT * UNIT
+
+    def add(self, runs: Iterable[QueueRun]) -> None:
+        """Take runs in the order of the log."""
+        for run in runs:
+            queue = self.queues.get((run.topic, run.queue_id)) or self._open(run)
+            units = np.frombuffer(run.units, BATCH_CQ_UNIT.dtype)
+            ends = units["msg_base_offset"] + units["batch_size"]
+            breaks = np.flatnonzero(units["msg_base_offset"][1:] != ends[:-1]) + 1
+            for part in np.split(units, breaks):
+                if self._is_there(queue, part):
+                    continue
+                self._fill(queue, part[0])
+                self._put(queue, part.tobytes())
+                queue.next_base = int(part["msg_base_offset"][-1] + part["batch_size"][-1])
+                queue.last = part[-1].tobytes()
+            queue.time = run.store_timestamp
+
+    def _is_there(self, queue: RepairedBatchQueue, part: npt.NDArray[np.void]) -> bool:
+        """Pass over units whose numbers follow on disk, though not in their records.
+
+        Then a record's number is damaged, and its unit is right.
+        """
+        if queue.next_base in {-1, int(part["msg_base_offset"][0])}:
+            return False
+        raw = _read(queue.files, queue.end, len(part) * UNIT)
+        if len(raw) < len(part) * UNIT:
+            return False
+        there = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)
+        ends = there["msg_base_offset"] + there["batch_size"]
+        starts = [queue.next_base, *ends[:-1].tolist()]
+        is_same = (there["physical_offset"] == part["physical_offset"]).all()
+        if not is_same or there["msg_base_offset"].tolist() != starts:
+            return False
+        queue.end += len(raw)
+        queue.next_base, queue.last = int(ends[-1]), raw[-UNIT:]
+        return True
+
+    def _put(self, queue: RepairedBatchQueue, wanted: bytes) -> None:
+        if _read(queue.files, queue.end, len(wanted)) != wanted:
+            queue.patches.append((queue.end, wanted))
+        queue.end += len(wanted)
+
+    def _fill(self, queue: RepairedBatchQueue, following: np.void) -> None:
+        """Let units that name the next record stand for lost ones, each with its own range."""
+        base = int(following["msg_base_offset"])
+        while (lost := self._lost(queue, base)) is not None:
+            if not self._is_sound(lost):
+                self._put(queue, _standing_for(lost, following))
+            else:
+                queue.end += UNIT  # a flipped transaction bit, for one: it still delivers
+            queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
+        while 0 <= queue.next_base < base:
+            count = min(base - queue.next_base, MOST_MESSAGES)
+            lost = following.copy()
+            lost["msg_base_offset"], lost["batch_size"] = queue.next_base, count
+            self._put(queue, lost.tobytes())
+            queue.next_base += count
+
+    def _lost(self, queue: RepairedBatchQueue, limit: int) -> np.void | None:
+        """Give the unit on disk that is next, if it is that of a lost record, or stands for one."""
+        raw = _read(queue.files, queue.end, UNIT)
+        if len(raw) < UNIT:
+            return None
+        unit: np.void = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)[0]
+        base, count = int(unit["msg_base_offset"]), int(unit["batch_size"])
+        is_next = (
+            queue.next_base in {-1, base} and count > 0 and base >= 0 and base + count <= limit
+        )
+        is_lost = self._is_lost(unit)
+        is_known = is_lost or bool(self._inspection.bridges) or self._is_sound(unit)
+        return unit if is_next and is_known else None
+
+    def _is_lost(self, unit: np.void) -> bool:
+        """Tell whether a unit points into a damaged stretch, or under a blank that covers it."""
+        place = int(unit["physical_offset"]), int(unit["size"])
+        return self._judge.damaged_at(*place) is not None
+
+    def _is_sound(self, unit: np.void) -> bool:
+        """Tell whether a unit names a sound record of its own queue offset."""
+        offset = int(unit["physical_offset"])
+        if self._is_lost(unit):
+            return False
+        raw = self._inspection.store.commitlog.read_at(offset, HEAD_BYTES)
+        head = head_of(raw, 0, offset)
+        own = (int(unit["size"]), int(unit["msg_base_offset"]))
+        return head is not None and (head.size, head.queue_offset) == own
+
+    def finish(self, tail: Damaged | None) -> None:
+        """Keep the ranges of lost records at the end; cut what else stands there.
+
+        Args:
+            tail: stretch at the end of the log that holds no record; None for none.
+        """
+        for queue in self.queues.values():
+            while queue.last and (lost := self._lost(queue, 1 << 62)) is not None:
+                offset = int(lost["physical_offset"])
+                is_tail = tail is not None and tail.start <= offset < tail.end
+                if is_tail and self._inspection.has_crashed:
+                    break
+                last: np.void = np.frombuffer(queue.last, BATCH_CQ_UNIT.dtype)[0]
+                is_repeat = offset == int(last["physical_offset"])
+                if not (self._is_lost(lost) or is_tail or is_repeat):
+                    break
+                if is_tail:
+                    self.tail_end = max(self.tail_end, offset + int(lost["size"]))
+                self._put(queue, _standing_for(lost, last))
+                queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
+            self._cut(queue)
+
+    def _cut(self, queue: RepairedBatchQueue) -> None:
+        """Zero what stands behind the last unit."""
+        for segment in queue.files.segments if queue.files else ():
+            begin = max(queue.end, segment.start)
+            while begin < segment.end:
+                raw = _read(queue.files, begin, min(CHUNK, segment.end - begin))
+                used = raw.rstrip(b"\0")
+                if not raw:
+                    break
+                if used:
+                    queue.patches.append((begin, bytes(len(used))))
+                begin += len(raw)
+
+    def _open(self, run: QueueRun) -> RepairedBatchQueue:
+        topic = run.topic.decode("utf-8", "backslashreplace")
+        found = self._inspection.family("batch_queues").get((topic, run.queue_id))
+        path = found.path if found else f"batchconsumequeue/{topic}/{run.queue_id}"
+        files = self._inspection.files_of(found) if found else None
+        start = self._first(files)
+        queue = RepairedBatchQueue(topic, run.queue_id, path, files, start)
+        self.queues[run.topic, run.queue_id] = queue
+        return queue
+
+    def _first(self, files: MappedFiles | None) -> int:
+        """Find the first unit that has not expired."""
+        log_start = self._inspection.store.commitlog.start
+        if files is None or not files.segments:
+            return 0
+        position = files.start
+        while raw := _read(files, position, CHUNK):
+            units = np.frombuffer(raw, BATCH_CQ_UNIT.dtype, len(raw) // UNIT)
+            is_used = (units["size"] > 0) & (units["physical_offset"] < log_start)
+            count = int(np.argmin(is_used)) if not is_used.all() else len(units)
+            position += count * UNIT
+            if count < len(units) or not count:
+                break
+        return position
+
+
+def _standing_for(lost: np.void, sound: np.void) -> bytes:
+    """Give a unit that names the record of a sound one, with the queue offsets of a lost one."""
+    unit = sound.copy()
+    for name in ("msg_base_offset", "batch_size"):
+        unit[name] = lost[name]
+    return unit.tobytes()
+
+
+def _read(files: MappedFiles | None, start: int, length: int) -> bytes:
+    """Read units; zeros stand for those that no file has."""
+    raw = bytearray()
+    while len(raw) < length:
+        segment = files.at(start + len(raw)) if files else None
+        if segment is None:
+            break
+        with segment.open() as file:
+            part = file.read_at(start + len(raw) - segment.start, length - len(raw))
+        if not part:
+            break
+        raw += part
+    return bytes(raw)

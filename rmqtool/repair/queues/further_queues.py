@@ -1,0 +1,241 @@
+"""Edits of numbers that records have in further (light) queues, where one is no number any more.
+
+At such a text Java throws, and a broker that recovers after a crash does not start. The body, and
+with it the message, is undamaged; so its number is put back where other evidence tells it: the
+queue's own unit of this record, or that the record is the one that is missing between its
+neighbours in the log. It must be as long as the text that it replaces. Where nothing tells, spaces
+go over the numbers: a broker then takes the record for one without further queues and delivers it
+in its own queue still. Source: ConsumeQueue#multiDispatchLmqQueue, MultiDispatchUtils
+#checkMultiDispatchQueue, StringUtils#isBlank, 4.9.3 to 5.5.0; proven in tests/repair/broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.queues.queue_state import QueueReader
+from rmqtool.derive.dispatch import LMQ_PREFIX, LMQ_QUEUE_ID
+from rmqtool.derive.settings import rules_of
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.java import parse_long, string_hash
+from rmqtool.formats.message import decode
+from rmqtool.formats.properties import (
+    INNER_MULTI_DISPATCH,
+    INNER_MULTI_QUEUE_OFFSET,
+    items,
+)
+from rmqtool.repair.log.content import Content
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+    from rmqtool.formats.message import Message
+    from rmqtool.repair.patches import RepairedQueue
+    from rmqtool.repair.queues.unit_judge import UnitJudge
+    from rmqtool.repair.writer import Writer
+    from rmqtool.store.record_heads import LogReader
+    from rmqtool.store.segment import Segment
+
+    Queue = tuple[bytes, int]
+
+CODE: Final = "CL-LMQ"
+FURTHER: Final = INNER_MULTI_QUEUE_OFFSET.encode()
+PUT_BACK: Final = "the record's numbers in its further queues, as their units and neighbours tell"
+BLANKED: Final = (
+    "spaces, at which brokers leave further queues out: nothing tells what the numbers were, and "
+    "the message stays in its own queue"
+)
+
+
+@dataclass(slots=True)
+class Misnumbered:
+    """A record one of whose numbers is none.
+
+    Attributes:
+        physical_offset: where it lies.
+        message: its fields.
+        position: of the numbers in the record.
+        texts: the numbers as they are.
+        queues: topic and queue id of each.
+        found: what the numbers are, as far as that is known.
+    """
+
+    physical_offset: int
+    message: Message
+    position: int
+    texts: list[bytes]
+    queues: list[Queue]
+    found: list[int | None]
+
+    @property
+    def raw(self) -> bytes:
+        """What belongs in place of the numbers; spaces if it is not known, or does not fit."""
+        length = len(b",".join(self.texts))
+        parts = [
+            str(number).encode() if parse_long(text.decode("latin-1")) is None else text
+            for number, text in zip(self.found, self.texts, strict=True)
+        ]
+        put_back = b",".join(parts)
+        is_known = None not in self.found and len(put_back) == length
+        return put_back if is_known else b" " * length
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all numbers are put back."""
+        return bool(self.raw.strip())
+
+    def unit(self) -> bytes:
+        """Give its unit in further queues: always with the plain tags code."""
+        tags = self.message.tags
+        code = string_hash(tags) if tags else 0
+        return CQ_UNIT.packer.pack(self.physical_offset, self.message.size, code)
+
+
+def read(log: LogReader, place: tuple[int, int], *, has_lmq: bool) -> Misnumbered | None:
+    """Read a record that says of its further queues what is no number.
+
+    Args:
+        log: that it lies in.
+        place: physical offset and bytes.
+        has_lmq: names with the LMQ prefix have queue 0 only.
+    """
+    try:
+        message = decode(log.read_at(*place))
+    except DecodeError:
+        return None
+    found = {item.name: item for item in items(message.properties_bytes) if item.is_kept}
+    names, numbers = found.get(INNER_MULTI_DISPATCH.encode()), found.get(FURTHER)
+    if names is None or numbers is None:
+        return None
+    topics, texts = names.value.split(b","), numbers.value.split(b",")
+    if len(topics) != len(texts):
+        return None
+    start = place[1] - len(message.properties_bytes) + numbers.position + len(FURTHER) + 1
+    queues = [
+        (topic, LMQ_QUEUE_ID if has_lmq and topic.startswith(LMQ_PREFIX) else message.queue_id)
+        for topic in topics
+    ]
+    known = [parse_long(text.decode("latin-1")) for text in texts]
+    return Misnumbered(place[0], message, start, texts, queues, known)
+
+
+class FurtherNumbers:
+    """Finds the numbers of all such records of a store.
+
+    Attributes:
+        places: (physical offset, bytes) of the records.
+        records: those that can be put right, in the order of the log.
+
+    Args:
+        inspection: of the store.
+    """
+
+    def __init__(self, inspection: Inspection) -> None:
+        self.places: list[tuple[int, int]] = []
+        self.records: list[Misnumbered] = []
+        self._inspection = inspection
+
+    def find(
+        self, log: LogReader, judge: UnitJudge, queues: Mapping[Queue, RepairedQueue]
+    ) -> Iterator[tuple[Queue, int, Misnumbered]]:
+        """Find the numbers; yield queue, number and record of those that are put back.
+
+        All queues of a record: no run has those behind a number that cannot be read, either.
+
+        Args:
+            log: as it is.
+            judge: knows what is damaged of the log.
+            queues: what they should hold so far, all runs taken.
+        """
+        if not self.places:
+            return
+        rules = rules_of(self._inspection.store, self._inspection.version)
+        read_ones = (read(log, place, has_lmq=rules.lmq) for place in sorted(self.places))
+        self.records = [
+            one for one in read_ones if one and not judge.damaged_at(one.physical_offset, 0)
+        ]
+        missing: dict[Queue, list[tuple[Misnumbered, int]]] = {}
+        for one in self.records:
+            for number, queue in enumerate(one.queues):
+                if one.found[number] is None:
+                    missing.setdefault(queue, []).append((one, number))
+        for queue, places in missing.items():
+            told = self._told(queue, queues.get(queue), places)
+            for (one, number), offset in zip(places, told, strict=True):
+                one.found[number] = offset
+        for one in self.records:
+            for queue, offset in zip(one.queues, one.found, strict=True):
+                if one.is_known and offset is not None:
+                    yield queue, offset, one
+
+    def _told(
+        self, queue: Queue, known: RepairedQueue | None, places: list[tuple[Misnumbered, int]]
+    ) -> list[int | None]:
+        """Give the number of each record in one queue: by its unit, else by its neighbours."""
+        offsets = [one.physical_offset for one, _ in places]
+        told = [self._by_unit(queue, one) for one, _ in places]
+        if known is None or None not in told:
+            return told
+        for hole in known.placement.holes:
+            rows = [row for row, at in enumerate(offsets) if hole.before < at < hole.after]
+            if len(rows) == hole.length:
+                for step, row in enumerate(rows):
+                    told[row] = hole.start + step
+        behind = [row for row, at in enumerate(offsets) if at > known.placement.newest]
+        if behind and known.placement.next >= 0:
+            for step, row in enumerate(behind):
+                told[row] = known.placement.next + step
+        return told
+
+    def _by_unit(self, queue: Queue, one: Misnumbered) -> int | None:
+        """Give the number of the only unit that names a record; None without, or with several."""
+        topic = queue[0].decode("utf-8", "backslashreplace")
+        family = self._inspection.family("queues").get((topic, queue[1]))
+        files = self._inspection.files_of(family) if family else None
+        found: list[int] = []
+        reader = QueueReader()
+        try:
+            for number, units in reader.used(files, 0):
+                is_its = units["physical_offset"] == one.physical_offset
+                is_its &= units["size"] == one.message.size
+                found += (number + np.flatnonzero(is_its)).tolist()
+        except UnreadablePath:
+            return None
+        finally:
+            reader.close()
+        return found[0] if len(found) == 1 else None
+
+    def edit(self, writer: Writer, segment_at: Callable[[int], Segment | None]) -> None:
+        """Write the numbers.
+
+        Args:
+            writer: takes the edits.
+            segment_at: gives the file of a physical offset.
+        """
+        for one in self.records:
+            segment = segment_at(one.physical_offset)
+            if segment is None:
+                continue
+            names = ", ".join(topic.decode("utf-8", "backslashreplace") for topic, _ in one.queues)
+            lost = "" if one.is_known else f"the numbers of one message in {names}"
+            position = one.physical_offset - segment.start + one.position
+            reason = PUT_BACK if one.is_known else BLANKED
+            writer.write(segment, position, Content.of(one.raw), CODE, reason, lost)
+
+    def is_answered(self, said: Finding) -> bool:
+        """Tell whether a finding is only a consequence of numbers that are put back."""
+        topics = {topic.decode("utf-8", "backslashreplace") for topic in self._put_back()}
+        if said.code == "CQ-LMQ":
+            return said.path.split("/")[-3] in topics
+        return said.code == "CL-QOFF-GAP" and any(f" {topic} " in said.message for topic in topics)
+
+    def _put_back(self) -> Iterator[bytes]:
+        for one in self.records:
+            if one.is_known:
+                yield from (topic for topic, _ in one.queues)

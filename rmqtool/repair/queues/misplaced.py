@@ -1,0 +1,216 @@
+"""Put back a field by which a record claims a place in a queue that is not its own.
+
+No checksum covers topic, queue id and queue offset of a record, and a flipped bit in one of them
+takes a message out of its queue. The unit in that queue is evidence of what the field was: it names
+this record and no other claims its number, while no unit stands where the record says. Exactly one
+of the three fields must differ. Then the field is written anew as the queue has it: the message is
+delivered as ever, and recovery dispatches it to where it was. Everything else of the record stays,
+and so does its checksum. Source: DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue, 4.9.3 to
+5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.queues.queue_state import UNIT, QueueReader
+from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.message import MESSAGE_PREFIX, decode
+from rmqtool.repair.log.content import Content
+from rmqtool.repair.patches import CUT_REASON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rmqtool.derive.queue_runs import QueueRun
+    from rmqtool.findings.finding import Finding
+    from rmqtool.formats.message import Message
+    from rmqtool.repair.survey import Survey
+    from rmqtool.repair.writer import Writer
+    from rmqtool.store.record_heads import LogReader
+    from rmqtool.store.segment import Segment
+
+    Place = tuple[bytes, int, int]  # topic, queue id, queue offset
+
+TELLING: Final = frozenset({"CQ-MISMATCH", "CQ-SHIFT", "CL-QOFF-DUP", "CL-QOFF-GAP"})
+DIRECTORY: Final = "consumequeue"
+PARTS: Final = 4  # of the path of a queue file
+FIELDS: Final = ("topic", "queue_id", "queue_offset")
+
+
+@dataclass(frozen=True, slots=True)
+class Misplaced:
+    """One such record.
+
+    Attributes:
+        physical_offset: where it lies.
+        said: topic, queue id and queue offset as the record has them.
+        own: the same as its queue has them.
+        unit: of that queue.
+        position: of the field, in the record.
+        raw: the field's bytes as they were.
+    """
+
+    physical_offset: int
+    said: Place
+    own: Place
+    unit: bytes
+    position: int
+    raw: bytes
+
+    @property
+    def field(self) -> str:
+        """Name of the field that differs."""
+        return FIELDS[
+            [one != two for one, two in zip(self.said, self.own, strict=True)].index(True)
+        ]
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics whose queue offsets do not follow because of it."""
+        return {place[0].decode("utf-8", "backslashreplace") for place in (self.said, self.own)}
+
+    def is_answered(self, said: Finding) -> bool:
+        """Tell whether a finding is only a consequence."""
+        is_telling = said.code in TELLING or said.code == "IX-KEY"
+        is_its = said.physical_offset == self.physical_offset
+        return is_telling and (is_its or any(f" {name} " in said.message for name in self.topics))
+
+
+def find(survey: Survey, found: Iterable[Finding], log: LogReader) -> list[Misplaced]:
+    """Find the misplaced records that findings are about.
+
+    Args:
+        survey: of the store, all runs taken and finished.
+        found: all findings.
+        log: as it is.
+    """
+    reader = QueueReader()
+    misplaced: dict[int, Misplaced] = {}
+    try:
+        for said in found:
+            if said.code in TELLING and said.path.startswith(f"{DIRECTORY}/"):
+                for one in _at(survey, said, log, reader):
+                    misplaced[one.physical_offset] = one
+    except UnreadablePath:
+        return []  # said elsewhere
+    finally:
+        reader.close()
+    return [misplaced[place] for place in sorted(misplaced)]
+
+
+def _at(survey: Survey, said: Finding, log: LogReader, reader: QueueReader) -> Iterator[Misplaced]:
+    """Give the record behind a unit that is not the one its record asks for."""
+    parts = said.path.split("/")
+    if len(parts) != PARTS:
+        return  # said of a whole queue
+    _, topic, queue_id, file = parts
+    number = (int(file) + (said.position or 0)) // UNIT
+    inspection = survey.inspection
+    family = inspection.family("queues").get((topic, int(queue_id)))
+    files = inspection.files_of(family) if family else None
+    unit = reader.read(files, number, 1)
+    offset, size, _ = CQ_UNIT.packer.unpack(unit)
+    head = log.head_at(offset) if size > 0 else None
+    if head is None or head.size != size or survey.queues.judge.damaged_at(offset, size):
+        return
+    try:
+        message = decode(log.read_at(offset, size))
+    except DecodeError:
+        return
+    claim = (message.topic_bytes, message.queue_id, message.queue_offset)
+    own = (topic.encode(errors="surrogateescape"), int(queue_id), number)
+    one = _one(offset, message, claim, own, unit)
+    if one is not None and not _is_claimed(survey, own) and not _has_unit(survey, one, reader):
+        yield one
+
+
+def _one(offset: int, message: Message, said: Place, own: Place, unit: bytes) -> Misplaced | None:
+    """Give what is to be put back, if exactly one field differs, in as many bytes."""
+    differs = [one != two for one, two in zip(said, own, strict=True)]
+    if sum(differs) != 1 or len(said[0]) != len(own[0]):
+        return None
+    name = FIELDS[differs.index(True)]
+    if name == "topic":
+        tail = len(message.topic_bytes) + 2 + len(message.properties_bytes)
+        return Misplaced(offset, said, own, unit, message.size - tail, own[0])
+    value, size = (own[1], 4) if name == "queue_id" else (own[2], 8)
+    raw = value.to_bytes(size, "big", signed=True)
+    return Misplaced(offset, said, own, unit, MESSAGE_PREFIX.positions[name], raw)
+
+
+def _is_claimed(survey: Survey, own: Place) -> bool:
+    """Tell whether another record of the log wants the unit's place."""
+    queue = survey.queues.queues.get(own[:2])
+    if queue is None:
+        return False
+    there = [one for one in queue.patches if one.number <= own[2] < one.end]
+    return not there or not all(one.lost or one.reason == CUT_REASON for one in there)
+
+
+def _has_unit(survey: Survey, one: Misplaced, reader: QueueReader) -> bool:
+    """Tell whether a unit of the record stands where the record says, too."""
+    topic = one.said[0].decode("utf-8", "backslashreplace")
+    family = survey.inspection.family("queues").get((topic, one.said[1]))
+    files = survey.inspection.files_of(family) if family else None
+    if one.said[2] < 0:
+        return False
+    offset, _, _ = CQ_UNIT.packer.unpack(reader.read(files, one.said[2], 1))
+    return bool(offset == one.physical_offset)
+
+
+def put_back(runs: Iterable[QueueRun], misplaced: Sequence[Misplaced]) -> Iterator[QueueRun]:
+    """Yield runs with the units of misplaced records in their own queues."""
+    for run in runs:
+        rest = run
+        for one in misplaced:
+            if run.kind is QueueKind.CONSUME_QUEUE and (run.topic, run.queue_id) == one.said[:2]:
+                row = one.said[2] - rest.queue_offset
+                if 0 <= row < rest.count and _offset(rest, row) == one.physical_offset:
+                    if row:
+                        yield _slice(rest, 0, row)
+                    topic, queue_id, number = one.own
+                    yield replace(
+                        rest, topic=topic, queue_id=queue_id, queue_offset=number, count=1,
+                        units=memoryview(one.unit),
+                    )  # fmt: skip
+                    rest = _slice(rest, row + 1, rest.count)
+        if rest.count:
+            yield rest
+
+
+def _offset(run: QueueRun, row: int) -> int:
+    return int(CQ_UNIT.packer.unpack_from(run.units, row * UNIT)[0])
+
+
+def _slice(run: QueueRun, first: int, end: int) -> QueueRun:
+    units = run.units[first * UNIT : end * UNIT]
+    return replace(run, queue_offset=run.queue_offset + first, units=units, count=end - first)
+
+
+def edit(
+    writer: Writer,
+    misplaced: Iterable[Misplaced],
+    segment_at: Callable[[int], Segment | None],
+) -> None:
+    """Write the fields.
+
+    Args:
+        writer: takes the edits.
+        misplaced: records.
+        segment_at: gives the file of a physical offset.
+    """
+    for one in misplaced:
+        segment = segment_at(one.physical_offset)
+        if segment is not None:
+            name = one.field.replace("_", " ")
+            topic = one.own[0].decode("utf-8", "backslashreplace")
+            reason = (
+                f"the record's {name}, as its unit tells: {topic} queue {one.own[1]}, "
+                f"queue offset {one.own[2]}"
+            )
+            position = one.physical_offset - segment.start + one.position
+            writer.write(segment, position, Content.of(one.raw), "CQ-MISMATCH", reason)

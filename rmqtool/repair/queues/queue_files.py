@@ -1,0 +1,233 @@
+"""Edits of queue files: the units that differ, at their places; files that are missing or short."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.layout import is_system_topic
+from rmqtool.check.queues.queue_state import UNIT
+from rmqtool.formats.consume_queue import PRE_BLANK
+from rmqtool.repair.log.content import Content
+from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
+from rmqtool.store.names import name_problem
+from rmqtool.store.segment import NAME_DIGITS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.repair.queues.batch_queues import BatchRepair, RepairedBatchQueue
+    from rmqtool.repair.queues.queues import QueueRepair
+    from rmqtool.repair.writer import Writer
+    from rmqtool.store.segment import MappedFiles, Segment
+
+NO_UNIT: Final = "no unit is left in it, and a broker would count one"
+TORN_REASON: Final = "what is left of a unit, with which the file ended"
+BATCH_REASON: Final = "units of these records, in the order of the log"
+
+
+def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
+    """Write what differs of the consume queues, queue by queue."""
+    for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
+        if queue.is_unread or (queue.files is None and not _is_wanted(queue, inspection)):
+            continue
+        if problem := name_problem(queue.topic):
+            writer.leave("CQ-GAP", queue.path, "the queue has no directory", problem)
+            continue
+        _drop_torn_unit(queue, repair.file_length)
+        gone = _without_units(writer, queue)
+        _lengths(writer, queue.files, repair.file_length, gone)
+        files: dict[int, list[tuple[int, Patch]]] = defaultdict(list)
+        for start, position, patch in by_file(queue.patches, repair.file_length):
+            if start not in gone:
+                files[start].append((position, patch))
+        for start, patches in sorted(files.items()):
+            _file(writer, queue, start, joined(patches), repair.file_length)
+
+
+def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
+    """Tell whether a queue without a directory should have one: not when its topic was deleted."""
+    topics = inspection.topics
+    return topics is None or queue.topic in topics or is_system_topic(queue.topic)
+
+
+def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
+    """Zero what is left of the last unit of a file that was cut within it, unless it comes back."""
+    segments = queue.files.segments if queue.files is not None else ()
+    for segment in segments:
+        number = segment.end // UNIT
+        is_patched = any(patch.number <= number < patch.end for patch in queue.patches)
+        if segment.size < length and segment.size % UNIT and not is_patched:
+            queue.patches.append(Patch(number, bytes(UNIT), "FS-LEN", TORN_REASON))
+
+
+def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:
+    """Take out files that a cut leaves without a unit; give their starts.
+
+    A broker takes a file of zeros for one with a unit: the next message gets the wrong offset, and
+    the start after that cuts it off. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
+    """
+    cuts = [patch.number for patch in queue.patches if patch.reason == CUT_REASON]
+    if queue.files is None or not cuts:
+        return set()
+    behind = [one for one in queue.files.segments if one.start >= min(cuts) * UNIT]
+    if len(behind) == len(queue.files.segments) and queue.files.places:
+        writer.remove(queue.files.places[0].location, "CQ-RANGE", f"{NO_UNIT}: the whole queue")
+    else:
+        for segment in behind:
+            writer.remove(segment.place.location, "CQ-RANGE", NO_UNIT)
+    return {segment.start for segment in behind}
+
+
+def _lengths(
+    writer: Writer, files: MappedFiles | None, length: int, gone: Collection[int] = ()
+) -> None:
+    """Give each file the length that brokers load."""
+    segments = files.segments if files is not None else ()
+    for segment in segments:
+        if segment.size != length and not segment.start % length and segment.start not in gone:
+            writer.length(segment, length, "FS-LEN", "the length that brokers load")
+
+
+def edit_lengths(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
+    """Give queue files the length that brokers load, where there is no log to compare them with."""
+    for found in inspection.family("queues").values():
+        _lengths(writer, inspection.files_of(found), repair.file_length)
+
+
+def _file(
+    writer: Writer,
+    queue: RepairedQueue,
+    start: int,
+    patches: list[tuple[int, Patch]],
+    length: int,
+) -> None:
+    segment = _segment(queue.files, start)
+    if segment is not None:
+        for position, patch in patches:
+            reason = patch.reason
+            if reason == CUT_REASON:
+                reason = f"{reason}: queue offset {_range(patch)}"
+            writer.write(segment, position, Content.of(patch.raw), patch.code, reason, patch.lost)
+        return
+    pieces = [(position, patch.raw) for position, patch in patches if any(patch.raw)]
+    if not pieces:
+        return
+    is_first = queue.files is None or not queue.files.segments or start < queue.files.start
+    if is_first and pieces[0][0]:
+        pieces.insert(0, (0, PRE_BLANK * (pieces[0][0] // UNIT)))
+    lost = "; ".join(patch.lost for _, patch in patches if patch.lost)
+    writer.create(
+        f"{_directory(writer, queue)}/{start:0{NAME_DIGITS}}",
+        Content(length, tuple(pieces)),
+        patches[0][1].code,
+        "the queue file of these records, missing until now",
+        lost=lost,
+        mtime_ms=queue.times.get(start // length),
+    )
+
+
+def _range(patch: Patch) -> str:
+    first, last = patch.number, patch.end - 1
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def _directory(writer: Writer, queue: RepairedQueue | RepairedBatchQueue) -> str:
+    if queue.files is not None and queue.files.places:
+        return queue.files.places[0].location
+    return f"{writer.root.location}/{queue.path}"
+
+
+def _segment(files: MappedFiles | None, start: int) -> Segment | None:
+    found = [one for one in files.segments if one.start == start] if files is not None else []
+    return found[0] if found else None
+
+
+def by_file(patches: Iterable[Patch], file_length: int) -> Iterator[tuple[int, int, Patch]]:
+    """Cut patches where files end: (file start, position, patch), in order."""
+    for patch in sorted(patches, key=lambda one: one.number):
+        start, raw = patch.number * UNIT, patch.raw
+        while raw:
+            file_start = start - start % file_length
+            taken = min(len(raw), file_start + file_length - start)
+            part = Patch(start // UNIT, raw[:taken], patch.code, patch.reason, patch.lost)
+            yield file_start, start - file_start, part
+            start, raw = start + taken, raw[taken:]
+
+
+def joined(patches: list[tuple[int, Patch]]) -> list[tuple[int, Patch]]:
+    """Join what follows each other and says the same; the later of two for one place counts."""
+    found: list[tuple[int, Patch]] = []
+    for position, patch in patches:
+        if found and found[-1][0] + len(found[-1][1].raw) > position:
+            before_at, before = found.pop()
+            kept = before.raw[: position - before_at]
+            if kept:
+                found.append((before_at, _with(before, kept)))
+        same = found and (found[-1][1].code, found[-1][1].lost) == (patch.code, "") == (
+            patch.code,
+            patch.lost,
+        )
+        if same and found[-1][0] + len(found[-1][1].raw) == position:
+            before_at, before = found.pop()
+            found.append((before_at, _with(before, before.raw + patch.raw)))
+        else:
+            found.append((position, patch))
+    return found
+
+
+def _with(patch: Patch, raw: bytes) -> Patch:
+    return Patch(patch.number, raw, patch.code, patch.reason, patch.lost)
+
+
+def edit_batch_queues(writer: Writer, repair: BatchRepair, inspection: Inspection) -> None:
+    """Write what differs of the batch queues; of others only lengths are put right."""
+    for (topic, queue_id), found in inspection.family("batch_queues").items():
+        if (topic.encode(errors="surrogateescape"), queue_id) not in repair.queues:
+            _lengths(writer, inspection.files_of(found), repair.file_length)
+    for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
+        if name_problem(queue.topic):
+            continue
+        _lengths(writer, queue.files, repair.file_length)
+        files: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
+        for start, raw in _cut(queue.patches, repair.file_length):
+            files[start - start % repair.file_length].append((start % repair.file_length, raw))
+        for start, pieces in sorted(files.items()):
+            _batch_file(writer, queue, start, pieces, repair.file_length)
+
+
+def _batch_file(
+    writer: Writer,
+    queue: RepairedBatchQueue,
+    start: int,
+    pieces: list[tuple[int, bytes]],
+    length: int,
+) -> None:
+    segment = _segment(queue.files, start)
+    if segment is not None and start >= queue.end:
+        writer.remove(segment.place.location, "BQ-UNIT", NO_UNIT)
+        return
+    if segment is not None:
+        for position, raw in pieces:
+            writer.write(segment, position, Content.of(raw), "BQ-UNIT", BATCH_REASON)
+        return
+    if not any(any(raw) for _, raw in pieces):
+        return
+    writer.create(
+        f"{_directory(writer, queue)}/{start:0{NAME_DIGITS}}",
+        Content(length, tuple(pieces)),
+        "BQ-UNIT",
+        "the batch queue file of these records, missing until now",
+        mtime_ms=queue.time or None,
+    )
+
+
+def _cut(patches: list[tuple[int, bytes]], length: int) -> Iterator[tuple[int, bytes]]:
+    """Cut bytes where files end."""
+    for first, data in patches:
+        start, raw = first, data
+        while raw:
+            taken = min(len(raw), length - start % length)
+            yield start, raw[:taken]
+            start, raw = start + taken, raw[taken:]

@@ -1,0 +1,109 @@
+"""Where the units of one queue belong when its log has bridges: which unit passes over a lost one.
+
+The table, proven with real brokers and consumers in tests/repair/broker. A unit left on a bridge
+would deliver it; a removed one would shift the queue under its consumers' offsets; a range that is
+made up hides neighbours from some pulls, and later messages from dispatch where it is the last
+unit. So:
+
+- in front of a sound unit of the queue: a copy of that next unit. Its message is delivered twice,
+  which consumers must expect; none is lost. The next, not the one before: its record's own queue
+  offset leads a consumer on, and offsets into the log never decrease, as searches rely on.
+- behind the last sound unit: a copy of that. Without a unit the queue offset would be given to a
+  new message, which groups that had consumed the lost one would never see.
+- the only message of its queue: a unit that nothing is read for, see `alone`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.rebuild.placement import Placement, Units
+
+if TYPE_CHECKING:
+    from rmqtool.derive.queue_runs import QueueRun
+    from rmqtool.repair.log.stretches import Damaged
+
+
+class Hole(NamedTuple):
+    """Queue offsets of which the log has no record.
+
+    Attributes:
+        start: the first one.
+        length: how many.
+        before: physical offset of the record in front of them.
+        after: physical offset of the record behind them.
+    """
+
+    start: int
+    length: int
+    before: int
+    after: int
+
+
+class BridgedPlacement(Placement):
+    """Places units by their queue offset; a hole repeats the unit behind it.
+
+    Attributes:
+        filled: first queue offset of each hole.
+        holes: all of them, in order.
+    """
+
+    __slots__ = ("filled", "holes")
+
+    def __init__(self, log_start: int, segment_length: int) -> None:
+        super().__init__(log_start, segment_length)
+        self.filled: set[int] = set()
+        self.holes: list[Hole] = []
+
+    @property
+    def last_unit(self) -> bytes:
+        """The last unit of a record; empty before the first."""
+        return self._last
+
+    @property
+    def newest(self) -> int:
+        """Physical offset of the newest record that has a unit."""
+        return self._seen
+
+    def put_back(self, queue_offset: int, unit: bytes, store_timestamp: int) -> Units:
+        """Take a unit that no run had; behind the last one it is the last one then."""
+        self.filled.discard(queue_offset)
+        if queue_offset == self.next or self.next < 0:
+            return self._put_units(memoryview(unit), queue_offset, store_timestamp)
+        return Units(queue_offset, unit, store_timestamp)
+
+    def _fill(self, hole: int, run: QueueRun) -> Units:
+        self.filled.add(self.next)
+        after = CQ_UNIT.packer.unpack_from(run.units)[0]
+        self.holes.append(Hole(self.next, hole, self._seen, after))
+        placed = Units(self.next, bytes(run.units[:CQ_UNIT_SIZE]), run.store_timestamp, hole)
+        self.tally.filler += hole
+        self.next += hole
+        return placed
+
+
+def alone(damaged: Damaged, log_start: int, segment_length: int, last_start: int) -> bytes | None:
+    """Give the unit for a queue whose every message is lost; None where there is none.
+
+    - Its segment is not the log's last: the last byte of that segment, where no record can begin.
+      Pulls go on with the next segment, where every new message will be.
+    - Its segment is the last one: from the last byte in front of it to the bridge's end, where
+      dispatch goes on, too.
+    - Its segment is all there is, and begins at 0: nothing comes before it, and pre-blank would let
+      4.9 dispatch nothing for 2 GiB. The queue begins anew, and so must its consumers.
+
+    Args:
+        damaged: the bridged stretch that the unit pointed into.
+        log_start: physical offset of the first segment.
+        segment_length: bytes of a segment.
+        last_start: physical offset of the last segment in use.
+    """
+    start = log_start
+    if segment_length:
+        start += (damaged.start - log_start) // segment_length * segment_length
+    if start < last_start:
+        return CQ_UNIT.packer.pack(start + segment_length - 1, 2, 0)
+    if start > 0:
+        return CQ_UNIT.packer.pack(start - 1, damaged.end - start + 1, 0)
+    return None

@@ -1,0 +1,279 @@
+"""Compare consume queues with what the repaired log dispatches; keep the ranges that differ.
+
+Runs come in the order of the log, while it is validated; what a unit is judged by is whether the
+log wants it, never what the unit says. Units of expired messages stay as they are, and so does the
+address of a sound unit of the extension. Source: ConsumeQueue#putMessagePositionInfo, 4.9.3 to
+5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.check.queues.consume_queue_ext import is_whole as ext_file_is_whole
+from rmqtool.check.queues.ext_units import ExtUnits
+from rmqtool.check.queues.queue_state import UNIT, QueueReader, as_units
+from rmqtool.derive.run_pool import RunPool
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue, kind_of
+from rmqtool.repair.queues.batch_queues import BatchRepair
+from rmqtool.repair.queues.further_queues import FurtherNumbers
+from rmqtool.repair.queues.queue_place import BridgedPlacement
+from rmqtool.repair.queues.unit_judge import UnitJudge
+from rmqtool.repair.queues.unwanted_units import UnwantedUnits
+from rmqtool.store.record_heads import LogReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
+    from rmqtool.rebuild.placement import Units
+    from rmqtool.repair.log.stretches import Stretches
+    from rmqtool.repair.queues.further_queues import Misnumbered
+    from rmqtool.store.segment import MappedFiles
+
+    Proven = set[tuple[bytes, int, int, int]]
+
+
+class QueueRepair:
+    """All queues of a store.
+
+    Attributes:
+        queues: what each should hold, once `finish` was called.
+        batches: likewise for batch queues.
+        judge: tells what stands behind a unit.
+        last_start: start of the last segment in use.
+        bad_ext: extensions that no broker can follow; no unit names a place in them any more.
+        dropped: queues that begin anew, as nothing can stand for their lost messages.
+        unread: paths of files and directories that cannot be read; their queues stay as they are.
+        further: records that say of further queues what is no number.
+    """
+
+    def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
+        self.queues: dict[tuple[bytes, int], RepairedQueue] = {}
+        self.judge = UnitJudge(inspection, damaged, early)
+        self.batches = BatchRepair(inspection, self.judge)
+        self.unread: set[str] = set()
+        self.further = FurtherNumbers(inspection)
+        self.last_start = 0
+        self.dropped: set[tuple[str, int]] = set()
+        self._inspection = inspection
+        self._reader = QueueReader()
+        self.bad_ext: list[MappedFiles] = []
+        self._ext: dict[tuple[str, int], ExtUnits | None] = {}
+        commitlog = inspection.store.commitlog
+        self._log = (commitlog.start, commitlog.file_length)
+        self._file_length = inspection.store.geometry.consume_queue.value
+        self._pool = RunPool(self._file_length // UNIT)
+
+    @property
+    def file_length(self) -> int:
+        """Bytes of a queue file."""
+        return self._file_length
+
+    def add_part(self, runs: QueueRuns) -> None:
+        """Take the runs of the next part of the log; they may wait for more of their queues."""
+        self._inspection.proven.clear()
+        for joined in self._pool.add(runs):
+            self._add(joined, proven=self._inspection.proven)
+
+    def add(self, runs: Iterable[QueueRun]) -> None:
+        """Take the runs of the next part of the log, in an order that must stay."""
+        self._add_waiting()
+        self._add(runs)
+
+    def _add_waiting(self) -> None:
+        for joined in self._pool.rest():
+            self._add(joined)
+
+    def _add(self, runs: Iterable[QueueRun], proven: Proven | None = None) -> None:
+        """Take runs; note those that are as they should be, so that nobody reads them again."""
+        for run in runs:
+            name = (run.topic, run.queue_id)
+            queue = self.queues.get(name) or self._open(*name)
+            try:
+                is_same = self._take(queue, run)
+            except UnreadablePath:
+                self.unread.add(queue.path)
+            else:
+                if is_same and proven is not None:
+                    proven.add((*name, run.queue_offset, run.count))
+
+    def _take(self, queue: RepairedQueue, run: QueueRun) -> bool:
+        """Compare a run; tell whether it is there as a whole, at its own queue offset."""
+        if self._begins_anew(queue, run):
+            queue.placement = BridgedPlacement(*self._log)
+            queue.patches.clear()
+        is_same = False
+        for units in queue.placement.add(run):
+            is_own = (units.queue_offset, units.length) == (run.queue_offset, run.count * UNIT)
+            is_same = self._compare(queue, units) and is_own
+        return is_same
+
+    def add_batches(self, runs: Iterable[QueueRun]) -> None:
+        """Take the batch queue runs of the next part of the log."""
+        self.batches.add(runs)
+
+    def finish(self, *, all_queues: bool) -> None:
+        """Look at what lies in front of and behind what the log wants.
+
+        Args:
+            all_queues: queues that the log wants nothing of, too.
+        """
+        self._add_waiting()
+        store = self._inspection.store
+        with LogReader(store.old_commitlog, store.commitlog) as log:
+            unwanted = UnwantedUnits(
+                self._inspection, self.judge, self._reader, log, self.last_start
+            )
+            self._finish_placements()
+            for name, number, record in self.further.find(log, self.judge, self.queues):
+                self._put_back(name, number, record)
+            for queue in self.queues.values():
+                try:
+                    unwanted.of_queue(queue)
+                except UnreadablePath:
+                    self.unread.add(queue.path)
+            if all_queues:
+                self._others(unwanted)
+            self.dropped = unwanted.dropped
+        for queue in self.queues.values():
+            if any(f"{path}/".startswith(f"{queue.path}/") for path in self.unread):
+                queue.patches.clear()
+                queue.is_unread = True
+
+    def _finish_placements(self) -> None:
+        for queue in self.queues.values():
+            try:
+                for units in queue.placement.finish():
+                    self._compare(queue, units)
+            except UnreadablePath:
+                self.unread.add(queue.path)
+
+    def _put_back(self, name: tuple[bytes, int], number: int, record: Misnumbered) -> None:
+        """Want the unit of a record in a further queue, in place of what would fill its hole."""
+        queue = self.queues.get(name) or self._open(*name)
+        queue.patches = [
+            part for patch in queue.patches for part in patch.without(number, number + 1)
+        ]
+        time_ms = record.message.store_timestamp
+        self._compare(queue, queue.placement.put_back(number, record.unit(), time_ms))
+
+    def _others(self, unwanted: UnwantedUnits) -> None:
+        """Look at queues of which the log has no message at all."""
+        known = {(queue.topic, queue.queue_id) for queue in self.queues.values()}
+        for (topic, queue_id), found in self._inspection.family("queues").items():
+            if (topic, queue_id) in known:
+                continue
+            files = self._inspection.files_of(found)
+            placement = BridgedPlacement(*self._log)
+            queue = RepairedQueue(topic, queue_id, found.path, files, placement)
+            odd = [
+                one for one in (files.segments if files else ()) if one.size != self._file_length
+            ]
+            try:
+                unwanted.of_other_queue(queue, is_odd=bool(odd))
+            except UnreadablePath:
+                continue
+            if queue.patches or odd:
+                self.queues[topic.encode("utf-8", "surrogateescape"), queue_id] = queue
+
+    def close(self) -> None:
+        """Close the files that were read."""
+        self._reader.close()
+
+    def next_offset(self, topic: bytes, queue_id: int) -> int | None:
+        """Give a queue's next queue offset as it will be; None where the log has no message of it.
+
+        To be asked once all runs were taken and `finish` was called.
+        """
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            return None
+        fillers = [patch.end for patch in queue.patches if patch.lost]
+        kept = [number + len(units) for number, units in self._kept(queue)]
+        return max([queue.placement.next, *fillers, *kept, 0])
+
+    def _kept(self, queue: RepairedQueue) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+        """Yield the units behind the last one that the log wants, as far as they stay."""
+        cuts = [patch.number for patch in queue.patches if patch.reason == CUT_REASON]
+        begin = max(queue.placement.next, 0)
+        for number, units in self._reader.used(queue.files, begin, min(cuts, default=None)):
+            used = np.flatnonzero(units["size"])
+            if used.size:
+                yield number, units[: used[-1] + 1]
+
+    def _open(self, name: bytes, queue_id: int) -> RepairedQueue:
+        topic = name.decode("utf-8", "backslashreplace")
+        found = self._inspection.family("queues").get((topic, queue_id))
+        path = found.path if found else f"consumequeue/{topic}/{queue_id}"
+        files = self._inspection.files_of(found) if found else None
+        queue = RepairedQueue(topic, queue_id, path, files, BridgedPlacement(*self._log))
+        self.queues[name, queue_id] = queue
+        return queue
+
+    def _begins_anew(self, queue: RepairedQueue, run: QueueRun) -> bool:
+        """Tell whether a queue was deleted and made again: the files then hold the newer units."""
+        if not 0 <= run.queue_offset < queue.placement.next:
+            return False
+        return self._reader.read(queue.files, run.queue_offset, 1)[:12] == bytes(run.units[:12])
+
+    def _compare(self, queue: RepairedQueue, units: Units) -> bool:
+        """Keep what differs from the units that belong here; tell whether nothing does."""
+        wanted = bytes(units.packed) * units.repeated
+        count = len(wanted) // UNIT
+        if self._file_length:
+            last = (units.queue_offset + count) * UNIT - 1
+            queue.times[last // self._file_length] = units.store_timestamp
+        found = self._reader.read(queue.files, units.queue_offset, count)
+        if found == wanted:
+            return True
+        want, have = as_units(wanted), as_units(found)
+        differs = want != have
+        is_address = differs & (have["tags_code"] <= LARGEST_ADDRESS)
+        if is_address.any():
+            differs &= ~self._is_sound_address(queue, want, have, np.flatnonzero(is_address))
+        rows = np.flatnonzero(differs)
+        is_filler = units.queue_offset in queue.placement.filled
+        for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
+            first, end = int(group[0]), int(group[-1]) + 1
+            raw = wanted[first * UNIT : end * UNIT]
+            number = units.queue_offset + first
+            queue.patches.append(
+                self.judge.filler(queue, number, raw, have[first:end])
+                if is_filler
+                else Patch(number, raw, *kind_of(want[first:end], have[first:end]))
+            )
+        return False
+
+    def _is_sound_address(
+        self,
+        queue: RepairedQueue,
+        want: npt.NDArray[np.void],
+        have: npt.NDArray[np.void],
+        rows: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.bool_]:
+        """Tell of each unit whether it differs only in naming a sound unit of the extension."""
+        sound = np.zeros(len(want), bool)
+        name = (queue.topic, queue.queue_id)
+        if name not in self._ext:
+            found = self._inspection.family("ext_queues").get(name)
+            files = self._inspection.files_of(found) if found else None
+            is_whole = files is not None and all(map(ext_file_is_whole, files.segments))
+            if files and not is_whole:
+                self.bad_ext.append(files)
+            self._ext[name] = ExtUnits.of(files) if files and is_whole else None
+        ext = self._ext[name]
+        if ext is not None:
+            is_same = np.ones(len(rows), bool)
+            for part in ("physical_offset", "size"):
+                is_same &= want[part][rows] == have[part][rows]
+            stored = have["tags_code"][rows].astype(np.int64)
+            sound[rows] = is_same & ext.match(stored, want["tags_code"][rows].astype(np.int64))
+        return sound

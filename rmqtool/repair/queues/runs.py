@@ -1,0 +1,116 @@
+"""Dispatch runs as they will be once the log is repaired.
+
+What a bridge covers dispatches nothing; a record whose place is put right is dispatched with it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
+    from rmqtool.repair.log.stretches import Stretches
+
+DTYPES: Final = {
+    QueueKind.CONSUME_QUEUE: CQ_UNIT.dtype,
+    QueueKind.BATCH_QUEUE: BATCH_CQ_UNIT.dtype,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A record that names another place than the one where it lies.
+
+    Attributes:
+        physical_offset: where it lies.
+        field: what it says.
+        unit: topic, queue id and queue offset.
+        size: bytes of the record.
+        further: topics of the further queues that it names.
+        is_put_back: whether it is moved to where it says, as the one there is to its place.
+    """
+
+    physical_offset: int
+    field: int
+    unit: tuple[bytes, int, int]
+    size: int
+    further: tuple[bytes, ...] = ()
+    is_put_back: bool = False
+
+    @property
+    def place(self) -> int:
+        """Where it will lie."""
+        return self.field if self.is_put_back else self.physical_offset
+
+
+def mended(
+    runs: QueueRuns | Iterable[QueueRun], damaged: Stretches, moved: Sequence[Moved]
+) -> Iterator[QueueRun]:
+    """Yield runs without what is lost, and with true places."""
+    fields = {one.field for one in moved}
+    for run in runs:
+        units = np.frombuffer(run.units, DTYPES[run.kind]).copy()
+        own = _true_places(run, units, [one for one in moved if one.field in fields])
+        offsets = units["physical_offset"].astype(np.int64)
+        kept = ~damaged.mask(offsets) | own
+        if kept.all() and not own.any():
+            yield run
+            continue
+        rows = np.flatnonzero(kept)
+        for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
+            yield _part(run, units[group[0] : group[-1] + 1], int(group[0]))
+
+
+def in_order(runs: Iterable[QueueRun], queues: set[tuple[bytes, int]]) -> Iterator[QueueRun]:
+    """Yield runs, those of some queues by queue offset: their records lie in another order."""
+    others: list[QueueRun] = []
+    for run in runs:
+        if (run.topic, run.queue_id) in queues:
+            others.append(run)
+        else:
+            yield run
+    yield from sorted(others, key=lambda run: (run.topic, run.queue_id, run.queue_offset))
+
+
+def _true_places(
+    run: QueueRun, units: npt.NDArray[np.void], moved: Sequence[Moved]
+) -> npt.NDArray[np.bool_]:
+    """Put the true places of moved records in; tell which units these are."""
+    own = np.zeros(len(units), bool)
+    for one in moved:
+        rows = np.flatnonzero((units["physical_offset"] == one.field) & (units["size"] == one.size))
+        for row in rows.tolist():
+            is_its = (run.topic, run.queue_id, run.queue_offset + row) == one.unit
+            may_be = run.topic in one.further or run.kind is QueueKind.BATCH_QUEUE
+            if is_its or (may_be and _lies_at(units, row, one.physical_offset)):
+                units["physical_offset"][row] = one.place
+                own[row] = True
+    return own
+
+
+def _lies_at(units: npt.NDArray[np.void], row: int, physical_offset: int) -> bool:
+    """Tell whether a record may lie there: between those of the units beside its own."""
+    before = [int(one) for one in units["physical_offset"][max(row - 1, 0) : row]]
+    behind = [int(one) for one in units["physical_offset"][row + 1 : row + 2]]
+    return all(one < physical_offset for one in before) and all(
+        one > physical_offset for one in behind
+    )
+
+
+def _part(run: QueueRun, units: npt.NDArray[np.void], first: int) -> QueueRun:
+    queue_offset = run.queue_offset + first
+    if run.kind is QueueKind.BATCH_QUEUE:
+        queue_offset = int(units["msg_base_offset"][0])
+    packed = memoryview(units.tobytes())
+    return replace(run, queue_offset=queue_offset, units=packed, count=len(units))

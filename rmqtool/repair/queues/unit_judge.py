@@ -1,0 +1,154 @@
+"""Tell of a unit of a consume queue whether a record of the repaired log stands behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.queues.queue_state import UNIT
+from rmqtool.errors import DecodeError
+from rmqtool.formats.message import SMALLEST_RECORD, decode
+from rmqtool.repair.patches import Patch, RepairedQueue
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.repair.log.stretches import Damaged, Stretches
+    from rmqtool.store.record_heads import LogReader, RecordHead
+
+LMQ_PREFIX: Final = "%LMQ%"
+FURTHER_QUEUES: Final = "INNER_MULTI_DISPATCH"
+DAMAGED_BYTES: Final = 2  # of a name, beside which it is still known
+REPEATED: Final = "the unit of a neighbour, whose message is delivered again"
+
+
+class UnitJudge:
+    """Knows what is damaged of a log, and what stands at its end.
+
+    Attributes:
+        tail: stretch at the end of the log that holds no record; the queues tell whether records
+            were there. None when the log ends as it should.
+        tail_end: behind the last record there that a queue knows; 0 for none.
+
+    Args:
+        inspection: of the store.
+        damaged: stretches of the log that are bridged.
+        early: blanks under which records may have been.
+    """
+
+    def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
+        self.tail: Damaged | None = None
+        self.tail_end = 0
+        self._inspection, self._damaged, self._early = inspection, damaged, early
+        commitlog = inspection.store.commitlog
+        self._log_start, self._segment_length = commitlog.start, commitlog.file_length
+
+    @property
+    def log_end(self) -> int:
+        """Physical offset behind the last record."""
+        facts = self._inspection.log
+        return facts.end if facts else 0
+
+    def lost(self, offset: int, size: int) -> Damaged | None:
+        """Give the stretch that a unit points into; a tail counts if the broker had stopped."""
+        tail = self.tail
+        if tail is not None and tail.start <= offset < tail.end:
+            # A record that would not end within the log's file was cut off with those behind it.
+            if self._inspection.has_crashed or size <= 0 or offset + size > tail.end:
+                return None
+            self.tail_end = max(self.tail_end, offset + size)
+            return tail
+        return self.damaged_at(offset, size) if size > 0 else None
+
+    def damaged_at(self, offset: int, size: int) -> Damaged | None:
+        """Give the stretch that holds what a unit points to.
+
+        A blank that whole records would fit into covers them; a unit by which a repair or a rebuild
+        passes over a lost record points to its end.
+        """
+        early = self._early.at(offset)
+        if early is not None and size >= SMALLEST_RECORD and offset + size <= early.end:
+            early.given_up = True
+            return early
+        return self._damaged.at(offset)
+
+    def has_lost(self, start: int, end: int) -> bool:
+        """Tell whether messages may be lost in a stretch of the log."""
+        return any(found.between(start, end) for found in (self._damaged, self._early))
+
+    def are_lost(self, units: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        """Tell of each unit whether it points into a damaged stretch: bool, shape (n,)."""
+        offsets, is_used = units["physical_offset"].astype(np.int64), units["size"] > 0
+        found: npt.NDArray[np.bool_] = self._damaged.mask(offsets) & is_used
+        for row in np.flatnonzero(self._early.mask(offsets) & is_used & ~found).tolist():
+            found[row] = self.damaged_at(int(offsets[row]), int(units["size"][row])) is not None
+        return found
+
+    def is_own(
+        self, queue: RepairedQueue, number: int, physical_offset: int, size: int, log: LogReader
+    ) -> bool:
+        """Tell whether a unit is that of a sound record of this queue."""
+        if size <= 0 or self.damaged_at(physical_offset, size) is not None:
+            return False
+        length = self._segment_length
+        if size == length and (physical_offset + 1 - self._log_start) % size == 0:
+            return True  # one by which an earlier rebuild passes over a lost record
+        is_inside = self._log_start <= physical_offset < self.log_end
+        if is_inside and self._inspection.segment_at(physical_offset) is None:
+            return True  # its segment is missing, and may come back from a backup
+        head = log.head_at(physical_offset)
+        if head is None or head.size != size:
+            return False
+        return _is_of(queue, number, head, log)
+
+    def filler(
+        self,
+        queue: RepairedQueue,
+        number: int,
+        raw: bytes,
+        have: npt.NDArray[np.void],
+        how: str = REPEATED,
+    ) -> Patch:
+        """Word units that stand in for lost ones.
+
+        Args:
+            queue: whose they are.
+            number: of the first one.
+            raw: their bytes.
+            have: what is there now.
+            how: by what unit the lost one is passed over.
+        """
+        pairs = zip(have["physical_offset"].tolist(), have["size"].tolist(), strict=True)
+        known = [one for pair in pairs if (one := self.damaged_at(*pair))]
+        count = len(raw) // UNIT
+        what = "a lost message" if count == 1 else f"{count} lost messages"
+        last = f" to {number + count - 1}" if count > 1 else ""
+        return Patch(
+            number,
+            raw,
+            known[0].code if known else "CL-QOFF-GAP",
+            f"passes over {what}: {how}",
+            f"{queue.topic} queue {queue.queue_id}, queue offset {number}{last}",
+        )
+
+
+def _is_of(queue: RepairedQueue, number: int, head: RecordHead, log: LogReader) -> bool:
+    """Tell whether a record is that of a unit; further queues number for themselves."""
+    try:
+        message = decode(log.read_at(head.physical_offset, head.size))
+    except DecodeError:
+        return False
+    if (message.topic, head.queue_id, head.queue_offset) == (queue.topic, queue.queue_id, number):
+        return True
+    if queue.topic.startswith(LMQ_PREFIX):
+        return _may_name(message.properties_bytes, queue.topic.encode())
+    return queue.topic in message.properties.get(FURTHER_QUEUES, "").split(",")
+
+
+def _may_name(properties: bytes, topic: bytes) -> bool:
+    """Tell whether properties name a light queue: what does so may be what is damaged."""
+    ends = range(len(topic), len(properties) + 1)
+    near = (zip(properties[end - len(topic) : end], topic, strict=True) for end in ends)
+    return any(sum(one != other for one, other in pair) <= DAMAGED_BYTES for pair in near)

@@ -1,0 +1,282 @@
+"""Judge the units of consume queues that the repaired log does not ask for.
+
+They stand in front of the first unit that it wants, behind the last one, in queues that it has no
+message of; or a lost message's unit is there and still right. Expired ones stay, lost ones are
+passed over, what no record stands behind is cut.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqtool.check.queues.queue_state import UNIT, as_units
+from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
+from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
+from rmqtool.repair.queues.expired_order import ExpiredOrder
+from rmqtool.repair.queues.queue_place import alone
+from rmqtool.repair.queues.unit_judge import REPEATED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.queues.queue_state import QueueReader
+    from rmqtool.repair.queues.unit_judge import UnitJudge
+    from rmqtool.store.record_heads import LogReader
+
+MOST_MISSING: Final = 1 << 20  # units; several queue files
+ALONE: Final = "all of its queue are lost, and for this unit nothing is read"
+
+
+class UnwantedUnits:
+    """Adds patches to queues, one queue after the other.
+
+    Attributes:
+        dropped: queues that begin anew, as nothing can stand for their lost messages.
+
+    Args:
+        inspection: of the store.
+        judge: knows what is damaged of the log.
+        reader: of the queues.
+        log: of the records.
+        last_start: start of the last segment in use.
+    """
+
+    def __init__(
+        self,
+        inspection: Inspection,
+        judge: UnitJudge,
+        reader: QueueReader,
+        log: LogReader,
+        last_start: int,
+    ) -> None:
+        self.dropped: set[tuple[str, int]] = set()
+        self._judge, self._reader, self._log = judge, reader, log
+        self._has_bridges = bool(inspection.bridges)
+        commitlog = inspection.store.commitlog
+        self._place = (commitlog.start, commitlog.file_length, last_start)
+
+    def of_queue(self, queue: RepairedQueue) -> None:
+        """Judge those of a queue of which the log has messages."""
+        self._keep_undispatched(queue)
+        placement = queue.placement
+        if placement.next < 0:
+            return
+        if placement.first:
+            first = self._reader.read(queue.files, placement.first, 1)
+            known = [patch for patch in queue.patches if patch.number == placement.first]
+            first = known[0].raw[:UNIT] if known else first
+            self._in_front(queue, placement.first, first)
+        self._behind(queue, placement.next, placement.last_unit)
+
+    def of_other_queue(self, queue: RepairedQueue, *, is_odd: bool) -> None:
+        """Judge a queue none of whose messages is in the log: expired, lost, or of another log.
+
+        Args:
+            queue: whose units they are.
+            is_odd: whether a file has not the length that brokers load; one without a unit goes.
+        """
+        last, order, end = b"", ExpiredOrder(), self._end_of_known(queue)
+        if is_odd and not end:
+            queue.patches.append(Patch(0, bytes(UNIT), "CQ-RANGE", CUT_REASON))
+        for number, units in self._reader.used(queue.files, 0):
+            wild = order.wild(units[: max(end - number, 0)], self._judge.log_end - 1)
+            self._restore(queue, number, wild)
+            found: list[_Unit] = []
+            for row in range(len(units)):
+                unit = units[row]
+                offset, size = int(unit["physical_offset"]), int(unit["size"])
+                if row in wild or not any(unit.tobytes()):
+                    continue
+                if size <= 0:
+                    found.append(_Unit(row))
+                    continue
+                if offset < self._place[0] or size == PRE_BLANK_SIZE:
+                    last = unit.tobytes()
+                    continue
+                found += self._without_record(queue, number + row, last, (row, offset, size))
+            self._patch(queue, number, units, found)
+
+    def _end_of_known(self, queue: RepairedQueue) -> int:
+        """Give the number behind the last unit that stands for a message, whatever it was made.
+
+        What follows the last sound one without a gap counts: if it was none, numbers are left out;
+        if it was one and did not count, its number would be given away a second time.
+        """
+        end, is_open = 0, False
+        for number, units in self._reader.used(queue.files, 0):
+            is_empty = (units["physical_offset"] == 0) & (units["size"] == 0)
+            is_behind = (units["size"] > 0) & (units["physical_offset"] >= self._judge.log_end)
+            sound = np.flatnonzero((units["size"] > 0) & ~is_behind)
+            if not sound.size and not (is_open and number == end):
+                continue
+            rest = int(sound[-1]) + 1 if sound.size else 0
+            stops = np.flatnonzero((is_empty | is_behind)[rest:])
+            is_open = not stops.size
+            end = number + (rest + int(stops[0]) if stops.size else len(units))
+        return end
+
+    def _keep_undispatched(self, queue: RepairedQueue) -> None:
+        """Leave units alone whose record is sound but can no longer be dispatched here.
+
+        A flipped transaction bit, for one, or a damaged queue offset of a further queue: the unit
+        that is there still delivers the message.
+        """
+        kept: list[Patch] = []
+        for patch in queue.patches:
+            kept += self._without_sound(queue, patch) if patch.lost else [patch]
+        queue.patches = kept
+
+    def _without_sound(self, queue: RepairedQueue, patch: Patch) -> Iterator[Patch]:
+        """Yield a patch of fillers without the units that are right."""
+        count = patch.end - patch.number
+        units = as_units(self._reader.read(queue.files, patch.number, count))
+        offsets, sizes = units["physical_offset"], units["size"]
+        pairs = enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True), patch.number)
+        rows = np.array(
+            [
+                number - patch.number
+                for number, (offset, size) in pairs
+                if not self._judge.is_own(queue, number, offset, size, self._log)
+            ],
+            np.int64,
+        )
+        if rows.size == count:
+            yield patch
+        elif rows.size:
+            for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1):
+                first, end = int(group[0]), int(group[-1]) + 1
+                raw = patch.raw[first * UNIT : end * UNIT]
+                yield self._judge.filler(queue, patch.number + first, raw, units[first:end])
+
+    def _in_front(self, queue: RepairedQueue, end: int, unit: bytes) -> None:
+        """Put right what stands in front of the first unit that the log wants.
+
+        Args:
+            queue: whose units they are.
+            end: number of that unit.
+            unit: its bytes.
+        """
+        bound = int(as_units(unit)["physical_offset"][0])
+        is_whole = not (self._has_bridges or self._judge.has_lost(self._place[0], bound))
+        begin = end if is_whole else self._end_of_expired(queue, end)
+        order, last = ExpiredOrder(), (bound if is_whole else self._place[0]) - 1
+        for number, units in self._all(queue, 0, begin):
+            self._restore(queue, number, order.wild(units, last))
+        for number, units in self._all(queue, begin, end):
+            offsets, sizes = units["physical_offset"], units["size"]
+            is_right = (sizes > 0) & (offsets >= 0) & (offsets <= bound)
+            lost = self._judge.are_lost(units) & (offsets != bound)
+            is_blank = (sizes == PRE_BLANK_SIZE) & (offsets == 0)
+            rows = np.flatnonzero((lost | ~is_right) & ~is_blank).tolist()
+            self._patch(queue, number, units, [_Unit(row, unit, REPEATED) for row in rows])
+
+    def _end_of_expired(self, queue: RepairedQueue, end: int) -> int:
+        """Give the number behind the last unit of an expired message, pre-blank among them."""
+        found = 0
+        for number, units in self._reader.used(queue.files, 0, end):
+            offsets = units["physical_offset"]
+            rows = np.flatnonzero((units["size"] > 0) & (offsets >= 0) & (offsets < self._place[0]))
+            found = number + int(rows[-1]) + 1 if rows.size else found
+        return found
+
+    def _all(
+        self, queue: RepairedQueue, begin: int, end: int
+    ) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
+        """Yield (number of the first, units) of a range, from the first file's start on.
+
+        Zeros stand for what no file has, but not for a range that no damage explains.
+        """
+        segments = queue.files.segments if queue.files is not None else ()
+        expected = max(begin, segments[0].start // UNIT if segments else end)
+        for number, units in self._reader.used(queue.files, begin, end):
+            if expected < number <= expected + MOST_MISSING:
+                yield expected, as_units(bytes((number - expected) * UNIT))
+            yield number, units
+            expected = number + len(units)
+        if expected < end <= expected + MOST_MISSING:
+            yield expected, as_units(bytes((end - expected) * UNIT))
+
+    def _restore(self, queue: RepairedQueue, number: int, wild: dict[int, bytes]) -> None:
+        """Put units right whose messages have expired: what they were nobody knows, but order."""
+        reason = "its message has expired; the offset keeps the order that searches need"
+        for row, raw in wild.items():
+            queue.patches.append(Patch(number + row, raw, "CQ-ORDER", reason))
+
+    def _behind(self, queue: RepairedQueue, begin: int, last: bytes) -> None:
+        """Keep the numbers of lost messages taken; cut what the log knows nothing of."""
+        is_cut = False
+        for number, units in self._reader.used(queue.files, begin):
+            found: list[_Unit] = []
+            for row in range(len(units)):
+                unit = units[row]
+                offset, size = int(unit["physical_offset"]), int(unit["size"])
+                is_filler = unit.tobytes() == last and self._has_bridges
+                if is_filler or not (offset or size or unit["tags_code"]):
+                    continue
+                is_lost = self._judge.lost(offset, size) is not None
+                if is_lost and not is_cut:
+                    found.append(_Unit(row, last, REPEATED))
+                elif not self._judge.is_own(queue, number + row, offset, size, self._log):
+                    is_cut = True
+                    found.append(_Unit(row))
+                else:
+                    last = unit.tobytes()
+            self._patch(queue, number, units, found)
+
+    def _without_record(
+        self, queue: RepairedQueue, number: int, last: bytes, unit: tuple[int, int, int]
+    ) -> Iterator[_Unit]:
+        """Judge a unit (row, offset, size) in a queue that the log wants nothing of."""
+        row, offset, size = unit
+        damaged = self._judge.lost(offset, size)
+        if damaged is not None:
+            filler = last or alone(damaged, *self._place)
+            if filler is None:
+                self.dropped.add((queue.topic, queue.queue_id))
+                yield _Unit(row)
+            else:
+                yield _Unit(row, filler, REPEATED if last else ALONE)
+            return
+        is_behind = offset >= self._judge.log_end
+        if is_behind and not self._judge.is_own(queue, number, offset, size, self._log):
+            yield _Unit(row)
+
+    def _patch(
+        self,
+        queue: RepairedQueue,
+        number: int,
+        units: npt.NDArray[np.void],
+        found: list[_Unit],
+    ) -> None:
+        """Add patches for units of a chunk, one for neighbours that get the same."""
+        for _, group in groupby(enumerate(found), lambda one: (one[1].row - one[0], one[1].how)):
+            run = [unit for _, unit in group]
+            first, end = run[0].row, run[-1].row + 1
+            raw = b"".join(unit.raw for unit in run)
+            if run[0].how:
+                have = units[first:end]
+                patch = self._judge.filler(queue, number + first, raw, have, run[0].how)
+            else:
+                code = "CQ-RANGE" if units["size"][first] > 0 else "CQ-HOLE"
+                patch = Patch(number + first, raw, code, CUT_REASON)
+            queue.patches.append(patch)
+
+
+class _Unit(NamedTuple):
+    """What a unit of a chunk becomes.
+
+    Attributes:
+        row: of the chunk.
+        raw: its bytes then; zeros when it is cut.
+        how: the lost message is passed over; empty when the unit is cut.
+    """
+
+    row: int
+    raw: bytes = bytes(UNIT)
+    how: str = ""

@@ -1,0 +1,1 @@
+"""Mend index, checkpoint, timers and configuration."""

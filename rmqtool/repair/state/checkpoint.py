@@ -1,0 +1,104 @@
+"""Edits of `checkpoint`: never later than the data, or recovery begins too late.
+
+Source: StoreCheckpoint, CommitLog#isMappedFileMatchedRecover, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
+from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.repair.log.content import Content
+from rmqtool.repair.survey import last_sound
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from rmqtool.findings.finding import Finding
+    from rmqtool.repair.survey import Survey
+    from rmqtool.repair.writer import Writer
+    from rmqtool.store.record_heads import LogReader
+
+CODES: Final = ("CP-AHEAD", "CP-LOGICOFF", "CP-CONFIRM", "CP-LEN")
+
+
+def edit(writer: Writer, survey: Survey, found: list[Finding], log: LogReader) -> None:
+    """Lower what is later than the data; give the file its length."""
+    store = survey.inspection.store
+    codes = {one.code for one in found if one.severity is not Severity.NOTE}
+    for branch in store.branches_of(BranchKind.CHECKPOINT):
+        entry = branch.place.stat()
+        if entry is None:
+            continue
+        raw = branch.place.read(FILE_LENGTH).ljust(FILE_LENGTH, b"\0")
+        wanted = _true(CHECKPOINT.parse(raw), survey, log)
+        if "IX-CRASH" in codes and not any(
+            code.startswith("IX-") and code != "IX-CRASH" for code in codes
+        ):
+            wanted["index_msg_timestamp"] = _index_end(survey)
+        if entry.size != FILE_LENGTH:
+            content = Content.of(CHECKPOINT.build(wanted) + raw[CHECKPOINT.size :])
+            writer.replace(branch.place.location, content, "CP-LEN", f"{FILE_LENGTH} bytes")
+            return
+        for name, value in wanted.items():
+            position = CHECKPOINT.positions[name]
+            content = Content.of(value.to_bytes(8, "big", signed=True))
+            code = {"logics_physical_offset": "CP-LOGICOFF", "confirm_phy_offset": "CP-CONFIRM"}
+            writer.write_at(
+                (branch.place.location, entry.size, position), content,
+                code.get(name, "CP-AHEAD" if value else "CP-LOGICOFF"),
+                f"{name}: not later than the data",
+            )  # fmt: skip
+
+
+def _true(fields: dict[str, int], survey: Survey, log: LogReader) -> dict[str, int]:
+    """Give the fields, none later than what the repaired store holds."""
+    inspection = survey.inspection
+    facts = inspection.log
+    if facts is None:
+        return fields
+    for name in ("physic_msg_timestamp", "logics_msg_timestamp"):
+        fields[name] = min(fields[name], survey.newest_time)
+    fields["index_msg_timestamp"] = min(fields["index_msg_timestamp"], _index_end(survey))
+    fields["confirm_phy_offset"] = min(fields["confirm_phy_offset"], survey.end)
+    offset = fields["logics_physical_offset"]
+    if offset and not _is_sound_offset(offset, survey, log):
+        segment = inspection.segment_at(offset) or (
+            inspection.store.commitlog.segments[-1] if facts.last_record < offset else None
+        )
+        head = None
+        while segment is not None and head is None:
+            position = min(offset, facts.last_record + 1, segment.end) - segment.start
+            head = last_sound(log, segment, position, survey.damaged)
+            segment = inspection.segment_at(segment.start - 1)
+        fields["logics_physical_offset"] = head.physical_offset if head is not None else 0
+        if head is None:
+            fields["logics_msg_timestamp"] = 0
+    return fields
+
+
+def _is_sound_offset(offset: int, survey: Survey, log: LogReader) -> bool:
+    """Tell whether logicsPhysicalOffset names a record that stays, and not behind all queues."""
+    inspection = survey.inspection
+    facts = inspection.log
+    if facts is None or offset < facts.start:
+        return offset > 0
+    head = log.head_at(offset)
+    return head is not None and survey.damaged.at(offset) is None and offset <= facts.last_record
+
+
+def _index_end(survey: Survey) -> int:
+    """Give the store time of the newest entry of the index, ms; 0 without an index."""
+    if survey.index_end is not None:
+        return survey.index_end
+    newest = 0
+    for file in survey.inspection.store.index_files():
+        try:
+            raw = file.place.read(INDEX_HEADER.size)
+        except UnreadablePath:
+            continue
+        if len(raw) == INDEX_HEADER.size:
+            newest = max(newest, INDEX_HEADER.parse(raw)["end_timestamp"])
+    return newest

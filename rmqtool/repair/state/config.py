@@ -1,0 +1,102 @@
+"""Edits of the broker's configuration: from the `.bak`, or from what the queues still tell.
+
+Source: ConfigManager#load, TopicConfigManager, EpochFileCache, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.formats import epoch
+from rmqtool.formats.config import parse_object
+from rmqtool.repair.log.content import Content
+from rmqtool.repair.state.config_text import topics_text
+from rmqtool.repair.state.offsets import clamp_offsets
+from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.findings.finding import Finding
+    from rmqtool.repair.survey import Survey
+    from rmqtool.repair.writer import Writer
+    from rmqtool.store.place import Place
+
+TOPICS: Final = "config/topics.json"
+FROM_BACKUP: Final = "what its .bak holds, as the broker itself would take it"
+BOTH_BROKEN: Final = (
+    "no broker starts with them: bring one back from a backup, or move both away to begin without"
+)
+NO_BACKUP: Final = (
+    "a broker starts as if it had never been: bring it back from a backup if there is one"
+)
+TO_BACKUP: Final = "a copy of the file that it is the backup of"
+
+
+def edit(writer: Writer, survey: Survey, found: list[Finding], *, clamp: bool) -> None:
+    """Restore what cannot be parsed; move offsets that lie outside of their queue if asked to."""
+    said = [one for one in found if one.severity is not Severity.NOTE]
+    broken = sorted({one.path for one in said if one.code == "CF-JSON"})
+    for path in broken:
+        _restore(writer, survey, path, "CF-JSON", _is_json)
+    for path in sorted({one.path for one in said if one.code == "EP-CRC"}):
+        _restore(writer, survey, path, "EP-CRC", _is_epoch)
+    dropped = survey.queues.dropped
+    if clamp or dropped:
+        only = None if clamp else frozenset(dropped)
+        clamp_offsets(writer, survey, broken=frozenset(broken), only=only)
+
+
+def _restore(
+    writer: Writer, survey: Survey, path: str, code: str, is_sound: Callable[[bytes], bool]
+) -> None:
+    """Put the other one of a file and its backup in its place."""
+    is_backup = path.endswith(BACKUP)
+    main = path.removesuffix(BACKUP)
+    place = survey.inspection.child(path)
+    raw = _read(survey.inspection.child(main if is_backup else main + BACKUP))
+    if raw is not None and is_sound(raw) and (main != TOPICS or _has_topics(raw)):
+        reason = TO_BACKUP if is_backup else FROM_BACKUP
+        writer.replace(place.location, Content.of(raw), code, reason)
+    elif main == TOPICS:
+        text = topics_text(survey.inspection)
+        reason = "the topics that have queues, as many as there are, readable and writable"
+        lost = "permissions, attributes and topics without a queue"
+        writer.replace(place.location, Content.of(text.encode()), code, reason, lost=lost)
+    elif code == "CF-JSON":
+        message = "it cannot be parsed, and no sound copy is beside it"
+        writer.leave(code, path, message, BOTH_BROKEN if raw is not None else NO_BACKUP)
+
+
+def _read(place: Place) -> bytes | None:
+    try:
+        return place.read(LARGEST_CONFIG)
+    except UnreadablePath:
+        return None
+
+
+def _is_json(raw: bytes) -> bool:
+    with suppress(DecodeError):
+        parse_object(raw, path="")
+        return True
+    return False
+
+
+def _has_topics(raw: bytes) -> bool:
+    """Tell whether a `topics.json` names any: a broker deletes the queues of all that it does not.
+
+    Source: DefaultMessageStore#cleanUnusedTopic, 4.9.3 to 5.5.0.
+    """
+    return bool(parse_object(raw, path="").get("topicConfigTable"))
+
+
+def _is_epoch(raw: bytes) -> bool:
+    with suppress(DecodeError):
+        file = epoch.decode(raw, path="")
+        pairs = [(one.epoch, one.start_offset) for one in file.entries]
+        is_whole = file.count == len(pairs) and file.crc in {0, file.crc_found}
+        return is_whole and pairs == sorted(pairs)
+    return False

@@ -1,0 +1,236 @@
+"""Edits of the key index: the index that the log gives, compared with the files; what differs.
+
+The entries of lost records stay where they are: without them all later ones would move, and with
+them a query finds a bridge, which has none of the keys and which clients therefore pass over.
+Source: IndexService#buildIndex, IndexFile#putKey, MQAdminImpl#queryMessage, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.derive.index_runs import IndexRun
+from rmqtool.derive.part import DeriveOptions, derive
+from rmqtool.derive.settings import rules_of
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.finding import Severity
+from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position
+from rmqtool.rebuild.index_file import IndexBuilder
+from rmqtool.repair.state.index_edits import IndexEdits
+from rmqtool.scan.join import run_joined
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.segment import parts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.derive.runs import Runs
+    from rmqtool.findings.finding import Finding
+    from rmqtool.repair.survey import Survey
+    from rmqtool.repair.writer import Writer
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.segment import SegmentPart
+    from rmqtool.store.tree import Store
+
+PART_BYTES: Final = 64 << 20
+
+
+def edit(writer: Writer, survey: Survey, found: list[Finding], jobs: int | None) -> None:
+    """Rewrite what differs from the index that the log gives, where findings ask for it."""
+    store = survey.inspection.store
+    said = [
+        one
+        for one in found
+        if one.code.startswith("IX-")
+        and one.severity is not Severity.NOTE
+        and one.code != "IX-CRASH"
+    ]
+    places = store.branches_of(BranchKind.INDEX)
+    if not places or survey.inspection.log is None:
+        return
+    is_ahead = _is_ahead(survey)
+    if not (said or survey.moved or is_ahead):
+        return
+    code = said[0].code if said else "IX-KEY" if is_ahead else "CL-PHYOFF"
+    harmed = {one.path for one in said}
+    sink = IndexEdits(writer, store, places[0].place.location, harmed, code)
+    geometry = store.geometry
+    builder = IndexBuilder(
+        geometry.index_slots.value,
+        geometry.index_entries.value,
+        sink,
+        names=_names(store),
+    )
+    last = (-1, 0)
+    for run, newest in _runs(survey, jobs):
+        builder.add(run)
+        last = max(last, newest)
+    builder.finish(*last)
+    if sink.finish():
+        survey.index_end = builder.end_timestamp_of_last
+
+
+def _is_ahead(survey: Survey) -> bool:
+    """Tell whether entries point behind the end that the log will have; a crash leaves such."""
+    if survey.inspection.has_crashed:
+        return False
+    return any(
+        header["end_physical_offset"] >= survey.end for header in _headers(survey.inspection.store)
+    )
+
+
+def _headers(store: Store) -> Iterator[dict[str, int]]:
+    for file in store.index_files():
+        try:
+            raw = file.place.read(INDEX_HEADER.size)
+        except UnreadablePath:
+            continue
+        if len(raw) == INDEX_HEADER.size:
+            yield INDEX_HEADER.parse(raw)
+
+
+def _runs(survey: Survey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[int, int]]]:
+    """Yield the entries of the log in order, with the last record of each part."""
+    inspection = survey.inspection
+    store = inspection.store
+    rules = rules_of(store, inspection.version)
+    options = DeriveOptions(rules, queues=False, is_dledger=store.is_dledger)
+
+    def work(part: SegmentPart, *, start: int | None = None) -> Runs:
+        return derive(part, options, start=start)
+
+    kept = _Kept.of(store, survey)
+    yield kept.before(store.commitlog.start), (-1, 0)
+    for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=jobs):
+        run = _up_to(_with_true_places(runs.index, survey), survey.end)
+        run = kept.with_true_topics(run, survey)
+        end = part.segment.start + runs.end
+        newest = (runs.last_physical_offset, runs.last_store_timestamp)
+        yield kept.merged(run, end), newest if runs.records else (-1, 0)
+
+
+def _up_to(run: IndexRun, end: int) -> IndexRun:
+    """Leave out the entries of a record that is zeroed at the log's end."""
+    kept = run.physical_offsets < end
+    if kept.all():
+        return run
+    return IndexRun(run.hashes[kept], run.physical_offsets[kept], run.store_timestamps[kept])
+
+
+def _with_true_places(run: IndexRun, survey: Survey) -> IndexRun:
+    """Put the true places of moved records in; entries lie in the order of the log."""
+    moved = [*survey.moved, *survey.swapped]
+    if not moved or not len(run):
+        return run
+    offsets = run.physical_offsets.copy()
+    fields = np.array([one.field for one in moved], np.int64)
+    sound = np.sort(run.physical_offsets[~np.isin(run.physical_offsets, fields)])
+    for one in moved:
+        rows = np.flatnonzero(run.physical_offsets == one.field)
+        if not rows.size:
+            continue
+        blocks = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
+        wanted = int(np.searchsorted(sound, one.physical_offset))
+        block = min(blocks, key=lambda found: abs(int(found[0]) - wanted))
+        offsets[block] = one.place
+    return IndexRun(run.hashes, offsets, run.store_timestamps)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Entries that the log no longer gives: of expired and of lost records, in their order.
+
+    Attributes:
+        hashes: of them.
+        offsets: physical ones.
+        times: store times of the records.
+        found: all entries of the files: hash, physical offset, time.
+    """
+
+    hashes: npt.NDArray[np.int32]
+    offsets: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64]
+    found: npt.NDArray[np.int64]
+    _done: int = 0
+
+    @classmethod
+    def of(cls, store: Store, survey: Survey) -> _Kept:
+        """Read them off the files."""
+        found = [_entries(file) for file in store.index_files()]
+        joined = np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
+        gaps = np.zeros(joined.shape[1], bool)
+        for one in survey.damaged:
+            if one.code not in {"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF"}:
+                gaps |= (joined[1] >= one.start) & (joined[1] < one.end)
+        gaps |= joined[1] < store.commitlog.start
+        gaps &= (joined[0] >= 0) & (joined[1] >= 0) & (joined[1] < survey.end)
+        kept = joined[:, gaps]
+        kept = kept[:, np.argsort(kept[1], kind="stable")]
+        offsets, times = np.ascontiguousarray(kept[1]), np.ascontiguousarray(kept[2])
+        return cls(kept[0].astype(np.int32), offsets, times, joined)
+
+    def with_true_topics(self, run: IndexRun, survey: Survey) -> IndexRun:
+        """Leave the entries of records whose topic is put back as they are."""
+        hashes = run.hashes.copy() if survey.misplaced else run.hashes
+        for one in survey.misplaced:
+            rows = run.physical_offsets == one.physical_offset
+            known = self.found[0][self.found[1] == one.physical_offset]
+            if one.field == "topic" and rows.sum() == known.size:
+                hashes[rows] = known
+        return IndexRun(hashes, run.physical_offsets, run.store_timestamps)
+
+    def before(self, physical_offset: int) -> IndexRun:
+        """Give the entries in front of an offset that were not given yet."""
+        end = int(np.searchsorted(self.offsets, physical_offset))
+        end = max(end, self._done)
+        part = slice(self._done, end)
+        self._done = end
+        return IndexRun(self.hashes[part], self.offsets[part], self.times[part])
+
+    def merged(self, run: IndexRun, end: int) -> IndexRun:
+        """Put the entries of lost records among those of a part of the log."""
+        more = self.before(end)
+        if not len(more):
+            return run
+        offsets = np.concatenate([run.physical_offsets, more.physical_offsets])
+        order = np.argsort(offsets, kind="stable")
+        hashes = np.concatenate([run.hashes, more.hashes])
+        times = np.concatenate([run.store_timestamps, more.store_timestamps])
+        return IndexRun(hashes[order], offsets[order], times[order])
+
+
+def _entries(file: IndexFile) -> npt.NDArray[np.int64]:
+    """Read the entries in use of a file: hash, physical offset, time; shape (3, n)."""
+    try:
+        with file.place.open() as opened:
+            raw = opened.read_at(0, INDEX_HEADER.size)
+            if len(raw) < INDEX_HEADER.size:
+                return np.empty((3, 0), np.int64)
+            header = INDEX_HEADER.parse(raw)
+            count = max(min(header["index_count"], file.entries), 1)
+            position = entry_position(file.slots, 1)
+            data = opened.read_at(position, (count - 1) * INDEX_ENTRY.size)
+    except UnreadablePath:
+        return np.empty((3, 0), np.int64)
+    rows = np.frombuffer(data, INDEX_ENTRY.dtype, len(data) // INDEX_ENTRY.size)
+    times = header["begin_timestamp"] + 1000 * rows["time_difference"].astype(np.int64)
+    times[:1] = header["begin_timestamp"]
+    return np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
+
+
+def _names(store: Store) -> dict[int, str]:
+    """Give the names of the files by the offset of their first entry."""
+    names: dict[int, str] = {}
+    for file in store.index_files():
+        try:
+            raw = file.place.read(INDEX_HEADER.size)
+        except UnreadablePath:
+            continue
+        if len(raw) == INDEX_HEADER.size:
+            names.setdefault(INDEX_HEADER.parse(raw)["begin_physical_offset"], file.place.name)
+    return names

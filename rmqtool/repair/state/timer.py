@@ -1,0 +1,122 @@
+"""Edits of the timer's files: the wheel goes, the broker makes it anew from the timer log.
+
+The log is read again from its beginning, as `timercheck` is set back: a wheel that is gone has
+nothing of what an older file of the log holds. Source: TimerMessageStore#recover,
+#recoverAndRevise, 5.0.0 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS
+from rmqtool.errors import DecodeError
+from rmqtool.findings.finding import Severity
+from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
+from rmqtool.repair.log.content import Content
+
+if TYPE_CHECKING:
+    from rmqtool.findings.finding import Finding
+    from rmqtool.repair.survey import Survey
+    from rmqtool.repair.writer import Writer
+    from rmqtool.store.segment import Segment
+    from rmqtool.store.tree import Store
+
+TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
+CUT: Final = "zeros: the broker cuts the timer log here, and reads these timers from their topic"
+WHEEL: Final = "the broker makes the wheel anew from the timer log"
+
+
+def edit(writer: Writer, survey: Survey, found: list[Finding]) -> None:
+    """Cut a damaged timer log, take a wrong wheel out, lower `timercheck`."""
+    said = [one for one in found if one.severity is not Severity.NOTE]
+    store = survey.inspection.store
+    short = _lengths(writer, store, {one.path for one in said if one.code == "FS-LEN"})
+    end = _cut_log(writer, survey, [one for one in said if one.code == "TL-REC"], short)
+    wheels = {one.path for one in said if one.code in {"TW-LEN", "TW-POS"}}
+    is_gone = False
+    for branch in store.timer_wheels():
+        if branch.path in wheels or end is not None:
+            code = "TL-REC" if branch.path not in wheels else "TW-POS"
+            code = next((one.code for one in said if one.path == branch.path), code)
+            writer.remove(branch.place.location, code, WHEEL)
+            is_gone = True
+    try:
+        values = store.timer_check()
+    except DecodeError:
+        return
+    if values is not None:
+        _lower(writer, survey, values, end, is_gone=is_gone)
+
+
+def _lengths(writer: Writer, store: Store, paths: set[str]) -> list[Segment]:
+    """Give files the length that brokers load; return those that end early, and others follow.
+
+    What these have lost is missing in the middle of the timer log, where a broker ends it.
+    """
+    length, segments = store.geometry.timer_log.value, store.timer_log.segments
+    wrong = [one for one in segments if one.path in paths and one.size != length]
+    for segment in wrong:
+        writer.length(segment, length, "FS-LEN", "the length that brokers load")
+    return [one for one in wrong if one.size < length and one is not segments[-1]]
+
+
+def _cut_log(
+    writer: Writer, survey: Survey, said: list[Finding], short: list[Segment]
+) -> int | None:
+    """Zero the timer log from its first bad record on; give that place, None for none."""
+    store = survey.inspection.store
+    places = [(one.end - one.size % TIMER_LOG_RECORD.size, one) for one in short]
+    for one in said:
+        own = [segment for segment in store.timer_log.segments if segment.path == one.path]
+        places += [(segment.start + (one.position or 0), segment) for segment in own]
+    if not places:
+        return None
+    start, first = min(places, key=lambda place: place[0])
+    for segment in store.timer_log.segments:
+        if segment.start > start:
+            writer.remove(segment.place.location, "TL-REC", "lies behind the timer log's end")
+    writer.zero(first, start - first.start, "TL-REC", CUT)
+    return start
+
+
+def _lower(
+    writer: Writer, survey: Survey, values: dict[str, int], end: int | None, *, is_gone: bool
+) -> None:
+    """Lower what `timercheck` says to what is there."""
+    store = survey.inspection.store
+    log = store.timer_log
+    wanted = dict(values)
+    if is_gone:
+        wanted["last_timer_log_flush_pos"] = min(values["last_timer_log_flush_pos"], log.start)
+    limit = log.end if end is None else end
+    flushed = wanted["last_timer_log_flush_pos"]
+    wanted["last_timer_log_flush_pos"] = min(flushed, _used_end(survey, limit))
+    last = survey.queues.next_offset(TIMER_TOPIC, 0) if survey.inspection.compares_queues else None
+    if last is not None:
+        offset = wanted["last_timer_queue_offset"]
+        wanted["last_timer_queue_offset"] = min(offset, last)
+    place = survey.inspection.child("config/timercheck")
+    entry = place.stat()
+    if entry is not None:
+        written = entry.mtime_ns // MS_NS
+        if values["last_read_time_ms"] > written + CLOCK_TOLERANCE_MS:
+            wanted["last_read_time_ms"] = written
+    for name, value in wanted.items():
+        if value != values[name] and entry is not None:
+            content = Content.of(value.to_bytes(8, "big", signed=True))
+            at = (place.location, entry.size, TIMER_CHECK.positions[name])
+            reason = f"{name}: not ahead of what is there"
+            writer.write_at(at, content, "TC-AHEAD", reason)
+
+
+def _used_end(survey: Survey, limit: int) -> int:
+    """Give the end of what the timer log holds, at most a limit."""
+    from rmqtool.store.queue_range import used_bytes
+
+    segments = [one for one in survey.inspection.store.timer_log.segments if one.start < limit]
+    if not segments:
+        return 0
+    with segments[-1].open() as file:
+        used = used_bytes(file, TIMER_LOG_RECORD.size)
+    return min(limit, segments[-1].start + used)

@@ -1,0 +1,1 @@
+"""The only room that writes: staging, edits, journal, undo, lock."""

@@ -1,0 +1,157 @@
+"""New files and directories that are there completely or not at all.
+
+`OutputDirectory` is a new tree (written as `output_tree.py` says), `OutputFile` a single file:
+staged beside the target, brought to the disk, renamed. Only this module, `output_tree`, `staging`,
+`staged`, `edits`, `undo`, `journal`, `swap`, `file_edit`, `lock` and `system_calls` change anything
+on a disk, and `remote_output` and `dataset` on other file systems.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from rmqtool.errors import WriteFailed
+from rmqtool.store.place import Place
+from rmqtool.writing.output_tree import OutputTree
+from rmqtool.writing.staging import DiskSync, Staging, write_all, write_errors
+
+if TYPE_CHECKING:
+    import os
+    from types import TracebackType
+    from typing import BinaryIO, TextIO
+
+    from typing_extensions import Buffer
+
+
+def refuse_within(store: Place, target: str | os.PathLike[str]) -> None:
+    """Refuse a target that lies in what is read: evidence would grow while it is copied.
+
+    Raises:
+        WriteFailed: it does.
+    """
+    if Place.of(target).location.startswith(f"{store.location.rstrip('/')}/"):
+        raise WriteFailed(path=str(target), reason="lies in the store, where nothing is written")
+
+
+class OutputDirectory(OutputTree):
+    """A new directory tree; a context manager. It appears, complete, when the block ends.
+
+    On an error in the block nothing appears and nothing stays behind.
+
+    Args:
+        path: the target; must not exist, its parent must.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        sync = DiskSync()
+        self._staging = Staging(Path(path), sync)
+        super().__init__(self._staging.path, sync)
+
+    def __enter__(self) -> Self:
+        """Stage the directory.
+
+        Raises:
+            OutputExists: the target is there.
+            WriteFailed: the system refused.
+        """
+        try:
+            self._staging.open(directory=True)
+        except BaseException:
+            self._staging.discard()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.finish()
+                self._staging.commit()
+        finally:
+            self._staging.discard()
+
+
+class OutputFile:
+    """A single new file; a context manager. It appears, complete, when the block ends.
+
+    Attributes:
+        binary: what to write bytes to.
+        text: what to write text to (UTF-8); use one of the two.
+
+    Args:
+        path: the target.
+        overwrite: whether a regular file that is there may be replaced.
+    """
+
+    binary: BinaryIO
+    text: TextIO
+
+    def __init__(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        self._sync = DiskSync()
+        self._staging = Staging(Path(path), self._sync, overwrite=overwrite)
+
+    @property
+    def fsync_seconds(self) -> float:
+        """Seconds that were spent waiting for the disk."""
+        return self._sync.seconds
+
+    def __enter__(self) -> Self:
+        """Stage the file.
+
+        Raises:
+            OutputExists: the target is there.
+            WriteFailed: the system refused.
+        """
+        try:
+            self._staging.open(directory=False)
+            self._raw = _Raw(self._staging)
+            self.binary = io.BufferedWriter(self._raw)
+            self.text = io.TextIOWrapper(self.binary, "utf-8", "backslashreplace", newline="")
+        except BaseException:
+            self._staging.discard()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None:
+                self.text.flush()
+                with write_errors(self._staging.target):
+                    self._sync.handle(self._staging.handle)
+                self._staging.commit()
+        finally:
+            self._raw.is_ended = True
+            self.text.close()
+            self._staging.discard()
+
+
+class _Raw(io.RawIOBase):
+    """Writes to a staged file; says `WriteFailed`, which a bare file object would not."""
+
+    def __init__(self, staging: Staging) -> None:
+        super().__init__()
+        self._staging = staging
+        self._position = 0
+        self.is_ended = False
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        length = memoryview(data).nbytes
+        if not self.is_ended:  # what is still buffered after an error goes nowhere
+            with write_errors(self._staging.target):
+                write_all(self._staging.handle, data, self._position)
+            self._position += length
+        return length

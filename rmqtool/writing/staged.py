@@ -1,0 +1,195 @@
+"""What an edit in place is going to do, while it is collected: nothing of the store changes yet."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import RepairError
+from rmqtool.writing.file_edit import NEW, OLD, ByteRange, FileEdit, Saved, read_stretch
+from rmqtool.writing.output_tree import has_content
+from rmqtool.writing.staging import write_all, write_errors
+from rmqtool.writing.swap import Swap
+from rmqtool.writing.workplace import READ_FLAGS, like_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from rmqtool.writing.output_tree import OutputTree, OutputTreeFile
+    from rmqtool.writing.staging import DiskSync
+
+_BUFFERED_BYTES: Final = 1 << 20
+_NOTHING: Final = Saved(0, 0, hashlib.sha256().hexdigest())
+
+
+class SavedBytes:
+    """A file of the undo directory that stretches of bytes are appended to."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._buffer = bytearray()
+        self._written = 0
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with write_errors(path):
+            self._handle = os.open(path, flags, 0o644)
+
+    def add(self, chunks: Iterable[bytes]) -> Saved:
+        """Append a stretch and say where it is."""
+        digest, at = hashlib.sha256(), self._written + len(self._buffer)
+        for chunk in chunks:
+            digest.update(chunk)
+            self._buffer += chunk
+            if len(self._buffer) >= _BUFFERED_BYTES:
+                self._flush()
+        return Saved(at, self._written + len(self._buffer) - at, digest.hexdigest())
+
+    def finish(self, sync: DiskSync) -> None:
+        """Bring all to the disk."""
+        self._flush()
+        with write_errors(self._path):
+            sync.handle(self._handle)
+
+    def close(self) -> None:
+        """Close the file; for the second time, too."""
+        if self._handle >= 0:
+            os.close(self._handle)
+        self._handle = -1
+
+    def _flush(self) -> None:
+        with write_errors(self._path):
+            write_all(self._handle, self._buffer, self._written)
+        self._written += len(self._buffer)
+        self._buffer.clear()
+
+
+@dataclass
+class StagedSwap:
+    """A file or tree that is being written, to take a place in the store.
+
+    Attributes:
+        number: of the operation.
+        path: of the store.
+        target: its real place.
+        aside: tree of the undo directory that it is written in, under its number.
+        aside_path: what the journal says about that place.
+        what: replace, create or remove.
+        reason: why, for people.
+        is_ancestor: whether the target was not named itself, but is needed above what was.
+        tree: that is written.
+        file: that is written, where it is no tree.
+    """
+
+    number: int
+    path: str
+    target: Path
+    aside: OutputTree
+    aside_path: str
+    what: str
+    reason: str
+    is_ancestor: bool
+    tree: OutputTree | None = None
+    file: OutputTreeFile | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name in the tree that it is written in."""
+        return f"{self.number:04}"
+
+    def open_tree(self) -> OutputTree:
+        """Give the tree that is staged, made when it is first needed."""
+        if self.tree is None:
+            self.tree = self.aside.subtree(self.name, like=like_of(self.target))
+        return self.tree
+
+    def build(self) -> Swap | None:
+        """Give the change; None, with nothing left of it, when the store has just that already."""
+        if self.what == "replace" and self._is_there_already():
+            self.aside.drop(self.name)
+            return None
+        return Swap(self.number, self.path, self.aside_path, self.what, self.reason)
+
+    def _is_there_already(self) -> bool:
+        if self.file is not None:
+            with write_errors(self.target):
+                return has_content(self.file, self.target)
+        return self.tree is not None and self.tree.equals(self.target)
+
+
+@dataclass
+class StagedEdit:
+    """Changes of one file in its place, as they are collected.
+
+    Attributes:
+        number: of the operation.
+        path: of the store.
+        target: its real place.
+        length: bytes [before, after].
+        mtime_ns: [before, after].
+        pieces: (position, new bytes).
+        reason: why, for people.
+    """
+
+    number: int
+    path: str
+    target: Path
+    length: list[int]
+    mtime_ns: list[int]
+    pieces: list[tuple[int, Saved]] = field(default_factory=list)
+    reason: str = ""
+
+    def build(self, old_bytes: SavedBytes) -> FileEdit | None:
+        """Save what will be lost and give the change; None when nothing would change.
+
+        Raises:
+            RepairError: two pieces overlap, or one is not within the file.
+            WriteFailed: the system refused.
+        """
+        self.pieces.sort(key=lambda piece: piece[0])
+        self._refuse_overlap()
+        with write_errors(self.target):
+            handle = os.open(self.target, READ_FLAGS)
+            try:
+                ranges = [*self._ranges(handle, old_bytes), *self._cut(handle, old_bytes)]
+            finally:
+                os.close(handle)
+        is_same = self.length[OLD] == self.length[NEW] and self.mtime_ns[OLD] == self.mtime_ns[NEW]
+        if is_same and not ranges:
+            return None
+        lengths, mtimes = (
+            (self.length[OLD], self.length[NEW]),
+            (self.mtime_ns[OLD], self.mtime_ns[NEW]),
+        )
+        return FileEdit(self.number, self.path, lengths, mtimes, tuple(ranges), self.reason)
+
+    def _refuse_overlap(self) -> None:
+        end = 0
+        for position, new in self.pieces:
+            if position < end:
+                reason = f"bytes at {position} are written twice"
+                raise RepairError(path=str(self.target), reason=reason)
+            end = position + new.length
+        if end > self.length[NEW]:
+            reason = f"bytes up to {end} are not within its length {self.length[NEW]}"
+            raise RepairError(path=str(self.target), reason=reason)
+
+    def _ranges(self, handle: int, old_bytes: SavedBytes) -> Iterator[ByteRange]:
+        """Give the ranges whose bytes differ, with what is there saved."""
+        for position, new in self.pieces:
+            length = max(0, min(new.length, self.length[OLD] - position))
+            digest = hashlib.sha256()
+            for chunk in read_stretch(handle, position, length):
+                digest.update(chunk)
+            if digest.hexdigest() != new.sha256:
+                old = old_bytes.add(read_stretch(handle, position, length))
+                yield ByteRange(position, old, new)
+
+    def _cut(self, handle: int, old_bytes: SavedBytes) -> Iterator[ByteRange]:
+        """Save what is cut off; zeros come back by themselves."""
+        position = self.length[NEW]
+        for chunk in read_stretch(handle, position, self.length[OLD] - position):
+            if chunk.count(0) != len(chunk):
+                yield ByteRange(position, old_bytes.add([chunk]), _NOTHING)
+            position += len(chunk)
