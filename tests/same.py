@@ -120,7 +120,7 @@ def _answer(given: list[str], root: Path, output: Path) -> Row:
     answer: Row = {
         "code": code,
         "rows": len(rows),
-        "digest": _digest(text.encode(errors="replace")),
+        "digest": _digest(text),
     }
     if len(rows) <= WHOLE:
         answer["content"] = rows
