@@ -12,8 +12,8 @@ from tests.imports import Import, imports, modules
 
 RANK = {
     "errors": 0, "engine": 0, "memory": 0, "times": 0, "rows": 0, "words": 0,
-    "ranges": 1, "formats": 1, "findings": 2, "store": 3, "writing": 4, "machine": 4, "info": 4,
-    "scan": 5, "derive": 6, "tables": 6, "check": 7,
+    "ranges": 1, "formats": 1, "findings": 2, "store": 3, "queues": 4, "writing": 4, "machine": 4,
+    "scan": 5, "info": 5, "derive": 6, "tables": 6, "check": 7,
     "startup": 8, "rebuild": 8, "query": 8, "report": 8,
     "repair": 9,  # builds on what rebuild places
     "spark": 10, "cli": 11, "library": 11,

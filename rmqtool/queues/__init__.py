@@ -1,0 +1,1 @@
+"""Where queue units come from: one interface, with files, batch files and RocksDB behind it."""

@@ -1,0 +1,1 @@
+"""Tests of where queue units come from."""
