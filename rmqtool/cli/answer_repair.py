@@ -17,6 +17,7 @@ from rmqtool.cli.targets import refuse_targets
 from rmqtool.errors import UsageError
 from rmqtool.render.emit import Format
 from rmqtool.store.place import is_remote
+from rmqtool.store.remote import place_of
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
@@ -180,13 +181,12 @@ def _plan(options: RepairOptions, wish: Wish, delivery: Delivery) -> Plan:
     from rmqtool.render.progress import progress
     from rmqtool.repair.planning import make_plan
     from rmqtool.repair.plans import read_plan
-    from rmqtool.store.place import Place
     from rmqtool.store.tree import open_store
     from rmqtool.writing.output import OutputFile
 
     if wish.apply is not None:
         plan = read_plan(wish.apply)
-        plan.store = Place.of(options.store).location
+        plan.store = place_of(options.store).location
         return plan
     opened = open_store(options.store, options.broker_conf)
     if not wish.in_place and opened.lock_held():
@@ -203,9 +203,8 @@ def _plan(options: RepairOptions, wish: Wish, delivery: Delivery) -> Plan:
 def _copy(plan: Plan, wish: Wish) -> None:
     from rmqtool.repair.applying import apply_to_copy
     from rmqtool.repair.quarantine import quarantine
-    from rmqtool.store.place import Place
 
-    root = Place.of(plan.store)
+    root = place_of(plan.store)
     if wish.quarantine is not None:
         quarantine(plan, root, wish.quarantine)
     apply_to_copy(plan, root, wish.output or "")

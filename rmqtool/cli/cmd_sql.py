@@ -24,6 +24,7 @@ from rmqtool.cli.options import (
 from rmqtool.errors import OutputClosed, RmqtoolError, UsageError
 from rmqtool.rows import Rows, count_of
 from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.store.remote import place_of
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
 if TYPE_CHECKING:
@@ -123,10 +124,8 @@ def _read(file: str | None) -> str:
         UsageError: there is none.
         UnreadablePath: the file cannot be read.
     """
-    from rmqtool.store.place import Place
-
     if file is not None:
-        raw = Place.of(file).read(LARGEST_FILE)
+        raw = place_of(file).read(LARGEST_FILE)
     else:
         raw = sys.stdin.buffer.read(LARGEST_FILE) if sys.stdin is not None else b""
     try:

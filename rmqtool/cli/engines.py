@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import EngineMissing, UsageError
-from rmqtool.store.place import Place, is_remote
+from rmqtool.store.place import is_remote
+from rmqtool.store.remote import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,7 +104,7 @@ def spark_engine(
 
 def everywhere(path: str) -> str:
     """Give a path that other processes understand, too: their directory may be another one."""
-    return path if is_remote(path) else Place.of(path).location
+    return path if is_remote(path) else place_of(path).location
 
 
 def decide(choice: Choice, paths: Sequence[str]) -> tuple[bool, str]:

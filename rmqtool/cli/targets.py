@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import OutputExists, WriteFailed
 from rmqtool.store.place import EntryKind, Place
+from rmqtool.store.remote import place_of
 from rmqtool.writing.output import refuse_within
 
 if TYPE_CHECKING:
@@ -19,10 +20,10 @@ def refuse_targets(stores: Sequence[str], *targets: str | None) -> None:
         OutputExists: a target is there.
         WriteFailed: there is no directory for it, or it lies in a store.
     """
-    roots = [Place.of(store) for store in stores]
+    roots = [place_of(store) for store in stores]
     taken: set[Place] = set()
     for target in filter(None, targets):
-        place = Place.of(target)
+        place = place_of(target)
         if place in taken:
             raise OutputExists(path=target, reason="is asked for twice; choose another name")
         taken.add(place)

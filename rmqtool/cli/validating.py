@@ -17,7 +17,7 @@ from rmqtool.errors import UsageError
 from rmqtool.render.emit import Format
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
-from rmqtool.store.place import Place
+from rmqtool.store.remote import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -52,7 +52,7 @@ class Reports:
     def replaces_manifest(self) -> bool:
         """Whether the new manifest takes the place of the earlier one."""
         paths = (self.manifest, self.since)
-        return None not in paths and len({Place.of(path or "") for path in paths}) == 1
+        return None not in paths and len({place_of(path or "") for path in paths}) == 1
 
     def refuse(self, stores: Sequence[str], output: str | None) -> None:
         """Refuse what cannot be meant, and what cannot or must not be written.
@@ -134,7 +134,7 @@ class Validation:
         if found[2] == VERSION:
             return f"{found[1]}{self._runs[number].version}"
         given, root = os.fspath(self._options[number].store), self._runs[number].location
-        is_root = str(Place.of(given)) == root  # else it is a part of the store, or one file
+        is_root = str(place_of(given)) == root  # else it is a part of the store, or one file
         return f"{found[1]}{shlex.quote(given if is_root else root)}"
 
     def _prefix(self, number: int) -> str:

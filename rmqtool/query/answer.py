@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.query.explain import Trail
 
 if TYPE_CHECKING:
-    from rmqtool.query.log import LogRecord
+    from rmqtool.query.log import LogRange, LogRecord
     from rmqtool.query.requests import Request
-    from rmqtool.query.search import Stretch
 
 BY_OFFSET: Final = "physical offset"
 BY_COVERING: Final = "offset inside of it"
@@ -62,7 +61,7 @@ class Answer:
     problem: str = ""
     rows: list[dict[str, object]] | None = None
     doubtful: set[str] = field(default_factory=set)
-    searched: list[Stretch] = field(default_factory=list)
+    searched: list[LogRange] = field(default_factory=list)
     may_search: bool = False
 
     @property

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.query.answer import BY_SEARCH, Answer, Found
+from rmqtool.query.log import LogRange
 from rmqtool.query.match import PLACE, Wanted
 from rmqtool.query.requests import ById, ByKey, ByQueueOffset, ByTransaction
-from rmqtool.query.search import LIGHT_BYTES, Stretch
+from rmqtool.query.search import LIGHT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ def find_all(lookup: Lookup, requests: Sequence[Request]) -> Iterator[Answer]:
         for request in requests:
             yield lookup.find(request)
         return
-    whole = [Stretch(lookup.log.start, lookup.log.end)]
+    whole = [LogRange(lookup.log.start, lookup.log.end)]
     stretches = whole if lookup.scan else lookup.uncovered()
     is_little = sum(one.length for one in stretches) <= LIGHT_BYTES // len(requests)
     if is_little and lookup.keeps_queues:
@@ -43,7 +44,7 @@ def find_all(lookup: Lookup, requests: Sequence[Request]) -> Iterator[Answer]:
 
 
 def _searched_later(
-    lookup: Lookup, requests: Sequence[Request], stretches: list[Stretch]
+    lookup: Lookup, requests: Sequence[Request], stretches: list[LogRange]
 ) -> Iterator[Answer]:
     """Answer from index and queues, then search the log once for all requests."""
     asked, lookup.scan = lookup.scan, False
@@ -58,7 +59,7 @@ def _searched_later(
     yield from answers
 
 
-def _search_keys(lookup: Lookup, answers: list[Answer], stretches: list[Stretch]) -> None:
+def _search_keys(lookup: Lookup, answers: list[Answer], stretches: list[LogRange]) -> None:
     from rmqtool.query.scan import find_keys
 
     by_text: dict[str, list[tuple[Wanted, Answer]]] = {}
@@ -100,7 +101,7 @@ def _search_places(lookup: Lookup, answers: list[Answer]) -> None:
         return
     from rmqtool.query.scan import find_places
 
-    stretch = Stretch(lookup.log.start, lookup.log.end)
+    stretch = LogRange(lookup.log.start, lookup.log.end)
     for record, place in find_places(lookup.log, list(lost), [stretch], answers[0].trail):
         for answer in lost[place]:
             answer.take(Found(record, BY_SEARCH, PLACE))

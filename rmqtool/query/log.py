@@ -30,6 +30,21 @@ FIRST_READ: Final = 4096  # most records are shorter, and one read is then enoug
 NEAR: Final = 64 << 10  # how far in front of an offset its record is first looked for
 
 
+class LogRange(NamedTuple):
+    """A part of the log to be searched: physical offsets, half open."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """Bytes."""
+        return max(self.end - self.start, 0)
+
+    def __str__(self) -> str:
+        return f"[{self.start}, {self.end})"
+
+
 class LogRecord(NamedTuple):
     """One record that says of itself where it lies, and whose lengths add up.
 

@@ -8,11 +8,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from functools import cached_property
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING
 
-from rmqtool.errors import UnreadablePath
 from rmqtool.formats import java
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.formats.message_id import OffsetMessageId
@@ -25,9 +22,7 @@ from rmqtool.query.answer import (
     Answer,
     Found,
 )
-from rmqtool.query.consume_queue import Queue
-from rmqtool.query.index import Index
-from rmqtool.query.log import Log, LogRecord
+from rmqtool.query.log import LogRange, LogRecord
 from rmqtool.query.match import Wanted, hash_collision
 from rmqtool.query.requests import (
     ById,
@@ -39,7 +34,8 @@ from rmqtool.query.requests import (
     Request,
     described,
 )
-from rmqtool.query.search import Stretch, search
+from rmqtool.query.search import search
+from rmqtool.query.sources import Sources
 from rmqtool.store.branch import BranchKind
 from rmqtool.words import counted
 
@@ -47,12 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqtool.query.index import Chain
-    from rmqtool.store.tree import Store
-
-QUEUES_OPEN: Final = 64
 
 
-class Lookup:
+class Lookup(Sources):
     """A store that can be asked. A context manager; keeps files open between questions.
 
     Args:
@@ -61,28 +54,6 @@ class Lookup:
             False never does.
         jobs: threads that search the log; None is one for each processor.
     """
-
-    def __init__(self, store: Store, *, scan: bool | None = None, jobs: int | None = None) -> None:
-        self.store, self.scan = store, scan
-        self.log = Log(store, jobs)
-        self.index = Index(store)
-        self.log.known_end = self.index.latest
-        self._queues: OrderedDict[tuple[str, int], Queue | None] = OrderedDict()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.log.__exit__(*exception)
-        self.index.__exit__(*exception)
-        for queue in self._queues.values():
-            if queue is not None:
-                queue.close()
-
-    @cached_property
-    def topics(self) -> list[str]:
-        """The topics that records of this store are likely to have."""
-        return topics.known_topics(self.store)
 
     def find(self, request: Request) -> Answer:
         """Answer one request.
@@ -110,41 +81,6 @@ class Lookup:
                 answer.taken_for = "transaction ID"
                 self.find_text(Wanted(request.text, as_transaction=True), answer)
         return answer
-
-    def queue(self, topic: str, queue_id: int) -> Queue | None:
-        """Give a queue, plain or batch; None when there is none."""
-        key = topic, queue_id
-        if key in self._queues:
-            self._queues.move_to_end(key)
-            return self._queues[key]
-        queue: Queue | None = None
-        if files := self.store.queue(topic, queue_id):
-            queue = Queue(files, BranchKind.CONSUME_QUEUE, self.log.start)
-        elif files := self.store.batch_queue(topic, queue_id):
-            queue = Queue(files, BranchKind.BATCH_QUEUE, self.log.start)
-        if len(self._queues) >= QUEUES_OPEN:
-            _, old = self._queues.popitem(last=False)
-            if old is not None:
-                old.close()
-        self._queues[key] = queue
-        return queue
-
-    def queues_of(self, topic: str) -> list[Queue]:
-        """Give all queues of a topic, by number.
-
-        Raises:
-            UnreadablePath: a directory may not be listed.
-        """
-        found: dict[int, Queue] = {}
-        for kind in (BranchKind.BATCH_QUEUE, BranchKind.CONSUME_QUEUE):
-            family = self.store.family(kind)
-            if family is None or topic not in family.topics():
-                continue
-            for files in family.queues_of(topic):
-                queue = self.queue(topic, files.queue_id)
-                if queue is not None:
-                    found[files.queue_id] = queue
-        return [found[number] for number in sorted(found)]
 
     # IDs
 
@@ -276,18 +212,18 @@ class Lookup:
             answer.trail.search("the log was not searched (--no-scan)")
             return
         if self.scan:
-            self._search(wanted, [Stretch(self.log.start, self.log.end)], answer)
+            self._search(wanted, [LogRange(self.log.start, self.log.end)], answer)
             return
         stretches = self.uncovered(answer.doubtful)
         if not wanted.topics and not self.knows_topics:
             answer.trail.add("topics", "not known: the index cannot be asked without them")
-            stretches = [Stretch(self.log.start, self.log.end)]
+            stretches = [LogRange(self.log.start, self.log.end)]
         is_long = any(one.length > window.WORTHWHILE for one in stretches)
         bound = window.earliest(self.log, wanted.text) if is_long else None
         if bound is not None:
             answer.trail.add("time window", f"its time says not before offset {bound}")
             stretches = [
-                Stretch(max(one.start, bound), one.end) for one in stretches if one.end > bound
+                LogRange(max(one.start, bound), one.end) for one in stretches if one.end > bound
             ]
         self._search(wanted, stretches, answer)
         if answer.found or not may_search_all:
@@ -296,7 +232,7 @@ class Lookup:
         if not answer.found and (near := window.around(self.log, wanted.text)):
             self._search(wanted, near, answer)
         if not answer.found and not wanted.topics and not self.keeps_queues:
-            self._search(wanted, [Stretch(self.log.start, self.log.end)], answer)
+            self._search(wanted, [LogRange(self.log.start, self.log.end)], answer)
 
     def _prove_index(self, wanted: Wanted, answer: Answer) -> None:
         """Read index files as a whole; search what a damaged one would have covered."""
@@ -311,20 +247,7 @@ class Lookup:
             answer.doubtful |= damaged
             self._search(wanted, self.uncovered(answer.doubtful), answer)
 
-    @cached_property
-    def keeps_queues(self) -> bool:
-        """Whether there are directories of queues that can be listed; RocksDB has its own."""
-        try:
-            return bool(topics.queue_topics(self.store))
-        except UnreadablePath:
-            return False
-
-    @cached_property
-    def knows_topics(self) -> bool:
-        """Whether directories or configuration tell which topics there are."""
-        return self.keeps_queues or bool(self.store.config(topics.TOPICS_FILE))
-
-    def _search(self, wanted: Wanted, stretches: list[Stretch], answer: Answer) -> None:
+    def _search(self, wanted: Wanted, stretches: list[LogRange], answer: Answer) -> None:
         todo = [one for one in stretches if one.length and one not in answer.searched]
         answer.searched += todo
         for stretch in todo:
@@ -333,30 +256,18 @@ class Lookup:
             if answer.take(Found(record, BY_SEARCH, how)):
                 self.verified(record, answer, how)
 
-    def uncovered(self, doubtful: Iterable[str] = ()) -> list[Stretch]:
+    def uncovered(self, doubtful: Iterable[str] = ()) -> list[LogRange]:
         """Give the stretches of the log that no trustworthy index file covers."""
-        found: list[Stretch] = []
+        found: list[LogRange] = []
         cursor = self.log.start
         for first, last in self.index.covered(doubtful):
             if first - cursor >= SMALLEST_RECORD:
-                found.append(Stretch(cursor, first))
+                found.append(LogRange(cursor, first))
             head = self.log.reader.head_at(last)
             cursor = max(cursor, head.end if head else last)
         if self.log.end - cursor >= SMALLEST_RECORD:
-            found.append(Stretch(cursor, self.log.end))
+            found.append(LogRange(cursor, self.log.end))
         return found
-
-    @staticmethod
-    def verified(record: LogRecord, answer: Answer, how: str) -> None:
-        """Take down that a record was verified, and as what."""
-        verified = record.verified
-        answer.trail.add(
-            "record",
-            f"verified: {verified if verified.startswith(how) else f'{how}, {verified}'}",
-            record.segment.path,
-            record.position,
-            record.physical_offset,
-        )
 
     # offsets
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.message_id import OffsetMessageId
+from rmqtool.query.log import LogRange
 from rmqtool.query.requests import ById, ByKey, ByTime, ByTransaction
-from rmqtool.query.search import Stretch
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def next_steps(lookup: Lookup, answer: Answer) -> Iterator[str]:
         yield "without --topic: what is retried or given up goes into topics of the group"
     if lookup.scan is False:
         yield "without --no-scan: then the log itself is searched"
-    elif Stretch(lookup.log.start, lookup.log.end) not in answer.searched:
+    elif LogRange(lookup.log.start, lookup.log.end) not in answer.searched:
         yield "--scan: it reads the log itself, as not all that is stored is in an index"
     else:
         yield f"the store of another broker: {_reach(lookup)}"

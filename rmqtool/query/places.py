@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import UnreadablePath
 from rmqtool.query import topics
 from rmqtool.query.answer import BY_QUEUE, BY_SEARCH, Found
-from rmqtool.query.log import LogRecord
+from rmqtool.query.log import LogRange, LogRecord
 from rmqtool.query.match import at_place
-from rmqtool.query.search import Stretch
 
 if TYPE_CHECKING:
     from rmqtool.query.answer import Answer
-    from rmqtool.query.lookup import Lookup
     from rmqtool.query.requests import ByQueueOffset
+    from rmqtool.query.sources import Sources
 
 
-def find_place(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
+def find_place(sources: Sources, request: ByQueueOffset, answer: Answer) -> None:
     """Find the record at a place of a queue; where that cannot be read, in the log.
 
     Raises:
@@ -25,17 +24,17 @@ def find_place(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
     """
     answer.taken_for = "place in a queue"
     try:
-        _ask_queue(lookup, request, answer)
+        _ask_queue(sources, request, answer)
     except UnreadablePath as error:
         answer.trail.add("queue", f"cannot be read: {error.reason}", error.path)
         answer.trail.search(f"{error.path} could not be read: {error.reason}")
-        _search_place(lookup, request, None, None, answer)
+        _search_place(sources, request, None, None, answer)
 
 
-def _ask_queue(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
-    queue = lookup.queue(request.topic, request.queue_id)
+def _ask_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None:
+    queue = sources.queue(request.topic, request.queue_id)
     if queue is None:
-        _without_queue(lookup, request, answer)
+        _without_queue(sources, request, answer)
         return
     place = queue.find(request.queue_offset)
     found = queue.range
@@ -44,7 +43,7 @@ def _ask_queue(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
         place is not None
         and place.unit is not None
         and _unit_agrees(
-            lookup, request, place.path, place.position, place.unit.physical_offset, answer
+            sources, request, place.path, place.position, place.unit.physical_offset, answer
         )
     ):
         return
@@ -53,9 +52,9 @@ def _ask_queue(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
     inside = found.first is not None and (
         found.min_offset <= request.queue_offset < found.max_offset
     )
-    if inside and not (place and place.unit and place.unit.physical_offset < lookup.log.start):
+    if inside and not (place and place.unit and place.unit.physical_offset < sources.log.start):
         low, high = queue.bounds(request.queue_offset)
-        _search_place(lookup, request, low, high, answer)
+        _search_place(sources, request, low, high, answer)
     if not answer.found:
         answer.problem = (
             f"queue {request.topic} {request.queue_id} has offsets "
@@ -66,7 +65,7 @@ def _ask_queue(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
 
 
 def _unit_agrees(
-    lookup: Lookup,
+    sources: Sources,
     request: ByQueueOffset,
     path: str,
     position: int,
@@ -75,7 +74,7 @@ def _unit_agrees(
 ) -> bool:
     """Verify the record that a unit names."""
     answer.trail.add("queue unit", "names a record", path, position, physical_offset)
-    record = lookup.log.record_at(physical_offset)
+    record = sources.log.record_at(physical_offset)
     if not isinstance(record, LogRecord):
         answer.trail.add("record", record.reason, physical_offset=physical_offset)
         return False
@@ -87,26 +86,26 @@ def _unit_agrees(
         answer.trail.add("record", reason, record.segment.path, record.position,
                          physical_offset)  # fmt: skip
         return False
-    lookup.verified(record, answer, how)
+    sources.verified(record, answer, how)
     answer.take(Found(record, BY_QUEUE, how))
     return True
 
 
-def _without_queue(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> None:
+def _without_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None:
     """Answer where there is no such queue: it may be lost, or never have been."""
-    known = topics.queue_topics(lookup.store)
+    known = topics.queue_topics(sources.store)
     if request.topic in known:
-        numbers = [queue.files.queue_id for queue in lookup.queues_of(request.topic)]
+        numbers = [queue.files.queue_id for queue in sources.queues_of(request.topic)]
         of_topic = ", ".join(map(str, numbers)) or "none"
         answer.problem = f"topic {request.topic} has queues: {of_topic}"
     elif known:
         answer.problem = topics.hint(request.topic, known)
     answer.trail.add("queue", answer.problem or "there are no queues here")
-    is_lost = not lookup.keeps_queues or (
-        request.topic in lookup.topics and request.topic not in known
+    is_lost = not sources.keeps_queues or (
+        request.topic in sources.topics and request.topic not in known
     )
-    if is_lost or lookup.scan:
-        _search_place(lookup, request, None, None, answer)
+    if is_lost or sources.scan:
+        _search_place(sources, request, None, None, answer)
     else:
         answer.trail.search("the directories of queues")
     if answer.found:
@@ -114,19 +113,19 @@ def _without_queue(lookup: Lookup, request: ByQueueOffset, answer: Answer) -> No
 
 
 def _search_place(
-    lookup: Lookup, request: ByQueueOffset, low: int | None, high: int | None, answer: Answer
+    sources: Sources, request: ByQueueOffset, low: int | None, high: int | None, answer: Answer
 ) -> None:
     """Search the log for the record of a place, between its neighbours where known."""
     answer.may_search = True
-    if lookup.scan is False:
+    if sources.scan is False:
         answer.trail.search("the log was not searched (--no-scan)")
         return
     from rmqtool.query.scan import find_places
 
-    begin = lookup.log.start if low is None else low
-    stretch = Stretch(begin, lookup.log.end if high is None else high + 1)
+    begin = sources.log.start if low is None else low
+    stretch = LogRange(begin, sources.log.end if high is None else high + 1)
     answer.trail.search(f"the log {stretch}")
-    for record, _ in find_places(lookup.log, [request], [stretch], answer.trail):
+    for record, _ in find_places(sources.log, [request], [stretch], answer.trail):
         how = at_place(record.message, request)
         if answer.take(Found(record, BY_SEARCH, how)):
-            lookup.verified(record, answer, how)
+            sources.verified(record, answer, how)

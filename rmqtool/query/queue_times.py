@@ -15,11 +15,11 @@ from rmqtool.words import counted
 if TYPE_CHECKING:
     from rmqtool.query.answer import Answer
     from rmqtool.query.consume_queue import Queue
-    from rmqtool.query.lookup import Lookup
     from rmqtool.query.requests import ByTime
+    from rmqtool.query.sources import Sources
 
 
-def find_in_queues(lookup: Lookup, request: ByTime, answer: Answer) -> None:
+def find_in_queues(sources: Sources, request: ByTime, answer: Answer) -> None:
     """Find a time in one queue, or in all queues of a topic.
 
     Raises:
@@ -28,7 +28,7 @@ def find_in_queues(lookup: Lookup, request: ByTime, answer: Answer) -> None:
     """
     answer.taken_for = f"store time in queues, {request.boundary} boundary"
     topic = request.topic or ""
-    queues = lookup.queues_of(topic)
+    queues = sources.queues_of(topic)
     if request.queue_id is not None:
         numbers = ", ".join(str(queue.files.queue_id) for queue in queues)
         if queues:
@@ -36,26 +36,26 @@ def find_in_queues(lookup: Lookup, request: ByTime, answer: Answer) -> None:
         queues = [queue for queue in queues if queue.files.queue_id == request.queue_id]
     answer.trail.search(counted(len(queues), "queue"))
     if not queues:
-        known = topics.queue_topics(lookup.store)
+        known = topics.queue_topics(sources.store)
         if topic not in known:
-            answer.problem = topics.hint(topic, known or lookup.topics)
-            _from_log(lookup, request, answer)
+            answer.problem = topics.hint(topic, known or sources.topics)
+            _from_log(sources, request, answer)
         return
     answer.problem = ""
-    answer.rows = [_row(lookup, queue, request, answer) for queue in queues]
+    answer.rows = [_row(sources, queue, request, answer) for queue in queues]
 
 
-def _from_log(lookup: Lookup, request: ByTime, answer: Answer) -> None:
+def _from_log(sources: Sources, request: ByTime, answer: Answer) -> None:
     """Answer from the records where the queues of a topic are lost."""
     topic = request.topic or ""
-    if lookup.keeps_queues and topic not in lookup.topics and not lookup.scan:
+    if sources.keeps_queues and topic not in sources.topics and not sources.scan:
         return
-    if lookup.scan is False:
+    if sources.scan is False:
         answer.trail.search("the log was not searched (--no-scan)")
         return
     from rmqtool.query.scan_times import queue_times
 
-    seen = queue_times(lookup.log, request, answer.trail)
+    seen = queue_times(sources.log, request, answer.trail)
     if not seen:
         return
     answer.problem = f"topic {topic} has no queues here: this is what its records say"
@@ -72,15 +72,15 @@ def _from_log(lookup: Lookup, request: ByTime, answer: Answer) -> None:
             "max_offset": found.end,
         }
         older = {"note": "all messages are older"}
-        row |= _record(lookup, physical_offset) if offset >= 0 else older
+        row |= _record(sources, physical_offset) if offset >= 0 else older
         if request.like_broker is not None:
             row["difference"] = "a broker has no queue to search"
         answer.rows.append(row)
 
 
-def _row(lookup: Lookup, queue: Queue, request: ByTime, answer: Answer) -> dict[str, object]:
+def _row(sources: Sources, queue: Queue, request: ByTime, answer: Answer) -> dict[str, object]:
     found = queue.range
-    offset = search_queue(lookup.log, queue, request.timestamp, request.boundary, answer.trail)
+    offset = search_queue(sources.log, queue, request.timestamp, request.boundary, answer.trail)
     row: dict[str, object] = {
         "topic": queue.files.topic,
         "queue_id": queue.files.queue_id,
@@ -88,24 +88,24 @@ def _row(lookup: Lookup, queue: Queue, request: ByTime, answer: Answer) -> dict[
         "min_offset": found.min_offset,
         "max_offset": found.max_offset,
     }
-    row |= _message(lookup, queue, offset, found.max_offset)
+    row |= _message(sources, queue, offset, found.max_offset)
     if request.like_broker is not None:
-        row |= _like_broker(lookup, queue, request, offset)
+        row |= _like_broker(sources, queue, request, offset)
     return row
 
 
-def _message(lookup: Lookup, queue: Queue, offset: int, end: int) -> dict[str, object]:
+def _message(sources: Sources, queue: Queue, offset: int, end: int) -> dict[str, object]:
     """Give what is known of the message at a queue offset."""
     place = queue.find(offset)
     if place is None or place.unit is None:
         note = "the queue is empty" if not end else "all messages are older"
         return {"note": note if offset >= end else place.problem if place else "no unit"}
-    return _record(lookup, place.unit.physical_offset)
+    return _record(sources, place.unit.physical_offset)
 
 
-def _record(lookup: Lookup, physical_offset: int) -> dict[str, object]:
+def _record(sources: Sources, physical_offset: int) -> dict[str, object]:
     """Give what a record says of itself."""
-    record = lookup.log.record_at(physical_offset)
+    record = sources.log.record_at(physical_offset)
     row: dict[str, object] = {"physical_offset": physical_offset}
     if not isinstance(record, LogRecord):
         return row | {"note": record.reason}
@@ -118,9 +118,9 @@ def _record(lookup: Lookup, physical_offset: int) -> dict[str, object]:
     }
 
 
-def _like_broker(lookup: Lookup, queue: Queue, request: ByTime, offset: int) -> dict[str, object]:
+def _like_broker(sources: Sources, queue: Queue, request: ByTime, offset: int) -> dict[str, object]:
     version = version_of(request.like_broker or "")
     if queue.is_batch:
         return {"difference": "searches of batch queues are not imitated"}
-    theirs = BrokerSearch(lookup.log, queue, version).find(request.timestamp, request.boundary)
+    theirs = BrokerSearch(sources.log, queue, version).find(request.timestamp, request.boundary)
     return {"like_broker": theirs, "difference": difference(version, offset, theirs) or None}

@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.query.explain import Trail
-    from rmqtool.query.log import Log
+    from rmqtool.query.log import Log, LogRange
     from rmqtool.query.match import Wanted
     from rmqtool.query.requests import ByQueueOffset
-    from rmqtool.query.search import Stretch
     from rmqtool.scan.batch import Batch
 
 PART_BYTES: Final = 32 << 20
@@ -170,7 +169,7 @@ class FindIn:
 
 
 def candidates(
-    log: Log, targets: Targets, stretches: Iterable[Stretch], trail: Trail
+    log: Log, targets: Targets, stretches: Iterable[LogRange], trail: Trail
 ) -> Iterator[LogRecord]:
     """Yield the records of some stretches that may be wanted, in the order of the log."""
     for stretch in stretches:
@@ -187,7 +186,7 @@ def candidates(
 
 
 def find_keys(
-    log: Log, wanted: list[Wanted], stretches: Iterable[Stretch], trail: Trail
+    log: Log, wanted: list[Wanted], stretches: Iterable[LogRange], trail: Trail
 ) -> Iterator[tuple[LogRecord, str]]:
     """Yield the records that have one of some keys, each with how.
 
@@ -206,7 +205,7 @@ def find_keys(
 
 
 def find_places(
-    log: Log, places: list[ByQueueOffset], stretches: Iterable[Stretch], trail: Trail
+    log: Log, places: list[ByQueueOffset], stretches: Iterable[LogRange], trail: Trail
 ) -> Iterator[tuple[LogRecord, ByQueueOffset]]:
     """Yield the records that belong to some places of queues."""
     targets = Targets(places=tuple((one.topic, one.queue_id, one.queue_offset) for one in places))
@@ -224,7 +223,7 @@ def find_places(
 
 
 def find_topics(
-    log: Log, topics: tuple[str, ...], stretches: Iterable[Stretch], trail: Trail
+    log: Log, topics: tuple[str, ...], stretches: Iterable[LogRange], trail: Trail
 ) -> Iterator[LogRecord]:
     """Yield the records of some topics."""
     for record in candidates(log, Targets(topics=topics), stretches, trail):
@@ -232,7 +231,7 @@ def find_topics(
             yield record
 
 
-def parts_of(log: Log, stretch: Stretch, *, is_dledger: bool) -> Iterator[SegmentPart]:
+def parts_of(log: Log, stretch: LogRange, *, is_dledger: bool) -> Iterator[SegmentPart]:
     """Cut a stretch into parts of the files of one kind."""
     for segment in log.segments:
         if log.is_entry(segment) != is_dledger:

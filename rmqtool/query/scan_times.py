@@ -13,9 +13,9 @@ import numpy as np
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import java
+from rmqtool.query.log import LogRange
 from rmqtool.query.requests import Boundary
 from rmqtool.query.scan import parts_of
-from rmqtool.query.search import Stretch
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
@@ -144,7 +144,7 @@ def join_into(found: dict[int, Seen], more: dict[int, Seen], boundary: Boundary)
 def queue_times(log: Log, request: ByTime, trail: Trail) -> dict[int, Seen]:
     """Give the queues of a topic, by number, from the log alone."""
     found: dict[int, Seen] = {}
-    whole = Stretch(log.start, log.end)
+    whole = LogRange(log.start, log.end)
     trail.search(f"the log {whole}")
     for is_dledger in (False, True):
         parts = parts_of(log, whole, is_dledger=is_dledger)

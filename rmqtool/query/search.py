@@ -7,7 +7,7 @@ queues and many texts at once go through the kernels (scan.py).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.query.log import LogRecord
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.query.explain import Trail
-    from rmqtool.query.log import Log
+    from rmqtool.query.log import Log, LogRange
     from rmqtool.query.match import Wanted
     from rmqtool.store.segment import Segment
 
@@ -27,23 +27,8 @@ _BEFORE: Final = frozenset(b"\x01 ")
 _BEHIND: Final = frozenset(b"\x02 \x00\xff")  # \0 and \xff begin what follows the record
 
 
-class Stretch(NamedTuple):
-    """A part of the log to be searched: physical offsets, half open."""
-
-    start: int
-    end: int
-
-    @property
-    def length(self) -> int:
-        """Bytes."""
-        return max(self.end - self.start, 0)
-
-    def __str__(self) -> str:
-        return f"[{self.start}, {self.end})"
-
-
 def search(
-    log: Log, wanted: Wanted, stretches: Iterable[Stretch], trail: Trail
+    log: Log, wanted: Wanted, stretches: Iterable[LogRange], trail: Trail
 ) -> Iterator[tuple[LogRecord, str]]:
     """Yield the records of some stretches of the log that have a text, each with how.
 
@@ -69,7 +54,7 @@ def search(
 
 
 def find_text(
-    log: Log, wanted: Wanted, stretch: Stretch, trail: Trail
+    log: Log, wanted: Wanted, stretch: LogRange, trail: Trail
 ) -> Iterator[tuple[LogRecord, str]]:
     """Yield the records of a stretch that have a text, found by its bytes."""
     needle = wanted.text.encode("utf-8", "surrogatepass")
@@ -86,7 +71,7 @@ def find_text(
 
 
 def _in_segment(
-    log: Log, wanted: Wanted, needle: bytes, segment: Segment, stretch: Stretch
+    log: Log, wanted: Wanted, needle: bytes, segment: Segment, stretch: LogRange
 ) -> Iterator[tuple[LogRecord, str]]:
     passed = 0  # physical offset up to which records were judged
     for physical_offset in _places(log, needle, segment, stretch):
@@ -100,7 +85,7 @@ def _in_segment(
             yield record, how
 
 
-def _places(log: Log, needle: bytes, segment: Segment, stretch: Stretch) -> Iterator[int]:
+def _places(log: Log, needle: bytes, segment: Segment, stretch: LogRange) -> Iterator[int]:
     """Yield where the needle stands between separators of properties."""
     file = log.reader.file_of(segment)
     position = max(stretch.start - segment.start, 0)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.query.answer import BY_TIME, Found
-from rmqtool.query.log import LogRecord
+from rmqtool.query.log import LogRange, LogRecord
 from rmqtool.query.requests import Boundary
-from rmqtool.query.search import Stretch
 from rmqtool.query.time import first_record_from, last_record_until
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from rmqtool.query.answer import Answer
-    from rmqtool.query.lookup import Lookup
     from rmqtool.query.requests import ByTime
+    from rmqtool.query.sources import Sources
 
 
-def find_time(lookup: Lookup, request: ByTime, answer: Answer) -> None:
+def find_time(sources: Sources, request: ByTime, answer: Answer) -> None:
     """Find a store time in the whole store, in a topic's queues, or in one queue.
 
     Raises:
@@ -27,25 +26,25 @@ def find_time(lookup: Lookup, request: ByTime, answer: Answer) -> None:
     if request.topic is not None:
         from rmqtool.query.queue_times import find_in_queues
 
-        find_in_queues(lookup, request, answer)
+        find_in_queues(sources, request, answer)
         return
     answer.taken_for = "store time"
     is_lower = request.boundary is Boundary.LOWER
     search_log = first_record_from if is_lower else last_record_until
-    head = search_log(lookup.log, request.timestamp)
-    answer.trail.search(f"the times of the log {Stretch(lookup.log.start, lookup.log.end)}")
-    record = lookup.log.record_at(head.physical_offset) if head else None
+    head = search_log(sources.log, request.timestamp)
+    answer.trail.search(f"the times of the log {LogRange(sources.log.start, sources.log.end)}")
+    record = sources.log.record_at(head.physical_offset) if head else None
     if isinstance(record, LogRecord):
-        lookup.verified(record, answer, BY_TIME)
+        sources.verified(record, answer, BY_TIME)
         note = "first stored at or after" if is_lower else "last stored at or before"
         answer.take(Found(record, BY_TIME, note))
         return
-    answer.problem = _time_range(lookup)
+    answer.problem = _time_range(sources)
 
 
-def _time_range(lookup: Lookup) -> str:
-    first = lookup.log.next_record(lookup.log.start)
-    last = lookup.log.previous_record(lookup.log.end)
+def _time_range(sources: Sources) -> str:
+    first = sources.log.next_record(sources.log.start)
+    last = sources.log.previous_record(sources.log.end)
     if first is None or last is None:
         return "the log has no records"
     return (

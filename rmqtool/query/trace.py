@@ -175,13 +175,13 @@ def _since_in_log(
 ) -> Iterator[LogRecord]:
     if lookup.scan is False or lookup.keeps_queues:
         return
+    from rmqtool.query.log import LogRange
     from rmqtool.query.scan import find_topics
-    from rmqtool.query.search import Stretch
     from rmqtool.query.time import first_record_from
 
     head = first_record_from(lookup.log, timestamp)
     start = lookup.log.end if head is None else head.physical_offset
-    stretch = Stretch(start, lookup.log.end)
+    stretch = LogRange(start, lookup.log.end)
     yield from find_topics(lookup.log, (topic,), [stretch], answer.trail)
 
 

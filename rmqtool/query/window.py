@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.message_id import ClientMessageId, UniqueKey, recognise
-from rmqtool.query.search import Stretch
+from rmqtool.query.log import LogRange
 from rmqtool.query.time import first_record_from
 from rmqtool.times import DAY_MS
 
@@ -52,7 +52,7 @@ def earliest(log: Log, text: str) -> int | None:
     return log.end if head is None else head.physical_offset
 
 
-def around(log: Log, text: str) -> list[Stretch]:
+def around(log: Log, text: str) -> list[LogRange]:
     """Give the stretches of the log in which a message with this ID was stored first."""
     stretches = []
     for moment in moments(log, text):
@@ -60,5 +60,5 @@ def around(log: Log, text: str) -> list[Stretch]:
         high = first_record_from(log, moment + ZONE_MS)
         if low is not None:
             end = log.end if high is None else high.physical_offset
-            stretches.append(Stretch(low.physical_offset, end))
+            stretches.append(LogRange(low.physical_offset, end))
     return stretches

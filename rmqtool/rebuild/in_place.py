@@ -9,6 +9,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.rebuild.sinks import INDEX, WritingSink
 from rmqtool.store.place import Place
+from rmqtool.store.remote import place_of
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
@@ -67,7 +68,7 @@ class _Trees:
 
     def finish(self) -> None:
         """Replace families without a unit, too: what they have on disk belongs to no record."""
-        target, root = self._options.target, Place.of(self._options.store)
+        target, root = self._options.target, place_of(self._options.store)
         if self._options.topic is None and target.has_queues:
             self.tree(QueueKind.CONSUME_QUEUE)
             if self._options.ext:

@@ -88,14 +88,14 @@ def apply(plan: Plan, output: Path | None = None, *, in_place: bool = False) -> 
 
     from rmqtool.errors import UsageError
     from rmqtool.repair.applying import apply_in_place, apply_to_copy
-    from rmqtool.store.place import Place
+    from rmqtool.store.remote import place_of
     from rmqtool.writing.lock import StoreLock
     from rmqtool.writing.undo import resume
 
     if in_place == (output is not None):
         raise UsageError(option="--output", reason="choose one of --output DIR and --in-place")
     if output is not None:
-        apply_to_copy(plan, Place.of(plan.store), os.fspath(output))
+        apply_to_copy(plan, place_of(plan.store), os.fspath(output))
         return ""
     with StoreLock(plan.store) as lock:
         resume(lock)

@@ -12,6 +12,15 @@ from rmqtool.formats.message import SysFlag
 from rmqtool.machine.compiled import called, inlined, kernel
 from rmqtool.machine.intrinsics import MASK_BYTES, load_i8, mask_of, trailing_zeros
 from rmqtool.scan import columns as row
+from rmqtool.scan.columns import (
+    HASH,
+    KEY_SEED,
+    TEXT_LENGTH,
+    TEXT_START,
+    TOPICS,
+    TOPICS_TEXT,
+    WORD_SLACK,
+)
 from rmqtool.scan.crc import crc31
 from rmqtool.scan.kernels_hash import (
     LOW_32,
@@ -41,15 +50,6 @@ from rmqtool.scan.kernels_properties import (
     parse_crc,
     parse_number,
     read_properties,
-)
-from rmqtool.scan.topics import (
-    HASH,
-    KEY_SEED,
-    TEXT_LENGTH,
-    TEXT_START,
-    TOPICS,
-    TOPICS_TEXT,
-    WORD_SLACK,
 )
 
 if TYPE_CHECKING:

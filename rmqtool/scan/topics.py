@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.scan.columns import (
+    FACTS,
+    TEXT_LENGTH,
+    TEXT_START,
+    TOPICS,
+    TOPICS_TEXT,
+    WORD_SLACK,
+)
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-# Columns of `facts`: what is known of a topic shares a cache line.
-HASH, TEXT_START, TEXT_LENGTH, KEY_SEED = range(4)
-FACTS: Final = 4
-# Places of `counts`.
-TOPICS, TOPICS_TEXT = range(2)
-
-WORD_SLACK: Final = 8  # kernels compare text by words of 8 bytes
 FIRST_SLOTS: Final = 1 << 10
 FIRST_TEXT: Final = 1 << 15
 LONGEST_TOPIC: Final = 1 << 15  # a V2 record counts its topic in 2 bytes, signed

@@ -22,7 +22,7 @@ from rmqtool import __version__
 from rmqtool.errors import OutputExists, RepairError
 from rmqtool.spark.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
 from rmqtool.spark.plan import FilesTask, LogTask, Task, tasks
-from rmqtool.store.place import Place
+from rmqtool.store.remote import place_of
 from rmqtool.writing.dataset import STAGING, Dataset
 from rmqtool.writing.output import refuse_within
 
@@ -137,7 +137,7 @@ class Export:
         target = self._target
         names = target.names()
         if not names:
-            refuse_within(Place.of(self._options.source.path), self._options.output)
+            refuse_within(place_of(self._options.source.path), self._options.output)
             target.make()
             target.write(PLAN, self._plan)
             return
@@ -200,7 +200,7 @@ def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any
         cuts.update(repr(_cut(one.task)).encode())
     return {
         "rmqtool": __version__,
-        "store": str(Place.of(source.path)),  # a URI may hold credentials
+        "store": str(place_of(source.path)),  # a URI may hold credentials
         "table": str(source.table),
         "format": str(options.form),
         "columns": list(options.names),

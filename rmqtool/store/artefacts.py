@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, Level
 from rmqtool.store.place import EntryKind, printable
@@ -10,9 +10,9 @@ from rmqtool.store.place import EntryKind, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.store.queues import QueueFiles
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.queues import QueueFamily, QueueFiles
     from rmqtool.store.segment import MappedFiles
-    from rmqtool.store.tree import Store
 
 MAPPED = {
     BranchKind.COMMITLOG,
@@ -23,7 +23,20 @@ MAPPED = {
 PLAIN = {BranchKind.CONFIG, BranchKind.TIERED_INDEX}
 
 
-def artefacts(store: Store) -> Iterator[Branch]:
+class Holder(Protocol):
+    """What has artefacts: a `Store`, of which this module need not know more."""
+
+    @property
+    def branches(self) -> tuple[Branch, ...]: ...  # noqa: D102
+
+    def mapped(self, branch: Branch) -> MappedFiles: ...  # noqa: D102
+
+    def index_files(self) -> list[IndexFile]: ...  # noqa: D102
+
+    def family(self, kind: BranchKind) -> QueueFamily | None: ...  # noqa: D102
+
+
+def artefacts(store: Holder) -> Iterator[Branch]:
     """Give each file of a store as a branch of its own, by path.
 
     Raises:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
 from rmqtool.store.place import Place
+from rmqtool.store.remote import place_of
 
 if TYPE_CHECKING:
     import os
@@ -91,7 +92,7 @@ def read_broker_conf(path: str | os.PathLike[str] | Place) -> BrokerConf:
     Raises:
         UnreadablePath: it cannot be read.
     """
-    place = path if isinstance(path, Place) else Place.of(path)
+    place = path if isinstance(path, Place) else place_of(path)
     return BrokerConf(str(place), parse_properties(place.read(LARGEST_CONF)))
 
 

@@ -93,11 +93,10 @@ class Place:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> Place:
-        """Give the place of a path or URI as a user wrote it; links are followed, here only."""
-        if isinstance(path, str) and cls.is_uri(path):
-            from rmqtool.store.remote import place_of  # in here: it costs, and few need it
+        """Give the place of a path of this machine; links are followed, here only.
 
-            return place_of(path)
+        A URI is for `remote.place_of`, which takes paths as well.
+        """
         try:
             return Place(os.path.realpath(os.fspath(path), strict=False))
         except (OSError, ValueError) as error:

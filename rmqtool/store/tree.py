@@ -24,6 +24,7 @@ from rmqtool.store.lock_state import lock_holder
 from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
+from rmqtool.store.remote import place_of
 from rmqtool.store.rocksdb import RocksDb, rocksdb_stores
 from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
 
@@ -313,7 +314,7 @@ def open_store(
     """
     if broker_conf is not None and not isinstance(broker_conf, BrokerConf):
         broker_conf = read_broker_conf(broker_conf)
-    place = path if isinstance(path, Place) else Place.of(path)
+    place = path if isinstance(path, Place) else place_of(path)
     root, asked, branches, oddities = recognise(place, broker_conf)
     return Store(root, asked, branches, broker_conf, oddities)
 

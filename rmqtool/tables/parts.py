@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.store.branch import Branch, BranchKind, Level, Why
-from rmqtool.store.place import EntryKind, Place
+from rmqtool.store.place import EntryKind
+from rmqtool.store.remote import place_of
 from rmqtool.store.segment import SegmentPart, start_of
 from rmqtool.store.tree import Store, open_store
 from rmqtool.tables.source import FilePart
@@ -32,7 +33,7 @@ def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
     if word in {None, EVERYTHING}:
         return open_store(path, broker_conf)
     kind = VIEWS[word or ""].branch
-    place = Place.of(path)
+    place = place_of(path)
     entry = place.stat()
     is_file = entry is not None and entry.kind is EntryKind.FILE
     try:

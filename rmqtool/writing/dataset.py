@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UnreadablePath, WriteFailed
-from rmqtool.store.place import EntryKind, Place, is_remote
+from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.remote import RemotePlace, place_of, reason_of
 from rmqtool.writing.staging import DiskSync, write_errors
 
@@ -45,10 +45,7 @@ class Dataset:
         Raises:
             UnreadablePath: the URI is malformed.
         """
-        if is_remote(path):
-            return cls(place_of(path))
-        place = Place.of(path) if Place.is_uri(path) else Place(str(Path(path).absolute()))
-        return cls(place)
+        return cls(place_of(path) if Place.is_uri(path) else Place(str(Path(path).absolute())))
 
     def __str__(self) -> str:
         return str(self.place)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from rmqtool.errors import WriteFailed
-from rmqtool.store.place import Place
+from rmqtool.store.remote import place_of
 from rmqtool.writing.output_tree import OutputTree
 from rmqtool.writing.staging import DiskSync, Staging, write_all, write_errors
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from rmqtool.store.place import Place
+
 
 def refuse_within(store: Place, target: str | os.PathLike[str]) -> None:
     """Refuse a target that lies in what is read: evidence would grow while it is copied.
@@ -31,7 +33,7 @@ def refuse_within(store: Place, target: str | os.PathLike[str]) -> None:
     Raises:
         WriteFailed: it does.
     """
-    if Place.of(target).location.startswith(f"{store.location.rstrip('/')}/"):
+    if place_of(target).location.startswith(f"{store.location.rstrip('/')}/"):
         raise WriteFailed(path=str(target), reason="lies in the store, where nothing is written")
 
 

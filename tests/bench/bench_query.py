@@ -21,9 +21,9 @@ from typing import Final, NamedTuple
 from rmqtool.query import ByKey, Lookup, message_row
 from rmqtool.query.batch import find_all
 from rmqtool.query.explain import Trail
-from rmqtool.query.log import LogRecord
+from rmqtool.query.log import LogRange, LogRecord
 from rmqtool.query.match import Wanted
-from rmqtool.query.search import Stretch, search
+from rmqtool.query.search import search
 from rmqtool.store.tree import open_store
 
 BARE: Final = ("-c", "import typer, rich, construct")
@@ -125,7 +125,7 @@ def _cold(store: Path, case: list[str], pairs: int) -> float:
 
 def _search(lookup: Lookup, size: int) -> None:
     """Time searches of the whole log for what is not there."""
-    whole = [Stretch(lookup.log.start, lookup.log.end)]
+    whole = [LogRange(lookup.log.start, lookup.log.end)]
     for name, wanted in (
         ("an ID by its bytes", Wanted("0A00000112345A6B4C000000FFFFFFFF")),
         ("a short key by kernels", Wanted("nobody", as_key=True)),

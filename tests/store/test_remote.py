@@ -10,7 +10,7 @@ import pytest
 from rmqtool.cli.engines import Choice, decide
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.place import Entry, EntryKind, Place, is_remote
-from rmqtool.store.remote import LARGEST_READ_BYTES, SMALLEST_READ_BYTES, RemotePlace
+from rmqtool.store.remote import LARGEST_READ_BYTES, SMALLEST_READ_BYTES, RemotePlace, place_of
 from rmqtool.store.tree import open_store
 from tests.s3_server import BUCKET, S3Server, s3_server
 from tests.stores import fixture_store
@@ -32,7 +32,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Place:
     """An object of 20 MiB."""
     directory = tmp_path_factory.mktemp("large")
     (directory / "large").write_bytes(CONTENT)
-    return Place.of(s3_server().put(directory, "tree")).child("large")
+    return place_of(s3_server().put(directory, "tree")).child("large")
 
 
 def listed(place: Place, above: str = "") -> dict[str, tuple[EntryKind, int]]:
@@ -50,8 +50,8 @@ def listed(place: Place, above: str = "") -> dict[str, tuple[EntryKind, int]]:
 def test_same_entries(tmp_path: Path, server: S3Server) -> None:
     """A store in a bucket has the names and sizes of the local one, and no empty directories."""
     store = fixture_store(NAME, tmp_path)
-    remote = Place.of(server.put(store, "entries"))
-    assert listed(Place.of(store)) == listed(remote)
+    remote = place_of(server.put(store, "entries"))
+    assert listed(place_of(store)) == listed(remote)
 
 
 def test_same_branches(tmp_path: Path, server: S3Server) -> None:
@@ -110,30 +110,30 @@ def test_reads_are_clipped(large: Place, position: int, length: int) -> None:
 
 def test_what_is_not_there(server: S3Server) -> None:
     """What is missing has no entry; to open or list it says so, with the URI."""
-    place = Place.of(server.put(Path(__file__).parent, "missing")).child("none")
+    place = place_of(server.put(Path(__file__).parent, "missing")).child("none")
     assert place.stat() is None
     with pytest.raises(UnreadablePath, match=f"^s3://{BUCKET}/missing/none: "):
         place.open()
     with pytest.raises(UnreadablePath, match=f"^s3://{BUCKET}/missing/none: "):
         place.entries()
     with pytest.raises(UnreadablePath, match="NO_SUCH_BUCKET"):
-        Place.of("s3://no-such-bucket/store").entries()
+        place_of("s3://no-such-bucket/store").entries()
     with pytest.raises(UnreadablePath, match=r"Unrecognized filesystem type"):
-        Place.of("gopher://host/store")
+        place_of("gopher://host/store")
 
 
 def test_secrets_are_not_shown(server: S3Server) -> None:
     """Credentials and options of a URI open the file system and are never printed."""
     server.put(Path(__file__).parent, "secret")
     host = f"s3://me:hush@{BUCKET}/secret{server.options()}"
-    place = Place.of(host).child("none")
+    place = place_of(host).child("none")
     assert f"s3://{BUCKET}/secret/none" == str(place)
     assert "hush" not in repr(place)
     with pytest.raises(UnreadablePath) as refused:
         place.open()
     assert "hush" not in str(refused.value)
     with pytest.raises(UnreadablePath) as refused:
-        Place.of("s4://me:hush@bucket/store?secret_key=hush")
+        place_of("s4://me:hush@bucket/store?secret_key=hush")
     assert "hush" not in str(refused.value)
     is_spark, why = decide(Choice(), [f"{host}&secret_key=hush"])
     assert (True, True, False) == (is_spark, "secret is remote" in why, "hush" in why)
@@ -141,7 +141,7 @@ def test_secrets_are_not_shown(server: S3Server) -> None:
 
 def test_places_travel(server: S3Server, large: Place) -> None:
     """A remote place can be sent to another process, and opens there."""
-    place = Place.of(f"s3://{BUCKET}/tree{server.options()}").child("large")
+    place = place_of(f"s3://{BUCKET}/tree{server.options()}").child("large")
     again = pickle.loads(pickle.dumps(place))  # noqa: S301 - our own bytes
     assert place == again
     assert CONTENT[:10] == again.read(10)
@@ -156,23 +156,23 @@ def test_hostile_keys(tmp_path: Path, server: S3Server) -> None:
     names = ["a b", "100%41", "q?x=1", "hash#", "ü", "back\\slash", "+", "%RETRY%group"]
     for name in names:
         (tmp_path / name).write_bytes(name.encode())
-    place = Place.of(server.put(tmp_path, "hostile"))
+    place = place_of(server.put(tmp_path, "hostile"))
     assert sorted(names) == [entry.name for entry in place.entries()]
     for name in names:
         assert name.encode() == place.child(name).read(100)
     for name, written in {"a b": "a b", "q?x=1": "q%3Fx=1", "%RETRY%group": "%RETRY%group"}.items():
-        assert name.encode() == Place.of(f"{place}/{written}").read(100)
+        assert name.encode() == place_of(f"{place}/{written}").read(100)
 
 
 @pytest.mark.parametrize("form", ["file://{}", "file:{}", "file://localhost{}"])
 def test_file_uri(tmp_path: Path, form: str) -> None:
     """A `file:` URI is the local path, blanks and all."""
     (tmp_path / "a b").write_bytes(b"x")
-    place = Place.of(form.format(str(tmp_path)) + "/a%20b")
-    assert Place.of(tmp_path / "a b") == place
+    place = place_of(form.format(str(tmp_path)) + "/a%20b")
+    assert place_of(tmp_path / "a b") == place
     assert not is_remote(form)
     with pytest.raises(UnreadablePath, match="names an absolute path"):
-        Place.of("file://elsewhere/x")
+        place_of("file://elsewhere/x")
 
 
 def test_entry_of_an_object(server: S3Server, large: Place) -> None:

@@ -9,8 +9,7 @@ import pytest
 from rmqtool.errors import OutputExists, UsageError, WriteFailed
 from rmqtool.rebuild.options import RebuildOptions, Target
 from rmqtool.rebuild.work import rebuild
-from rmqtool.store.place import Place
-from rmqtool.store.remote import RemotePlace
+from rmqtool.store.remote import RemotePlace, place_of
 from rmqtool.writing import remote_output
 from rmqtool.writing.remote_output import INCOMPLETE, RemoteOutputDirectory, output_directory
 from tests.s3_server import s3_server
@@ -30,7 +29,7 @@ def target(tmp_path: Path) -> str:
 
 def names(uri: str) -> list[str]:
     """Give the names right below a URI; none when it is not there."""
-    place = Place.of(uri)
+    place = place_of(uri)
     return [] if place.stat() is None else [name for name, _ in place.names()]
 
 
@@ -47,7 +46,7 @@ def test_same_bytes(tmp_path: Path, target: str) -> None:
     }
     assert written
     for path, content in written.items():
-        assert content == Place.of(f"{target}/{path}").read(1 << 30), path
+        assert content == place_of(f"{target}/{path}").read(1 << 30), path
     assert sorted({path.parts[0] for path in written}) == names(target)
 
 
@@ -86,7 +85,7 @@ def test_error_in_the_upload(target: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_killed_run(target: str) -> None:
     """What a killed upload left is known by its mark, and refused until it is removed."""
-    place = Place.of(target).child(INCOMPLETE)
+    place = place_of(target).child(INCOMPLETE)
     assert isinstance(place, RemotePlace)
     with place.file_system().open_output_stream(place.path):
         pass

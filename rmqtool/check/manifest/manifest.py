@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from rmqtool.check.options import Level
 from rmqtool.errors import StoreError
-from rmqtool.store.place import Place
+from rmqtool.store.remote import place_of
 
 if TYPE_CHECKING:
     import os
@@ -98,7 +98,7 @@ class Manifest:
             UnreadablePath: it cannot be read.
             StoreError: it is none.
         """
-        raw = Place.of(path).read(MOST_BYTES)
+        raw = place_of(path).read(MOST_BYTES)
         try:
             return cls.decode(raw)
         except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -1,0 +1,120 @@
+"""What a lookup asks: the log, the index and the queues of a store, kept open between questions."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.query import topics
+from rmqtool.query.consume_queue import Queue
+from rmqtool.query.index import Index
+from rmqtool.query.log import Log
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from rmqtool.query.answer import Answer
+    from rmqtool.query.log import LogRecord
+    from rmqtool.store.tree import Store
+
+QUEUES_OPEN: Final = 64
+
+
+class Sources:
+    """The log, the index and the queues of a store. A context manager; keeps files open.
+
+    Attributes:
+        store: to look into.
+        scan: None searches the log where index or queues fail; True always searches all of it;
+            False never does.
+        log: its records.
+        index: its index files.
+
+    Args:
+        store: to look into.
+        scan: as above.
+        jobs: threads that search the log; None is one for each processor.
+    """
+
+    def __init__(self, store: Store, *, scan: bool | None = None, jobs: int | None = None) -> None:
+        self.store, self.scan = store, scan
+        self.log = Log(store, jobs)
+        self.index = Index(store)
+        self.log.known_end = self.index.latest
+        self._queues: OrderedDict[tuple[str, int], Queue | None] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.log.__exit__(*exception)
+        self.index.__exit__(*exception)
+        for queue in self._queues.values():
+            if queue is not None:
+                queue.close()
+
+    @cached_property
+    def topics(self) -> list[str]:
+        """The topics that records of this store are likely to have."""
+        return topics.known_topics(self.store)
+
+    def queue(self, topic: str, queue_id: int) -> Queue | None:
+        """Give a queue, plain or batch; None when there is none."""
+        key = topic, queue_id
+        if key in self._queues:
+            self._queues.move_to_end(key)
+            return self._queues[key]
+        queue: Queue | None = None
+        if files := self.store.queue(topic, queue_id):
+            queue = Queue(files, BranchKind.CONSUME_QUEUE, self.log.start)
+        elif files := self.store.batch_queue(topic, queue_id):
+            queue = Queue(files, BranchKind.BATCH_QUEUE, self.log.start)
+        if len(self._queues) >= QUEUES_OPEN:
+            _, old = self._queues.popitem(last=False)
+            if old is not None:
+                old.close()
+        self._queues[key] = queue
+        return queue
+
+    def queues_of(self, topic: str) -> list[Queue]:
+        """Give all queues of a topic, by number.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        found: dict[int, Queue] = {}
+        for kind in (BranchKind.BATCH_QUEUE, BranchKind.CONSUME_QUEUE):
+            family = self.store.family(kind)
+            if family is None or topic not in family.topics():
+                continue
+            for files in family.queues_of(topic):
+                queue = self.queue(topic, files.queue_id)
+                if queue is not None:
+                    found[files.queue_id] = queue
+        return [found[number] for number in sorted(found)]
+
+    @cached_property
+    def keeps_queues(self) -> bool:
+        """Whether there are directories of queues that can be listed; RocksDB has its own."""
+        try:
+            return bool(topics.queue_topics(self.store))
+        except UnreadablePath:
+            return False
+
+    @cached_property
+    def knows_topics(self) -> bool:
+        """Whether directories or configuration tell which topics there are."""
+        return self.keeps_queues or bool(self.store.config(topics.TOPICS_FILE))
+
+    @staticmethod
+    def verified(record: LogRecord, answer: Answer, how: str) -> None:
+        """Take down that a record was verified, and as what."""
+        verified = record.verified
+        answer.trail.add(
+            "record",
+            f"verified: {verified if verified.startswith(how) else f'{how}, {verified}'}",
+            record.segment.path,
+            record.position,
+            record.physical_offset,
+        )
