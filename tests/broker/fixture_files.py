@@ -18,7 +18,10 @@ PLAIN_BYTES: Final = 12 * 1024 * 1024
 """Longer stores (sparse ones, mostly) are packed."""
 _CHUNK: Final = 1024 * 1024
 # Their paths, host names and times say nothing about the store.
-_LEFT_OUT: Final = ("rocksdbstore/LOG*", "consumequeue/LOG*", "config/**/LOG*", "kvStore/LOG*")
+_LEFT_OUT: Final = (
+    *("rocksdbstore/LOG*", "consumequeue/LOG*", "consumequeue_rocksdb/LOG*"),
+    *("config/**/LOG*", "kvStore/LOG*"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,33 +12,42 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Final
 
 from tests.broker import scenarios
 from tests.broker.broker import running_broker
 from tests.broker.fixture_files import Origin, write_fixture
 from tests.broker.jars import VERSIONS
+from tests.broker.message import Sent
 from tests.broker.scenarios.stage import Scenario, Stage
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
 
 
 def all_scenarios() -> dict[str, Scenario]:
-    """Return each scenario by name: every module of `tests.broker.scenarios` that has one."""
+    """Return each scenario by name: those of every module of `tests.broker.scenarios`."""
     modules = (
         importlib.import_module(f"{scenarios.__name__}.{module.name}")
         for module in pkgutil.iter_modules(scenarios.__path__)
     )
-    found = (getattr(module, "SCENARIO", None) for module in modules)
-    return {scenario.name: scenario for scenario in found if scenario is not None}
+    return {scenario.name: scenario for module in modules for scenario in _scenarios(module)}
+
+
+def _scenarios(module: ModuleType) -> tuple[Scenario, ...]:
+    one = getattr(module, "SCENARIO", None)
+    return getattr(module, "SCENARIOS", ()) if one is None else (one,)
 
 
 def write(version: str, scenario: Scenario) -> Path:
     """Run one scenario on a broker of one version; return the fixture that was written."""
     with _home() as home:
+        sent: list[Sent] = []
+        if scenario.begin is not None:
+            with running_broker(version, home, scenario.settings, ipv6=scenario.ipv6) as broker:
+                scenario.begin(Stage(broker, sent))
         with running_broker(version, home, scenario.settings, ipv6=scenario.ipv6) as broker:
-            stage = Stage(broker)
-            scenario.play(stage)
+            scenario.play(Stage(broker, sent))
             if scenario.crash:
                 broker.crash()
         origin = Origin(
@@ -49,7 +58,7 @@ def write(version: str, scenario: Scenario) -> Path:
             settings=broker.settings,
         )
         directory = FIXTURES / f"rocketmq-{version}-{scenario.name}"
-        write_fixture(directory, home, origin, stage.sent)
+        write_fixture(directory, home, origin, sent)
     return directory
 
 

@@ -36,6 +36,7 @@ class Scenario:
         name: last part of the fixture's name.
         summary: what the store is there for, in one sentence.
         play: sends and consumes.
+        begin: what comes before, in a first life of the broker that ends with a clean stop.
         settings: of `broker.conf`, geometry included.
         versions: the broker versions that have the feature.
         crash: whether the broker is killed, not stopped.
@@ -49,6 +50,7 @@ class Scenario:
     versions: tuple[str, ...] = VERSIONS
     crash: bool = False
     ipv6: bool = False
+    begin: Callable[[Stage], None] | None = None
 
 
 def order(topic: str, number: int) -> Outgoing:
