@@ -176,6 +176,86 @@ ARTEFACTS: Final = (
         names=("tiered_index_file",),
     ),
     Artefact(
+        "Consume queues in RocksDB",
+        """
+        consumequeue/ (5.2.0 and later, storeType=defaultRocksDB or double write) or
+        consumequeue_rocksdb/ (5.5.0), a RocksDB database with the families default and offset.
+        Numbers in keys and values are big-endian; names are UTF-8.
+
+        Family default, a row a unit. Key: rocksdb_queue_key_head, the topic, and
+        rocksdb_queue_key_tail. Value: rocksdb_queue_unit, whose first 20 bytes are a unit of a
+        queue file. Keys sort by the length of the topic first.
+        """,
+        ("rocksdb_queue_key_head", "rocksdb_queue_key_tail", "rocksdb_queue_unit"),
+        """
+        Family offset. Key: rocksdb_queue_key_head, the topic, 1, max or min, and
+        rocksdb_queue_offset_key_tail. Both are inclusive: the next message of a queue gets max
+        plus 1. min is a cache and may be missing. The row of topic CHECKPOINT_TOPIC, max, queue 0
+        holds rocksdb_dispatched: the end of the last record that was dispatched.
+        """,
+        names=("consumequeue_rocksdb",),
+    ),
+    Artefact(
+        "Queue ends in RocksDB",
+        """
+        The values of family offset of the database above.
+        """,
+        ("rocksdb_queue_offset_key_tail", "rocksdb_queue_end", "rocksdb_dispatched"),
+    ),
+    Artefact(
+        "rocksdbstore",
+        """
+        rocksdbstore/ (5.4.0 and later), a RocksDB database that every start creates. Three
+        features, all off by default, fill it.
+
+        Family default, the key index. Key: rocksdb_index_hour, then @topic@K@key@uniqueKey@,
+        @topic@T@tags@uniqueKey@ or @topic@U@uniqueKey@, then rocksdb_index_offset. Value:
+        rocksdb_index_time. lastOffsetPy and lastStoreTimeStamp hold a rocksdb_number.
+
+        Family timer. Key: rocksdb_timer_time and the unique key. Value: rocksdb_timer. The rows
+        sys_topic_scan_offset_checkpoint and timeline_checkpoint hold a rocksdb_number.
+
+        Family trans. Key: rocksdb_half_offset, @, topic, @, transaction ID. Value: rocksdb_half.
+        lastOffsetPy holds a rocksdb_number: the newest half message.
+        """,
+        (
+            *("rocksdb_index_hour", "rocksdb_index_offset", "rocksdb_index_time"),
+            *("rocksdb_timer_time", "rocksdb_timer", "rocksdb_half_offset", "rocksdb_half"),
+            "rocksdb_number",
+        ),
+        names=("rocksdbstore",),
+    ),
+    Artefact(
+        "Topics, groups and offsets in RocksDB",
+        """
+        config/topics/, config/subscriptionGroups/ and config/consumerOffsets/ (5.1.4 and later), or
+        config/metadata/ (5.4.0 and later): keys are names (topic@group for offsets), values are
+        JSON with quoted keys.
+
+        config/rdb/ (5.3.2 and later, configManagerVersion=v2) has one family. Key of a data
+        version: rocksdb_config_key and data_version; value: rocksdb_config_version. Key of a topic
+        or group: rocksdb_config_key, rocksdb_config_name_length, the name; value: 1 and JSON. Key
+        of an offset: rocksdb_config_key, then group and topic, each after its
+        rocksdb_config_name_length and with a 1 past it, then rocksdb_config_queue; value:
+        rocksdb_config_offset.
+        """,
+        (
+            *("rocksdb_config_key", "rocksdb_config_name_length", "rocksdb_config_queue"),
+            *("rocksdb_config_version", "rocksdb_config_offset"),
+        ),
+    ),
+    Artefact(
+        "Pop state",
+        """
+        kvStore/ (5.3.2 and later), a RocksDB database with the family popState: messages that
+        consumers popped and have not acknowledged. Key: rocksdb_pop_time, group, @, topic, @,
+        rocksdb_pop_tail. Value: JSON with the same facts, the number of attempts and the retry
+        flag.
+        """,
+        ("rocksdb_pop_time", "rocksdb_pop_tail"),
+        names=("kvStore",),
+    ),
+    Artefact(
         "Message IDs",
         """
         Not files: what is written in hexadecimal in logs, in answers to producers, and in the

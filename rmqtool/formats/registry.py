@@ -18,6 +18,32 @@ from rmqtool.formats.message_id import (
     OFFSET_MESSAGE_ID_V6,
     UNIQUE_KEY_TAIL,
 )
+from rmqtool.formats.rocksdb_config import (
+    CONFIG_KEY,
+    CONFIG_OFFSET,
+    CONFIG_VERSION,
+    NAME_LENGTH,
+    QUEUE_NUMBER,
+)
+from rmqtool.formats.rocksdb_families import POP_TAIL, POP_TIME
+from rmqtool.formats.rocksdb_queue import (
+    CQ_KEY_HEAD,
+    CQ_KEY_TAIL,
+    DISPATCHED,
+    OFFSET_KEY_TAIL,
+    QUEUE_END,
+    ROCKSDB_CQ_UNIT,
+)
+from rmqtool.formats.rocksdb_store import (
+    DELIVER_TIME,
+    HALF_OFFSET,
+    HALF_VALUE,
+    HOUR,
+    INDEX_OFFSET,
+    INDEX_TIME,
+    NUMBER,
+    TIMER_VALUE,
+)
 from rmqtool.formats.tiered_index import (
     TIERED_INDEX_COMPACTED_ITEM,
     TIERED_INDEX_HEADER,
@@ -55,5 +81,26 @@ LAYOUTS: Final = {
         OFFSET_MESSAGE_ID_V6,
         UNIQUE_KEY_TAIL,
         CLIENT_MESSAGE_ID,
+        CQ_KEY_HEAD,
+        CQ_KEY_TAIL,
+        ROCKSDB_CQ_UNIT,
+        OFFSET_KEY_TAIL,
+        QUEUE_END,
+        DISPATCHED,
+        HOUR,
+        INDEX_OFFSET,
+        INDEX_TIME,
+        NUMBER,
+        DELIVER_TIME,
+        TIMER_VALUE,
+        HALF_OFFSET,
+        HALF_VALUE,
+        CONFIG_KEY,
+        NAME_LENGTH,
+        QUEUE_NUMBER,
+        CONFIG_VERSION,
+        CONFIG_OFFSET,
+        POP_TIME,
+        POP_TAIL,
     )
 }

@@ -1,0 +1,116 @@
+"""Rows of the broker's RocksDB databases: what a key and its value say, field by field.
+
+Keys hold names of any length, so they are read from left to right; fixed parts are Layouts. What
+is in which database stands in `rocksdb_queue`, `rocksdb_store`, `rocksdb_config`, `rocksdb_pop`;
+which family of which database has which rows, in `rocksdb_families`. RocksDB's own files are read
+in `store`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqtool.errors import BadLength, DecodeError
+from rmqtool.formats import java
+from rmqtool.formats.spans import Span, layout_spans
+
+if TYPE_CHECKING:
+    from rmqtool.formats.layout import Layout
+
+
+class DatabaseRow(NamedTuple):
+    """One row.
+
+    Attributes:
+        kind: which of the kinds of rows of its family it is, such as `unit`.
+        values: what key and value say, by field; names are bytes as they are stored.
+        key_spans: what each byte of the key is; they tile it.
+        value_spans: the same of the value.
+    """
+
+    kind: str
+    values: dict[str, Any]
+    key_spans: tuple[Span, ...]
+    value_spans: tuple[Span, ...]
+
+
+class RowReader:
+    """Takes a key, or a value, apart from left to right.
+
+    Attributes:
+        spans: of what was taken.
+        values: of what was taken, by field.
+    """
+
+    def __init__(self, raw: bytes, what: str) -> None:
+        self.spans: list[Span] = []
+        self.values: dict[str, Any] = {}
+        self._raw, self._what, self._position = raw, what, 0
+
+    @property
+    def left(self) -> int:
+        """Bytes that were not taken yet."""
+        return len(self._raw) - self._position
+
+    def take(self, layout: Layout) -> dict[str, Any]:
+        """Take a fixed part.
+
+        Raises:
+            Truncated: fewer bytes are left.
+        """
+        raw = self._raw[self._position : self._position + layout.size]
+        values = layout.parse(raw, path=self._what, position=self._position)
+        self.spans += layout_spans(layout, raw, self._position)
+        self.values.update(values)
+        self._position += layout.size
+        return values
+
+    def text(self, name: str, length: int) -> bytes:
+        """Take a name or a text of known length.
+
+        Raises:
+            BadLength: the length is negative, or fewer bytes are left.
+        """
+        if not 0 <= length <= self.left:
+            raise self._bad(name, f"length {length}, and {self.left} bytes are left")
+        raw = self._raw[self._position : self._position + length]
+        if length:
+            self.spans.append(Span(name, self._position, length, java.text(raw)))
+        self.values[name] = raw
+        self._position += length
+        return raw
+
+    def mark(self, name: str, expected: bytes) -> None:
+        """Take bytes that must be there: a separator or a fixed word.
+
+        Raises:
+            BadLength: others are there.
+        """
+        raw = self._raw[self._position : self._position + len(expected)]
+        if raw != expected:
+            raise self._bad(name, f"{raw.hex() or 'nothing'}, expected {expected.hex()}")
+        self.spans.append(Span(name, self._position, len(raw), java.text(raw)))
+        self._position += len(raw)
+
+    def finish(self) -> None:
+        """Make sure that nothing is left.
+
+        Raises:
+            BadLength: there is.
+        """
+        if self.left:
+            raise self._bad(self._what, f"{self.left} bytes more than it has fields")
+
+    def _bad(self, name: str, reason: str) -> DecodeError:
+        return BadLength(path=self._what, position=self._position, field=name, reason=reason)
+
+
+def row(kind: str, key: RowReader, value: RowReader) -> DatabaseRow:
+    """Put a key and a value together; nothing of either may be left.
+
+    Raises:
+        BadLength: bytes are left.
+    """
+    key.finish()
+    value.finish()
+    return DatabaseRow(kind, {**key.values, **value.values}, tuple(key.spans), tuple(value.spans))
