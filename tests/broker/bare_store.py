@@ -11,6 +11,7 @@ the store, and how much of it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping
@@ -123,11 +124,18 @@ class BareStore:
     def _topics(self) -> JavaObject:
         """Return the topics of the store's `topics.json`: attributes decide on queue types."""
         table = self.jvm.java("java.util.concurrent.ConcurrentHashMap")()
-        topics = self.root / "config" / "topics.json"
-        if topics.exists():
-            configured = json.loads(topics.read_text(encoding="utf-8"))["topicConfigTable"]
-            for name, entry in configured.items():
-                config = self.jvm.rocketmq("common.TopicConfig")(name)
-                config.setAttributes(dict(entry.get("attributes", {})))
-                table.put(name, config)
+        for name, entry in self._configured().items():
+            config = self.jvm.rocketmq("common.TopicConfig")(name)
+            config.setAttributes(dict(entry.get("attributes", {})))
+            table.put(name, config)
         return table
+
+    def _configured(self) -> dict[str, dict[str, dict[str, str]]]:
+        """Read `topics.json`, else its copy, as a broker does; nothing where neither is JSON."""
+        for name in ("topics.json", "topics.json.bak"):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                text = (self.root / "config" / name).read_text(encoding="utf-8")
+                found: dict[str, dict[str, dict[str, str]]]
+                found = json.loads(text).get("topicConfigTable", {})
+                return found
+        return {}
