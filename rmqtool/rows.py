@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -54,6 +54,7 @@ class Rows:
         below: fields that are sentences: where a terminal has no room for them beside the others,
             they stand whole on lines of their own below the row.
         whole: fields that are of no use when they are cut: they go there, too, rather than that.
+        schema: gives the JSON schema of a row of all fields; None where only the rows tell.
     """
 
     columns: Sequence[str]
@@ -64,6 +65,7 @@ class Rows:
     label: str = "kind"
     below: Collection[str] = ()
     whole: Collection[str] = ()
+    schema: Callable[[], Mapping[str, Any]] | None = field(default=None, repr=False)
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield the chunks, once."""

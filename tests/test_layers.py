@@ -13,7 +13,7 @@ from tests.imports import Import, imports, modules
 # The house, ground floor first: a room knows rooms of lower floors only, and none of its own.
 FLOORS = (
     {"errors", "engine", "memory", "times", "rows", "words"},
-    {"ranges", "formats"},
+    {"ranges", "formats", "table"},
     {"findings"},
     {"store"},
     {"queues", "writing"},

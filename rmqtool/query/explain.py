@@ -8,8 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-STEP_COLUMNS: Final = ("asked", "step", "action", "path", "position", "physical_offset", "result")
-STEPS_SHOWN: Final = ("step", "action", "result", "path", "position", "physical_offset")
+from rmqtool.table import Column, Table, Type
+
+STEPS: Final = Table(
+    "steps",
+    "a thing that was looked at on the way to an answer",
+    (
+        Column("asked", Type.TEXT, "the request"),
+        Column("step", Type.INT64, "number of the step, from 1 on"),
+        Column("action", Type.TEXT, "what was done, such as `index chain`"),
+        Column("path", Type.TEXT, "file, relative to the store root"),
+        Column("position", Type.INT64, "byte of that file", "bytes"),
+        Column("physical_offset", Type.INT64, "place in the commitlog that was looked at", "bytes"),
+        Column("result", Type.TEXT, "what came of it"),
+    ),
+    shown=("step", "action", "result", "path", "position", "physical_offset"),
+)
 MOST_STEPS: Final = 10_000  # of one request; a hostile chain may have millions
 
 
@@ -66,7 +80,7 @@ class Trail:
 
 
 def step_rows(asked: str, trail: Trail) -> list[dict[str, object]]:
-    """Give the steps of a request as rows of `STEP_COLUMNS`."""
+    """Give the steps of a request as rows of `STEPS`."""
     rows: list[dict[str, object]] = [
         {"asked": asked, "step": number, **step._asdict(), "path": step.path or None}
         for number, step in enumerate(trail.steps, 1)

@@ -5,104 +5,103 @@ The fields are those of `dump`, made from one record instead of the columns of a
 
 from __future__ import annotations
 
-import base64
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.formats import properties
-from rmqtool.query.explain import STEP_COLUMNS, STEPS_SHOWN, step_rows
-from rmqtool.rows import Rows
-from rmqtool.tables.bodies import BodyMode, BodyOptions, show
-from rmqtool.tables.table import MESSAGES
-from rmqtool.times import iso_time
+from rmqtool.query.explain import STEPS, step_rows
+from rmqtool.table import Column, Table, Type
+from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.tables.single_record import NO_BODY, SingleRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.query.answer import Answer, Found
     from rmqtool.query.log import LogRecord
+    from rmqtool.rows import Rows
+    from rmqtool.tables.bodies import BodyOptions
 
-FOUND_COLUMNS: Final = ("found_by", "matched", "stage", "note")
-COLUMNS: Final = (*MESSAGES.columns, *FOUND_COLUMNS)
-OPTIONAL: Final = MESSAGES.optional | {"stage", "note", "asked", "problem"}
-SHOWN: Final = (
-    *("physical_offset", "topic", "queue_id", "queue_offset", "store_time", "stage", "code"),
-    *("body", "body_error", "tags", "keys", "size", "found_by", "matched", "unique_key"),
-    *("transaction", "note"),
+FOUND: Final = Table(
+    "messages",
+    "a message that was found",
+    (
+        *MESSAGES.columns,
+        Column("found_by", Type.TEXT, "what led to the message, such as the index"),
+        Column("matched", Type.TEXT, "what of the message fits the request, such as key"),
+        Column(
+            "stage", Type.TEXT, "stage in the life of the message, with --trace", is_optional=True
+        ),
+        Column("note", Type.TEXT, "what is remarkable about it", is_optional=True),
+    ),
+    shown=(
+        *("physical_offset", "topic", "queue_id", "queue_offset", "store_time", "stage", "code"),
+        *("body", "body_error", "tags", "keys", "size", "found_by", "matched", "unique_key"),
+        *("transaction", "note"),
+    ),
 )
-TRACE_SHOWN: Final = (
-    *("store_time", "stage", "physical_offset", "topic", "queue_id", "queue_offset", "note"),
-    "code",
-    *("body", "body_error", "tags", "keys", "reconsume_times", "found_by"),
+TRACE: Final = replace(
+    FOUND,
+    shown=(
+        *("store_time", "stage", "physical_offset", "topic", "queue_id", "queue_offset", "note"),
+        "code",
+        *("body", "body_error", "tags", "keys", "reconsume_times", "found_by"),
+    ),
 )
-SPAN_COLUMNS: Final = ("physical_offset", "position", "length", "field", "value", "hex")
-TIME_COLUMNS: Final = (
-    *("topic", "queue_id", "queue_offset", "physical_offset", "store_time", "min_offset"),
-    *("max_offset", "like_broker", "difference", "unique_key", "tags", "keys", "note"),
+_ASKED: Final = Column("asked", Type.TEXT, "the request that this row answers", is_optional=True)
+_PROBLEM: Final = Column("problem", Type.TEXT, "why nothing was found", is_optional=True)
+BATCH: Final = replace(
+    FOUND,
+    meaning="a message that was found, or a request without one",
+    columns=(_ASKED, *FOUND.columns, _PROBLEM),
+    shown=("asked", *FOUND.shown, "problem"),
 )
-TIME_OPTIONAL: Final = frozenset({"like_broker", "difference", "note"})
-NO_BODY: Final = BodyOptions()
+BYTES: Final = Table(
+    "bytes",
+    "a field of a record, byte by byte",
+    (
+        Column("physical_offset", Type.INT64, "where the field lies in the commitlog", "bytes"),
+        Column("position", Type.INT64, "first byte of the field in the record", "bytes"),
+        Column("length", Type.INT64, "length of the field", "bytes"),
+        Column("field", Type.TEXT, "name of the field, or `property NAME`"),
+        Column("value", Type.TEXT, "what the bytes say"),
+        Column("hex", Type.TEXT, "the bytes as hex digits"),
+    ),
+)
+TIMES: Final = Table(
+    "queues",
+    "what a time is in one queue",
+    (
+        MESSAGES["topic"],
+        MESSAGES["queue_id"],
+        Column("queue_offset", Type.INT64, "queue offset that belongs to the time"),
+        MESSAGES["physical_offset"],
+        MESSAGES["store_time"],
+        Column(
+            "min_offset", Type.INT64, "queue offset of the first message", aliases=("minOffset",)
+        ),
+        Column(
+            "max_offset", Type.INT64, "queue offset of the next message", aliases=("maxOffset",)
+        ),
+        Column(
+            "like_broker",
+            Type.INT64,
+            "queue offset that a broker would answer",
+            is_optional=True,
+        ),
+        Column("difference", Type.TEXT, "why a broker answers otherwise", is_optional=True),
+        MESSAGES["unique_key"],
+        MESSAGES["tags"],
+        MESSAGES["keys"],
+        Column("note", Type.TEXT, "what is remarkable about it", is_optional=True),
+    ),
+)
 
 
 def message_row(record: LogRecord, body: BodyOptions = NO_BODY) -> dict[str, object]:
     """Give the public fields of a record, the same as `dump` gives."""
-    message = record.message
-    stored = message.properties
-    row: dict[str, object] = {
-        "physical_offset": record.physical_offset,
-        "size": message.total_size,
-        "segment": record.segment.path,
-        "position": record.position,
-        "version": message.version,
-        "topic": message.topic,
-        "topic_b64": _exact(message.topic_bytes),
-        "queue_id": message.queue_id,
-        "queue_offset": message.queue_offset,
-        "flag": message.flag,
-        "sys_flag": message.sys_flag,
-        "transaction": message.transaction,
-        "compression": message.compression,
-        "born_time": iso_time(message.born_timestamp),
-        "born_host": message.born_host,
-        "store_time": iso_time(message.store_timestamp),
-        "store_host": message.store_host,
-        "reconsume_times": message.reconsume_times,
-        "prepared_transaction_offset": message.prepared_transaction_offset,
-        "body_crc": message.body_crc,
-        "body_size": len(message.body),
-        "tags": stored.get(properties.TAGS),
-        "keys": list(properties.keys(stored)),
-        "unique_key": stored.get(properties.UNIQ_KEY),
-        "message_id": message.message_id,
-        "properties": stored,
-        "properties_b64": _exact_properties(message.properties_bytes, stored),
-        "code": "CL-CRC" if record.crc_matches is False else None,
-    }
-    if body.mode is not BodyMode.NONE:
-        row |= _body(record, body)
-    return row
-
-
-def _body(record: LogRecord, options: BodyOptions) -> dict[str, object]:
-    body = record.message.body
-    if len(body) > options.ceiling:
-        return {"body_error": f"{len(body)} bytes, {options.ceiling} are the limit"}
-    return show(body, record.message.sys_flag, options)._asdict()
-
-
-def _exact(raw: bytes) -> str | None:
-    """Give bytes that are no UTF-8 as base64."""
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return base64.b64encode(raw).decode("ascii")
-    return None
-
-
-def _exact_properties(raw: bytes, stored: dict[str, str]) -> str | None:
-    """Give properties as base64 where names and values do not hold all of them."""
-    items = list(properties.items(raw))
-    is_whole = len(items) == len(stored) and all(item.is_kept for item in items)
-    return _exact(raw) if is_whole else base64.b64encode(raw).decode("ascii")
+    code = "CL-CRC" if record.crc_matches is False else None
+    single = SingleRecord(record.message, record.segment.path, record.position, body, code=code)
+    return single.row(MESSAGES)
 
 
 def found_row(found: Found, body: BodyOptions = NO_BODY) -> dict[str, object]:
@@ -125,14 +124,12 @@ def message_rows(answer: Answer, body: BodyOptions = NO_BODY) -> Rows:
             key=lambda one: (one.record.message.store_timestamp, one.record.physical_offset),
         )
     rows = [found_row(one, body) for one in found]
-    return Rows(COLUMNS, [rows], TRACE_SHOWN if is_trace else SHOWN, "messages", OPTIONAL)
+    return (TRACE if is_trace else FOUND).rows([rows])
 
 
 def batch_rows(answers: Iterable[Answer], body: BodyOptions = NO_BODY) -> Rows:
     """Give the messages of many answers, with a row for each request that has none."""
-    columns = ("asked", *COLUMNS, "problem")
-    return Rows(columns, _batch_chunks(answers, body), ("asked", *SHOWN, "problem"), "messages",
-                OPTIONAL)  # fmt: skip
+    return BATCH.rows(_batch_chunks(answers, body))
 
 
 def _batch_chunks(
@@ -150,12 +147,12 @@ def _batch_chunks(
 def step_table(answer: Answer) -> Rows:
     """Give the steps of one answer."""
     rows = step_rows(str(answer.request), answer.trail)
-    return Rows(STEP_COLUMNS, [rows], STEPS_SHOWN, "steps")
+    return STEPS.rows([rows])
 
 
 def time_rows(answer: Answer) -> Rows:
     """Give what a time is in each queue."""
-    return Rows(TIME_COLUMNS, [answer.rows or []], (), "queues", TIME_OPTIONAL)
+    return TIMES.rows([answer.rows or []])
 
 
 def span_rows(answer: Answer) -> Rows:
@@ -174,4 +171,4 @@ def span_rows(answer: Answer) -> Rows:
         for found in answer.found
         for span in body_spans(found.record.message, found.record.raw)
     ]
-    return Rows(SPAN_COLUMNS, [rows], (), "bytes")
+    return BYTES.rows([rows])

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 (
     PHYSICAL_OFFSET,  # where the record lies: start of the segment plus POSITION
     POSITION,  # first byte in the segment; with DLedger behind the entry header
@@ -54,7 +52,7 @@ import numpy as np
 ) = range(37)
 ROWS: Final = 37
 
-ABSENT: Final = np.iinfo(np.int64).min  # the property is not there
+ABSENT: Final = -(2**63)  # the property is not there
 UNPARSABLE: Final = ABSENT + 1  # it is there, but is no decimal number: Java throws
 
 MARK_MULTI_DISPATCH: Final = 1  # INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET are there

@@ -20,7 +20,7 @@ from rmqtool.spark.plan import FilesTask, LogTask
 from rmqtool.spark.readers import UNREAD, batches
 from rmqtool.spark.tables import SCHEMAS, VIEWS, chosen
 from rmqtool.tables.readers import READERS
-from rmqtool.tables.table import MESSAGES
+from rmqtool.tables.record_tables import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

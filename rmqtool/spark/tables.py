@@ -10,7 +10,7 @@ from rmqtool.spark.options import Table
 from rmqtool.tables.arrow import TEXT, TIME
 from rmqtool.tables.consume_queue import SCHEMA as QUEUE_UNITS
 from rmqtool.tables.index import ENTRIES
-from rmqtool.tables.message_columns import SCHEMA as MESSAGES
+from rmqtool.tables.record_columns import SCHEMA as MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable

@@ -49,12 +49,19 @@ class Body(NamedTuple):
 
 def show(stored: bytes, sys_flag: int, options: BodyOptions) -> Body:
     """Give the columns of one body."""
+    if len(stored) > options.ceiling:
+        return too_long(len(stored), options)
     if options.raw:
         return _show(stored, options.mode)
     inflated = decompress(stored, sys_flag, options.ceiling)
     if inflated.body is None:
         return Body(body_error=inflated.reason)
     return _show(inflated.body, options.mode)
+
+
+def too_long(length: int, options: BodyOptions) -> Body:
+    """Give the columns of a body that is not even read."""
+    return Body(body_error=f"{length} bytes, {options.ceiling} are the limit")
 
 
 def _show(body: bytes, mode: BodyMode) -> Body:

@@ -18,9 +18,10 @@ from rmqtool.store.branch import BranchKind
 from rmqtool.store.rocksdb import unsupported
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.parts import file_parts, segment_parts, store_of, views_of
+from rmqtool.tables.record_tables import INNER_BATCH as INNER_MESSAGES
+from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.source import FilePart
-from rmqtool.tables.table import MESSAGES
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
 from rmqtool.tables.views import INNER_BATCH, LOGS, VIEWS
 
@@ -92,7 +93,7 @@ class DumpOptions:
         """Give what is wanted of the records of a log."""
         from rmqtool.tables.messages import MessageOptions
 
-        columns = self.json_columns(MESSAGES.columns)
+        columns = self.json_columns(MESSAGES.names)
         return MessageOptions(
             selection=self.selection,
             body=self.body,
@@ -183,7 +184,7 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: O
     if view.is_messages:
         logs = chain.from_iterable(_messages(view, store, options, outcome) for store in stores)
         rows = _cut(logs, options, outcome)
-        return Rows(MESSAGES.columns, rows, view.shown, view.word, MESSAGES.optional)
+        return MESSAGES.rows(rows, view.word)
     parts = chain.from_iterable(file_parts(store, view, options.selection) for store in stores)
     if view.is_bulk:
         columns, optional, read = _bulk_reader(view, options)
@@ -233,14 +234,14 @@ def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Ou
 
 def _inner_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Outcome) -> Rows:
     """Give the messages in batch records."""
-    from rmqtool.tables.inner_batch import COLUMNS, OPTIONAL, SHOWN, inner_rows
+    from rmqtool.tables.inner_batch import inner_rows
 
     wanted = options.selection.offsets
     parts = (part for store in stores for part in segment_parts(store, view, wanted))
     wishes = options.message_options(view)
     chunks = _each(parts, lambda part: _in_chunks(inner_rows(part, wishes)), outcome)
     cut = _cut(_last(chunks, options.tail), options, outcome)
-    return Rows(COLUMNS, cut, SHOWN, view.word, OPTIONAL)
+    return INNER_MESSAGES.rows(cut)
 
 
 def _in_chunks(rows: Iterator[Row]) -> Iterator[Chunk]:

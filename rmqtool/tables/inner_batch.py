@@ -16,11 +16,11 @@ from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, decompress
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
-from rmqtool.tables.bodies import Body, BodyMode, show
 from rmqtool.tables.message_filter import wanted_records
 from rmqtool.tables.messages import MessageOptions, batches_of
+from rmqtool.tables.record_tables import INNER_BATCH
 from rmqtool.tables.selection import EVERYTHING
-from rmqtool.times import iso_time
+from rmqtool.tables.single_record import SingleRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,16 +31,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import SegmentPart
     from rmqtool.tables.selection import Selection
 
-COLUMNS: Final = (
-    *("physical_offset", "number", "position", "size", "topic", "queue_id", "queue_offset"),
-    *("flag", "born_time", "store_time", "tags", "keys", "unique_key", "message_id"),
-    *("properties", "body", "body_b64", "body_error", "segment", "extent", "code", "reason"),
-)
-OPTIONAL: Final = frozenset({"body", "body_b64", "body_error", "extent", "code", "reason"})
-SHOWN: Final = (
-    *("physical_offset", "number", "topic", "queue_id", "queue_offset", "code", "tags", "keys"),
-    *("size", "unique_key", "store_time"),
-)
 _DAMAGE: Final = "CL-BATCH"
 
 
@@ -81,7 +71,7 @@ def _rows(raw: bytes, path: str, position: int, options: MessageOptions) -> Iter
     try:
         for number, inner in enumerate(inner_batch.messages(body.body)):
             if _is_wanted(inner, record.queue_offset + number, options.selection):
-                yield {**_row(record, inner, number, options), "segment": path}
+                yield _row(record, inner, number, path, options)
     except DecodeError as error:
         yield {**damage, "position": error.position, "reason": error.reason}
 
@@ -100,27 +90,16 @@ def _is_wanted(inner: ClientMessage, queue_offset: int, selection: Selection) ->
 
 
 def _row(
-    record: Message, inner: ClientMessage, number: int, options: MessageOptions
-) -> dict[str, object]:
-    found = inner.properties
-    shown = Body()
-    if options.body.mode is not BodyMode.NONE:
-        shown = show(inner.body, 0, options.body)
-    return {
-        "physical_offset": record.physical_offset,
-        "number": number,
-        "position": inner.position,
-        "size": inner.total_size,
-        "topic": record.topic,
-        "queue_id": record.queue_id,
-        "queue_offset": record.queue_offset + number,
-        "flag": inner.flag,
-        "born_time": iso_time(record.born_timestamp),
-        "store_time": iso_time(record.store_timestamp),
-        "tags": found.get(properties.TAGS),
-        "keys": list(properties.keys(found)),
-        "unique_key": found.get(properties.UNIQ_KEY),
-        "message_id": record.message_id,
-        "properties": found,
-        **shown._asdict(),
-    }
+    record: Message, inner: ClientMessage, number: int, path: str, options: MessageOptions
+) -> Row:
+    """Give the row of a message inside, which has its own length, queue offset, flag and texts."""
+    own = replace(
+        record,
+        total_size=inner.total_size,
+        queue_offset=record.queue_offset + number,
+        flag=inner.flag,
+        sys_flag=0,  # its body is decompressed
+        body=inner.body,
+        properties_bytes=inner.properties_bytes,
+    )
+    return SingleRecord(own, path, inner.position, options.body, number=number).row(INNER_BATCH)

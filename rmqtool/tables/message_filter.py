@@ -8,7 +8,8 @@ import numpy as np
 
 from rmqtool.scan import columns as row
 from rmqtool.tables import text_kernels as kernels
-from rmqtool.tables.message_columns import stretches
+from rmqtool.tables.record_columns import stretches
+from rmqtool.tables.texts import values_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,8 +42,9 @@ def wanted_records(batch: Batch, selection: Selection) -> UInt8s:
         unique_keys = stretches(batch, columns, row.UNIQUE_KEY_START).places
         kernels.match_key(window, keys, unique_keys, _bytes(selection.key), mask)
     for name, value in selection.properties:
-        properties = stretches(batch, columns, row.PROPERTIES_START).places
-        kernels.match_property(window, properties, _bytes(name), _bytes(value), mask)
+        values = values_of(stretches(batch, columns, row.PROPERTIES_START), name)
+        kernels.match_text(window, values.places, _bytes(value), mask)
+        mask &= values.lengths > 0  # an empty value is none
     return mask
 
 

@@ -2,7 +2,7 @@
 
 1. `scan` tiles a part of a segment with batches; their columns index a window of bytes.
 2. `message_filter` chooses records, on the bytes as they are stored.
-3. `message_columns` makes the public columns of what is left.
+3. `record_columns` makes the public columns of what is left.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rmqtool.scan.message import scan
 from rmqtool.tables import arrow
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.json_lines import json_lines
-from rmqtool.tables.message_columns import EVERYTHING, SCHEMA, message_columns
 from rmqtool.tables.message_filter import wanted_records
+from rmqtool.tables.record_columns import EVERYTHING, SCHEMA, message_columns
+from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import Selection
-from rmqtool.tables.table import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -55,7 +55,7 @@ class MessageOptions:
     fillers: bool = False
     is_dledger: bool = False
     as_json: bool = False
-    columns: tuple[str, ...] = MESSAGES.columns
+    columns: tuple[str, ...] = MESSAGES.names
 
 
 @dataclass(frozen=True, slots=True)

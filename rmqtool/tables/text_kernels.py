@@ -203,33 +203,27 @@ def match_key(
             mask[number] = 0
 
 
-@kernel(f"void(uint8[::1], {STRETCHES}, uint8[::1], uint8[::1], uint8[::1])")
-def match_property(
-    window: UInt8s, stretches: Stretches, name: UInt8s, value: UInt8s, mask: UInt8s
-) -> None:
-    """Clear the mask where a property does not have the wanted value; of equal names the last.
+@kernel(f"void(uint8[::1], {STRETCHES}, uint8[::1], int64[:, ::1])")
+def find_values(window: UInt8s, stretches: Stretches, name: UInt8s, values: Int64s) -> None:
+    """Find the value of one property in each record; of equal names the last.
 
     Args:
         window: uint8.
         stretches: n starts and lengths of properties.
-        name: uint8.
-        value: uint8.
-        mask: uint8, shape (n,).
+        name: uint8; of the property.
+        values: int64, shape (2, n); filled with start and length, which is 0 where there is none.
     """
     starts, lengths = stretches
     for number in range(starts.size):
         position, end = starts[number], starts[number] + lengths[number]
-        found = False
+        values[0, number], values[1, number] = position, 0
         while position < end:
             middle, stop = next_item(window, position, end)
-            if middle - position == name.size and equal(window, position, name, 0, name.size):
-                length = stop - middle - 1
-                if length > 0:  # without a value the item is dropped, and an earlier one counts
-                    is_it = length == value.size
-                    found = is_it and equal(window, middle + 1, value, 0, length)
+            length = stop - middle - 1  # without a value the item is dropped
+            is_named = middle - position == name.size and length > 0
+            if is_named and equal(window, position, name, 0, name.size):
+                values[0, number], values[1, number] = middle + 1, length
             position = stop + 1
-        if not found:
-            mask[number] = 0
 
 
 @kernel(f"void(uint8[::1], {STRETCHES}, UniTuple(int64, 2), uint8[:, ::1], uint8[:, ::1])")

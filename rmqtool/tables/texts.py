@@ -90,6 +90,14 @@ def lists_of_keys(stretches: Stretches) -> pa.ListArray:
     return pa.ListArray.from_arrays(pa.array(offsets), keys)
 
 
+def values_of(stretches: Stretches, name: str) -> Stretches:
+    """Find the value of one property in each record; its length is 0 where there is none."""
+    values = np.empty((2, len(stretches.starts)), np.int64)
+    raw = np.frombuffer(name.encode("utf-8", "surrogateescape"), np.uint8).copy()
+    kernels.find_values(stretches.window, stretches.places, raw, values)
+    return Stretches(stretches.window, values[0], values[1])
+
+
 def properties(stretches: Stretches) -> Properties:
     """Read properties as brokers and clients since 4.9.1 do."""
     rows = len(stretches.starts)

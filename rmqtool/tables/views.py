@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rmqtool.store.branch import BranchKind
-from rmqtool.tables.table import MESSAGES
+from rmqtool.tables.record_tables import MESSAGES
 
 QUEUE: Final = frozenset({"--topic", "--queue"})
 UNITS: Final = QUEUE | {"--queue-offsets"}

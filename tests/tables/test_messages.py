@@ -16,10 +16,10 @@ from rmqtool.store.tree import open_store
 from rmqtool.tables import messages
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.dump import DumpOptions, Outcome, dump
-from rmqtool.tables.message_columns import SCHEMA
 from rmqtool.tables.messages import MessageOptions, MessagesOf
+from rmqtool.tables.record_columns import SCHEMA
+from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import Selection
-from rmqtool.tables.table import MESSAGES
 from rmqtool.times import iso_time, parse_time
 from tests.store.built_store import build_store
 from tests.tables.dumped import rows, without_nulls
@@ -160,7 +160,7 @@ def test_selection(store: Path, name: str) -> None:
 
 def test_schema() -> None:
     """The promised columns are those of the Arrow batches, in the same order."""
-    assert list(MESSAGES.columns) == SCHEMA.names
+    assert list(MESSAGES.names) == SCHEMA.names
 
 
 def test_unreadable_part_of_a_log(tmp_path: Path) -> None:

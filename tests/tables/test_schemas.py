@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 import rmqtool
-from rmqtool.tables.message_columns import SCHEMA
 from rmqtool.tables.readers import READERS
+from rmqtool.tables.record_columns import SCHEMA
 from tests.stores import fixture_names, fixture_store
 
 SCHEMAS = {"messages": SCHEMA} | {word: reader.schema for word, reader in READERS.items()}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rmqtool.formats import java
 from rmqtool.formats import properties as formats
 from rmqtool.tables import text_kernels as kernels
-from rmqtool.tables.texts import Stretches, lists_of_keys, properties, strings
+from rmqtool.tables.texts import Stretches, lists_of_keys, properties, strings, values_of
 
 PIECES = st.sampled_from(
     [
@@ -74,19 +74,15 @@ def test_lossy(rows: list[bytes]) -> None:
         assert is_exact == (number not in lossy)
 
 
-@given(ROWS, st.sampled_from(["a", "b", "KEYS", "é"]), st.sampled_from(["a", "b", "a=b", "é"]))
-def test_match_property(rows: list[bytes], name: str, value: str) -> None:
-    """A property matches when the format gives it that value."""
-    mask = np.ones(len(rows), np.uint8)
-    first, second = (np.frombuffer(text.encode(), np.uint8).copy() for text in (name, value))
-    stretches = stretches_of(rows)
-    kernels.match_property(stretches.window, stretches.places, first, second, mask)
+@given(ROWS, st.sampled_from(["a", "b", "KEYS", "é"]))
+def test_values_of(rows: list[bytes], name: str) -> None:
+    """A property has the value that the format gives it, and none where it gives none."""
+    found = values_of(stretches_of(rows), name)
     expected = [
         {item.name: item.value for item in formats.items(raw) if item.is_kept}.get(name.encode())
-        == value.encode()
         for raw in rows
     ]
-    assert expected == mask.astype(bool).tolist()
+    assert expected == [found.raw(number) or None for number in range(len(rows))]
 
 
 @given(ROWS, ROWS, st.sampled_from(["a", "ab", "KEYS", ""]))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from rmqtool.store.branch import BranchKind
-from rmqtool.tables.inner_batch import COLUMNS as INNER_COLUMNS
 from rmqtool.tables.readers import READERS
+from rmqtool.tables.record_tables import INNER_BATCH as INNER_MESSAGES
+from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.small import COLUMNS
 from rmqtool.tables.small import READERS as SMALL_READERS
-from rmqtool.tables.table import MESSAGES
 from rmqtool.tables.views import INNER_BATCH, PARTS, VIEWS
 
 
@@ -22,9 +22,9 @@ def test_every_view_has_a_reader() -> None:
     """Each view is read by somebody, and shows columns that are there."""
     for view in VIEWS.values():
         if view.is_messages:
-            names = set(MESSAGES.columns)
+            names = set(MESSAGES.names)
         elif view.word == INNER_BATCH:
-            names = set(INNER_COLUMNS)
+            names = set(INNER_MESSAGES.names)
         elif view.is_bulk:
             names = set(READERS[view.word].schema.names)
         else:

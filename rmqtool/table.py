@@ -1,0 +1,259 @@
+"""A public table: its columns, each declared once, and all that follows from the declaration.
+
+Rows for JSON, tables and CSV, the Arrow schema, Spark's schema, the JSON schema and the dictionary
+of the manual are derived from a `Table`. A table of rows that are objects is declared by their
+class: each field is annotated with what it `Says`. All other tables list their columns.
+pyarrow is imported when a schema is first asked for, so that a single lookup does not pay for it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cached_property
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    NamedTuple,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from rmqtool.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pyarrow as pa
+
+    from rmqtool.rows import Chunk
+
+JSON_SCHEMA: Final = "https://json-schema.org/draft/2020-12/schema"
+EXACT: Final = "_b64"  # ends the name of the exact twin of bytes that are no text
+
+
+class Type(enum.StrEnum):
+    """What the values of a column are; the word is what the dictionary shows."""
+
+    INT32 = "int32"
+    INT64 = "int64"
+    DOUBLE = "double"
+    BOOLEAN = "boolean"
+    TEXT = "text"
+    RAW = "bytes"  # as text, with an exact twin where they are no UTF-8
+    TIME = "time"
+    TEXTS = "list of text"
+    NUMBERS = "list of int64"
+    MAP = "map of text"
+    ANY = "any"  # whatever a JSON document holds
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes:
+        name: public.
+        type: of its values.
+        meaning: what they say, one phrase.
+        unit: of a number; empty where there is none.
+        aliases: what RocketMQ, its clients and its tools call the same.
+        is_optional: JSON leaves the field out where it is null.
+        has_few: a column has few different values, so that a dictionary of them is short.
+        source: where a value comes from; who reads the table knows its type.
+    """
+
+    name: str
+    type: Type
+    meaning: str
+    unit: str = ""
+    aliases: tuple[str, ...] = ()
+    is_optional: bool = False
+    has_few: bool = False
+    source: Any = None
+
+
+class Says(NamedTuple):
+    """What the field of a row says, as an annotation: `Annotated[int, Says("…", "bytes")]`.
+
+    Attributes:
+        meaning: as in `Column`.
+        unit: as in `Column`.
+        aliases: as in `Column`.
+        type: where it is not that of the annotation.
+        name: where the column has another name than the field.
+    """
+
+    meaning: str
+    unit: str = ""
+    aliases: tuple[str, ...] = ()
+    type: Type | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A public table.
+
+    Attributes:
+        name: what its rows are, plural.
+        meaning: what one row is, one phrase.
+        columns: all of them, in the promised order.
+        shown: columns of a table for people, the most important first; empty for all.
+        below: columns that are sentences; see `Rows`.
+        whole: columns that are of no use when they are cut; see `Rows`.
+    """
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    shown: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def optional(self) -> frozenset[str]:
+        """The fields that JSON leaves out where they are null."""
+        return frozenset(column.name for column in self.columns if column.is_optional)
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Column]:
+        """The columns by their names."""
+        return {column.name: column for column in self.columns}
+
+    def __getitem__(self, name: str) -> Column:
+        return self.by_name[name]
+
+    def rows(self, chunks: Iterable[Chunk], name: str = "", label: str = "kind") -> Rows:
+        """Give rows of this table to be written.
+
+        Args:
+            chunks: the rows.
+            name: of the rows, where it is not that of the table.
+            label: the field of a JSON line that holds the name, where several kinds come together.
+        """
+        return Rows(
+            self.names,
+            chunks,
+            self.shown,
+            name or self.name,
+            self.optional,
+            label,
+            self.below,
+            self.whole,
+            self.json_schema,
+        )
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The columns as Arrow's: Spark-shaped, all nullable, meaning and unit as metadata."""
+        import pyarrow as pa
+
+        return pa.schema(
+            [
+                pa.field(one.name, _arrow_type(one.type), metadata={"comment": comment(one)})
+                for one in self.columns
+            ]
+        )
+
+    def json_schema(self) -> dict[str, Any]:
+        """Give the JSON schema of one row, as `--format jsonl` writes it.
+
+        A column that is not optional is there in each row, null where nothing is known.
+        """
+        properties: dict[str, Any] = {}
+        for one in self.columns:
+            properties[one.name] = {"description": comment(one), **_JSON_TYPES[one.type]}
+            if one.type is Type.RAW:
+                meaning = f"{one.name} as base64, where it is no UTF-8"
+                properties[one.name + EXACT] = {"description": meaning, "type": "string"}
+        return {
+            "$schema": JSON_SCHEMA,
+            "title": self.name,
+            "description": self.meaning,
+            "type": "object",
+            "properties": properties,
+            "required": [one.name for one in self.columns if not one.is_optional],
+        }
+
+
+def comment(column: Column) -> str:
+    """Give the meaning of a column with its unit, as schemas carry it."""
+    return f"{column.meaning}, {column.unit}" if column.unit else column.meaning
+
+
+def columns_of(row_class: type) -> tuple[Column, ...]:
+    """Read the columns off the annotated fields of a class, in their order.
+
+    Args:
+        row_class: a named tuple or a dataclass; every field says what it is.
+    """
+    hints = get_type_hints(row_class, include_extras=True)
+    return tuple(_column(name, hint) for name, hint in hints.items() if not name.startswith("_"))
+
+
+def _column(name: str, hint: Any) -> Column:  # noqa: ANN401 - whatever an annotation is
+    kind, says = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, None)
+    if not isinstance(says, Says):
+        message = f"{name}: {hint} does not say what it is"
+        raise TypeError(message)
+    return Column(
+        says.name or name, says.type or _type(kind), says.meaning, says.unit, says.aliases
+    )
+
+
+def _type(kind: Any) -> Type:  # noqa: ANN401 - whatever an annotation is
+    if get_origin(kind) in {Union, UnionType}:
+        (kind,) = (one for one in get_args(kind) if one is not NoneType)
+    found = next((own for base, own in _PYTHON_TYPES.items() if issubclass(kind, base)), None)
+    if found is None:
+        message = f"no column holds {kind}"
+        raise TypeError(message)
+    return found
+
+
+_PYTHON_TYPES: Final = {
+    bool: Type.BOOLEAN,  # before int, which it is, too
+    int: Type.INT64,
+    float: Type.DOUBLE,
+    str: Type.TEXT,
+}
+_JSON_TYPES: Final[dict[Type, dict[str, Any]]] = {
+    Type.INT32: {"type": ["integer", "null"]},
+    Type.INT64: {"type": ["integer", "null"]},
+    Type.DOUBLE: {"type": ["number", "null"]},
+    Type.BOOLEAN: {"type": ["boolean", "null"]},
+    Type.TEXT: {"type": ["string", "null"]},
+    Type.RAW: {"type": ["string", "null"]},
+    Type.TIME: {"type": ["string", "null"], "format": "date-time"},
+    Type.TEXTS: {"type": ["array", "null"], "items": {"type": "string"}},
+    Type.NUMBERS: {"type": ["array", "null"], "items": {"type": "integer"}},
+    Type.MAP: {"type": ["object", "null"], "additionalProperties": {"type": "string"}},
+    Type.ANY: {},
+}
+
+
+def _arrow_type(kind: Type) -> pa.DataType:
+    import pyarrow as pa
+
+    text = pa.string()
+    kinds = {
+        Type.INT32: pa.int32(),
+        Type.INT64: pa.int64(),
+        Type.DOUBLE: pa.float64(),
+        Type.BOOLEAN: pa.bool_(),
+        Type.TIME: pa.timestamp("us", "UTC"),
+        Type.TEXTS: pa.list_(text),
+        Type.NUMBERS: pa.list_(pa.int64()),
+        Type.MAP: pa.map_(text, text),
+    }
+    return kinds.get(kind, text)

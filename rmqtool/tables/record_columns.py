@@ -1,0 +1,238 @@
+"""The records of a batch of a scan as columns, made from its matrix and its window."""
+
+from __future__ import annotations
+
+import base64
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.formats import java
+from rmqtool.formats import properties as names
+from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX, middle_of
+from rmqtool.scan import columns as row
+from rmqtool.tables import arrow
+from rmqtool.tables.arrow import TEXT
+from rmqtool.tables.bodies import Body, BodyMode, BodyOptions, show, too_long
+from rmqtool.tables.hosts import born_hosts, message_ids, store_hosts
+from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.tables.texts import (
+    Properties,
+    Stretches,
+    lists_of_keys,
+    properties,
+    strings,
+    values_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    import numpy.typing as npt
+
+    from rmqtool.scan.batch import Batch
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+
+SCHEMA: Final = MESSAGES.arrow
+EVERYTHING: Final = frozenset(MESSAGES.names)
+# Properties whose place the scan has found already: the row in which it begins.
+_FOUND: Final = {names.TAGS: row.TAGS_START, names.UNIQ_KEY: row.UNIQUE_KEY_START}
+
+
+def stretches(batch: Batch, columns: Int64s, start: int) -> Stretches:
+    """Give the stretches whose start is in one row of the columns, and their length in the next."""
+    return Stretches(batch.window, columns[start], columns[start + 1])
+
+
+def message_columns(
+    batch: Batch, columns: Int64s, body: BodyOptions, wanted: Collection[str] = EVERYTHING
+) -> dict[str, pa.Array]:
+    """Give the public columns of some records of a batch; one that is missing is all null.
+
+    Args:
+        batch: whose window the columns index.
+        columns: int64, shape (ROWS, n); the records.
+        body: how bodies are shown.
+        wanted: names of the columns to make; others take no time.
+    """
+    records = RecordColumns(batch, columns, body)
+    found = {}
+    for one, field in zip(MESSAGES.columns, SCHEMA, strict=True):
+        if one.name in wanted and one.source is not None:
+            values = one.source.read(records)
+            if isinstance(values, np.ndarray):
+                values = pa.array(values.astype(field.type.to_pandas_dtype()))
+            if values is not None:
+                found[one.name] = values
+    return found
+
+
+class RecordColumns:
+    """Records of a batch, as `record_tables.Records`: integers as int64, all else as Arrow has it.
+
+    A column that is all null is None.
+
+    Args:
+        batch: whose window the columns index.
+        columns: int64, shape (ROWS, n); the records.
+        options: how bodies are shown.
+    """
+
+    def __init__(self, batch: Batch, columns: Int64s, options: BodyOptions) -> None:
+        self.batch, self.columns, self.options = batch, columns, options
+        self.number = None  # of no batch
+        self.position, self.body_size = columns[row.POSITION], columns[row.BODY_LENGTH]
+
+    def stored(self, _field: str, number: int) -> Int64s:
+        """Give a row of the scan's columns."""
+        values: Int64s = self.columns[number]
+        return values
+
+    def time(self, _field: str, number: int) -> pa.Array:
+        """Give a row of the scan's columns as times."""
+        return arrow.times(self.columns[number])
+
+    def flag_word(self, word: Callable[[int], str]) -> pa.DictionaryArray:
+        """Give what the flags say."""
+        return arrow.few_words(self.columns[row.SYS_FLAG], word)
+
+    def property_value(self, name: str) -> pa.StringArray:
+        """Give the values of a property."""
+        if name in _FOUND:
+            found = stretches(self.batch, self.columns, _FOUND[name])
+        else:
+            found = values_of(self._stored_properties, name)
+        return strings(found, found.lengths == 0)
+
+    @property
+    def segment(self) -> pa.DictionaryArray:
+        """The file."""
+        return arrow.constant(self.batch.segment.path, self.columns.shape[1])
+
+    @property
+    def version(self) -> Int64s:
+        """1, or 2 where the topic's length has two bytes."""
+        return np.where(self.columns[row.MAGIC_CODE] == MESSAGE_MAGIC_CODE_V2, 2, 1)
+
+    @cached_property
+    def _topics(self) -> tuple[pa.Array, list[bytes]]:
+        """The number of each record's topic among those of the batch, and their bytes."""
+        topics = pa.array(self.columns[row.TOPIC_NUMBER]).dictionary_encode()
+        return topics.indices, [self.batch.topics[one] for one in topics.dictionary.to_pylist()]
+
+    @property
+    def topic(self) -> pa.DictionaryArray:
+        """The topics as text."""
+        indices, raw = self._topics
+        texts = pa.array([java.text(name) for name in raw], TEXT)
+        return pa.DictionaryArray.from_arrays(indices, texts)
+
+    @property
+    def topic_b64(self) -> pa.StringArray | None:
+        """The topics that are no UTF-8."""
+        indices, raw = self._topics
+        exact = [_b64_unless_text(name) for name in raw]
+        return pa.array(exact, TEXT).take(indices) if any(exact) else None
+
+    def _host(self, make: Callable[..., pa.Array]) -> pa.Array:
+        columns = self.columns
+        return make(self.batch.window, columns[row.RECORD_START], columns[row.SYS_FLAG])
+
+    @property
+    def born_host(self) -> pa.DictionaryArray:
+        """The clients."""
+        return self._host(born_hosts)
+
+    @property
+    def store_host(self) -> pa.DictionaryArray:
+        """The brokers."""
+        return self._host(store_hosts)
+
+    @property
+    def message_id(self) -> pa.StringArray:
+        """The offset message IDs."""
+        return self._host(message_ids)
+
+    @property
+    def keys(self) -> pa.ListArray:
+        """The user's keys."""
+        return lists_of_keys(stretches(self.batch, self.columns, row.KEYS_START))
+
+    @property
+    def _stored_properties(self) -> Stretches:
+        return stretches(self.batch, self.columns, row.PROPERTIES_START)
+
+    @cached_property
+    def _properties(self) -> Properties:
+        return properties(self._stored_properties)
+
+    @property
+    def properties(self) -> pa.MapArray:
+        """Names and values as the broker's reader gives them."""
+        return self._properties.maps
+
+    @property
+    def properties_b64(self) -> pa.StringArray | None:
+        """The properties where the map does not hold all of them."""
+        lossy = self._properties.lossy
+        if not lossy.size:
+            return None
+        raw = self._stored_properties
+        exact: list[str | None] = [None] * len(raw.starts)
+        for number in lossy.tolist():
+            exact[number] = base64.b64encode(raw.raw(number)).decode("ascii")
+        return pa.array(exact, TEXT)
+
+    @cached_property
+    def _bodies(self) -> list[Body]:
+        if self.options.mode is BodyMode.NONE:
+            return []
+        return [self._body(self.columns[:, one]) for one in range(self.columns.shape[1])]
+
+    def _body(self, record: Int64s) -> Body:
+        start, length = int(record[row.BODY_START]), int(record[row.BODY_LENGTH])
+        flags = int(record[row.SYS_FLAG])
+        if length > self.options.ceiling:
+            return too_long(length, self.options)
+        if start >= 0:
+            return show(self.batch.text(start, length), flags, self.options)
+        with self.batch.segment.open() as file:  # a record that is too long for a window
+            position = int(record[row.POSITION]) + MESSAGE_PREFIX.size + middle_of(flags).size
+            return show(file.read_at(position, length), flags, self.options)
+
+    def _of_bodies(self, name: str) -> pa.StringArray | None:
+        return (
+            pa.array([getattr(one, name) for one in self._bodies], TEXT) if self._bodies else None
+        )
+
+    @property
+    def body(self) -> pa.StringArray | None:
+        """The bodies as they were asked for."""
+        return self._of_bodies("body")
+
+    @property
+    def body_b64(self) -> pa.StringArray | None:
+        """The bodies that are no text."""
+        return self._of_bodies("body_b64")
+
+    @property
+    def body_error(self) -> pa.StringArray | None:
+        """Why there is no body."""
+        return self._of_bodies("body_error")
+
+    @property
+    def code(self) -> pa.StringArray | None:
+        """The finding code of bodies that are not what was stored."""
+        differs = self.columns[row.BODY_CRC] != self.columns[row.BODY_CRC_FOUND]
+        differs &= self.columns[row.BODY_LENGTH] > 0  # the broker does not check an empty one
+        if not differs.any():
+            return None
+        return pa.array(["CL-CRC" if one else None for one in differs.tolist()], TEXT)
+
+
+def _b64_unless_text(raw: bytes) -> str | None:
+    is_text = raw.decode("utf-8", "replace").encode() == raw
+    return None if is_text else base64.b64encode(raw).decode("ascii")
