@@ -63,6 +63,7 @@ WRITERS = {
     "rmqtool.spark.scratch": "what Spark wants to have, in the directory for temporary files",
     "rmqtool.spark.spool": "results of tasks on their way to the driver, in the same place",
     "rmqtool.machine.compiled": "the cache of compiled kernels",
+    "rmqtool.store.rocksdb_database": "a directory of links, in that for temporary files",
     "rmqtool.writing.attempts": "parts of a tree that executors write",
     "rmqtool.spark.shim": "the package itself, unpacked on an executor",
 }

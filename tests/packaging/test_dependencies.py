@@ -16,7 +16,7 @@ from tests.imports import imports
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "DEPENDENCIES.md"
 LINE: Final = re.compile(
-    r'^    "(?P<name>[a-z0-9_.-]+)(\[[a-z0-9,]+\])?(?P<bounds>[^"]+)", +# (?P<why>.+)$'
+    r'^    "(?P<name>[a-z0-9_.-]+)(\[[a-z0-9,]+\])?(?P<bounds>[^"; ]+)[^"]*", +# (?P<why>.+)$'
 )
 FAMILIES: Final = (
     ("MIT", r"\bMIT\b(?!-)"), ("MIT-CMU", r"MIT-CMU"), ("BSD", r"\bBSD\b|BSD-\d"),

@@ -38,6 +38,7 @@ SCENARIO: Final = Scenario(
     settings={
         **SMALL_GEOMETRY,
         "rocksdbCQDoubleWriteEnable": True,
+        "combineCQUseRocksdbForLmq": True,  # 5.5.0 with light queues does not start without
         "enableLmq": True,
         "enableMultiDispatch": True,
     },

@@ -22,7 +22,7 @@ def begin(stage: Stage) -> None:
     stage.broker.create_topic(_TOPIC, 3)
     stage.broker.create_topic(_IDLE, 1)
     with Producer(stage.broker, "expired-producer") as producer:
-        for number in range(500):
+        for number in range(900):
             if number < 20:
                 stage.record(producer.send(order(_IDLE, number), 0))
             stage.record(producer.send(order(_TOPIC, number), number % 3))

@@ -1,0 +1,293 @@
+"""Reads the rows of a RocksDB database, read-only, in a process of its own.
+
+The library writes a file into the directory that it opens, and may end the process on damaged
+files. So it gets a directory of links, and a process: see `rocksdb_server`. Nothing in the store
+changes. Damage is an error after the rows that could be read, never fewer rows in silence.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from rmqtool.errors import EngineMissing, UnreadablePath
+from rmqtool.store.place import EntryKind, is_remote
+from rmqtool.store.rocksdb import FILE_NAME
+from rmqtool.store.rocksdb_server import FRAME, ITEM, SKIP_CORRUPTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.store.place import Place
+
+PACKAGE: Final = "rocksdict"
+INSTALL: Final = "pip install 'rmqtool'"
+MODULE: Final = "rmqtool.store.rocksdb_server"
+SILENCE_SECONDS: Final = 120.0  # without a byte from the process: it hangs
+SILENT: Final = f"RocksDB gave no answer for {SILENCE_SECONDS:.0f} s"
+CLOSED: Final = "the database was closed"
+READ_BYTES: Final = 1 << 20
+LINKED: Final = ("CURRENT", "IDENTITY", "MANIFEST-")  # and table files and write-ahead logs
+SUFFIXES: Final = (".sst", ".log", ".blob")
+
+
+class DamagedDatabase(UnreadablePath):
+    """RocksDB cannot open a database, or cannot read it to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowBatch:
+    """Some rows of a family, in the order of their keys.
+
+    Attributes:
+        keys: key of each row.
+        values: value of each row.
+    """
+
+    keys: list[bytes]
+    values: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class Database:
+    """A database, open for reading; a context manager.
+
+    Attributes:
+        place: its directory.
+        path: the same relative to the store root.
+        families: names of its column families.
+        live: table files that the library uses, with the size that the MANIFEST gives.
+    """
+
+    def __init__(self, place: Place, path: str) -> None:
+        """Open a database.
+
+        Raises:
+            DamagedDatabase: RocksDB refuses it.
+            UnreadablePath: the directory may not be listed.
+            EngineMissing: the library is not installed.
+        """
+        self.place, self.path = place, path
+        _require()
+        directory = _links(place)
+        self._process = _start()
+        self._is_answered = True
+        self._close = weakref.finalize(self, _end, self._process, directory)
+        mode = SKIP_CORRUPTED if path.startswith("config/") else "point"
+        answer = self._ask({"directory": directory, "mode": mode})
+        self.families: tuple[str, ...] = tuple(answer["families"])
+        self.live: dict[str, int] = answer["live"]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process; twice does no harm."""
+        self._close()
+
+    def rows(
+        self, family: str, begin: bytes = b"", end: bytes = b"", limit: int = -1
+    ) -> Iterator[RowBatch]:
+        """Yield the rows of a family, in the order of their keys.
+
+        Args:
+            family: its name; one that the database has not got has no rows.
+            begin: the smallest key.
+            end: past the largest key; empty for all.
+            limit: rows at most; -1 for all.
+
+        Raises:
+            DamagedDatabase: after the rows that could be read: there are more.
+        """
+        if family not in self.families:
+            return
+        yield from self._scan(family, begin, end, limit, is_last=False)
+
+    def last(self, family: str, begin: bytes, end: bytes) -> tuple[bytes, bytes] | None:
+        """Give the last row of a range; None when the range has none.
+
+        Raises:
+            DamagedDatabase: it cannot be read.
+        """
+        if family not in self.families:
+            return None
+        batches = self._scan(family, begin, end, 1, is_last=True)
+        return next(((one.keys[0], one.values[0]) for one in list(batches)), None)
+
+    def get(self, family: str, key: bytes) -> bytes | None:
+        """Give the value of a key; None without one.
+
+        Raises:
+            DamagedDatabase: it cannot be read.
+        """
+        found = list(self.rows(family, key, key + b"\0", 1))
+        return found[0].values[0] if found else None
+
+    def _scan(
+        self, family: str, begin: bytes, end: bytes, limit: int, *, is_last: bool
+    ) -> Iterator[RowBatch]:
+        asked = {"family": family, "begin": begin.hex(), "end": end.hex(), "limit": limit}
+        self._tell({**asked, "is_last": is_last})
+        is_read = False
+        try:
+            while (batch := self._batch()) is not None:
+                yield batch
+            is_read = True
+        finally:
+            if not is_read and self._close.alive:  # nobody wants the rest, or it is damaged
+                self._drain()
+
+    def _drain(self) -> None:
+        """Read what is left of an answer, so that the next question gets its own."""
+        if not self._is_answered:
+            try:
+                while self._batch() is not None:
+                    pass
+            except DamagedDatabase:
+                return
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        self._tell(question)
+        rows, length, _ = FRAME.unpack(self._read(FRAME.size))
+        answer: dict[str, Any] = json.loads(self._read(length))
+        if rows or "error" in answer:
+            self.close()
+            raise self._damaged(answer.get("error", "no answer"))
+        return answer
+
+    def _tell(self, question: dict[str, Any]) -> None:
+        self._is_answered = False
+        stdin = self._process.stdin
+        try:
+            if stdin is None or stdin.closed:
+                raise self._damaged(CLOSED)
+            stdin.write(json.dumps(question).encode() + b"\n")
+            stdin.flush()
+        except OSError as error:
+            raise self._died() from error
+
+    def _batch(self) -> RowBatch | None:
+        """Read a frame; None is the end of the answer.
+
+        Raises:
+            DamagedDatabase: the answer is that there are more rows.
+        """
+        rows, key_bytes, value_bytes = FRAME.unpack(self._read(FRAME.size))
+        if not rows:
+            answer = json.loads(self._read(key_bytes))
+            self._is_answered = True
+            if "error" in answer:
+                raise self._damaged(answer["error"])
+            return None
+        lengths = memoryview(self._read(2 * rows * 4)).cast(ITEM)
+        keys = _cut(self._read(key_bytes), lengths[:rows])
+        return RowBatch(keys, _cut(self._read(value_bytes), lengths[rows:]))
+
+    def _read(self, length: int) -> bytes:
+        """Read from the process, which has to say something from time to time."""
+        stdout = self._process.stdout
+        if stdout is None or stdout.closed:
+            raise self._damaged(CLOSED)
+        parts, descriptor = [], stdout.fileno()
+        while length:
+            if not select.select([descriptor], [], [], SILENCE_SECONDS)[0]:
+                self._process.kill()
+                raise self._died(SILENT)
+            part = os.read(descriptor, min(length, READ_BYTES))
+            if not part:
+                raise self._died()
+            parts.append(part)
+            length -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _died(self, reason: str = "") -> DamagedDatabase:
+        self._is_answered = True
+        code = self._process.wait()
+        self.close()
+        return self._damaged(reason or f"RocksDB's process ended, status {code}, on these files")
+
+    def _damaged(self, reason: str) -> DamagedDatabase:
+        return DamagedDatabase(path=self.path, reason=_without_links(reason))
+
+
+def _without_links(reason: str) -> str:
+    """Leave out the directory of links, which nobody else can see."""
+    words = (
+        word.rpartition("/")[2] if tempfile.gettempdir() in word else word
+        for word in reason.split()
+    )
+    return " ".join(words)
+
+
+def _require() -> None:
+    from importlib.util import find_spec
+
+    if find_spec(PACKAGE) is None:
+        raise EngineMissing(needs=f"{PACKAGE}, the reader of RocksDB databases", install=INSTALL)
+
+
+def _links(place: Place) -> str:
+    """Make a directory of links to the files of a database; of remote ones, copies."""
+    directory = tempfile.mkdtemp(prefix="rmqtool-rocksdb-")
+    try:
+        for entry in place.entries():
+            if entry.kind is not EntryKind.FILE or not FILE_NAME.fullmatch(entry.name):
+                continue
+            if not entry.name.startswith(LINKED) and not entry.name.endswith(SUFFIXES):
+                continue
+            target = os.path.join(directory, entry.name)  # noqa: PTH118 - bytes of any kind
+            file = place.child(entry.name)
+            if is_remote(file.location):
+                with open(target, "wb") as copy, file.open() as opened:  # noqa: PTH123
+                    parts = range(0, entry.size, READ_BYTES)
+                    copy.writelines(opened.read_at(position, READ_BYTES) for position in parts)
+            else:
+                os.symlink(file.location, target)  # noqa: PTH211
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    return directory
+
+
+def _start() -> subprocess.Popen[bytes]:
+    """Start the process; it finds this package where this process found it."""
+    paths = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONPATH": paths}
+    return subprocess.Popen(  # noqa: S603 - our own interpreter
+        [sys.executable, "-m", MODULE],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        bufsize=0,
+    )
+
+
+def _end(process: subprocess.Popen[bytes], directory: str) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+    process.kill()  # it only reads
+    process.wait()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def _cut(joined: bytes, lengths: memoryview) -> list[bytes]:
+    parts, position = [], 0
+    for length in lengths.tolist():
+        parts.append(joined[position : position + length])
+        position += length
+    return parts

@@ -1,0 +1,218 @@
+"""The MANIFEST of a RocksDB database: which table files are live, as its edits say.
+
+The library opens a database whose MANIFEST is cut off as one with fewer tables, or none, and then
+a broker deletes the rest. So the edits are read here, too.
+Source: db/version_edit.h, db/version_edit.cc, RocksDB 8.4.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.store.rocksdb_log import read_log
+
+if TYPE_CHECKING:
+    from rmqtool.store.place import Place
+
+CURRENT_TEXT: Final = re.compile(rb"(MANIFEST-\d{6,})\n")
+CURRENT_BYTES: Final = 64
+COMPARATOR, LOG_NUMBER, COMPACT_POINTER, DELETED_FILE, NEW_FILE, MIN_LOG = 1, 2, 5, 6, 7, 10
+NEW_FILE_2, NEW_FILE_3, NEW_FILE_4 = 100, 102, 103
+FAMILY, FAMILY_ADD, FAMILY_DROP = 200, 201, 202
+NEW_FILES: Final = frozenset({NEW_FILE, NEW_FILE_2, NEW_FILE_3, NEW_FILE_4})
+# Also: next file, last sequence, previous log, largest family, edits left in an atomic group.
+NUMBER_TAGS: Final = frozenset({LOG_NUMBER, MIN_LOG, FAMILY, 3, 4, 9, 203, 300})
+IGNORABLE: Final = 1 << 13  # tags with this bit carry their length, for older readers
+END_OF_FILE_ENTRY: Final = 1
+
+
+class TableFile(NamedTuple):
+    """A table file that the MANIFEST names.
+
+    Attributes:
+        number: of its name.
+        family: that it belongs to, by number.
+        level: of the tree.
+        size: bytes, as they were when it was added.
+    """
+
+    number: int
+    family: int
+    level: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        """Name of the file."""
+        return f"{self.number:06}.sst"
+
+
+@dataclass(slots=True)
+class Manifest:
+    """What the edits say, as far as they can be read.
+
+    Attributes:
+        name: of the file; empty where CURRENT names none.
+        families: name of each column family, by number.
+        tables: live table files, by number.
+        named: numbers of all table files that were ever added.
+        oldest_log: write-ahead logs with a lower number are not replayed.
+        logs: the oldest log that each family, by number, still needs.
+        problem: why the edits cannot be read to their end; empty when they can.
+        end: position past the last edit that was read.
+    """
+
+    name: str = ""
+    families: dict[int, str] = field(default_factory=lambda: {0: "default"})
+    tables: dict[int, TableFile] = field(default_factory=dict)
+    named: set[int] = field(default_factory=set)
+    oldest_log: int = 0
+    logs: dict[int, int] = field(default_factory=dict)
+    problem: str = ""
+    end: int = 0
+
+
+class Edit:
+    """One edit, taken apart from left to right; IndexError where it is cut off."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw, self.position = raw, 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left."""
+        return self.position >= len(self.raw)
+
+    def number(self) -> int:
+        """Take a number of 7 bits a byte."""
+        value = shift = 0
+        while True:
+            byte = self.raw[self.position]
+            self.position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 128:  # noqa: PLR2004 - the bit that says more follow
+                return value
+            shift += 7
+
+    def text(self) -> bytes:
+        """Take a text that carries its length."""
+        length = self.number()
+        if self.position + length > len(self.raw):
+            raise IndexError
+        self.position += length
+        return self.raw[self.position - length : self.position]
+
+
+def read_manifest(directory: Place) -> Manifest:
+    """Read CURRENT and the MANIFEST that it names; what is wrong with them is `problem`.
+
+    Raises:
+        UnreadablePath: CURRENT or the MANIFEST is missing or may not be read.
+    """
+    current = directory.child("CURRENT").read(CURRENT_BYTES)
+    found = CURRENT_TEXT.fullmatch(current)
+    if found is None:
+        return Manifest(problem=f"CURRENT says {current!r}, not the name of a MANIFEST")
+    manifest = Manifest(name=found[1].decode())
+    edits: list[tuple[int, bytes]] = []
+    content = read_log(
+        directory.child(manifest.name), lambda position, raw: edits.append((position, raw))
+    )
+    for position, raw in edits:
+        try:
+            _apply(manifest, Edit(raw))
+        except (IndexError, ValueError):
+            manifest.problem, manifest.end = f"the edit at {position} cannot be read", position
+            return manifest
+    manifest.problem, manifest.end = content.problem, content.end
+    if not edits and not manifest.problem:
+        manifest.problem = "it has no edit"
+    logs = [number for family, number in manifest.logs.items() if family in manifest.families]
+    manifest.oldest_log = max(manifest.oldest_log, min(logs, default=0))
+    return manifest
+
+
+def _apply(manifest: Manifest, edit: Edit) -> None:
+    """Apply one edit; the tables of a family that is dropped go with it."""
+    said = _read(edit)
+    if FAMILY_ADD in said.numbers:
+        manifest.families[said.family] = said.name
+    if LOG_NUMBER in said.numbers:
+        manifest.logs[said.family] = said.numbers[LOG_NUMBER]
+    manifest.oldest_log = max(manifest.oldest_log, said.numbers.get(MIN_LOG, 0))
+    for number in said.deleted:
+        manifest.tables.pop(number, None)
+    for level, number, size in said.added:
+        manifest.tables[number] = TableFile(number, said.family, level, size)
+        manifest.named.add(number)
+    if FAMILY_DROP in said.numbers:
+        manifest.families.pop(said.family, None)
+        for table in [one for one in manifest.tables.values() if one.family == said.family]:
+            del manifest.tables[table.number]
+
+
+@dataclass(slots=True)
+class EditContent:
+    """What one edit says; see Manifest.
+
+    Attributes:
+        numbers: by tag; tags without a number have 0.
+        name: of the family that is added.
+        deleted: numbers of table files.
+        added: level, number and size of table files.
+    """
+
+    numbers: dict[int, int] = field(default_factory=dict)
+    name: str = ""
+    deleted: list[int] = field(default_factory=list)
+    added: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def family(self) -> int:
+        """Number of the family that is concerned."""
+        return self.numbers.get(FAMILY, 0)
+
+
+def _read(edit: Edit) -> EditContent:
+    said = EditContent()
+    while not edit.is_done:
+        tag = edit.number()
+        if tag in NUMBER_TAGS:
+            said.numbers[tag] = edit.number()
+        elif tag == COMPACT_POINTER:
+            edit.number()
+            edit.text()
+        elif tag == DELETED_FILE:
+            edit.number()
+            said.deleted.append(edit.number())
+        elif tag in NEW_FILES:
+            said.added.append(_new_file(edit, tag))
+        elif tag == FAMILY_ADD:
+            said.name = edit.text().decode("utf-8", "backslashreplace")
+            said.numbers[tag] = 0
+        elif tag == FAMILY_DROP:
+            said.numbers[tag] = 0
+        elif tag == COMPARATOR or tag & IGNORABLE:
+            edit.text()
+        else:
+            raise ValueError(tag)
+    return said
+
+
+def _new_file(edit: Edit, tag: int) -> tuple[int, int, int]:
+    """Give level, number and size of a table file that is added."""
+    level, number = edit.number(), edit.number()
+    if tag == NEW_FILE_3:
+        edit.number()  # path
+    size = edit.number()
+    edit.text()  # smallest key
+    edit.text()  # largest key
+    if tag != NEW_FILE:
+        edit.number()  # smallest sequence number
+        edit.number()  # largest
+    if tag == NEW_FILE_4:
+        while edit.number() != END_OF_FILE_ENTRY:
+            edit.text()
+    return level, number, size

@@ -1,0 +1,241 @@
+"""RocksDB databases are read whole, unchanged, and damage is never fewer rows in silence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.rocksdb_families import FAMILIES
+from rmqtool.store.crc32c import crc32c
+from rmqtool.store.place import Place
+from rmqtool.store.rocksdb_database import DamagedDatabase, Database
+from rmqtool.store.rocksdb_log import read_log
+from rmqtool.store.rocksdb_manifest import read_manifest
+from rmqtool.store.rocksdb_table import check_table
+from tests.rocksdb import NAMES, databases, fixture, rows_of, state_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+each_store = pytest.mark.parametrize("name", NAMES)
+QUEUES: Final = "rocketmq-5.5.0-rocksdb-crash"
+
+
+def table_of(directory: Path) -> Path:
+    """Give the table file with the units."""
+    return max(directory.glob("*.sst"), key=lambda path: path.stat().st_size)
+
+
+@each_store
+def test_every_row_has_a_shape(name: str, tmp_path: Path) -> None:
+    """Each row of each family of each database is one that RocketMQ is known to write."""
+    store = fixture(name, tmp_path)
+    found = {path: rows_of(directory, path) for path, directory in databases(store).items()}
+    assert found
+    assert any(rows for of in found.values() for rows in of.values())
+    for path, families in found.items():
+        for family, rows in families.items():
+            assert family in FAMILIES[path] or not rows
+            for key, value in rows:
+                assert FAMILIES[path][family](key, value).kind
+
+
+@each_store
+def test_evidence_is_unchanged(name: str, tmp_path: Path) -> None:
+    """Content, inode, mtime and ctime of every file stay, and no file is added."""
+    store = fixture(name, tmp_path)
+    before = state_of(store)
+    for path, directory in databases(store).items():
+        rows_of(directory, path)
+    assert before == state_of(store)
+
+
+@each_store
+def test_live_files(name: str, tmp_path: Path) -> None:
+    """The MANIFEST as it is read here names the tables that the library uses, and their sizes."""
+    store = fixture(name, tmp_path)
+    for path, directory in databases(store).items():
+        manifest = read_manifest(Place.of(directory))
+        with Database(Place.of(directory), path) as database:
+            assert {one.name for one in manifest.tables.values()} == {*database.live}
+            assert {*manifest.families.values()} == {*database.families}
+        assert not manifest.problem
+        for table in manifest.tables.values():
+            assert table.size == (directory / table.name).stat().st_size
+            content = check_table(Place.of(directory / table.name))
+            assert content.is_finished
+            assert [] == content.problems
+        for log in directory.glob("*.log"):
+            assert not read_log(Place.of(log), lambda _, __: None).problem
+
+
+def test_ranges(tmp_path: Path) -> None:
+    """Ranges, limits, single keys and last rows are those of the whole."""
+    store = fixture(QUEUES, tmp_path)
+    directory = store / "consumequeue"
+    rows = rows_of(directory, "consumequeue")["default"]
+    with Database(Place.of(directory), "consumequeue") as database:
+        begin, end = rows[10][0], rows[40][0]
+        found = [key for batch in database.rows("default", begin, end) for key in batch.keys]
+        assert [key for key, _ in rows[10:40]] == found
+        limited = database.rows("default", begin, b"", 5)
+        assert 5 == sum(len(batch) for batch in limited)
+        assert rows[39] == database.last("default", begin, end)
+        assert rows[-1] == database.last("default", b"", b"")
+        assert database.last("default", b"\xff", b"") is None
+        assert database.last("default", begin, begin) is None
+        assert rows[12][1] == database.get("default", rows[12][0])
+        assert database.get("default", rows[12][0] + b"x") is None
+        assert [] == list(database.rows("no such family"))
+        first = next(iter(database.rows("default")))  # the rest is not read
+        assert rows[0][0] == first.keys[0]
+        assert rows[12][1] == database.get("default", rows[12][0])
+
+
+def test_nothing_stays_behind(tmp_path: Path) -> None:
+    """No directory of links is left, read to the end or not, closed or forgotten."""
+    store = fixture(QUEUES, tmp_path)
+    pattern = "rmqtool-rocksdb-*"
+    before = {*Path(tempfile.gettempdir()).glob(pattern)}
+    rows_of(store / "consumequeue", "consumequeue")
+    forgotten = Database(Place.of(store / "consumequeue"), "consumequeue")
+    del forgotten
+    assert before == {*Path(tempfile.gettempdir()).glob(pattern)}
+
+
+@given(st.binary(max_size=200))
+def test_crc32c(data: bytes) -> None:
+    """The routine of isal and the table agree."""
+    assert crc32c(data, by_table=True) == crc32c(data)
+
+
+def test_crc32c_vector() -> None:
+    """The value of RFC 3720."""
+    assert 0x8A9136AA == crc32c(bytes(32)) == crc32c(bytes(32), by_table=True)
+
+
+def _flip(path: Path, position: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[position] ^= 0x10
+    path.write_bytes(raw)
+
+
+def _no_current(directory: Path) -> None:
+    (directory / "CURRENT").unlink()
+
+
+def _strange_current(directory: Path) -> None:
+    (directory / "CURRENT").write_bytes(b"MANIFEST-000099\n")
+
+
+def _no_manifest(directory: Path) -> None:
+    next(directory.glob("MANIFEST-*")).unlink()
+
+
+def _no_table(directory: Path) -> None:
+    table_of(directory).unlink()
+
+
+def _short_table(directory: Path) -> None:
+    os.truncate(table_of(directory), 1000)
+
+
+def _flipped_data(directory: Path) -> None:
+    _flip(table_of(directory), 100)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_no_current, _strange_current, _no_manifest, _no_table, _short_table, _flipped_data],
+)
+def test_damage_is_an_error(damage: Callable[[Path], None], tmp_path: Path) -> None:
+    """What the library refuses, or cannot read to its end, is an error that names the database."""
+    directory = fixture(QUEUES, tmp_path) / "consumequeue"
+    damage(directory)
+    with pytest.raises(DamagedDatabase) as caught:
+        rows_of(directory, "consumequeue")
+    assert "consumequeue" == caught.value.path
+    assert "rmqtool-rocksdb-" not in caught.value.reason
+
+
+def test_cut_manifest(tmp_path: Path) -> None:
+    """A MANIFEST that is cut off opens as fewer tables; the edits, read here, tell."""
+    directory = fixture(QUEUES, tmp_path) / "consumequeue"
+    place = Place.of(directory)
+    whole = read_manifest(place)
+    path = directory / whole.name
+    raw = path.read_bytes()
+    for size in range(len(raw)):
+        path.write_bytes(raw[:size])
+        found = read_manifest(place)
+        tables = {int(one.stem) for one in directory.glob("*.sst")}
+        assert found.problem or tables - found.named or found.tables == whole.tables
+
+
+def test_flipped_manifest(tmp_path: Path) -> None:
+    """Each flipped byte of a MANIFEST is noticed."""
+    directory = fixture(QUEUES, tmp_path) / "consumequeue"
+    place = Place.of(directory)
+    path = directory / read_manifest(place).name
+    raw = path.read_bytes()
+    for position in range(len(raw)):
+        path.write_bytes(raw)
+        _flip(path, position)
+        assert read_manifest(place).problem, position
+
+
+def test_flipped_table(tmp_path: Path) -> None:
+    """Each flipped byte of a table file is noticed, filters and padding too."""
+    directory = fixture(QUEUES, tmp_path) / "consumequeue"
+    path = min(directory.glob("*.sst"), key=lambda one: one.stat().st_size)
+    raw = path.read_bytes()
+    for position in [*range(0, len(raw) - 60, 5), *range(len(raw) - 60, len(raw))]:
+        path.write_bytes(raw)
+        _flip(path, position)
+        content = check_table(Place.of(path))
+        assert content.problems, position
+    for size in range(0, len(raw), 7):
+        path.write_bytes(raw[:size])
+        assert not check_table(Place.of(path)).is_finished
+
+
+def test_log_content(tmp_path: Path) -> None:
+    """Records before the damage are read; each flipped byte is noticed."""
+    directory = fixture(QUEUES, tmp_path) / "config" / "topics"
+    path = max(directory.glob("*.log"), key=lambda one: one.stat().st_size)
+    raw, seen = path.read_bytes(), list[int]()
+    whole = read_log(Place.of(path), lambda position, _: seen.append(position))
+    assert whole.records == len(seen) > 3
+    assert whole.end == whole.size == len(raw)
+    for position in range(0, len(raw), 3):
+        path.write_bytes(raw)
+        _flip(path, position)
+        found = read_log(Place.of(path), lambda _, __: None)
+        assert found.problem
+        assert found.records == sum(1 for one in seen if one <= position) - 1
+    for size in {*range(0, len(raw), 7), *seen}:
+        path.write_bytes(raw[:size])
+        found = read_log(Place.of(path), lambda _, __: None)
+        assert found.problem or size in {0, *seen}
+    path.write_bytes(raw + bytes(5000))  # allocated in advance
+    assert not read_log(Place.of(path), lambda _, __: None).problem
+
+
+def test_not_a_database(tmp_path: Path) -> None:
+    """A directory that is not there is an error, and is not made."""
+    with pytest.raises(UnreadablePath):
+        Database(Place.of(tmp_path / "none"), "none")
+    assert not (tmp_path / "none").exists()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DamagedDatabase):
+        Database(Place.of(tmp_path / "empty"), "empty")
+    assert [] == list((tmp_path / "empty").iterdir())
+    shutil.rmtree(tmp_path / "empty")
