@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import CODES, At, finding
+from rmqtool.findings.catalogue import Code, Severity
+from rmqtool.findings.finding import At, finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,8 +28,8 @@ class Bounded:
     """
 
     def __init__(self) -> None:
-        self._paths: dict[tuple[str, Severity], set[str]] = {}
-        self.counts: Counter[tuple[str, Severity]] = Counter()
+        self._paths: dict[tuple[Code, Severity], set[str]] = {}
+        self.counts: Counter[tuple[Code, Severity]] = Counter()
 
     def take(self, found: Iterable[Finding]) -> Iterator[Finding]:
         """Pass on what is within the limit."""
@@ -41,7 +41,7 @@ class Bounded:
             elif len(paths := self._paths.setdefault(key, set())) < WHOLE:
                 paths.add(one.path)
 
-    def add(self, more: Iterable[tuple[tuple[str, Severity], int]]) -> None:
+    def add(self, more: Iterable[tuple[tuple[Code, Severity], int]]) -> None:
         """Count findings that somebody else has not passed on."""
         for key, count in more:
             self.counts[key] += count
@@ -53,7 +53,7 @@ class Bounded:
             if left > 0:
                 paths = self._paths.get((code, severity), set())
                 where = f"; the first of them in {min(paths)}" if paths else ""
-                message = f"{left} more of this kind{where}: {CODES[code].meaning}"
+                message = f"{left} more of this kind{where}: {code.meaning}"
                 yield finding(code, At(min(paths, default="")), message, severity=severity)
 
 

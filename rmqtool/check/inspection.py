@@ -16,7 +16,8 @@ from rmqtool.check.log.lost import LostRanges
 from rmqtool.check.log.transactions import Transactions
 from rmqtool.check.unread import REASONS, reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.queue_range import read_range
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from rmqtool.check.manifest.manifest_ledger import Ledger
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
-    from rmqtool.findings.finding import Finding, Severity
+    from rmqtool.findings.catalogue import Code, Severity
+    from rmqtool.findings.finding import Finding
     from rmqtool.store.place import Place
     from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import MappedFiles, Segment
@@ -125,7 +127,7 @@ class Inspection:
     lost: LostRanges = field(default_factory=LostRanges)
     moved: dict[int, int] = field(default_factory=dict)
     transactions: Transactions = field(default_factory=Transactions)
-    more: Counter[tuple[str, Severity]] = field(default_factory=Counter)
+    more: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
     compares_queues: bool = False
     compares_index: bool = False
     version: str = "5.3.3"
@@ -148,7 +150,7 @@ class Inspection:
         """Take note of something that cannot be read; the result is incomplete from now on."""
         if not self.is_known_unread(path):
             self.account.unread.append((path, error.reason))
-        return finding("FS-READ", At(path), f"cannot be read: {error.reason}", actual=error.reason)
+        return finding(FS_READ, At(path), f"cannot be read: {error.reason}", actual=error.reason)
 
     def is_known_unread(self, path: str) -> bool:
         """Tell whether it was said that a file or directory cannot be read."""

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.unread import REASONS, is_unread, reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_layout import (
+    FS_DIR,
+    FS_DUP,
+    FS_GAP,
+    FS_LEN,
+    FS_LOCK,
+    FS_NAME,
+    FS_ORPHAN,
+)
 from rmqtool.formats import config_shapes
 from rmqtool.store.segment import OddityKind
 
@@ -120,7 +129,7 @@ def mapped_files(
         if files.file_length and segment.start % files.file_length:
             misnamed.add(segment.path)
             yield finding(
-                "FS-NAME",
+                FS_NAME,
                 At(segment.path),
                 "the name is no multiple of the file length",
                 expected=f"a multiple of {files.file_length}",
@@ -153,21 +162,21 @@ def _of_oddity(inspection: Inspection, oddity: Oddity, *, is_last: bool) -> Iter
         return
     match oddity.kind:
         case OddityKind.FOREIGN_NAME | OddityKind.SHORT_NAME:
-            yield finding("FS-NAME", at, expected=expected, actual=actual)
+            yield finding(FS_NAME, at, expected=expected, actual=actual)
         case OddityKind.DIRECTORY:
-            yield finding("FS-DIR", at)
+            yield finding(FS_DIR, at)
         case OddityKind.ODD_LENGTH:
-            yield finding("FS-LEN", at, _length_message(oddity), expected=expected, actual=actual)
+            yield finding(FS_LEN, at, _length_message(oddity), expected=expected, actual=actual)
         case OddityKind.EMPTY_FILE:
             message = "the last file is empty" if is_last else "the file is empty"
-            yield finding("FS-LEN", at, message, expected=expected, actual=actual)
+            yield finding(FS_LEN, at, message, expected=expected, actual=actual)
         case OddityKind.HOLE:
-            yield finding("FS-GAP", at, _gap_message(oddity), expected=expected, actual=actual)
+            yield finding(FS_GAP, at, _gap_message(oddity), expected=expected, actual=actual)
         case OddityKind.OVERLAP:
             message = "the file begins inside the one before it"
-            yield finding("FS-NAME", at, message, expected=expected, actual=actual)
+            yield finding(FS_NAME, at, message, expected=expected, actual=actual)
         case OddityKind.DUPLICATE:
-            yield finding("FS-DUP", at, actual=actual)
+            yield finding(FS_DUP, at, actual=actual)
         case _:
             pass
 
@@ -185,7 +194,7 @@ def _gap_message(oddity: Oddity) -> str:
 
 def _lock(inspection: Inspection) -> Iterator[Finding]:
     if inspection.store.lock_held():
-        yield finding("FS-LOCK", At("lock"))
+        yield finding(FS_LOCK, At("lock"))
 
 
 def is_system_topic(topic: str) -> bool:
@@ -220,4 +229,4 @@ def _orphans(inspection: Inspection) -> Iterator[Finding]:
             if known
             else f"topic {topic} is not in topics.json"
         )
-        yield finding("FS-ORPHAN", At(f"consumequeue/{topic}"), message, actual=f"queues {queues}")
+        yield finding(FS_ORPHAN, At(f"consumequeue/{topic}"), message, actual=f"queues {queues}")

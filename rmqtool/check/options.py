@@ -7,43 +7,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UsageError
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry import CODES
+from rmqtool.findings.registry_layout import FS_READ
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
 
-AREA_OF_PREFIX: Final = {
-    "FS": "layout",
-    "CL": "commitlog",
-    "DL": "dledger",
-    "CQ": "consumequeue",
-    "CX": "consumequeue_ext",
-    "BQ": "batchconsumequeue",
-    "CC": "compaction",
-    "IX": "index",
-    "CP": "checkpoint",
-    "AB": "checkpoint",
-    "TW": "timer",
-    "TL": "timer",
-    "TC": "timer",
-    "EP": "epoch",
-    "CF": "config",
-    "CO": "offsets",
-    "DO": "offsets",
-    "BF": "filters",
-}
-AREAS: Final = tuple(dict.fromkeys(AREA_OF_PREFIX.values()))
+AREAS: Final = tuple(map(str, Area))
 # Areas that are not cut by topic: with --topic they would judge what nobody asked about.
 TOPIC_AREAS: Final = frozenset(
-    {"commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "offsets"}
+    {Area.COMMITLOG, Area.CONSUME_QUEUE, Area.EXTENSION, Area.BATCH_QUEUE, Area.OFFSETS}
 )
 # What is judged only when records are read, at least in part.
-LOG_AREAS: Final = frozenset({"commitlog", "dledger", "consumequeue", "batchconsumequeue", "index"})
-UNREAD: Final = "FS-READ"
+LOG_AREAS: Final = frozenset(
+    {Area.COMMITLOG, Area.DLEDGER, Area.CONSUME_QUEUE, Area.BATCH_QUEUE, Area.INDEX}
+)
+UNREAD: Final = FS_READ
 
 
 class Level(enum.StrEnum):
@@ -66,11 +50,6 @@ class Level(enum.StrEnum):
     def is_deep(self) -> bool:
         """Whether what records hold is looked into."""
         return self is Level.DEEP
-
-
-def area_of(code: str) -> str:
-    """Give the area that a finding code belongs to."""
-    return AREA_OF_PREFIX[code.partition("-")[0]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,22 +102,22 @@ class ValidateOptions:
         """Tell whether one of these areas is to be checked."""
         if not self.only:
             return self.topic is None or not TOPIC_AREAS.isdisjoint(areas)
-        asked = {area_of(word) if word in CODES else word for word in self.only}
+        asked = {CODES[word].area if word in CODES else word for word in self.only}
         return not asked.isdisjoint(areas)
 
     def keeps(self, finding: Finding) -> bool:
         """Tell whether a finding is to be reported."""
         return self.keeps_code(finding.code)
 
-    def keeps_code(self, code: str) -> bool:
+    def keeps_code(self, code: Code) -> bool:
         """Tell whether findings of a code are to be reported; what cannot be read always is."""
         if code in self.ignore:
             return False
-        return not self.only or code in self.only or area_of(code) in self.only or code == UNREAD
+        return not self.only or code in self.only or code.area in self.only or code == UNREAD
 
-    def looks_for(self, code: str) -> bool:
+    def looks_for(self, code: Code) -> bool:
         """Tell whether this validation would report a code if it were the case."""
-        return self.wants(area_of(code)) and self.keeps_code(code)
+        return self.wants(code.area) and self.keeps_code(code)
 
     def limits(self) -> Iterator[tuple[str, str]]:
         """Say what was not asked for, and by which option."""

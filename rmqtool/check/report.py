@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.findings.finding import Finding, Severity
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer
 from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.release import release_of
@@ -63,7 +63,7 @@ class Summary:
     """
 
     account: Account
-    codes: Counter[tuple[str, Severity]] = field(default_factory=Counter)
+    codes: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
     seconds: float = 0.0
     is_finished: bool = False
 
@@ -183,7 +183,7 @@ def validate(
     return Findings(options, watch, observer)
 
 
-def _kept(inspection: Inspection, options: ValidateOptions) -> dict[tuple[str, Severity], int]:
+def _kept(inspection: Inspection, options: ValidateOptions) -> dict[tuple[Code, Severity], int]:
     """Give what was only counted, as far as it was asked for."""
     return {key: count for key, count in inspection.more.items() if options.keeps_code(key[0])}
 

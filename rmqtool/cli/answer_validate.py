@@ -14,7 +14,7 @@ from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import Choice, working
 from rmqtool.cli.signals import Terminated
 from rmqtool.errors import UsageError
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,12 +5,13 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.cli.manual_commands import FINDINGS, see_also
 from rmqtool.cli.manual_examples import examples
 from rmqtool.cli.manual_page import Item, Page, Section, Subsection, Text
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import FAMILIES, Severity
 from rmqtool.findings.registry import CODES
 
 if TYPE_CHECKING:
@@ -25,26 +26,6 @@ SEVERITIES: Final = {
     Severity.DAMAGE: "Data is lost, or what consumers get is wrong.",
     Severity.WARNING: "Something does not fit, and a broker will act on it or hide it.",
     Severity.NOTE: "Worth knowing; a sound store may have it.",
-}
-ARTEFACTS: Final = {
-    "FS": "Files and directories",
-    "CL": "Commitlog",
-    "DL": "DLedger log",
-    "CQ": "Consume queues",
-    "CX": "Extension of consume queues",
-    "BQ": "Batch consume queues",
-    "CC": "Compaction store",
-    "IX": "Key index",
-    "CP": "Checkpoint",
-    "AB": "Abort file",
-    "TW": "Timer wheel",
-    "TL": "Timer log",
-    "TC": "Timer checkpoint",
-    "EP": "Epochs and identity",
-    "CF": "Configuration files",
-    "CO": "Consumer offsets",
-    "DO": "Delay offsets",
-    "BF": "Bloom filters",
 }
 
 
@@ -66,8 +47,8 @@ def findings_page() -> Page:
             "release of the broker, {path} the file that the finding names."
         ),
     ]
-    for prefix, codes in groupby(CODES.values(), lambda code: code.name.partition("-")[0]):
-        blocks.append(Subsection(f"{prefix}: {ARTEFACTS.get(prefix, prefix)}"))
+    for prefix, codes in groupby(CODES.values(), attrgetter("prefix")):
+        blocks.append(Subsection(f"{prefix}: {FAMILIES[prefix].title}"))
         blocks += map(_item, codes)
     blocks += _undetectable()
     blocks += examples("findings")
@@ -75,12 +56,11 @@ def findings_page() -> Page:
     return Page(FINDINGS, NUMBER, "what rmqtool finds wrong with a store", tuple(blocks))
 
 
-def code_page(name: str) -> Page:
+def code_page(code: Code) -> Page:
     """Give what the page says of one code."""
-    code = CODES[name]
     _, *described = _item(code).texts
     blocks: list[Block] = [Section(_term(code)), *map(Text, described)]
-    return Page(name, NUMBER, code.meaning, tuple(blocks))
+    return Page(code.name, NUMBER, code.meaning, tuple(blocks))
 
 
 def _item(code: Code) -> Item:

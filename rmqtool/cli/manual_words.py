@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.cli.manual_commands import FORMATS
 from rmqtool.cli.manual_files import ARTEFACTS, TEXT_FILES
-from rmqtool.cli.manual_findings import ARTEFACTS as FAMILIES
 from rmqtool.cli.manual_findings import NUMBER as FINDINGS_NUMBER
 from rmqtool.cli.manual_findings import code_page
 from rmqtool.cli.manual_formats import NUMBER as FORMATS_NUMBER
 from rmqtool.cli.manual_formats import artefact_blocks, field_item, layout_page
 from rmqtool.cli.manual_page import Item, Page, References, Section, Text
+from rmqtool.findings.catalogue import FAMILIES
 from rmqtool.findings.registry import CODES
 from rmqtool.formats.registry import LAYOUTS
 
@@ -58,7 +58,7 @@ def nearest(word: str, others: Iterable[str]) -> list[str]:
 
 
 def _code(asked: str) -> Page | None:
-    return next((code_page(code) for code in CODES if key(code) == asked), None)
+    return next((code_page(code) for code in CODES.values() if key(code) == asked), None)
 
 
 def _family(asked: str) -> Page | None:
@@ -69,9 +69,9 @@ def _family(asked: str) -> Page | None:
     items = [
         Item(code.name, (f"{code.meaning}; {code.severity}",))
         for code in CODES.values()
-        if code.name.startswith(f"{prefix}-")
+        if code.prefix == prefix
     ]
-    title = FAMILIES[prefix]
+    title = FAMILIES[prefix].title
     more = Text(
         f"'rmqtool help {items[0].term}' says what follows from one of them and what helps."
     )

@@ -191,7 +191,6 @@ class Validation:
         )
 
     def _junit(self) -> bytes:
-        from rmqtool.check.options import area_of
         from rmqtool.findings.registry import CODES
         from rmqtool.render.junit import JunitSuite, junit
 
@@ -200,7 +199,7 @@ class Validation:
                 JunitSuite(
                     name=run.location,
                     findings=found,
-                    codes=[(area_of(code), code) for code in CODES if options.looks_for(code)],
+                    codes=[(code.area, code) for code in CODES.values() if options.looks_for(code)],
                     seconds=run.summary.seconds,
                     fail_on=options.fail_on,
                     unread=run.summary.account.unread,
@@ -215,7 +214,7 @@ class Validation:
 
 def _unproven(options: ValidateOptions, *, is_finished: bool) -> dict[str, str]:
     """Give the codes whose absence proves nothing, with the reason."""
-    from rmqtool.check.options import LOG_AREAS, area_of
+    from rmqtool.check.options import LOG_AREAS
     from rmqtool.findings.registry import CODES
 
     if not is_finished:
@@ -223,7 +222,7 @@ def _unproven(options: ValidateOptions, *, is_finished: bool) -> dict[str, str]:
     if options.level.reads_log:
         return {}
     why = f"--level {options.level} reads no records"
-    return {code: why for code in CODES if area_of(code) in LOG_AREAS}
+    return {code: why for code in CODES.values() if code.area in LOG_AREAS}
 
 
 def _ignore(_: int) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rmqtool.derive.index_runs import IndexRun
     from rmqtool.derive.queue_runs import QueueRuns
+    from rmqtool.findings.catalogue import Code
     from rmqtool.scan.batch import Extent
 
 
@@ -19,13 +20,13 @@ class Stretch:
         kind: which of them.
         position: first byte in the segment.
         length: bytes.
-        code: finding code; empty when all is well.
+        code: what is wrong with it; None when all is well.
     """
 
     kind: Extent
     position: int
     length: int
-    code: str
+    code: Code | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,27 @@
-"""What a finding code is; the codes themselves stand in `registry_*.py`."""
+"""What a finding code is; the codes themselves are the constants of `registry_*.py`.
+
+A code is asked for as a value, `registry_commitlog.CL_CRC`, and never written as text elsewhere.
+"""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, Self
 
-from rmqtool.findings.finding import Severity
+
+class Severity(enum.StrEnum):
+    """How bad a finding is, worst last; a word, as colour alone never carries meaning."""
+
+    NOTE = "note"
+    WARNING = "warning"
+    DAMAGE = "damage"
+
+    @property
+    def rank(self) -> int:
+        """0 for a note, 1 for a warning, 2 for damage."""
+        return list(Severity).index(self)
+
 
 DAMAGE: Final = Severity.DAMAGE
 WARNING: Final = Severity.WARNING
@@ -24,13 +40,93 @@ DUMP_FILLERS: Final = "rmqtool dump STORE/{path} --fillers"
 TOPICS: Final = "rmqtool info STORE --section topics"
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """One kind of defect; permanent.
+class Area(enum.StrEnum):
+    """What `--only` names: a part of a store, and the check that judges it."""
+
+    LAYOUT = "layout"
+    COMMITLOG = "commitlog"
+    DLEDGER = "dledger"
+    CONSUME_QUEUE = "consumequeue"
+    EXTENSION = "consumequeue_ext"
+    BATCH_QUEUE = "batchconsumequeue"
+    COMPACTION = "compaction"
+    INDEX = "index"
+    CHECKPOINT = "checkpoint"
+    TIMER = "timer"
+    EPOCH = "epoch"
+    CONFIG = "config"
+    OFFSETS = "offsets"
+    FILTERS = "filters"
+
+
+class Owner(enum.StrEnum):
+    """Who repairs what a code names: a part of `repair`, a person, or nobody."""
+
+    FILES = "files"  # lengths and names of files, by the part that owns their directory
+    LOG = "log"
+    PLACES = "places"  # records whose own topic, queue or queue offset has changed
+    QUEUES = "queues"
+    EXTENSIONS = "extensions"
+    BATCH_QUEUES = "batch queues"
+    LIGHT_QUEUES = "light queues"
+    INDEX = "index"
+    CHECKPOINT = "checkpoint"
+    TIMER = "timer"
+    CONFIG = "config"
+    OFFSETS = "offsets"
+    PERSON = "person"
+    NOTHING = "nothing"  # nothing to be done, or nothing that helps
+
+    @property
+    def is_repair(self) -> bool:
+        """Whether `repair` has a part for it."""
+        return self not in {Owner.PERSON, Owner.NOTHING}
+
+
+class Family(NamedTuple):
+    """Codes that begin alike.
+
+    Attributes:
+        area: what `--only` calls them.
+        title: their heading in the manual.
+        of_log: whether what is right there follows from the log.
+    """
+
+    area: Area
+    title: str
+    of_log: bool = False
+
+
+FAMILIES: Final = {
+    "FS": Family(Area.LAYOUT, "Files and directories", of_log=True),
+    "CL": Family(Area.COMMITLOG, "Commitlog", of_log=True),
+    "DL": Family(Area.DLEDGER, "DLedger log", of_log=True),
+    "CQ": Family(Area.CONSUME_QUEUE, "Consume queues", of_log=True),
+    "CX": Family(Area.EXTENSION, "Extension of consume queues"),
+    "BQ": Family(Area.BATCH_QUEUE, "Batch consume queues", of_log=True),
+    "CC": Family(Area.COMPACTION, "Compaction store"),
+    "IX": Family(Area.INDEX, "Key index", of_log=True),
+    "CP": Family(Area.CHECKPOINT, "Checkpoint", of_log=True),
+    "AB": Family(Area.CHECKPOINT, "Abort file"),
+    "TW": Family(Area.TIMER, "Timer wheel"),
+    "TL": Family(Area.TIMER, "Timer log"),
+    "TC": Family(Area.TIMER, "Timer checkpoint"),
+    "EP": Family(Area.EPOCH, "Epochs and identity"),
+    "CF": Family(Area.CONFIG, "Configuration files"),
+    "CO": Family(Area.OFFSETS, "Consumer offsets"),
+    "DO": Family(Area.OFFSETS, "Delay offsets"),
+    "BF": Family(Area.FILTERS, "Bloom filters"),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Code(str):  # noqa: SLOT000 - the decorator makes them
+    """One kind of defect; permanent. As text it is its name.
 
     Attributes:
         name: such as `CL-CRC`; never given another meaning.
         severity: how bad it is as a rule.
+        owner: who repairs it.
         meaning: what is the case, one sentence.
         consequence: what a broker, or its clients, will do about it.
         remedy: what helps, one phrase; begins with "none" when nothing does.
@@ -41,9 +137,33 @@ class Code:
 
     name: str
     severity: Severity
+    owner: Owner
     meaning: str
     consequence: str
     remedy: str
     command: str
     also: tuple[Severity, ...] = ()
     when: str = ""
+
+    def __new__(cls, name: str, *_: object, **__: object) -> Self:
+        """Make the text; `__init__` keeps what it means."""
+        return str.__new__(cls, name)
+
+    def __getnewargs__(self) -> tuple[str]:
+        """Let the text travel to another process; the rest follows as attributes."""
+        return (self.name,)
+
+    @property
+    def prefix(self) -> str:
+        """The letters that its family has in common."""
+        return self.name.partition("-")[0]
+
+    @property
+    def family(self) -> Family:
+        """What it is about."""
+        return FAMILIES[self.prefix]
+
+    @property
+    def area(self) -> Area:
+        """What `--only` calls the check that looks for it."""
+        return self.family.area

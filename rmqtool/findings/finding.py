@@ -1,27 +1,21 @@
-"""Findings: what is wrong with a store, as data.
+"""Findings: what is wrong with a store, as data, and the one way to make one.
 
 A finding is one row, the same on every engine and in every output format. What a code means,
-how bad it is and what helps stands once, in `findings/registry.py`; the kernels and scans only
-name codes.
+how bad it is and what helps stands once, with the code.
 """
 
 from __future__ import annotations
 
-import enum
+import shlex
 from dataclasses import dataclass
+from typing import Final
 
+from rmqtool.findings.catalogue import DUMP, DUMP_FILLERS, DUMP_HEX, Code, Severity
 
-class Severity(enum.StrEnum):
-    """How bad a finding is, worst last; a word, as colour alone never carries meaning."""
-
-    NOTE = "note"
-    WARNING = "warning"
-    DAMAGE = "damage"
-
-    @property
-    def rank(self) -> int:
-        """0 for a note, 1 for a warning, 2 for damage."""
-        return list(Severity).index(self)
+DLEDGER: Final = "dledger-"
+DLEDGER_HEADER: Final = 48  # bytes of an entry before its record; `formats`, higher up, declares it
+LOGS: Final = ("commitlog", DLEDGER)  # a file there is shown from one offset to another
+DUMPS: Final = frozenset({DUMP, DUMP_FILLERS, DUMP_HEX})
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +35,7 @@ class Finding:
         repair: what helps, with the command.
     """
 
-    code: str
+    code: Code
     severity: Severity
     path: str
     position: int | None
@@ -51,3 +45,69 @@ class Finding:
     actual: str
     message: str
     repair: str
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Where a defect is.
+
+    Attributes:
+        path: file or directory, relative to the store root, `/` separated.
+        position: first byte in that file; None when it is about the whole file.
+        length: bytes from `position` on; None as above.
+        physical_offset: commitlog offset that is concerned; None when there is none.
+    """
+
+    path: str
+    position: int | None = None
+    length: int | None = None
+    physical_offset: int | None = None
+
+
+def finding(
+    code: Code,
+    at: At,
+    message: str = "",
+    *,
+    expected: object = "",
+    actual: object = "",
+    severity: Severity | None = None,
+) -> Finding:
+    """Make a finding.
+
+    Args:
+        code: what is wrong.
+        at: where it is.
+        message: what happened here, one sentence; the code's meaning when empty.
+        expected: what should be there.
+        actual: what is there.
+        severity: one of those that the code allows; None is its ordinary one.
+    """
+    if severity is None:
+        severity = code.severity
+    elif severity not in (code.severity, *code.also):
+        reason = f"{code} has no severity {severity}"
+        raise ValueError(reason)
+    return Finding(
+        code=code,
+        severity=severity,
+        path=at.path,
+        position=at.position,
+        length=at.length,
+        physical_offset=at.physical_offset,
+        expected=str(expected),
+        actual=str(actual),
+        message=message or code.meaning,
+        repair="; ".join(part for part in (code.remedy, _command(code, at)) if part),
+    )
+
+
+def _command(code: Code, at: At) -> str:
+    """Give the command that helps, made for the place, ready to be pasted."""
+    command = code.command.format(path=shlex.quote(at.path))  # topics may have a | in them
+    start, length = at.physical_offset, at.length or 1
+    if start is None or code.command not in DUMPS or not at.path.startswith(LOGS):
+        return command
+    if at.path.startswith(DLEDGER):  # an entry is shown by its record, past its header
+        length = max(length, DLEDGER_HEADER + 1)
+    return f"{command} --offsets {start}:{start + length}"

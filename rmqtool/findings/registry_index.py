@@ -13,136 +13,149 @@ from rmqtool.findings.catalogue import (
     STARTUP,
     WARNING,
     Code,
+    Owner,
 )
 
-INDEX_CODES: Final = (
-    Code(
-        "IX-LEN",
-        DAMAGE,
-        meaning="the file is not as long as its slots and entries need",
-        consequence="the broker maps it with the configured length: a short file is filled with "
-        "zeros, of a long one the end is ignored, and lookups find garbage or nothing",
-        remedy="rebuild the index",
-        command=REBUILD_INDEX,
-    ),
-    Code(
-        "IX-COUNT",
-        DAMAGE,
-        meaning="the header's indexCount lies outside 1 to the number of entries",
-        consequence="new keys are written in the wrong place or the file counts as full",
-        remedy="rebuild the index",
-        command=REBUILD_INDEX,
-    ),
-    Code(
-        "IX-STALE",
-        WARNING,
-        also=(NOTE,),
-        when="a note while abort is present: a broker writes entries before their number",
-        meaning="entry bytes lie at or behind indexCount, or an entry before it is all zero",
-        consequence="keys of a torn write are lost; the bytes behind are overwritten",
-        remedy="rebuild the index",
-        command=REBUILD_INDEX,
-    ),
-    Code(
-        "IX-SLOTCOUNT",
-        WARNING,
-        meaning="the header's hashSlotCount is not the number of slots in use",
-        consequence="none for lookups; the figure is only reported",
-        remedy="rewrite the header field",
-        command=REPAIR,
-    ),
-    Code(
-        "IX-SLOT",
-        DAMAGE,
-        also=(NOTE,),
-        when="a note for a slot ahead of indexCount while abort is present, likewise",
-        meaning="a slot names an entry that does not exist",
-        consequence="every key of this slot is not found; the next one starts a new chain and "
-        "the old entries stay unreachable",
-        remedy="rebuild the index",
-        command=REBUILD_INDEX,
-    ),
-    Code(
-        "IX-CHAIN",
-        DAMAGE,
-        meaning="an entry is not where its chain should hold it: wrong predecessor, wrong slot, "
-        "unreachable, or a cycle",
-        consequence="keys behind the broken link are not found, or foreign ones are",
-        remedy="rebuild the index",
-        command=REBUILD_INDEX,
-    ),
-    Code(
-        "IX-HEAD",
-        WARNING,
-        meaning="the header's first or last offset or time is not that of the first or last entry",
-        consequence="time-limited queries skip the file, expiry removes it too early or too late, "
-        "and dispatch indexes records twice or not at all",
-        remedy="rewrite the header field",
-        command=REPAIR,
-    ),
-    Code(
-        "IX-KEY",
-        DAMAGE,
-        also=(NOTE,),
-        when="a note for entries behind the log's end while abort is present",
-        meaning="no record at the entry's offset has a key with the entry's hash",
-        consequence="a query by key answers with a foreign message or with none",
-        remedy="rebuild the index",
-        command=REBUILD_INDEX,
-    ),
-    Code(
-        "IX-TIME",
-        WARNING,
-        meaning="an entry's time is not the record's store time rounded down to seconds",
-        consequence="a query with a time window misses the message",
-        remedy="rebuild the index",
-        command=REBUILD_INDEX,
-    ),
-    Code(
-        "IX-MISSING",
-        WARNING,
-        also=(NOTE,),
-        when="warning for a key; a note for a tag entry, which brokers before 5.4.0 do not write, "
-        "and for keys behind the last entry, which the broker had not come to",
-        meaning="a key of a record in the range of the index has no entry",
-        consequence="the message is not found by this key",
-        remedy="rebuild the index",
-        command=REBUILD_INDEX,
-    ),
-    Code(
-        "IX-DUP",
-        NOTE,
-        meaning="a key of one record has two entries",
-        consequence="none: the last record is dispatched again after a restart",
-        remedy="none needed",
-        command=DUMP,
-    ),
-    Code(
-        "IX-ORDER",
-        WARNING,
-        meaning="the order of the file names is not the order of their offsets",
-        consequence="queries walk the files in the wrong order and may stop too early; the wrong "
-        "file goes on being filled",
-        remedy="rename the files",
-        command=REPAIR,
-    ),
-    Code(
-        "IX-CRASH",
-        WARNING,
-        also=(NOTE,),
-        when="a note for the newest file, which no checkpoint covers while a broker runs",
-        meaning="abort is present and this file ends behind checkpoint.indexMsgTimestamp",
-        consequence="the next start destroys this file and indexes only what recovery dispatches: "
-        "older keys in it are lost",
-        remedy="rebuild the index and set indexMsgTimestamp, or accept the loss",
-        command=STARTUP,
-    ),
-    Code(
-        "IX-CAP",
-        NOTE,
-        meaning="a newer file follows although this one is not full",
-        consequence="none: the broker had destroyed or lost files in between",
-        remedy="none needed",
-        command=DUMP,
-    ),
+IX_LEN: Final = Code(
+    "IX-LEN",
+    DAMAGE,
+    Owner.INDEX,
+    meaning="the file is not as long as its slots and entries need",
+    consequence="the broker maps it with the configured length: a short file is filled with "
+    "zeros, of a long one the end is ignored, and lookups find garbage or nothing",
+    remedy="rebuild the index",
+    command=REBUILD_INDEX,
+)
+IX_COUNT: Final = Code(
+    "IX-COUNT",
+    DAMAGE,
+    Owner.INDEX,
+    meaning="the header's indexCount lies outside 1 to the number of entries",
+    consequence="new keys are written in the wrong place or the file counts as full",
+    remedy="rebuild the index",
+    command=REBUILD_INDEX,
+)
+IX_STALE: Final = Code(
+    "IX-STALE",
+    WARNING,
+    Owner.INDEX,
+    also=(NOTE,),
+    when="a note while abort is present: a broker writes entries before their number",
+    meaning="entry bytes lie at or behind indexCount, or an entry before it is all zero",
+    consequence="keys of a torn write are lost; the bytes behind are overwritten",
+    remedy="rebuild the index",
+    command=REBUILD_INDEX,
+)
+IX_SLOTCOUNT: Final = Code(
+    "IX-SLOTCOUNT",
+    WARNING,
+    Owner.INDEX,
+    meaning="the header's hashSlotCount is not the number of slots in use",
+    consequence="none for lookups; the figure is only reported",
+    remedy="rewrite the header field",
+    command=REPAIR,
+)
+IX_SLOT: Final = Code(
+    "IX-SLOT",
+    DAMAGE,
+    Owner.INDEX,
+    also=(NOTE,),
+    when="a note for a slot ahead of indexCount while abort is present, likewise",
+    meaning="a slot names an entry that does not exist",
+    consequence="every key of this slot is not found; the next one starts a new chain and "
+    "the old entries stay unreachable",
+    remedy="rebuild the index",
+    command=REBUILD_INDEX,
+)
+IX_CHAIN: Final = Code(
+    "IX-CHAIN",
+    DAMAGE,
+    Owner.INDEX,
+    meaning="an entry is not where its chain should hold it: wrong predecessor, wrong slot, "
+    "unreachable, or a cycle",
+    consequence="keys behind the broken link are not found, or foreign ones are",
+    remedy="rebuild the index",
+    command=REBUILD_INDEX,
+)
+IX_HEAD: Final = Code(
+    "IX-HEAD",
+    WARNING,
+    Owner.INDEX,
+    meaning="the header's first or last offset or time is not that of the first or last entry",
+    consequence="time-limited queries skip the file, expiry removes it too early or too late, "
+    "and dispatch indexes records twice or not at all",
+    remedy="rewrite the header field",
+    command=REPAIR,
+)
+IX_KEY: Final = Code(
+    "IX-KEY",
+    DAMAGE,
+    Owner.INDEX,
+    also=(NOTE,),
+    when="a note for entries behind the log's end while abort is present",
+    meaning="no record at the entry's offset has a key with the entry's hash",
+    consequence="a query by key answers with a foreign message or with none",
+    remedy="rebuild the index",
+    command=REBUILD_INDEX,
+)
+IX_TIME: Final = Code(
+    "IX-TIME",
+    WARNING,
+    Owner.INDEX,
+    meaning="an entry's time is not the record's store time rounded down to seconds",
+    consequence="a query with a time window misses the message",
+    remedy="rebuild the index",
+    command=REBUILD_INDEX,
+)
+IX_MISSING: Final = Code(
+    "IX-MISSING",
+    WARNING,
+    Owner.INDEX,
+    also=(NOTE,),
+    when="warning for a key; a note for a tag entry, which brokers before 5.4.0 do not write, "
+    "and for keys behind the last entry, which the broker had not come to",
+    meaning="a key of a record in the range of the index has no entry",
+    consequence="the message is not found by this key",
+    remedy="rebuild the index",
+    command=REBUILD_INDEX,
+)
+IX_DUP: Final = Code(
+    "IX-DUP",
+    NOTE,
+    Owner.NOTHING,
+    meaning="a key of one record has two entries",
+    consequence="none: the last record is dispatched again after a restart",
+    remedy="none needed",
+    command=DUMP,
+)
+IX_ORDER: Final = Code(
+    "IX-ORDER",
+    WARNING,
+    Owner.INDEX,
+    meaning="the order of the file names is not the order of their offsets",
+    consequence="queries walk the files in the wrong order and may stop too early; the wrong "
+    "file goes on being filled",
+    remedy="rename the files",
+    command=REPAIR,
+)
+IX_CRASH: Final = Code(
+    "IX-CRASH",
+    WARNING,
+    Owner.CHECKPOINT,
+    also=(NOTE,),
+    when="a note for the newest file, which no checkpoint covers while a broker runs",
+    meaning="abort is present and this file ends behind checkpoint.indexMsgTimestamp",
+    consequence="the next start destroys this file and indexes only what recovery dispatches: "
+    "older keys in it are lost",
+    remedy="rebuild the index and set indexMsgTimestamp, or accept the loss",
+    command=STARTUP,
+)
+IX_CAP: Final = Code(
+    "IX-CAP",
+    NOTE,
+    Owner.NOTHING,
+    meaning="a newer file follows although this one is not full",
+    consequence="none: the broker had destroyed or lost files in between",
+    remedy="none needed",
+    command=DUMP,
 )

@@ -15,92 +15,101 @@ from rmqtool.findings.catalogue import (
     TOPICS,
     WARNING,
     Code,
+    Owner,
 )
 
-LAYOUT_CODES: Final = (
-    Code(
-        "FS-CHANGED",
-        WARNING,
-        meaning="bytes of the commitlog are not those that were there at an earlier validation",
-        consequence="the broker reads what is there now: it never changes what it has appended, so "
-        "somebody else, a repair, a cut with new messages behind it or the disk did",
-        remedy="find out who did; compare with a copy of that time",
-        command=DUMP,
-    ),
-    Code(
-        "FS-LEN",
-        DAMAGE,
-        meaning="a file of a mapped-file directory has another length than the configured one",
-        consequence="the broker refuses to start; 5.1.3 and later delete an empty last file",
-        remedy="extend the last file with zeros, delete it when it is empty; never cut, except "
-        "what a direct write of 5.5.0 added behind the configured length",
-        command=REPAIR,
-    ),
-    Code(
-        "FS-NAME",
-        DAMAGE,
-        meaning="a file name is no start offset, or none that a file of this length can have",
-        consequence="the name is not a number: the broker refuses to start; not a multiple of the "
-        "file length: offsets are looked up in the wrong file",
-        remedy="move the foreign file away",
-        command=REPAIR,
-    ),
-    Code(
-        "FS-GAP",
-        DAMAGE,
-        meaning="a file is missing between two others",
-        consequence="the broker only logs it; reads from the missing range fail, and recovery "
-        "that crosses it cuts what lies behind",
-        remedy="none for the commitlog (its range is lost, but can be bridged); a consume queue "
-        "can be rebuilt",
-        command=REPAIR_GAP,
-    ),
-    Code(
-        "FS-DUP",
-        DAMAGE,
-        meaning="two directories hold a commitlog file of the same name",
-        consequence="two files claim one range; which one is read depends on the loading order",
-        remedy="compare them and move the inferior copy away",
-        command="rmqtool validate STORE --only commitlog",
-    ),
-    Code(
-        "FS-ZERO",
-        NOTE,
-        meaning="a file behind the tail holds only zeros: it was allocated ahead of need",
-        consequence="none: recovery removes it and the broker allocates it again",
-        remedy="none needed",
-        command=f"{INFO} --section segments",
-    ),
-    Code(
-        "FS-DIR",
-        WARNING,
-        meaning="a mapped-file directory holds a sub-directory",
-        consequence="4.9 takes it for a file of wrong length and refuses to start; 5.x skips it",
-        remedy="move it away",
-        command=STARTUP,
-    ),
-    Code(
-        "FS-LOCK",
-        DAMAGE,
-        meaning="a process holds the store's lock: a broker is running on it",
-        consequence="files change while they are read; what follows may be half-written",
-        remedy="stop the broker or look at a copy",
-        command=INFO,
-    ),
-    Code(
-        "FS-ORPHAN",
-        WARNING,
-        meaning="a consume queue belongs to no configured topic or queue",
-        consequence="kept on disk and recovered at each start, but no client can consume it",
-        remedy="none; restore topics.json, or let mqadmin cleanUnusedTopic delete the queue",
-        command=TOPICS,
-    ),
-    Code(
-        "FS-READ",
-        WARNING,
-        meaning="a file or directory cannot be read, so nothing is known about it",
-        consequence="unknown: a broker that cannot read it either refuses to start",
-        remedy="fix the permission or the medium and validate again",
-        command="rmqtool validate STORE",
-    ),
+FS_CHANGED: Final = Code(
+    "FS-CHANGED",
+    WARNING,
+    Owner.PERSON,
+    meaning="bytes of the commitlog are not those that were there at an earlier validation",
+    consequence="the broker reads what is there now: it never changes what it has appended, so "
+    "somebody else, a repair, a cut with new messages behind it or the disk did",
+    remedy="find out who did; compare with a copy of that time",
+    command=DUMP,
+)
+FS_LEN: Final = Code(
+    "FS-LEN",
+    DAMAGE,
+    Owner.FILES,
+    meaning="a file of a mapped-file directory has another length than the configured one",
+    consequence="the broker refuses to start; 5.1.3 and later delete an empty last file",
+    remedy="extend the last file with zeros, delete it when it is empty; never cut, except "
+    "what a direct write of 5.5.0 added behind the configured length",
+    command=REPAIR,
+)
+FS_NAME: Final = Code(
+    "FS-NAME",
+    DAMAGE,
+    Owner.FILES,
+    meaning="a file name is no start offset, or none that a file of this length can have",
+    consequence="the name is not a number: the broker refuses to start; not a multiple of the "
+    "file length: offsets are looked up in the wrong file",
+    remedy="move the foreign file away",
+    command=REPAIR,
+)
+FS_GAP: Final = Code(
+    "FS-GAP",
+    DAMAGE,
+    Owner.FILES,
+    meaning="a file is missing between two others",
+    consequence="the broker only logs it; reads from the missing range fail, and recovery "
+    "that crosses it cuts what lies behind",
+    remedy="none for the commitlog (its range is lost, but can be bridged); a consume queue "
+    "can be rebuilt",
+    command=REPAIR_GAP,
+)
+FS_DUP: Final = Code(
+    "FS-DUP",
+    DAMAGE,
+    Owner.FILES,
+    meaning="two directories hold a commitlog file of the same name",
+    consequence="two files claim one range; which one is read depends on the loading order",
+    remedy="compare them and move the inferior copy away",
+    command="rmqtool validate STORE --only commitlog",
+)
+FS_ZERO: Final = Code(
+    "FS-ZERO",
+    NOTE,
+    Owner.NOTHING,
+    meaning="a file behind the tail holds only zeros: it was allocated ahead of need",
+    consequence="none: recovery removes it and the broker allocates it again",
+    remedy="none needed",
+    command=f"{INFO} --section segments",
+)
+FS_DIR: Final = Code(
+    "FS-DIR",
+    WARNING,
+    Owner.FILES,
+    meaning="a mapped-file directory holds a sub-directory",
+    consequence="4.9 takes it for a file of wrong length and refuses to start; 5.x skips it",
+    remedy="move it away",
+    command=STARTUP,
+)
+FS_LOCK: Final = Code(
+    "FS-LOCK",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="a process holds the store's lock: a broker is running on it",
+    consequence="files change while they are read; what follows may be half-written",
+    remedy="stop the broker or look at a copy",
+    command=INFO,
+)
+FS_ORPHAN: Final = Code(
+    "FS-ORPHAN",
+    WARNING,
+    Owner.PERSON,
+    meaning="a consume queue belongs to no configured topic or queue",
+    consequence="kept on disk and recovered at each start, but no client can consume it",
+    remedy="none; restore topics.json, or let mqadmin cleanUnusedTopic delete the queue",
+    command=TOPICS,
+)
+FS_READ: Final = Code(
+    "FS-READ",
+    WARNING,
+    Owner.PERSON,
+    meaning="a file or directory cannot be read, so nothing is known about it",
+    consequence="unknown: a broker that cannot read it either refuses to start",
+    remedy="fix the permission or the medium and validate again",
+    command="rmqtool validate STORE",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.query.explain import STEPS, step_rows
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.record_tables import MESSAGES
@@ -99,7 +100,7 @@ TIMES: Final = Table(
 
 def message_row(record: LogRecord, body: BodyOptions = NO_BODY) -> dict[str, object]:
     """Give the public fields of a record, the same as `dump` gives."""
-    code = "CL-CRC" if record.crc_matches is False else None
+    code = CL_CRC if record.crc_matches is False else None
     single = SingleRecord(record.message, record.segment.path, record.position, body, code=code)
     return single.row(MESSAGES)
 

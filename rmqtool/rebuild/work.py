@@ -14,6 +14,7 @@ from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import rules_of
 from rmqtool.engine import chosen
 from rmqtool.errors import NoSuchQueue, NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
@@ -62,7 +63,7 @@ class DerivePart:
         except UnreadablePath:
             begin = part.begin if start is None else start
             nothing = RunCollector(self.options.rules).finish(part.end)
-            lost = Stretch(Extent.GAP, begin, part.end - begin, UNREADABLE)
+            lost = Stretch(Extent.GAP, begin, part.end - begin, FS_READ)
             return replace(nothing, first=begin, stretches=(lost,))
 
 
@@ -293,7 +294,11 @@ def _account(result: RebuildResult, part: SegmentPart, runs: Runs) -> None:
     result.undispatched += runs.undispatched
     start = part.segment.start
     result.lost += [
-        LostRange(part.segment.path, start + one.position, one.length, one.code)
+        LostRange(part.segment.path, start + one.position, one.length, _why(one))
         for one in runs.stretches
         if one.kind is Extent.GAP
     ]
+
+
+def _why(lost: Stretch) -> str:
+    return UNREADABLE if lost.code == FS_READ else lost.code or ""

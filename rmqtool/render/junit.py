@@ -16,7 +16,8 @@ from rmqtool.render.values import escape
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from rmqtool.findings.finding import Finding, Severity
+    from rmqtool.findings.catalogue import Severity
+    from rmqtool.findings.finding import Finding
 
 # What XML 1.0 cannot hold, not even as a reference.
 FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import quote
 
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Severity
 from rmqtool.render.values import escape
 
 if TYPE_CHECKING:

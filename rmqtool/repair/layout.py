@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.findings.registry_layout import FS_DIR, FS_NAME
 from rmqtool.repair.plans import place_of
 from rmqtool.store.segment import start_of
 
@@ -17,8 +18,8 @@ def edit(writer: Writer, inspection: Inspection, found: list[Finding]) -> None:
     """Take out files with foreign names, and directories among mapped files."""
     for one in found:
         name = one.path.rpartition("/")[2]
-        is_foreign = one.code == "FS-NAME" and start_of(name) is None
-        if not (is_foreign or one.code == "FS-DIR"):
+        is_foreign = one.code == FS_NAME and start_of(name) is None
+        if not (is_foreign or one.code == FS_DIR):
             continue
         place = place_of(inspection.store.root, one.path)
         if place.stat() is not None:

@@ -6,6 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.queues.queue_state import UNIT
+from rmqtool.findings.registry_consume_queue import (
+    CQ_EXTADDR,
+    CQ_GAP,
+    CQ_HOLE,
+    CQ_MISMATCH,
+    CQ_PREBLANK,
+    CQ_TAG,
+)
 from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 
@@ -15,6 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from rmqtool.findings.catalogue import Code
     from rmqtool.repair.queues.queue_place import BridgedPlacement
     from rmqtool.store.segment import MappedFiles
 
@@ -35,7 +44,7 @@ class Patch:
 
     number: int
     raw: bytes
-    code: str
+    code: Code
     reason: str
     lost: str = ""
 
@@ -77,18 +86,18 @@ class RepairedQueue:
     is_unread: bool = False
 
 
-def kind_of(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[str, str]:
+def kind_of(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[Code, str]:
     """Name what is wrong with units: code and reason."""
     count = len(want)
     units = "the unit" if count == 1 else f"{count} units"
     offsets, sizes = have["physical_offset"], have["size"]
     if ((want["physical_offset"] == offsets) & (want["size"] == sizes)).all():
         is_address = (have["tags_code"] <= LARGEST_ADDRESS).any()
-        return "CQ-EXTADDR" if is_address else "CQ-TAG", f"tags code of {units} of these records"
+        return CQ_EXTADDR if is_address else CQ_TAG, f"tags code of {units} of these records"
     if ((offsets == 0) & (sizes == 0)).all():
-        return "CQ-GAP", f"{units} of these records, missing until now"
+        return CQ_GAP, f"{units} of these records, missing until now"
     if ((sizes == PRE_BLANK_SIZE) & (offsets == 0)).all():
-        return "CQ-PREBLANK", f"{units} of these records, in place of pre-blank"
+        return CQ_PREBLANK, f"{units} of these records, in place of pre-blank"
     if ((offsets < 0) | (sizes <= 0)).any():
-        return "CQ-HOLE", f"{units} of these records, invalid until now"
-    return "CQ-MISMATCH", f"{units} of these records, in place of others"
+        return CQ_HOLE, f"{units} of these records, invalid until now"
+    return CQ_MISMATCH, f"{units} of these records, in place of others"

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Area, Severity
+from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
+from rmqtool.findings.registry_index import IX_KEY
+from rmqtool.findings.registry_layout import FS_DUP, FS_LOCK
 from rmqtool.repair import layout
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import DEFAULT_LARGEST, BridgeMaker
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.queues.misplaced import Misplaced
     from rmqtool.store.tree import Store
 
-QUEUE_CODES: Final = ("CQ-", "FS-", "CL-")
+QUEUE_AREAS: Final = frozenset({Area.CONSUME_QUEUE, Area.LAYOUT, Area.COMMITLOG})
 
 
 def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: None) -> Plan:
@@ -79,7 +82,7 @@ def _look(
         jobs=options.jobs,
     )
     checks = validate(asked, watch, survey)
-    found = [one for one in checks if one.code != "FS-LOCK"]  # it may be ours
+    found = [one for one in checks if one.code != FS_LOCK]  # it may be ours
     _refuse_unread(store, checks.summary.account.unread)
     survey.queues.unread = {path for path, _ in checks.summary.account.unread}
     return survey, found
@@ -93,7 +96,7 @@ def _judge_queues(survey: Survey, found: list[Finding]) -> str:
     if not obstacle and inspection.log is not None and inspection.compares_queues:
         survey.forget_unused()
         survey.queues.judge.tail = tail_of(survey)
-        survey.queues.finish(all_queues=any(code.startswith(QUEUE_CODES) for code in codes))
+        survey.queues.finish(all_queues=any(code.area in QUEUE_AREAS for code in codes))
         batches = survey.queues.batches
         batches.finish(survey.queues.judge.tail)
         survey.queues.judge.tail_end = max(survey.queues.judge.tail_end, batches.tail_end)
@@ -128,7 +131,7 @@ def _decide(
         config.edit(writer, survey, found, clamp=options.clamp_offsets and not obstacle)
     survey.queues.close()
     if any(one.given_up for one in survey.early):  # what points under such a blank has a bridge now
-        found = [one for one in found if one.code not in {"IX-KEY", "CL-QOFF-GAP"}]
+        found = [one for one in found if one.code not in {IX_KEY, CL_QOFF_GAP}]
     for one in found:
         if survey.queues.further.is_answered(one):
             continue
@@ -170,13 +173,13 @@ def _obstacle(survey: Survey, found: list[Finding]) -> str:
     store = survey.inspection.store
     log = store.commitlog
     if store.is_dledger:
-        is_damaged = len(survey.damaged) or any(one.code.startswith("DL-") for one in found)
+        is_damaged = len(survey.damaged) or any(one.code.area is Area.DLEDGER for one in found)
         return DLEDGER if is_damaged else ""
     length = log.file_length
     for segment in log.segments:
         if length and segment.start % length:
             return misnamed(segment)
-    if any(one.code == "FS-DUP" for one in found) and duplicates.copies(log) is None:
+    if any(one.code == FS_DUP for one in found) and duplicates.copies(log) is None:
         return DUPLICATES
     return ""
 

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool import __version__
 from rmqtool.errors import PlanMismatch, UsageError
+from rmqtool.findings.registry import CODES
 from rmqtool.repair.log.content import Content
 from rmqtool.store.place import Entry, EntryKind, Place
 from rmqtool.writing.journal import DISCARD_PREFIX, UNDO_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rmqtool.findings.catalogue import Code
 
 FORMAT: Final = 1
 LARGEST_PLAN: Final = 1 << 30  # bytes of a plan's file
@@ -64,7 +67,7 @@ class Edit:
     size: int
     old: str
     new: str
-    code: str
+    code: Code
     reason: str
     lost: str = ""
     content: Content | None = field(default=None, repr=False)
@@ -87,7 +90,7 @@ class Edit:
         for name, kind in _FACTS.items():
             if not isinstance(facts[name], kind):
                 raise TypeError(name)
-        facts["action"] = Action(facts["action"])
+        facts["action"], facts["code"] = Action(facts["action"]), CODES[facts["code"]]
         raw = document["content"]
         edit = cls(**facts, content=None if raw is None else Content.from_json(raw))
         if edit.content is not None and (edit.content.sha256, edit.content.size) != (
@@ -116,7 +119,7 @@ class Left:
         count: how many of this kind.
     """
 
-    code: str
+    code: Code
     path: str
     message: str
     why: str

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.findings.registry import CODES
+from rmqtool.findings.catalogue import Owner
+from rmqtool.findings.registry_commitlog import CL_BLANKSIZE, CL_QOFF_BACK, CL_TOPIC
+from rmqtool.findings.registry_consume_queue import CQ_LMQ
+from rmqtool.findings.registry_layout import FS_GAP, FS_READ
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.repair.plans import Action
 from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
@@ -16,15 +19,9 @@ if TYPE_CHECKING:
     from rmqtool.repair.writer import Writer
     from rmqtool.store.segment import Segment
 
-# Codes whose findings are consequences of what other edits put right: nothing of their own is
-# left once the log is bridged and the queues are as it dispatches.
-ANSWERED: Final = frozenset(
-    {
-        "CL-MAGIC", "CL-SIZE", "CL-CRC", "CL-PROPCRC", "CL-PHYOFF", "CL-CHAIN", "CL-BLANKLEN",
-        "CL-STALE", "CL-TAIL", "CQ-RANGE", "CQ-MISMATCH", "CQ-NOREC", "CQ-SHIFT", "CQ-ORDER",
-        "CQ-GAP", "CQ-HOLE", "CQ-PREBLANK", "CQ-TAG", "CQ-EXTADDR", "CQ-LAG",
-    }
-)  # fmt: skip
+# Of the codes of the log, those that a plan answers only with an edit of their own. All others
+# are consequences: nothing of their own is left once the log is bridged.
+SOMETIMES: Final = frozenset({CL_BLANKSIZE, CL_TOPIC})
 QUEUES: Final = "consumequeue/"
 DLEDGER: Final = (
     "a DLedger node gets its log from its group: move its data away and let it copy the leader's"
@@ -43,7 +40,6 @@ ANEW: Final = (
     "a person decides: rmqtool dump STORE --topic TOPIC --queue ID shows the older messages, which "
     "no queue has any more; to be delivered they have to be sent again"
 )
-FROM_LOG: Final = ("CL-", "CQ-", "BQ-", "DL-", "IX-", "FS-", "CP-")
 
 
 def misnamed(segment: Segment) -> str:
@@ -64,18 +60,20 @@ def misnamed(segment: Segment) -> str:
 
 def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:
     """Tell whether the edits of a plan answer a finding."""
-    if obstacle and one.code.startswith(FROM_LOG):
+    code = one.code
+    if obstacle and code.family.of_log:
         return False
-    if one.code in ANSWERED:
-        return not one.code.startswith("CQ-") or any(_touches(edit, one) for edit in writer.edits)
-    if one.code.startswith("IX-") and one.code != "IX-CRASH":
-        return any(edit.code.startswith("IX-") for edit in writer.edits)
-    if one.code == "FS-GAP" and _is_filled(one, writer):
+    if code.owner is Owner.LOG and code not in SOMETIMES:
         return True
-    if one.code == "CQ-LMQ":
+    if code.owner is Owner.QUEUES:
+        return any(_touches(edit, one) for edit in writer.edits)
+    if code.owner is Owner.INDEX:
+        return any(edit.code.owner is Owner.INDEX for edit in writer.edits)
+    if code == CQ_LMQ:
         return any(_covers(edit, one) for edit in writer.edits)
-    codes = {edit.code for edit in writer.edits} | {left.code for left in writer.left}
-    return one.code in codes
+    return (code == FS_GAP and _is_filled(one, writer)) or code in {
+        edit.code for edit in writer.edits
+    } | {left.code for left in writer.left}
 
 
 def _is_filled(one: Finding, writer: Writer) -> bool:
@@ -97,12 +95,12 @@ def _covers(edit: Edit, one: Finding) -> bool:
 
 def remedy(one: Finding, obstacle: str) -> str:
     """Say why a finding stays, or what helps."""
-    if obstacle and one.code.startswith(FROM_LOG):
+    if obstacle and one.code.family.of_log:
         return obstacle
-    if one.code in {"CO-RANGE", "DO-RANGE"}:
+    if one.code.owner is Owner.OFFSETS:
         return CLAMPED
-    if one.code == "CL-QOFF-BACK":
+    if one.code == CL_QOFF_BACK:
         return ANEW
-    if one.code == "FS-READ" and "link" in one.actual:
+    if one.code == FS_READ and "link" in one.actual:
         return LINKED
-    return CODES[one.code].remedy or "none"
+    return one.code.remedy or "none"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import RmqtoolError
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Severity
 from rmqtool.rows import Row, Rows
 from rmqtool.store.tree import open_store
 

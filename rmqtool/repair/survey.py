@@ -11,6 +11,17 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.registry_commitlog import (
+    CL_BLANKSIZE,
+    CL_CHAIN,
+    CL_CRC,
+    CL_PHYOFF,
+    CL_PROPCRC,
+    CL_STALE,
+    CL_TAIL,
+    CL_TOPIC,
+)
+from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
 from rmqtool.formats.message import BLANK, Message, decode, encode
 from rmqtool.formats.properties import INNER_MULTI_DISPATCH, crc_matches
 from rmqtool.repair.log.lost import lost_record
@@ -30,16 +41,17 @@ if TYPE_CHECKING:
     from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.derive.runs import Stretch
+    from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.log.bridge import BridgeMaker
     from rmqtool.repair.queues.misplaced import Misplaced
     from rmqtool.store.record_heads import RecordHead
     from rmqtool.store.segment import Segment, SegmentPart
 
-STALE: Final = "CL-STALE"
-TAIL: Final = "CL-TAIL"
-PLACE: Final = "CL-PHYOFF"
-EARLY: Final = "CL-BLANKSIZE"
+STALE: Final = CL_STALE
+TAIL: Final = CL_TAIL
+PLACE: Final = CL_PHYOFF
+EARLY: Final = CL_BLANKSIZE
 
 
 @dataclass(slots=True)
@@ -165,7 +177,7 @@ class Survey:
         self._take_early(segment, report)
         judge = report.judge
         said = judge.damaged if judge is not None else []
-        unusable = {one.physical_offset for one in said if one.code in {"CL-CRC", "CL-TOPIC"}}
+        unusable = {one.physical_offset for one in said if one.code in {CL_CRC, CL_TOPIC}}
         moved = []
         for one in said:
             if one.code == PLACE and one.physical_offset not in unusable:
@@ -180,7 +192,7 @@ class Survey:
                 found.append(_of_record(one, log))
         repaired = {one.physical_offset for one in moved}
         for damaged in sorted(found, key=lambda one: one.start):
-            if damaged.code != "CL-PROPCRC" or damaged.start not in repaired:
+            if damaged.code != CL_PROPCRC or damaged.start not in repaired:
                 self._add(damaged, log)
         moved = [replace(one, is_put_back=_is_swapped(one, moved)) for one in moved]
         self.swapped += [one for one in moved if one.is_put_back]
@@ -196,12 +208,12 @@ class Survey:
             if stretch.kind is Extent.UNUSED:
                 start = segment.start + stretch.position
                 lost = f"{stretch.length} bytes of zeros"
-                yield Damaged(start, start + stretch.length, "FS-LEN", lost)
+                yield Damaged(start, start + stretch.length, FS_LEN, lost)
 
     def _take_early(self, segment: Segment, report: PartReport) -> None:
         """Take note of blanks that could cover records; whether they do, queues tell."""
         for stretch in report.stretches:
-            is_blank = stretch.kind is Extent.FILLER and stretch.code != "CL-CHAIN"
+            is_blank = stretch.kind is Extent.FILLER and stretch.code != CL_CHAIN
             if is_blank and stretch.length >= self.maker.smallest + BLANK.size:
                 start = segment.start + stretch.position
                 lost = f"{stretch.length} bytes that hold no record"
@@ -245,15 +257,15 @@ class Survey:
         self.newest_time = max(self.newest_time, head.store_timestamp if head else 0)
 
 
-def _absent(inspection: Inspection, *, missing: bool) -> Iterator[tuple[int, int, str]]:
+def _absent(inspection: Inspection, *, missing: bool) -> Iterator[tuple[int, int, Code]]:
     """Give the stretches of the log in front of its last file that no file holds."""
     log = inspection.store.commitlog
     for before, after in pairwise(log.segments):
         end = before.start + log.file_length
         if before.size < log.file_length:
-            yield before.end, min(end, after.start), "FS-LEN"
+            yield before.end, min(end, after.start), FS_LEN
         if missing and after.start > end:
-            yield end, after.start, "FS-GAP"
+            yield end, after.start, FS_GAP
 
 
 def last_sound(
@@ -283,9 +295,11 @@ def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:
     """Give a stretch without records that has to be bridged, or zeroed at the log's end."""
     start = segment.start + stretch.position
     end = start + stretch.length
+    if stretch.code is None:
+        return None
     if stretch.kind is Extent.GAP:
         return Damaged(start, end, stretch.code, f"{stretch.length} bytes that hold no record")
-    if stretch.kind is Extent.FILLER and stretch.code == "CL-CHAIN":
+    if stretch.kind is Extent.FILLER and stretch.code == CL_CHAIN:
         return Damaged(start, end, stretch.code, "what a false blank record covers")
     return None
 

@@ -11,6 +11,7 @@ from rmqtool.repair.plans import Action, Edit, Left, digest_of
 from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
+    from rmqtool.findings.catalogue import Code
     from rmqtool.store.segment import Segment
 
 CHUNK: Final = 4 << 20
@@ -37,7 +38,7 @@ class Writer:
         segment: Segment,
         position: int,
         content: Content,
-        code: str,
+        code: Code,
         reason: str,
         lost: str = "",
     ) -> None:
@@ -49,7 +50,7 @@ class Writer:
         self,
         place: tuple[str, int, int],
         content: Content,
-        code: str,
+        code: Code,
         reason: str,
         lost: str = "",
     ) -> None:
@@ -67,7 +68,7 @@ class Writer:
                 )
             )  # fmt: skip
 
-    def zero(self, segment: Segment, position: int, code: str, reason: str) -> None:
+    def zero(self, segment: Segment, position: int, code: Code, reason: str) -> None:
         """Zero all that is used of a file from a position on."""
         with segment.open() as file:
             while (found := file.next_data(position)) is not None and found < file.size:
@@ -77,7 +78,7 @@ class Writer:
                     self.write(segment, found, Content(used), code, reason)
                 position = found + max(len(raw), 1)
 
-    def length(self, segment: Segment, size: int, code: str, reason: str) -> None:
+    def length(self, segment: Segment, size: int, code: Code, reason: str) -> None:
         """Cut a file, or extend it by zeros."""
         path = self.path(segment.place.location)
         position, cut = min(segment.size, size), max(segment.size - size, 0)
@@ -88,7 +89,7 @@ class Writer:
         self,
         location: str,
         content: Content,
-        code: str,
+        code: Code,
         reason: str,
         *,
         lost: str = "",
@@ -103,7 +104,7 @@ class Writer:
         )  # fmt: skip
 
     def replace(
-        self, location: str, content: Content, code: str, reason: str, *, lost: str = ""
+        self, location: str, content: Content, code: Code, reason: str, *, lost: str = ""
     ) -> None:
         """Put a new file in the place of another."""
         path, size = self.path(location), self._size(location)
@@ -114,13 +115,13 @@ class Writer:
             )
         )  # fmt: skip
 
-    def remove(self, location: str, code: str, reason: str, *, lost: str = "") -> None:
+    def remove(self, location: str, code: Code, reason: str, *, lost: str = "") -> None:
         """Take a file, or a directory, out of the store; it is kept in the undo directory."""
         path, size = self.path(location), self._size(location)
         old = digest_of(self.root, path, 0, size) if size else ""
         self.edits.append(Edit(Action.REMOVE, path, 0, size, 0, old, "", code, reason, lost))
 
-    def leave(self, code: str, path: str, message: str, why: str) -> None:
+    def leave(self, code: Code, path: str, message: str, why: str) -> None:
         """Take note of something that stays as it is."""
         self._left[code] += 1
         if self._left[code] <= MOST_LEFT:

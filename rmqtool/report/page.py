@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import CODES
+from rmqtool.findings.catalogue import Severity
 from rmqtool.info.overview_groups import DLQ_GROUP_TOPIC_PREFIX
 from rmqtool.render.values import escape
 from rmqtool.report.bars import ranges, spark
@@ -70,7 +69,7 @@ def page(facts: Facts, made_ms: int, version: str) -> str:
 def _about_findings(facts: Facts) -> dict[str, Any]:
     ordered = sorted(facts.findings, key=lambda one: -one.severity.rank)
     codes = [
-        {"code": CODES[code], "severity": str(severity), "count": count}
+        {"code": code, "severity": str(severity), "count": count}
         for (code, severity), count in sorted(
             facts.summary.codes.items(), key=lambda one: (-one[0][1].rank, one[0][0])
         )
@@ -89,7 +88,7 @@ def _commands(findings: Sequence[Finding]) -> list[str]:
     found: dict[str, None] = {}
     for one in findings:
         if one.severity is not Severity.NOTE:
-            found.setdefault(CODES[one.code].command.format(path=shlex.quote(one.path)), None)
+            found.setdefault(one.code.command.format(path=shlex.quote(one.path)), None)
     return list(found)[:MOST_COMMANDS]
 
 

@@ -14,7 +14,8 @@ import drawsvg
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.findings.finding import Finding, Severity
+    from rmqtool.findings.catalogue import Severity
+    from rmqtool.findings.finding import Finding
     from rmqtool.report.facts import SegmentFacts
 
 WIDTH: Final = 900

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from rmqtool.findings.catalogue import Code
     from rmqtool.scan.topics import TopicTable
     from rmqtool.store.segment import Segment
 
@@ -77,7 +78,7 @@ class Batch:
         segment: the file.
         position: first byte of the stretch in the file.
         length: bytes.
-        code: finding code of a gap, or of what is odd about a filler; empty when all is well.
+        code: of a gap, or of what is odd about a filler; None when all is well.
         count: records; 0 unless `kind` is RECORD.
         matrix: int64, shape (ROWS, m), C order, m >= count; for kernels.
         window: uint8; what the `*_START` rows index.
@@ -92,7 +93,7 @@ class Batch:
     segment: Segment
     position: int
     length: int
-    code: str
+    code: Code | None
     count: int
     matrix: npt.NDArray[np.int64]
     window: npt.NDArray[np.uint8]

@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.findings.registry_commitlog import (
+    CL_BLANKLEN,
+    CL_CHAIN,
+    CL_MAGIC,
+    CL_SIZE,
+    CL_TAIL,
+    CL_TOPIC,
+    DL_ENTRY,
+)
 from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
 from rmqtool.formats.message import BLANK, MESSAGE_PREFIX
 from rmqtool.scan import columns as row
@@ -24,6 +33,7 @@ from rmqtool.scan.window import Window
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
+    from rmqtool.findings.catalogue import Code
     from rmqtool.scan.window import Readable
     from rmqtool.store.segment import SegmentPart
 
@@ -34,16 +44,16 @@ WIDER: Final = 4  # times its first size that a window becomes at most
 LARGEST_WINDOW: Final = 1 << 24  # bytes; the bodies of longer records are read piece by piece
 
 CODES: Final = {
-    kernels_walk.ZERO: "CL-MAGIC",
-    kernels_walk.BAD_MAGIC: "CL-MAGIC",
-    kernels_walk.BAD_SIZE: "CL-SIZE",
-    kernels_walk.BAD_TOPIC: "CL-TOPIC",
-    kernels_walk.BAD_ENTRY: "DL-ENTRY",
+    kernels_walk.ZERO: CL_MAGIC,
+    kernels_walk.BAD_MAGIC: CL_MAGIC,
+    kernels_walk.BAD_SIZE: CL_SIZE,
+    kernels_walk.BAD_TOPIC: CL_TOPIC,
+    kernels_walk.BAD_ENTRY: DL_ENTRY,
 }
 LEADING_ZEROS: Final = 3  # bytes of a record's size that may be zero, and so lie in a hole
-TAIL: Final = "CL-TAIL"  # nothing but zeros, or nothing, follows
-CHAIN: Final = "CL-CHAIN"  # records follow a blank
-BLANK_LENGTH: Final = "CL-BLANKLEN"
+TAIL: Final = CL_TAIL  # nothing but zeros, or nothing, follows
+CHAIN: Final = CL_CHAIN  # records follow a blank
+BLANK_LENGTH: Final = CL_BLANKLEN
 
 
 def scan(
@@ -160,7 +170,7 @@ class _Scanner:
         position: int,
         end: int,
         *,
-        code: str = "",
+        code: Code | None = None,
         window: Window | None = None,
         count: int = 0,
         keys: int = 0,
@@ -222,7 +232,7 @@ class _Scanner:
         at = position - self.window.position
         raw = self.window.bytes[at : at + layout.size].tobytes()
         stored = layout.parse(raw)["size" if self.entry_header else "total_size"]
-        end, code = self.size, ""
+        end, code = self.size, None
         if stored != end - position:  # the broker goes to the next file all the same
             code = BLANK_LENGTH
             if (found := self._next_record(position + layout.size, self.size)) is not None:

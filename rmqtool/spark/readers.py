@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.spark.plan import Task
     from rmqtool.tables.selection import Selection
 
-UNREAD: Final = "FS-READ"
+UNREAD: Final = FS_READ
 ROWS_A_BATCH: Final = 1000
 # Making columns costs a few ms a batch, however small: with 4 MiB instead of the 1 MiB of `dump`,
 # whose rows wait in memory, all columns take 0.19 s instead of 0.30 s for 64 MiB; 8 are no better.
@@ -143,7 +144,7 @@ def _of_segment(task: LogTask) -> Iterator[Finding]:
     from rmqtool.check.findings_list import Bounded
     from rmqtool.check.log.message import RecordOptions
     from rmqtool.check.log.part import PartOptions, inspect_part
-    from rmqtool.findings.registry import At, finding
+    from rmqtool.findings.finding import At, finding
 
     segment = task.part.segment
     scanned = ScanOptions(property_crc=True, is_dledger=task.is_dledger)
@@ -153,7 +154,7 @@ def _of_segment(task: LogTask) -> Iterator[Finding]:
     bounded = Bounded()
     yield from bounded.take(report.findings)
     for one in report.stretches:
-        if one.kind is Extent.GAP:
+        if one.kind is Extent.GAP and one.code:
             place = At(segment.path, one.position, one.length, segment.start + one.position)
             yield from bounded.take([finding(one.code, place)])
     if report.unread:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.findings.registry_consume_queue import BQ_UNIT
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.tables import arrow
@@ -81,4 +82,4 @@ def _columns(part: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Arra
     }
 
 
-BATCH_QUEUE: Final = Fixed(BATCH_CQ_UNIT, SCHEMA, _kinds, _columns, _wanted, code="BQ-UNIT")
+BATCH_QUEUE: Final = Fixed(BATCH_CQ_UNIT, SCHEMA, _kinds, _columns, _wanted, code=BQ_UNIT)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.findings.registry_consume_queue import CQ_HOLE
 from rmqtool.formats import java
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
@@ -91,4 +92,4 @@ def _meanings(topic: str, tags_codes: Int64s, kinds: Int64s) -> Int64s:
     return np.where(kinds >= INVALID, NOTHING, meanings)
 
 
-CONSUME_QUEUE: Final = Fixed(CQ_UNIT, SCHEMA, _kinds, _columns, _wanted, code="CQ-HOLE")
+CONSUME_QUEUE: Final = Fixed(CQ_UNIT, SCHEMA, _kinds, _columns, _wanted, code=CQ_HOLE)

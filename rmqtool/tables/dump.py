@@ -13,6 +13,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from rmqtool.errors import StoreError, UnreadablePath, UnsupportedStore, UsageError
+from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.rows import JsonLines, Rows, count_of, damaged_in, part_of
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.rocksdb import unsupported
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.tables.views import View
 
 Part = TypeVar("Part", FilePart, "SegmentPart")
-UNREAD: Final = "FS-READ"
+UNREAD: Final = FS_READ
 Reader: TypeAlias = "tuple[tuple[str, ...], frozenset[str], Callable[[FilePart], Iterator[Chunk]]]"
 ROWS_A_CHUNK: Final = 1000
 HEX_FILTERS: Final = frozenset({"--topic", "--queue", "--queue-offsets"})  # where bytes lie

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.tables import arrow
 from rmqtool.tables.units import Extent, Units, overlaps, read_units, runs_of, used_end
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 # What a unit is. The last two are damage: what was asked for may be lost there.
 VALUE, FILLER, UNUSED, INVALID, HOLE = range(5)
 _EXTENTS: Final = (None, str(Extent.FILLER), str(Extent.UNUSED), str(Extent.GAP), str(Extent.GAP))
-_ODD_LENGTH: Final = "FS-LEN"
+_ODD_LENGTH: Final = FS_LEN
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.errors import DecodeError
+from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.formats import message
 from rmqtool.formats.compression import DEFAULT_CEILING_BYTES
 from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET, DLEDGER_ENTRY
@@ -128,7 +129,7 @@ def _record_pieces(
     differs = record[row.BODY_CRC] != record[row.BODY_CRC_FOUND] and record[row.BODY_LENGTH] > 0
     for piece in pieces_of(raw, spans, position):
         if piece.field == "body":
-            code = "CL-CRC" if differs else None
+            code = CL_CRC if differs else None
             yield piece._replace(raw=None if is_hidden else piece.raw, code=code)
         else:
             yield piece
@@ -149,7 +150,7 @@ def _other_pieces(file: OpenFile, batch: Batch, *, is_dledger: bool) -> Iterator
         yield from pieces_of(raw, layout_spans(layout, raw), position)
         position += len(raw)
     name = "unspecified" if batch.kind is Extent.FILLER else str(batch.kind)
-    yield from raw_pieces(file, position, batch.end, name, batch.code or None)
+    yield from raw_pieces(file, position, batch.end, name, batch.code)
 
 
 def raw_pieces(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.findings.registry_index import IX_LEN, IX_STALE
 from rmqtool.formats import java
 from rmqtool.formats.index import (
     FIRST_ENTRY,
@@ -63,7 +64,7 @@ ENTRIES: Final = pa.schema(
 SLOTS: Final = pa.schema(
     [("file", arrow.TEXT), ("slot", pa.int64()), ("number", pa.int32()), *_PLACE]
 )
-NO_GEOMETRY: Final = "IX-LEN"
+NO_GEOMETRY: Final = IX_LEN
 
 
 def entry_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterator[pa.RecordBatch]:
@@ -141,7 +142,7 @@ def _entries(part: FilePart, begin_timestamp: int) -> Fixed:
             "slot": arrow.numbers(hashes % max(part.slots, 1), pa.int32()),
         }
 
-    return Fixed(INDEX_ENTRY, ENTRIES, zeros_are_holes, columns, wanted, code="IX-STALE")
+    return Fixed(INDEX_ENTRY, ENTRIES, zeros_are_holes, columns, wanted, code=IX_STALE)
 
 
 def _slot_columns(_: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Array]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.errors import DecodeError
+from rmqtool.findings.registry_commitlog import CL_BATCH
 from rmqtool.formats import inner_batch, message, properties
 from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, decompress
 from rmqtool.formats.sys_flag import SysFlag
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import SegmentPart
     from rmqtool.tables.selection import Selection
 
-_DAMAGE: Final = "CL-BATCH"
+_DAMAGE: Final = CL_BATCH
 
 
 def inner_rows(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:

@@ -154,7 +154,7 @@ def _other(batch: Batch) -> pa.RecordBatch:
         "segment": batch.segment.path,
         "position": batch.position,
         "extent": str(batch.kind),
-        "code": batch.code or None,
+        "code": batch.code,
     }
     return pa.RecordBatch.from_pylist([known], SCHEMA)
 

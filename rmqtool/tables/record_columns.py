@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.formats import java
 from rmqtool.formats import properties as names
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX, middle_of
@@ -230,7 +231,7 @@ class RecordColumns:
         differs &= self.columns[row.BODY_LENGTH] > 0  # the broker does not check an empty one
         if not differs.any():
             return None
-        return pa.array(["CL-CRC" if one else None for one in differs.tolist()], TEXT)
+        return pa.array([CL_CRC if one else None for one in differs.tolist()], TEXT)
 
 
 def _b64_unless_text(raw: bytes) -> str | None:

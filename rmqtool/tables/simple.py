@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.findings.registry_commitlog import DL_ENTRY
+from rmqtool.findings.registry_state import TL_REC
 from rmqtool.formats.dledger import DLEDGER_INDEX_UNIT, ENTRY_MAGIC
 from rmqtool.formats.tiered_index import (
     END_MAGIC_CODE,
@@ -154,7 +156,7 @@ TIMER_LOG: Final = Fixed(
     _log_kinds,
     _plain(TIMER_LOG_RECORD, _log),
     by_physical_offset,
-    code="TL-REC",
+    code=TL_REC,
     ends_in_blank=True,
 )
 DLEDGER_INDEX: Final = Fixed(
@@ -163,7 +165,7 @@ DLEDGER_INDEX: Final = Fixed(
     _index_kinds,
     _plain(DLEDGER_INDEX_UNIT, _nothing),
     everything,
-    code="DL-ENTRY",
+    code=DL_ENTRY,
 )
 TIERED_SLOTS: Final = Fixed(
     TIERED_INDEX_SLOT,

@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.errors import DecodeError
+from rmqtool.findings.registry_commitlog import DL_ENTRY
+from rmqtool.findings.registry_consume_queue import CX_SIZE
+from rmqtool.findings.registry_index import IX_LEN
+from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.findings.registry_state import CF_JSON, CP_LEN, EP_CRC
 from rmqtool.formats import config, consume_queue_ext, epoch
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consume_queue_ext import EXT_UNIT
@@ -73,23 +78,23 @@ def gap(part: FilePart, code: str, position: int = 0, reason: str = "") -> Row:
 
 def checkpoint_rows(part: FilePart) -> Iterator[Row]:
     """Give one row: the fields of `checkpoint`."""
-    yield _head(part, CHECKPOINT, "CP-LEN")
+    yield _head(part, CHECKPOINT, CP_LEN)
 
 
 def timer_check_rows(part: FilePart) -> Iterator[Row]:
     """Give one row: the fields of `config/timercheck`."""
-    yield _head(part, TIMER_CHECK, "FS-LEN")
+    yield _head(part, TIMER_CHECK, FS_LEN)
 
 
 def index_header_rows(part: FilePart) -> Iterator[Row]:
     """Give one row: the header of a key index file, and what it was made for."""
-    row = _head(part, INDEX_HEADER, "IX-LEN")
+    row = _head(part, INDEX_HEADER, IX_LEN)
     yield {**row, "slots": part.slots or None, "entries": part.entries or None}
 
 
 def tiered_header_rows(part: FilePart) -> Iterator[Row]:
     """Give one row: the header of a tiered index file."""
-    yield _head(part, TIERED_INDEX_HEADER, "FS-LEN")
+    yield _head(part, TIERED_INDEX_HEADER, FS_LEN)
 
 
 def _head(part: FilePart, layout: Layout, code: str) -> Row:
@@ -117,7 +122,7 @@ def epoch_rows(part: FilePart) -> Iterator[Row]:
     try:
         found = epoch.decode(part.place.read(LARGEST_TEXT), path=part.path)
     except DecodeError as error:
-        yield gap(part, "EP-CRC", error.position, str(error))
+        yield gap(part, EP_CRC, error.position, str(error))
         return
     is_sound = found.count == len(found.entries) and found.crc in {0, found.crc_found}
     for number, entry in enumerate(found.entries):
@@ -131,7 +136,7 @@ def epoch_rows(part: FilePart) -> Iterator[Row]:
         }
     if not is_sound:
         reason = f"{found.count} entries are announced, {len(found.entries)} are there"
-        yield gap(part, "EP-CRC", reason=reason)
+        yield gap(part, EP_CRC, reason=reason)
 
 
 def identity_rows(part: FilePart) -> Iterator[Row]:
@@ -155,7 +160,7 @@ def config_rows(part: FilePart) -> Iterator[Row]:
     try:
         document = config.parse(part.place.read(LARGEST_CONFIG), path=part.path)
     except DecodeError as error:
-        yield gap(part, "CF-JSON", error.position, error.reason)
+        yield gap(part, CF_JSON, error.position, error.reason)
         return
     for path, value in _leaves(document):
         yield {"file": part.path, "path": ".".join(path), "value": value}
@@ -188,7 +193,7 @@ def ext_rows(part: FilePart) -> Iterator[Row]:
             try:
                 unit = consume_queue_ext.decode(raw[start : start + max(size, EXT_UNIT.size)])
             except DecodeError as error:
-                yield gap(part, "CX-SIZE", position, error.reason)
+                yield gap(part, CX_SIZE, position, error.reason)
                 return
             if unit is None:
                 return
@@ -219,11 +224,11 @@ def dledger_entry_rows(part: FilePart) -> Iterator[Row]:
             entry = DLEDGER_ENTRY.parse(raw)
             if entry["magic"] != ENTRY_MAGIC:
                 if entry["magic"] not in {0, -1}:
-                    yield gap(part, "DL-ENTRY", position, f"magic {entry['magic']}")
+                    yield gap(part, DL_ENTRY, position, f"magic {entry['magic']}")
                 return
             yield {"file": part.path, "position": position, **entry}
             if entry["size"] <= DLEDGER_BODY_OFFSET:
-                yield gap(part, "DL-ENTRY", position, f"size {entry['size']}")
+                yield gap(part, DL_ENTRY, position, f"size {entry['size']}")
                 return
             position += entry["size"]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Severity
 from tests.check.validation import run
 from tests.evidence import Evidence
 from tests.stores import broker_conf, fixture_names

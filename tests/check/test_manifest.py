@@ -17,7 +17,8 @@ from rmqtool.check.manifest.manifest_digest import DigestTask, digest
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import Findings, validate
 from rmqtool.errors import StoreError
-from rmqtool.findings.finding import Finding, Severity
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import Finding
 from rmqtool.store.place import Place
 from tests.stores import broker_conf, fixture_names, fixture_store
 

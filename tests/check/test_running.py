@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.findings.finding import Finding, Severity
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import Finding
 from tests.broker.broker import SMALL_GEOMETRY, Broker, running_broker
 from tests.broker.jars import missing_tools
 from tests.broker.message import Outgoing

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Severity
 from rmqtool.store.place import OpenFile, Place
 from tests.check.validation import run
 from tests.stores import broker_conf

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.findings.finding import Finding, Severity
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import Finding
 from rmqtool.findings.registry import CODES
+from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.render.sarif import SarifRun, sarif
 from tests.render.sarif_schema import LOG
 
@@ -40,7 +42,7 @@ def log(*runs: SarifRun) -> dict[str, Any]:
 
 def a_finding() -> Finding:
     """Give one finding as validate does."""
-    facts = ("CL-CRC", Severity.DAMAGE, "commitlog/00 0", 128, 20, 128, "1", "2", "what", "none")
+    facts = (CL_CRC, Severity.DAMAGE, "commitlog/00 0", 128, 20, 128, "1", "2", "what", "none")
     return Finding(*facts)
 
 

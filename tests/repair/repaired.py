@@ -10,7 +10,8 @@ from typing import Final
 from rmqtool import repair
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
-from rmqtool.findings.finding import Finding, Severity
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import Finding
 from rmqtool.repair.plans import Plan
 from rmqtool.writing.journal import UNDO_PREFIX
 from tests.evidence import Trace, snapshot

@@ -11,6 +11,7 @@ from typing import Final
 import pytest
 
 from rmqtool import repair
+from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import decode, encode, sealed
 from rmqtool.repair.log.stretches import Damaged
@@ -199,11 +200,11 @@ def test_whole_queue_of_a_single_segment(tmp_path: Path) -> None:
 
 def test_alone() -> None:
     """The unit for such a queue ends where dispatch may go on, or lies where nothing is read."""
-    damaged = Damaged(2500, 2600, "CL-CRC")
+    damaged = Damaged(2500, 2600, CL_CRC)
     assert CQ_UNIT.packer.pack(2999, 2, 0) == alone(damaged, 0, 1000, 3000)
     assert CQ_UNIT.packer.pack(1999, 601, 0) == alone(damaged, 0, 1000, 2000)
     assert CQ_UNIT.packer.pack(1999, 601, 0) == alone(damaged, 2000, 1000, 2000)
-    assert alone(Damaged(500, 600, "CL-CRC"), 0, 1000, 0) is None
+    assert alone(Damaged(500, 600, CL_CRC), 0, 1000, 0) is None
 
 
 def test_bytes_too_few_for_a_bridge(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from rmqtool import repair
 from rmqtool.errors import PlanMismatch, UsageError
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_consume_queue import CQ_RANGE
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.plans import read_plan
 from rmqtool.repair.remedies import is_repaired
@@ -116,5 +117,5 @@ def test_leads_out_of_the_store(store: Broken) -> None:
 
 def test_no_edit_no_answer(tmp_path: Path) -> None:
     """What no edit touches is said to be left, whatever its code promises."""
-    one = finding("CQ-RANGE", At("consumequeue/T/0/00000000000000000000", 0, 20))
+    one = finding(CQ_RANGE, At("consumequeue/T/0/00000000000000000000", 0, 20))
     assert not is_repaired(one, Writer(Place.of(tmp_path)), "")

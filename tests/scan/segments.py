@@ -92,5 +92,5 @@ def extents(
             found += [("record", at - header, size + header, "") for at, size in rows]
             assert batch.end == found[-1][1] + found[-1][2]
         else:
-            found.append((str(batch.kind), batch.position, batch.length, batch.code))
+            found.append((str(batch.kind), batch.position, batch.length, batch.code or ""))
     return found

@@ -11,8 +11,17 @@ import numpy as np
 
 from rmqtool.check.index import kernels_index as kernel
 from rmqtool.check.log.zeros import CHUNK, has_data
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_index import (
+    IX_CHAIN,
+    IX_HEAD,
+    IX_KEY,
+    IX_SLOT,
+    IX_SLOTCOUNT,
+    IX_STALE,
+    IX_TIME,
+)
 from rmqtool.formats.index import (
     FIRST_ENTRY,
     INDEX_ENTRY,
@@ -180,7 +189,7 @@ class FileReader:
         if self._wrong_times == MOST_BAD:  # the file is of another log; one by one tells no more
             self._begin = kernel.NO_TIMES
         found = finding(
-            "IX-TIME",
+            IX_TIME,
             at,
             expected=expected,
             actual=f"{self._difference(self._at)} s",
@@ -210,10 +219,10 @@ class FileReader:
         hashed, offset = int(entry["key_hash"][0]), int(entry["physical_offset"][0])
         expected = "hash {}, record at {}".format(*wanted) if wanted else ""
         if not (hashed or offset or int(entry["previous"][0])):
-            yield finding("IX-STALE", at, "an entry in use is all zero", expected=expected)
+            yield finding(IX_STALE, at, "an entry in use is all zero", expected=expected)
         elif not self._is_lost(offset, wanted[1] if wanted else offset):
             yield finding(
-                "IX-KEY",
+                IX_KEY,
                 At(at.path, at.position, at.length, offset),
                 expected=expected,
                 actual=f"hash {hashed}, record at {offset}",
@@ -256,7 +265,7 @@ class FileReader:
             position = entry_position(self.opened.file.slots, FIRST_ENTRY)
             expected = " or ".join(f"{one} s" for one in sorted(allowed))
             at = At(self.path, position, SIZE)
-            yield finding("IX-TIME", at, expected=expected, actual=f"{found} s")
+            yield finding(IX_TIME, at, expected=expected, actual=f"{found} s")
 
     def _header_times(self) -> Iterator[Finding]:
         """Compare the header's times with those of the first and the last record, to the ms."""
@@ -268,7 +277,7 @@ class FileReader:
         for name, stored in seen.items():
             if self.opened.header[name] != stored:
                 yield finding(
-                    "IX-HEAD",
+                    IX_HEAD,
                     At(self.path, INDEX_HEADER.positions[name], 8),
                     f"the header's {name} is not the store time of its record",
                     expected=iso_time(stored),
@@ -287,7 +296,7 @@ class FileReader:
                 message += f"; {len(bad)} are not, this is the first"
             position = entry_position(self.opened.file.slots, link.number)
             at = At(self.path, position, SIZE)
-            yield finding("IX-CHAIN", at, message, expected=link.expected, actual=link.actual)
+            yield finding(IX_CHAIN, at, message, expected=link.expected, actual=link.actual)
 
     def _slots(self) -> Iterator[Finding]:
         """Compare the hash table with the newest entry of each chain."""
@@ -308,26 +317,26 @@ class FileReader:
         stated = self.opened.header["hash_slot_count"]
         if stated != used and not differing.size:
             at = At(self.path, INDEX_HEADER.positions["hash_slot_count"], 4)
-            yield finding("IX-SLOTCOUNT", at, expected=used, actual=stated)
+            yield finding(IX_SLOTCOUNT, at, expected=used, actual=stated)
 
     def _slot(self, slot: int, value: int, newest: int, more: str) -> Finding:
         """Say that a slot is not as its chain wants it."""
         at = At(self.path, slot_position(slot), 4)
         if 0 <= value < self.count:
             message = f"slot {slot} names another entry than the newest of its chain{more}"
-            return finding("IX-CHAIN", at, message, expected=newest, actual=value)
+            return finding(IX_CHAIN, at, message, expected=newest, actual=value)
         severity = None
         if self._inspection.has_crashed and value >= self.count:
             severity = Severity.NOTE
         message = f"slot {slot} names an entry that does not exist{more}"
-        return finding("IX-SLOT", at, message, expected=newest, actual=value, severity=severity)
+        return finding(IX_SLOT, at, message, expected=newest, actual=value, severity=severity)
 
     def _behind(self) -> Iterator[Finding]:
         """Judge entry 0 and the space behind the entries, which nothing was written to."""
         slots = self.opened.file.slots
         if any(self._file.read_at(entry_position(slots, 0), SIZE)):
             message = "entry 0, which is never used, is not zero"
-            yield finding("IX-STALE", At(self.path, entry_position(slots, 0), SIZE), message)
+            yield finding(IX_STALE, At(self.path, entry_position(slots, 0), SIZE), message)
         position, last = entry_position(slots, self.count), -1
         begin = -1
         while (start := self._file.next_data(position)) is not None and start < self._file.size:
@@ -341,7 +350,7 @@ class FileReader:
         if begin >= 0:
             crashed = self._inspection.has_crashed
             yield finding(
-                "IX-STALE",
+                IX_STALE,
                 At(self.path, begin, last - begin),
                 "bytes behind the last entry are not zero",
                 severity=Severity.NOTE if crashed else None,

@@ -11,8 +11,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_index import IX_CAP, IX_COUNT, IX_CRASH, IX_HEAD, IX_LEN, IX_ORDER
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.scan.index import read_header
 from rmqtool.store.branch import BranchKind, Level
@@ -79,7 +80,7 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
         if not before.is_full:
             actual = f"{before.header['index_count']} of {before.file.entries} entries"
             message = f"it is not full, but {after.file.path} follows"
-            yield finding("IX-CAP", At(before.file.path), message, actual=actual)
+            yield finding(IX_CAP, At(before.file.path), message, actual=actual)
 
 
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
@@ -113,9 +114,9 @@ def _judge(file: IndexFile, handle: OpenFile, opened: list[Opened]) -> Iterator[
             "give --broker-conf, or maxHashSlotNum and maxIndexNum in it"
         )
         expected = "40 + 4 * slots + 20 * entries bytes"
-        yield finding("IX-LEN", At(path), message, expected=expected, actual=f"{file.size} bytes")
+        yield finding(IX_LEN, At(path), message, expected=expected, actual=f"{file.size} bytes")
     elif file.size != wanted:
-        yield finding("IX-LEN", At(path), expected=f"{wanted} bytes", actual=f"{file.size} bytes")
+        yield finding(IX_LEN, At(path), expected=f"{wanted} bytes", actual=f"{file.size} bytes")
     header = read_header(handle)
     if header is None or not file.slots:
         return
@@ -123,7 +124,7 @@ def _judge(file: IndexFile, handle: OpenFile, opened: list[Opened]) -> Iterator[
     count = header["index_count"]
     if not FIRST_ENTRY <= count <= file.entries:
         at = _field(path, "index_count")
-        yield finding("IX-COUNT", at, expected=f"{FIRST_ENTRY} to {file.entries}", actual=count)
+        yield finding(IX_COUNT, at, expected=f"{FIRST_ENTRY} to {file.entries}", actual=count)
         count = _count_used(file, handle, room)
     one = Opened(file, header, max(min(count, room), FIRST_ENTRY))
     opened.append(one)
@@ -163,7 +164,7 @@ def _ends(one: Opened, handle: OpenFile) -> Iterator[Finding]:
             continue
         if entry["physical_offset"] != one.header[name] and any(raw):
             yield finding(
-                "IX-HEAD",
+                IX_HEAD,
                 _field(one.file.path, name),
                 f"the header's {name} is not that of entry {number}",
                 expected=entry["physical_offset"],
@@ -171,7 +172,7 @@ def _ends(one: Opened, handle: OpenFile) -> Iterator[Finding]:
             )
     if one.header["end_timestamp"] < one.header["begin_timestamp"] < 1 << 62:
         yield finding(
-            "IX-HEAD",
+            IX_HEAD,
             _field(one.file.path, "end_timestamp"),
             "the header's end lies before its begin",
             expected=f"{iso_time(one.header['begin_timestamp'])} or later",
@@ -184,7 +185,7 @@ def _order(opened: Sequence[Opened]) -> Iterator[Finding]:
     for before, after in pairwise(opened):
         if after.count > FIRST_ENTRY and after.begin < before.begin:
             yield finding(
-                "IX-ORDER",
+                IX_ORDER,
                 At(after.file.path),
                 expected=f"behind {before.begin}",
                 actual=after.begin,
@@ -204,7 +205,7 @@ def _crash(inspection: Inspection, opened: Sequence[Opened]) -> Iterator[Finding
         if one.header["end_timestamp"] > limit:
             is_newest = number == len(opened) - 1
             yield finding(
-                "IX-CRASH",
+                IX_CRASH,
                 At(one.file.path),
                 expected=f"at most {iso_time(limit)}" if limit else "no index file",
                 actual=iso_time(one.header["end_timestamp"]),

@@ -18,8 +18,9 @@ from rmqtool.check.options import version_numbers
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.derive.dispatch import TAG_KEYS_SINCE
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_index import IX_DUP, IX_KEY, IX_MISSING
 from rmqtool.formats.index import INDEX_ENTRY
 
 if TYPE_CHECKING:
@@ -217,7 +218,7 @@ class IndexComparer:
         count = entries.shape[1]
         at = At(reader.path, reader.at(0).position, None, int(entries[1, 0]))
         plural = f"{count} keys of records have" if count > 1 else "a key of a record has"
-        yield finding("IX-MISSING", at, f"{plural} no entry before this one")
+        yield finding(IX_MISSING, at, f"{plural} no entry before this one")
 
     @grouped
     def finish(self) -> Iterator[Finding]:
@@ -231,7 +232,7 @@ class IndexComparer:
             yield from self._advance()
         if self._duplicates:
             message = f"{self._duplicates} entries are there twice"
-            yield finding("IX-DUP", self._first_duplicate, message)
+            yield finding(IX_DUP, self._first_duplicate, message)
         left_out = {
             "behind the last entry of the index": self._missing_behind,
             "before or between index files that are not full": self._missing_between,
@@ -240,7 +241,7 @@ class IndexComparer:
         for words, count in left_out.items():
             if count and self._files:
                 message = f"{count} keys of records have no entry: {words}"
-                yield finding("IX-MISSING", At("index"), message, severity=Severity.NOTE)
+                yield finding(IX_MISSING, At("index"), message, severity=Severity.NOTE)
 
     def _judge_rest(self, reader: FileReader) -> Iterator[Finding]:
         """Judge the entries that no record of the log has asked for."""
@@ -263,7 +264,7 @@ class IndexComparer:
         first = int(rows[0])
         at = reader.at(first)
         return finding(
-            "IX-KEY",
+            IX_KEY,
             At(at.path, at.position, len(rows) * INDEX_ENTRY.size, int(have[1, first])),
             f"{len(rows)} entries point behind the end of the commitlog",
             actual=int(have[1, first]),

@@ -16,8 +16,9 @@ from rmqtool.check.log.segments import SegmentJudge
 from rmqtool.derive.part import DeriveOptions
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import CL_TIME, CL_TOPIC, DL_ENTRY
 from rmqtool.formats.message import BLANK
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
@@ -139,7 +140,7 @@ class LogPass:
         account.bytes += part.length
         self._watch(part.length)
         for one in report.findings:
-            if one.code == "CL-TOPIC" and one.severity is Severity.DAMAGE:
+            if one.code == CL_TOPIC and one.severity is Severity.DAMAGE:
                 self._lose(one)
             elif not self._is_lost(one):
                 yield one
@@ -190,7 +191,7 @@ class LogPass:
         if before - judge.first_time > TIME_TOLERANCE_MS:
             first = part.begin if report.first is None else report.first
             yield finding(
-                "CL-TIME",
+                CL_TIME,
                 At(part.segment.path, first, None, part.segment.start + first),
                 f"storeTimestamp goes back {before - judge.first_time} ms here",
                 expected=f"{iso_time(before)} or later",
@@ -215,7 +216,7 @@ class LogPass:
                 at = At(part.segment.path, report.first, None, start)
                 message = "the entry's number or term does not follow that of the one before"
                 actual = "entry {} of term {}".format(*entries.first)
-                yield finding("DL-ENTRY", at, message, actual=actual)
+                yield finding(DL_ENTRY, at, message, actual=actual)
         self._last_entry = entries.last or self._last_entry
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import CL_MIXDL, DL_ENTRY
 from rmqtool.formats.dledger import DLEDGER_ENTRY, DLEDGER_INDEX_UNIT, ENTRY_MAGIC
 from rmqtool.scan import columns as row
 
@@ -40,7 +41,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         except UnreadablePath as error:
             yield inspection.unread(segment.path, error)
     if old.segments:
-        yield finding("CL-MIXDL", At(old.segments[0].path.rpartition("/")[0]))
+        yield finding(CL_MIXDL, At(old.segments[0].path.rpartition("/")[0]))
 
 
 class EntryJudge:
@@ -72,11 +73,11 @@ class EntryJudge:
             at = _at(batch, number)
             if unused[number]:
                 message = "a field that the library never sets is set"
-                yield finding("DL-ENTRY", at, message, expected=0)
+                yield finding(DL_ENTRY, at, message, expected=0)
             else:
                 message = "the entry's number or term does not follow that of the one before"
                 actual = f"entry {numbers[number]} of term {terms[number]}"
-                yield finding("DL-ENTRY", at, message, actual=actual)
+                yield finding(DL_ENTRY, at, message, actual=actual)
         self.first = self.first or (int(numbers[0]), int(terms[0]))
         self.last = int(numbers[-1]), int(terms[-1])
         if self._index is not None and not steps[1:].any():
@@ -112,7 +113,7 @@ class EntryJudge:
                     _at(batch, number).physical_offset,
                 )
                 yield finding(
-                    "DL-ENTRY",
+                    DL_ENTRY,
                     at,
                     "the index unit is not that of its entry",
                     expected=expected[number].tobytes().hex(),

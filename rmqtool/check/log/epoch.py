@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_state import EP_CRC
 from rmqtool.formats import epoch
 from rmqtool.store.branch import BranchKind
 
@@ -36,7 +37,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         try:
             file = epoch.decode(raw, path=branch.path)
         except DecodeError as error:
-            yield finding("EP-CRC", at, "it cannot be read", actual=error.reason)
+            yield finding(EP_CRC, at, "it cannot be read", actual=error.reason)
             continue
         yield from _judge(file, at)
 
@@ -44,15 +45,15 @@ def check(inspection: Inspection) -> Iterator[Finding]:
 def _judge(file: epoch.EpochFile, at: At) -> Iterator[Finding]:
     if file.count != len(file.entries):
         message = "the number of entries is not the one in the first line"
-        yield finding("EP-CRC", at, message, expected=file.count, actual=len(file.entries))
+        yield finding(EP_CRC, at, message, expected=file.count, actual=len(file.entries))
     elif file.crc not in {0, file.crc_found}:
         message = "the entries do not have the checksum of the second line"
-        yield finding("EP-CRC", at, message, expected=file.crc, actual=file.crc_found)
+        yield finding(EP_CRC, at, message, expected=file.crc, actual=file.crc_found)
     for before, after in pairwise(file.entries):
         if after.epoch <= before.epoch or after.start_offset < before.start_offset:
             message = "epochs or their start offsets go back"
             yield finding(
-                "EP-CRC",
+                EP_CRC,
                 at,
                 message,
                 expected=f"after {before.epoch}-{before.start_offset}",

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_state import BF_PARAM, BF_POS
 from rmqtool.formats import config_shapes
 from rmqtool.formats.bloom import BloomFilter, filter_name
 
@@ -31,7 +32,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         wanted = (bloom.bit_count, bloom.hash_count)
         if size != wanted:
             yield finding(
-                "BF-PARAM",
+                BF_PARAM,
                 At(path),
                 f"the filter of {name} has another size, so the broker ignores the whole file",
                 expected="{} bits, {} set".format(*wanted),
@@ -39,7 +40,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             )
         elif entry.bit_positions != bloom.bit_positions(name):
             yield finding(
-                "BF-POS",
+                BF_POS,
                 At(path),
                 f"the bits of {name} are not the ones of this name",
                 expected=", ".join(map(str, bloom.bit_positions(name))),

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_consume_queue import CQ_NOREC
+from rmqtool.findings.registry_index import IX_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,10 +138,10 @@ class LostRanges:
         # With --only, what would have been said of the log is not; its consequences must be.
         if hidden["units"]:
             message = f"{hidden['units']} units point into stretches of the log that are lost"
-            yield finding("CQ-NOREC", At("consumequeue"), message)
+            yield finding(CQ_NOREC, At("consumequeue"), message)
         if hidden["entries"]:
             message = f"{hidden['entries']} entries point into stretches of the log that are lost"
-            yield finding("IX-KEY", At("index"), message)
+            yield finding(IX_KEY, At("index"), message)
 
     def _as_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         if self._arrays is None:

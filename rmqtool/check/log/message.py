@@ -18,8 +18,22 @@ from rmqtool.check.log.bridges import is_bridge
 from rmqtool.check.log.message_content import check_content, check_further, timer_facts
 from rmqtool.check.log.message_fields import FieldJudge
 from rmqtool.check.log.transactions import UNKNOWN
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import (
+    CL_BATCH,
+    CL_CRC,
+    CL_LMQ,
+    CL_NOPROPCRC,
+    CL_PHYOFF,
+    CL_PROPCRC,
+    CL_PROPS,
+    CL_SYSFLAG,
+    CL_TIME,
+    CL_TOPIC,
+    CL_TRANREF,
+    CL_TRANTYPE,
+)
 from rmqtool.formats import sys_flag
 from rmqtool.scan import columns as row
 from rmqtool.times import iso_time
@@ -43,7 +57,7 @@ HALF_TOPICS: Final = frozenset({HALF_TOPIC, b"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"}
 OP_TOPIC: Final = b"RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
 BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
-UNUSABLE: Final = frozenset({"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF", "CL-LMQ"})
+UNUSABLE: Final = frozenset({CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF, CL_LMQ})
 CONTENT: Final = has.COMPRESSED | has.INNER_BATCH
 
 
@@ -116,7 +130,7 @@ class RecordJudge:
         for one in self._judge(batch):
             if one.code in UNUSABLE and one.severity is Severity.DAMAGE:
                 self.damaged.append(one)
-            if one.code == "CL-TRANTYPE" and one.message == BRIDGE_NOTE:
+            if one.code == CL_TRANTYPE and one.message == BRIDGE_NOTE:
                 self.bridges.append(one)  # what points to it is its consequence
             else:
                 yield one
@@ -190,7 +204,7 @@ class RecordJudge:
             topic = batch.topics[int(batch.matrix[row.TOPIC_NUMBER, number])]
             is_possible = bool(POSSIBLE_TOPIC.fullmatch(topic.decode("utf-8", "surrogateescape")))
             yield finding(
-                "CL-TOPIC",
+                CL_TOPIC,
                 at_record(batch, number),
                 "the topic has characters that brokers refuse" if topic else "the topic is empty",
                 expected="letters, digits and %|_-",
@@ -207,7 +221,7 @@ class RecordJudge:
             if bits & has.PLACE:
                 field = int(record[row.PHYSICAL_OFFSET_FIELD])
                 self.moved[field] = int(record[row.PHYSICAL_OFFSET])
-                yield finding("CL-PHYOFF", at, expected=at.physical_offset, actual=field)
+                yield finding(CL_PHYOFF, at, expected=at.physical_offset, actual=field)
             if bits & has.TIME:
                 earlier = int(batch.matrix[row.STORE_TIMESTAMP, number - 1]) if number else before
                 yield _of_time(at, int(record[row.STORE_TIMESTAMP]), earlier)
@@ -232,7 +246,7 @@ class RecordJudge:
             yield _of_marks(record, at)
         if bits & has.PROPERTY_CRC and not bits & has.BODY_CRC:  # it covers the body, too
             yield finding(
-                "CL-PROPCRC",
+                CL_PROPCRC,
                 at,
                 expected=_number(record[row.PROPERTY_CRC]),
                 actual=_number(record[row.PROPERTY_CRC_FOUND]),
@@ -240,7 +254,7 @@ class RecordJudge:
             )
         if bits & has.NO_PROPERTY_CRC and not is_bridge(batch, number):
             forced = self._options.force_property_crc
-            yield finding("CL-NOPROPCRC", at, severity=Severity.DAMAGE if forced else None)
+            yield finding(CL_NOPROPCRC, at, severity=Severity.DAMAGE if forced else None)
 
 
 def at_record(batch: Batch, number: int) -> At:
@@ -256,9 +270,9 @@ def at_record(batch: Batch, number: int) -> At:
 
 def _of_time(at: At, stored: int, before: int) -> Finding:
     if stored <= 0:
-        return finding("CL-TIME", at, "storeTimestamp is not set", actual=stored)
+        return finding(CL_TIME, at, "storeTimestamp is not set", actual=stored)
     return finding(
-        "CL-TIME",
+        CL_TIME,
         at,
         f"storeTimestamp is {before - stored} ms before that of the record in front of it",
         expected=f"{iso_time(before)} or later",
@@ -269,7 +283,7 @@ def _of_time(at: At, stored: int, before: int) -> Finding:
 def _of_body(record: npt.NDArray[np.int64], bits: int, at: At) -> Iterator[Finding]:
     if bits & has.BODY_CRC:
         stored, computed = int(record[row.BODY_CRC]), int(record[row.BODY_CRC_FOUND])
-        yield finding("CL-CRC", at, expected=stored, actual=computed)
+        yield finding(CL_CRC, at, expected=stored, actual=computed)
 
 
 def _of_flags(batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]:
@@ -282,16 +296,16 @@ def _of_flags(batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]
             if unknown
             else ("sysFlag has a compression type that is unknown, or no compression to go with it")
         )
-        yield finding("CL-SYSFLAG", at, message, actual=f"{flags & 0xFFFFFFFF:#x}")
+        yield finding(CL_SYSFLAG, at, message, actual=f"{flags & 0xFFFFFFFF:#x}")
     if bits & has.TRANSACTION_TYPE:
         kind = sys_flag.transaction(flags)
         message = f"a record of type {kind}, which is in no queue"
         if is_bridge(batch, number):
             message = BRIDGE_NOTE
-        yield finding("CL-TRANTYPE", at, message, actual=kind)
+        yield finding(CL_TRANTYPE, at, message, actual=kind)
     if bits & has.BATCH:
         yield finding(
-            "CL-BATCH",
+            CL_BATCH,
             at,
             expected=f"both batch bits, INNER_BASE {int(record[row.QUEUE_OFFSET])}",
             actual=f"sysFlag {flags:#x}, INNER_NUM {_number(record[row.INNER_NUM])}, "
@@ -299,7 +313,7 @@ def _of_flags(batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]
         )
     if bits & has.PREPARED_OFFSET:
         yield finding(
-            "CL-TRANREF",
+            CL_TRANREF,
             at,
             "preparedTransactionOffset is set, but the record is no commit",
             expected=0,
@@ -326,9 +340,7 @@ def _of_marks(record: npt.NDArray[np.int64], at: At) -> Finding:
         problems.append("a DELAY that is no number")
     is_wrong = marks & row.MARK_MALFORMED or int(record[row.DELAY_LEVEL]) == row.UNPARSABLE
     severity = None if is_wrong else Severity.NOTE
-    return finding(
-        "CL-PROPS", at, f"the properties hold {' and '.join(problems)}", severity=severity
-    )
+    return finding(CL_PROPS, at, f"the properties hold {' and '.join(problems)}", severity=severity)
 
 
 def _op_offsets(batch: Batch, number: int) -> list[int]:

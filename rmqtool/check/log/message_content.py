@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.log.transactions import UNKNOWN
 from rmqtool.errors import BadLength
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import CL_BATCH, CL_DECOMP, CL_LMQ
 from rmqtool.formats import inner_batch, properties
 from rmqtool.formats.compression import decompress
 from rmqtool.formats.java import parse_long, string_hash
@@ -43,7 +44,7 @@ def check_content(batch: Batch, number: int, at: At) -> Iterator[Finding]:
         body = batch.text(start, int(record[row.BODY_LENGTH]))
         found = decompress(body, flags)
         if found.body is None:
-            yield finding("CL-DECOMP", at, expected="a body", actual=found.reason)
+            yield finding(CL_DECOMP, at, expected="a body", actual=found.reason)
         elif flags & SysFlag.INNER_BATCH_FLAG:
             yield from _batch(found.body, int(record[row.INNER_NUM]), at)
 
@@ -76,11 +77,11 @@ def _batch(body: bytes, stated: int, at: At) -> Iterator[Finding]:
             count += 1
     except BadLength as error:
         message = "the body of the batch cannot be taken apart"
-        yield finding("CL-BATCH", at, message, expected=stated, actual=error.reason)
+        yield finding(CL_BATCH, at, message, expected=stated, actual=error.reason)
         return
     if count != stated:
         message = "the body does not hold as many messages as INNER_NUM says"
-        yield finding("CL-BATCH", at, message, expected=stated, actual=count)
+        yield finding(CL_BATCH, at, message, expected=stated, actual=count)
 
 
 def _multi_dispatch(
@@ -91,10 +92,10 @@ def _multi_dispatch(
     if len(names) != len(offsets):
         if is_deep:
             message = "the number of further queues is not that of their offsets"
-            yield finding("CL-LMQ", at, message, expected=len(names), actual=len(offsets))
+            yield finding(CL_LMQ, at, message, expected=len(names), actual=len(offsets))
     elif "".join(offsets).strip() and any(parse_long(one) is None for one in offsets):
         yield finding(
-            "CL-LMQ",
+            CL_LMQ,
             at,
             "an offset of a further queue is no number",
             actual=SEPARATOR.join(offsets),

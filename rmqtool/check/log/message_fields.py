@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check.log.bridges import is_bridge
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import CL_FIELD, CL_PROPS
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.formats.message_id import HIGHEST_PORT
 from rmqtool.formats.sys_flag import SysFlag
@@ -129,7 +130,7 @@ def _integers(window: npt.NDArray[np.uint8], starts: Numbers) -> Numbers:
 def _field(
     at: At, message: str, expected: object, actual: object, severity: Severity | None = None
 ) -> Finding:
-    return finding("CL-FIELD", at, message, expected=expected, actual=actual, severity=severity)
+    return finding(CL_FIELD, at, message, expected=expected, actual=actual, severity=severity)
 
 
 def _attempts(batch: Batch, place: Place) -> Iterator[Finding]:
@@ -211,4 +212,4 @@ def _control_characters(batch: Batch, place: Place) -> Iterator[Finding]:
     for number in np.flatnonzero((found > 0) & (lengths > 0)).tolist():
         message = "the properties hold control characters"
         actual = f"{int(found[number])} of them"
-        yield finding("CL-PROPS", place(number), message, actual=actual, severity=Severity.NOTE)
+        yield finding(CL_PROPS, place(number), message, actual=actual, severity=Severity.NOTE)

@@ -18,6 +18,7 @@ from rmqtool.check.log.traffic import Traffic
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_commitlog import CL_STALE, CL_TAIL
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
     from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.derive.part import DeriveOptions
     from rmqtool.derive.runs import Runs
-    from rmqtool.findings.finding import Finding, Severity
+    from rmqtool.findings.catalogue import Code, Severity
+    from rmqtool.findings.finding import Finding
     from rmqtool.scan.batch import Batch, ScanOptions
     from rmqtool.store.segment import MappedFiles, SegmentPart
 
-STALE = "CL-STALE"
-TAIL = "CL-TAIL"
+STALE = CL_STALE
+TAIL = CL_TAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class PartReport:
     stretches: tuple[Stretch, ...] = ()
     runs: Runs | None = None
     findings: tuple[Finding, ...] = ()
-    counts: dict[tuple[str, Severity], int] = field(default_factory=dict)
+    counts: dict[tuple[Code, Severity], int] = field(default_factory=dict)
     judge: RecordJudge | None = None
     entries: EntryJudge | None = None
     last_record: int = -1
@@ -205,7 +207,7 @@ class _Inspector:
         gap = self.stretches.pop()
         end = self.part.segment.size
         self.stretches.append(Stretch(Extent.GAP, gap.position, batch.end - gap.position, STALE))
-        self.stretches.append(Stretch(Extent.UNUSED, batch.end, end - batch.end, ""))
+        self.stretches.append(Stretch(Extent.UNUSED, batch.end, end - batch.end, None))
         self.end = end
 
     def report(self, unread: str = "") -> PartReport:

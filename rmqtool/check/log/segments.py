@@ -9,8 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.log.zeros import CHUNK, has_data
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Code, Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import (
+    CL_BLANKDATA,
+    CL_BLANKLEN,
+    CL_BLANKSIZE,
+    CL_CHAIN,
+    CL_MAGIC,
+    CL_SIZE,
+    CL_STALE,
+    CL_TAIL,
+)
+from rmqtool.findings.registry_layout import FS_ZERO
 from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
 from rmqtool.formats.message import (
     BLANK,
@@ -70,7 +81,7 @@ class SegmentJudge:
             return
         if segment.start > self._last_used:
             if any(stretch.kind is Extent.UNUSED for stretch in self._stretches):
-                yield finding("FS-ZERO", At(segment.path, 0, segment.size, segment.start))
+                yield finding(FS_ZERO, At(segment.path, 0, segment.size, segment.start))
             return
         yield from self._judge_end(segment)
 
@@ -98,29 +109,25 @@ class SegmentJudge:
         stored = values["size" if self._is_dledger else "total_size"]
         left = segment.size - stretch.position
         at = _at(segment, stretch)
-        if stretch.code == "CL-CHAIN":
+        if stretch.code == CL_CHAIN:
             message = "records follow a blank record, which a broker takes for the file's end"
-            yield finding(
-                "CL-CHAIN", at, message, expected=f"a blank of {left} bytes", actual=stored
-            )
+            yield finding(CL_CHAIN, at, message, expected=f"a blank of {left} bytes", actual=stored)
         elif stored != left and not self._is_cut(segment):
             longer = Severity.DAMAGE if stored > left else None
-            yield finding("CL-BLANKLEN", at, expected=left, actual=stored, severity=longer)
+            yield finding(CL_BLANKLEN, at, expected=left, actual=stored, severity=longer)
         if has_data:
-            yield finding("CL-BLANKDATA", at)
+            yield finding(CL_BLANKDATA, at)
         if left > self._largest_blank and segment.start < self._last_used:
-            said = finding(
-                "CL-BLANKSIZE", at, expected=f"at most {self._largest_blank}", actual=left
-            )
+            said = finding(CL_BLANKSIZE, at, expected=f"at most {self._largest_blank}", actual=left)
             self._lose(segment, stretch, said)
 
     def _gap(self, segment: Segment, stretch: Stretch) -> Iterator[Finding]:
         """Say what kind of damage a gap is; scan only knows why the walk stopped there."""
         is_last = segment.start == self._last_used
-        if stretch.code == "CL-STALE":
-            yield finding("CL-STALE", _at(segment, stretch))
+        if stretch.code == CL_STALE:
+            yield finding(CL_STALE, _at(segment, stretch))
             return
-        if stretch.code != "CL-TAIL":
+        if stretch.code is not None and stretch.code != CL_TAIL:
             self._lose(segment, stretch, _of_gap(stretch.code, segment, stretch))
             return
         with segment.open() as file:
@@ -130,19 +137,19 @@ class SegmentJudge:
                 yield found
                 return
         is_torn = last == b"\0"  # a record that was accepted, but ends in zeros
-        code = "CL-TAIL" if is_torn else _tail_code(head, stretch.length - self._entry_header)
-        if code == "CL-TAIL" and is_last and not self._is_cut(segment):
+        code = CL_TAIL if is_torn else _tail_code(head, stretch.length - self._entry_header)
+        if code == CL_TAIL and is_last and not self._is_cut(segment):
             crashed = self._inspection.has_crashed
             said = finding(
                 code, _at(segment, stretch), severity=None if crashed else Severity.WARNING
             )
-        elif code == "CL-TAIL" and self._is_cut(segment):
+        elif code == CL_TAIL and self._is_cut(segment):
             # FS-LEN says so
             start = segment.start + stretch.position
             self._inspection.lost.begin_earlier(segment.end, start)
             return
         else:
-            said = _of_gap("CL-MAGIC" if code == "CL-TAIL" else code, segment, stretch)
+            said = _of_gap(CL_MAGIC if code == CL_TAIL else code, segment, stretch)
         self._lose(segment, stretch, said)
 
     @property
@@ -162,7 +169,7 @@ class SegmentJudge:
             if SMALLEST_RECORD <= size <= len(raw) - position and own != place:
                 at = At(segment.path, stretch.position + position, size, place)
                 message = "behind the tail lies a record that says it belongs elsewhere"
-                return finding("CL-STALE", at, message, expected=place, actual=own)
+                return finding(CL_STALE, at, message, expected=place, actual=own)
         return None
 
     def _unused(self, segment: Segment, stretch: Stretch) -> None:
@@ -173,9 +180,9 @@ class SegmentJudge:
         if self._is_cut(segment) or is_same:
             return
         if stretch.position == 0:
-            said = finding("CL-MAGIC", at, "the whole segment is zero, though used ones follow")
+            said = finding(CL_MAGIC, at, "the whole segment is zero, though used ones follow")
         else:
-            said = finding("CL-CHAIN", at, expected=ENDS_IN_BLANK, actual="zeros")
+            said = finding(CL_CHAIN, at, expected=ENDS_IN_BLANK, actual="zeros")
         self._lose(segment, stretch, said)
 
     def _judge_end(self, segment: Segment) -> Iterator[Finding]:
@@ -187,7 +194,7 @@ class SegmentJudge:
         closed = last is not None and last.position + last.length == self._end
         if not closed:
             at = At(segment.path, self._end, segment.size - self._end, segment.start + self._end)
-            yield finding("CL-CHAIN", at, expected=ENDS_IN_BLANK, actual="a record up to the end")
+            yield finding(CL_CHAIN, at, expected=ENDS_IN_BLANK, actual="a record up to the end")
 
     def _is_cut(self, segment: Segment) -> bool:
         """Tell whether the file's length is wrong, which layout has said."""
@@ -206,20 +213,20 @@ def _at(segment: Segment, stretch: Stretch) -> At:
     return At(segment.path, stretch.position, stretch.length, start)
 
 
-def _of_gap(code: str, segment: Segment, stretch: Stretch) -> Finding:
+def _of_gap(code: Code, segment: Segment, stretch: Stretch) -> Finding:
     """Say that nothing can be read in a gap."""
     return finding(code, _at(segment, stretch), actual=f"{stretch.length} bytes are passed over")
 
 
-def _tail_code(head: bytes, length: int) -> str:
+def _tail_code(head: bytes, length: int) -> Code:
     """Tell a record that was written in part from one that is damaged."""
     if len(head) < BLANK.size:
-        return "CL-TAIL"
+        return CL_TAIL
     size, magic = BLANK.packer.unpack(head)
     if magic not in {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2}:
-        return "CL-TAIL" if not any(head) else "CL-MAGIC"
+        return CL_TAIL if not any(head) else CL_MAGIC
     # What was written goes on to the last byte but few: records end in text, not in zeros.
-    return "CL-TAIL" if size > length else "CL-SIZE"
+    return CL_TAIL if size > length else CL_SIZE
 
 
 def _has_data(file: OpenFile, position: int, length: int) -> bool:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import CL_TRANREF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +75,7 @@ class Transactions:
                 At(segment.path, place - segment.start, None, place) if segment else At("commitlog")
             )
             message = "no half record lies where preparedTransactionOffset points to"
-            yield finding("CL-TRANREF", at, message, actual=offset)
+            yield finding(CL_TRANREF, at, message, actual=offset)
 
     def _check_halves(self) -> Iterator[Finding]:
         if not self._halves:
@@ -84,4 +85,4 @@ class Transactions:
         count = int((~np.isin(offsets, ended)).sum())
         if count:
             message = f"{count} of {len(offsets)} half records have no end yet"
-            yield finding("CL-TRANREF", At("commitlog"), message, severity=Severity.NOTE)
+            yield finding(CL_TRANREF, At("commitlog"), message, severity=Severity.NOTE)

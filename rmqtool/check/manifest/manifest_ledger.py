@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 from rmqtool import engine
 from rmqtool.check.manifest.manifest import Manifest, ManifestFile
 from rmqtool.check.manifest.manifest_digest import DigestTask, digest
-from rmqtool.check.options import LOG_AREAS, area_of
+from rmqtool.check.options import LOG_AREAS
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Code, Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_layout import FS_CHANGED
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.index import INDEX_HEADER
@@ -182,7 +183,7 @@ class Ledger:
             if BranchKind(now.kind) in LOG_KINDS:
                 self._is_odd = True
                 yield finding(
-                    "FS-CHANGED",
+                    FS_CHANGED,
                     At(now.path, 0, then.used),
                     f"the {then.used} bytes that were there when {self._source} was written are "
                     "not the same any more",
@@ -235,6 +236,6 @@ def _begins_with_data(segment: Segment) -> bool:
         return True
 
 
-def _is_odd(code: str, severity: Severity) -> bool:
+def _is_odd(code: Code, severity: Severity) -> bool:
     """Tell whether a finding is about what is not compared again when segments are taken over."""
-    return severity is not Severity.NOTE and area_of(code) in LOG_AREAS
+    return severity is not Severity.NOTE and code.area in LOG_AREAS

@@ -13,7 +13,8 @@ import numpy as np
 
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_LAG, CQ_RANGE
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ class BatchComparer:
             count = int((~explained).sum())
             at = state.at(state.start, count * UNIT, int(offsets[~explained][0]))
             plural = f"{count} units stand" if count > 1 else "a unit stands"
-            yield finding("BQ-UNIT", at, f"{plural} here that no record asks for")
+            yield finding(BQ_UNIT, at, f"{plural} here that no record asks for")
 
     def _wrong(self, state: BatchState, place: int, unit: bytes) -> Iterator[Finding]:
         """Say which fields of a unit are not as its record wants them."""
@@ -185,7 +186,7 @@ class BatchComparer:
             return  # then the record's time is to blame, and its finding says so
         if fields:
             yield finding(
-                "BQ-UNIT",
+                BQ_UNIT,
                 state.at(place, UNIT, int(want["physical_offset"])),
                 f"the unit is not that of its record: {', '.join(fields)}",
                 expected=", ".join(_word(want[name]) for name in fields),
@@ -203,7 +204,7 @@ class BatchComparer:
                 at = At(state.path, None, None, state.first_missing)
                 newest = self._inspection.newest_unit
                 is_behind = self._inspection.has_crashed and newest is not None
-                yield finding("CQ-LAG" if is_behind else "BQ-UNIT", at, message)
+                yield finding(CQ_LAG if is_behind else BQ_UNIT, at, message)
             try:
                 yield from self._behind(state)
             except UnreadablePath as error:
@@ -229,7 +230,7 @@ class BatchComparer:
             log = self._inspection.log
             beyond = log is not None and int(offsets[~lost][0]) >= log.end
             message = f"{len(left)} units stand behind the last one that a record asks for"
-            yield finding("CQ-RANGE" if beyond else "BQ-UNIT", at, message)
+            yield finding(CQ_RANGE if beyond else BQ_UNIT, at, message)
 
 
 def _read(files: MappedFiles | None, start: int, length: int) -> bytes:

@@ -19,7 +19,9 @@ from rmqtool.check.queues.queue_tails import Tails
 from rmqtool.check.queues.queue_units import UnitJudge
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
+from rmqtool.findings.registry_consume_queue import CQ_EXPIRED, CQ_EXTRA, CQ_SHIFT
 from rmqtool.formats.consume_queue import CQ_UNIT
 
 if TYPE_CHECKING:
@@ -184,9 +186,9 @@ class QueueComparer:
         if outlier is None:
             return
         if outlier.queue_offset > outlier.number:
-            code = "CL-QOFF-GAP"
+            code = CL_QOFF_GAP
         else:
-            code = "CL-QOFF-DUP" if outlier.queue_offset >= state.first else "CL-QOFF-BACK"
+            code = CL_QOFF_DUP if outlier.queue_offset >= state.first else CL_QOFF_BACK
         yield finding(
             code,
             self._record_at(outlier.physical_offset),
@@ -199,7 +201,7 @@ class QueueComparer:
     def _of_shifted(self, state: QueueState, outlier: Outlier, delta: int) -> Finding:
         path, position = state.place(outlier.number)
         return finding(
-            "CQ-SHIFT",
+            CQ_SHIFT,
             At(path, position, None, outlier.physical_offset),
             f"from here on units stand {abs(delta)} {'before' if delta > 0 else 'behind'} the "
             "queue offsets of their records",
@@ -209,7 +211,7 @@ class QueueComparer:
 
     def _of_restart(self, state: QueueState, number: int, physical_offset: int) -> Finding:
         return finding(
-            "CL-QOFF-BACK",
+            CL_QOFF_BACK,
             self._record_at(physical_offset),
             f"queueOffset of topic {state.topic} queue {state.queue_id} goes back",
             expected=state.expected,
@@ -293,7 +295,7 @@ class QueueComparer:
         if judge.expired and not self._inspection.taken_over:
             queues = judge.expired_queues
             message = f"{judge.expired} units of {len(queues)} queues point to expired messages"
-            yield finding("CQ-EXPIRED", At(min(queues)), message)
+            yield finding(CQ_EXPIRED, At(min(queues)), message)
         yield from tails.findings()
         self._reader.close()
         self._tags.close()
@@ -323,12 +325,12 @@ class QueueComparer:
         said = list(judge.uncovered(state, gap.start, gap.end))
         yield from said
         is_lost = self._inspection.lost.between(gap.before, gap.after)
-        if is_lost or any(one.code == "CQ-EXTRA" for one in said):
+        if is_lost or any(one.code == CQ_EXTRA for one in said):
             return
         if self._inspection.has_bridges(gap.before, gap.after) or self._is_moved(state, gap):
             return
         yield finding(
-            "CL-QOFF-GAP",
+            CL_QOFF_GAP,
             self._record_at(gap.after),
             f"{gap.end - gap.start} queue offsets of topic {state.topic} queue {state.queue_id} "
             "have no record",

@@ -13,7 +13,8 @@ from rmqtool.check.log.filters import configured_filter
 from rmqtool.check.log.zeros import CHUNK, has_data
 from rmqtool.check.queues.ext_units import read_units
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_consume_queue import CX_BITMAP, CX_SIZE
 from rmqtool.formats.consume_queue_ext import END_BLANK, EXT_UNIT
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def _segment(inspection: Inspection, segment: Segment, bit_map_bytes: int) -> It
     if other.size:
         first = units[:, other[0]]
         yield finding(
-            "CX-BITMAP",
+            CX_BITMAP,
             At(segment.path, int(first[0]) - segment.start, EXT_UNIT.size + int(first[3])),
             f"{other.size} bit maps have another length than the configured filter",
             expected=f"{bit_map_bytes} bytes",
@@ -95,7 +96,7 @@ def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
                 return  # what lies behind the end mark is never read
     bit_map = int.from_bytes(raw[18:20], "big", signed=True)
     yield finding(
-        "CX-SIZE",
+        CX_SIZE,
         At(segment.path, position, EXT_UNIT.size),
         expected=f"20 + {bit_map} bytes, or the end mark",
         actual=f"{size} bytes",

@@ -12,7 +12,8 @@ import numpy as np
 from rmqtool.check.queues.ext_units import ExtUnits
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_consume_queue import CQ_EXTADDR, CQ_TAG
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.store.record_heads import LogReader
 
@@ -60,18 +61,18 @@ class TagJudge:
         computed = want["tags_code"][rows].astype(np.int64)
         offsets = want["physical_offset"][rows].astype(np.int64)
         is_address = stored <= LARGEST_ADDRESS
-        problems = np.full(len(rows), "CQ-TAG", object)
+        wrong = ~is_address
         if is_address.any():
-            wrong = yield from self._wrong_addresses(state, stored, computed)
-            problems[is_address] = np.where(wrong[is_address], "CQ-EXTADDR", "")
+            wrong |= yield from self._wrong_addresses(state, stored, computed)
         lost = self._inspection.lost.mask(offsets)
         self._inspection.lost.count_units(offsets[lost])
-        for number in np.flatnonzero((problems != "") & ~lost).tolist():
+        for number in np.flatnonzero(wrong & ~lost).tolist():
             at = self._at(state, start + int(rows[number]), int(offsets[number]))
             expected, actual = int(computed[number]), int(stored[number])
-            yield finding(str(problems[number]), at, expected=expected, actual=actual)
+            code = CQ_EXTADDR if is_address[number] else CQ_TAG
+            yield finding(code, at, expected=expected, actual=actual)
         if self._inspection.options.level.is_deep:
-            right = np.flatnonzero((problems == "") & ~lost)
+            right = np.flatnonzero(~wrong & ~lost)
             numbers = start + rows[right]
             yield from self._times(state, numbers, stored[right], offsets[right])
 
@@ -130,4 +131,4 @@ class TagJudge:
             if head is not None and head.store_timestamp != time:
                 message = "the extension unit does not have the store time of the record"
                 at = self._at(state, number, offset)
-                yield finding("CQ-EXTADDR", at, message, expected=head.store_timestamp, actual=time)
+                yield finding(CQ_EXTADDR, at, message, expected=head.store_timestamp, actual=time)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.check.queues.queue_units import LMQ_PREFIX
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,18 +60,18 @@ class Tails:
             message = f"{count} units of {len(self._behind)} queues are missing at the log's end"
             crashed = self._inspection.has_crashed
             severity = None if crashed else Severity.WARNING
-            yield finding("CQ-LAG", At(path, position), message, severity=severity)
+            yield finding(CQ_LAG, At(path, position), message, severity=severity)
         for state, start in self._lost:
             path, position = _place((state, start))
             count = state.expected - start
-            code = "CQ-LMQ" if state.topic.startswith(LMQ_PREFIX) else "CQ-GAP"
+            code = CQ_LMQ if state.topic.startswith(LMQ_PREFIX) else CQ_GAP
             message = f"the last {count} records of the queue have no unit"
             yield finding(code, At(path, position, count * UNIT), message)
         for state, start in self._deleted:
             path, _ = _place((state, start))
             count = state.expected - start
             message = f"{count} records have no queue; the topic is not configured any more"
-            yield finding("CQ-GAP", At(path), message, severity=Severity.NOTE)
+            yield finding(CQ_GAP, At(path), message, severity=Severity.NOTE)
 
 
 def _place(missing: tuple[QueueState, int]) -> tuple[str, int | None]:

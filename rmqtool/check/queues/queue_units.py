@@ -11,8 +11,20 @@ import numpy as np
 
 from rmqtool.check.log.bridges import BRIDGE_TOPIC
 from rmqtool.check.queues.queue_state import UNIT, QueueReader, QueueState, as_units
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_consume_queue import (
+    CQ_EXTRA,
+    CQ_GAP,
+    CQ_HOLE,
+    CQ_LMQ,
+    CQ_MISMATCH,
+    CQ_NOREC,
+    CQ_ORDER,
+    CQ_PREBLANK,
+    CQ_RANGE,
+    CQ_SHIFT,
+)
 from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_PREFIX, middle_of
 from rmqtool.formats.sys_flag import SysFlag
@@ -104,7 +116,7 @@ class UnitJudge:
         least = 0 if self._inspection.bridges else 1  # repair repeats a unit for a lost message
         for one in real[steps < least].tolist():
             at = self._at(state, number + one, 1, int(offsets[one]))
-            yield finding("CQ-ORDER", at, actual=int(offsets[one]))
+            yield finding(CQ_ORDER, at, actual=int(offsets[one]))
 
     def _blanks(
         self, state: QueueState, number: int, blank: Mask, real: Mask, *, is_first: bool
@@ -120,14 +132,14 @@ class UnitJudge:
         odd = np.flatnonzero(blank & ~allowed)
         if odd.size:
             at = self._at(state, number + int(odd[0]), len(odd), None)
-            yield finding("CQ-PREBLANK", at, actual=f"{len(odd)} pre-blank units")
+            yield finding(CQ_PREBLANK, at, actual=f"{len(odd)} pre-blank units")
 
     def _invalid(self, state: QueueState, number: int, invalid: Mask) -> Iterator[Finding]:
         rows = np.flatnonzero(invalid)
         if rows.size:
             at = self._at(state, number + int(rows[0]), len(rows), None)
             message = "what lies here is neither a unit nor unused space"
-            yield finding("CQ-HOLE", at, message, actual=f"{len(rows)} units")
+            yield finding(CQ_HOLE, at, message, actual=f"{len(rows)} units")
 
     def _judge_real(
         self, state: QueueState, number: int, units: tuple[Numbers, Numbers], real: Mask
@@ -160,7 +172,7 @@ class UnitJudge:
         at = self._at(state, number + first, len(rows), int(offsets[first]))
         plural = f"{len(rows)} units point" if len(rows) > 1 else "a unit points"
         return finding(
-            "CQ-RANGE",
+            CQ_RANGE,
             at,
             f"{plural} behind the end of the commitlog",
             expected=f"at most {self._end}",
@@ -199,7 +211,7 @@ class UnitJudge:
         words = "before" if shift > 0 else "behind"
         message = f"{count} units stand {abs(shift)} {words} the queue offsets of their records"
         return finding(
-            "CQ-SHIFT",
+            CQ_SHIFT,
             at,
             message,
             expected=f"queue offset {first.number + shift}",
@@ -216,16 +228,16 @@ class UnitJudge:
             # A record that lies about its place was found; its unit is not to blame.
             is_known = self._inspection.is_moved(found.physical_offset) or self._is_skip(found)
             if not is_known:
-                yield finding("CQ-NOREC", at, actual=f"{found.physical_offset}, {found.size} bytes")
+                yield finding(CQ_NOREC, at, actual=f"{found.physical_offset}, {found.size} bytes")
             return
         if head.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in NOT_DISPATCHED:
             if found.topic.encode() != BRIDGE_TOPIC:
                 message = "the unit stands for a record that is never dispatched"
-                yield finding("CQ-EXTRA", at, message, actual=f"topic {found.topic}")
+                yield finding(CQ_EXTRA, at, message, actual=f"topic {found.topic}")
             return
         if state.topic.startswith(LMQ_PREFIX):
             message = "no INNER_MULTI_DISPATCH of its record asks for this unit"
-            yield finding("CQ-LMQ", at, message, actual=f"record of topic {found.topic}")
+            yield finding(CQ_LMQ, at, message, actual=f"record of topic {found.topic}")
             return
         if not self._fits(state, found):
             yield self._mismatch(state, found, head)
@@ -240,7 +252,7 @@ class UnitJudge:
     def _mismatch(self, state: QueueState, found: Found, head: RecordHead) -> Finding:
         name = f"{state.topic} queue {state.queue_id}"
         return finding(
-            "CQ-MISMATCH",
+            CQ_MISMATCH,
             self._at(state, found.number, 1, found.physical_offset),
             expected=f"{name} offset {found.number}, {found.size} bytes",
             actual=f"{found.topic} queue {head.queue_id} offset {head.queue_offset}, "
@@ -304,15 +316,15 @@ class UnitJudge:
         if rows.size:
             at = self._at(state, start + int(rows[0]), len(rows), None)
             message = "units are zero although valid ones follow"
-            yield finding("CQ-HOLE", at, message, actual=f"{len(rows)} units")
+            yield finding(CQ_HOLE, at, message, actual=f"{len(rows)} units")
 
     def _wrong_blanks(self, state: QueueState, number: int, count: int) -> Iterator[Finding]:
         at = self._at(state, number, count, None)
         if number == state.first:
             message = f"{count} records have a pre-blank in place of their unit"
-            yield finding("CQ-GAP", at, message)
+            yield finding(CQ_GAP, at, message)
         else:
-            yield finding("CQ-PREBLANK", at, actual=f"{count} pre-blank units")
+            yield finding(CQ_PREBLANK, at, actual=f"{count} pre-blank units")
 
     def _wrong_real(
         self, state: QueueState, start: int, units: tuple[Numbers, Numbers], real: Mask
@@ -336,7 +348,7 @@ class UnitJudge:
         elif len(rows) > 1 and (np.diff(offsets[rows]) <= 0).any():
             first = int(rows[0])
             at = self._at(state, start + first, len(rows), int(offsets[first]))
-            yield finding("CQ-ORDER", at, actual=f"{len(rows)} units out of order")
+            yield finding(CQ_ORDER, at, actual=f"{len(rows)} units out of order")
         else:
             for found in looked:
                 yield from self._one_wrong(state, found)

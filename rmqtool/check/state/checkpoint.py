@@ -10,8 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_state import (
+    AB_PRESENT,
+    CP_AHEAD,
+    CP_CONFIRM,
+    CP_LEN,
+    CP_LOGICOFF,
+    CP_REACH,
+    CP_ZERO,
+)
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX
@@ -34,11 +43,11 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     """Judge abort and checkpoint against the data."""
     store = inspection.store
     for branch in store.branches_of(BranchKind.ABORT):
-        yield finding("AB-PRESENT", At(branch.path))
+        yield finding(AB_PRESENT, At(branch.path))
     branches = store.branches_of(BranchKind.CHECKPOINT)
     if not branches and store.branches_of(BranchKind.COMMITLOG, BranchKind.DLEDGER):
         if store.asked.kind is BranchKind.STORE:
-            yield finding("CP-ZERO", At("checkpoint"), "there is no checkpoint")
+            yield finding(CP_ZERO, At("checkpoint"), "there is no checkpoint")
         return
     for branch in branches:
         try:
@@ -54,14 +63,14 @@ def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
     inspection.account.bytes += size
     at = At(branch.path)
     if size != FILE_LENGTH:
-        yield finding("CP-LEN", at, expected=FILE_LENGTH, actual=size)
+        yield finding(CP_LEN, at, expected=FILE_LENGTH, actual=size)
     values = CHECKPOINT.parse(raw[: CHECKPOINT.size].ljust(CHECKPOINT.size, b"\0"))
     if any(raw[CHECKPOINT.size :]):
         message = "bytes behind the known fields are set"
         place = At(branch.path, CHECKPOINT.size, FILE_LENGTH - CHECKPOINT.size)
-        yield finding("CP-LEN", place, message, severity=Severity.NOTE)
+        yield finding(CP_LEN, place, message, severity=Severity.NOTE)
     if values["physic_msg_timestamp"] <= 0 or values["logics_msg_timestamp"] <= 0:
-        yield finding("CP-ZERO", at, "a time in the checkpoint is not set")
+        yield finding(CP_ZERO, at, "a time in the checkpoint is not set")
     log = inspection.log
     if log is None:
         inspection.leave_out("checkpoint against the data", inspection.why_no_log)
@@ -74,7 +83,7 @@ def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
     if values["confirm_phy_offset"] > log.end:
         place = _field(branch.path, "confirm_phy_offset")
         actual = values["confirm_phy_offset"]
-        yield finding("CP-CONFIRM", place, expected=f"at most {log.end}", actual=actual)
+        yield finding(CP_CONFIRM, place, expected=f"at most {log.end}", actual=actual)
     yield from _logics_offset(inspection, values, log, branch.path)
     yield from _reach(inspection, values, branch.path)
 
@@ -92,7 +101,7 @@ def _times(values: dict[str, int], log: LogFacts, path: str) -> Iterator[Finding
     for name, message in words.items():
         if values[name] > log.newest_time:
             yield finding(
-                "CP-AHEAD",
+                CP_AHEAD,
                 _field(path, name),
                 message,
                 expected=f"at most {iso_time(log.newest_time)}",
@@ -120,7 +129,7 @@ def _index_time(inspection: Inspection, values: dict[str, int], path: str) -> It
             newest = max(newest, INDEX_HEADER.parse(raw)["end_timestamp"])
     if values[name] > newest and not inspection.is_above_unread("index"):
         yield finding(
-            "CP-AHEAD",
+            CP_AHEAD,
             _field(path, name),
             "indexMsgTimestamp is later than the newest index file",
             expected=f"at most {iso_time(newest)}" if newest else "0, as there is no index",
@@ -142,10 +151,10 @@ def _logics_offset(
     if value > limit:
         what = "the last record" if limit == log.last_record else "the last unit of every queue"
         message = f"logicsPhysicalOffset lies behind {what}"
-        yield finding("CP-LOGICOFF", place, message, expected=f"at most {limit}", actual=value)
+        yield finding(CP_LOGICOFF, place, message, expected=f"at most {limit}", actual=value)
     elif value < 0 or (value >= log.start and not _is_record(inspection, value)):
         message = "logicsPhysicalOffset is not the start of a record"
-        yield finding("CP-LOGICOFF", place, message, actual=value, severity=Severity.WARNING)
+        yield finding(CP_LOGICOFF, place, message, actual=value, severity=Severity.WARNING)
 
 
 def _is_record(inspection: Inspection, physical_offset: int) -> bool:
@@ -175,7 +184,7 @@ def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterato
         stored = _store_time(head)
         if stored and stored > max(needed - MARGIN_MS, 0):
             yield finding(
-                "CP-REACH",
+                CP_REACH,
                 At(path, physical_offset=first.start),
                 "recovery would have to begin before the newest commitlog files it looks at",
                 expected=f"a record of {iso_time(stored)} or later",
@@ -183,7 +192,7 @@ def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterato
             )
     elif inspection.newest_unit is not None and inspection.newest_unit < first.start:
         yield finding(
-            "CP-REACH",
+            CP_REACH,
             At(path, physical_offset=first.start),
             "the queues end before the newest commitlog files that recovery looks at",
             expected=f"a unit at {first.start} or later",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.check.layout import mapped_files
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_consume_queue import CC_PAIR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +32,9 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         log_starts = {one.start: one.path for one in log_files or ()}
         queue_starts = {one.start: one.path for one in queue_files or ()}
         for start in sorted(log_starts.keys() - queue_starts.keys()):
-            yield finding("CC-PAIR", At(log_starts[start]), "the log file has no queue file")
+            yield finding(CC_PAIR, At(log_starts[start]), "the log file has no queue file")
         for start in sorted(queue_starts.keys() - log_starts.keys()):
-            yield finding("CC-PAIR", At(queue_starts[start]), "the queue file has no log file")
+            yield finding(CC_PAIR, At(queue_starts[start]), "the queue file has no log file")
         inspection.account.files += len(log_starts) + len(queue_starts)
     yield from inspection.pending()
     if logs:

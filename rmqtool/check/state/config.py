@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_state import CF_JSON, CF_VERSION
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
 from rmqtool.store.branch import TIMER_CHECK, BranchKind, Level
@@ -112,7 +113,7 @@ def _of_broken(file: ConfigFile, error: DecodeError, *, has_other: bool) -> Find
     needless = file.name.endswith(BACKUP) and has_other
     actual = "an empty file" if not file.raw else error.reason
     return finding(
-        "CF-JSON",
+        CF_JSON,
         At(file.path, error.position),
         message,
         expected="one JSON object",
@@ -130,7 +131,7 @@ def _compare(
     other = (theirs.state_version or 0, theirs.timestamp or 0, theirs.counter or 0)
     if own < other:
         yield finding(
-            "CF-VERSION",
+            CF_VERSION,
             At(file.path),
             expected=f"counter {theirs.counter} of {theirs.timestamp}",
             actual=f"counter {ours.counter} of {ours.timestamp}",

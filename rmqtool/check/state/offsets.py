@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.layout import is_system_topic
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_state import CO_RANGE, CO_TOPIC, DO_RANGE
 from rmqtool.formats import config_shapes
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _consumer_offsets(inspection: Inspection) -> Iterator[Finding]:
         if missing:
             if (offset.topic, offset.group) not in unknown:
                 unknown.add((offset.topic, offset.group))
-                yield finding("CO-TOPIC", At(path), f"{_words(offset)}: {missing}")
+                yield finding(CO_TOPIC, At(path), f"{_words(offset)}: {missing}")
             continue
         yield from _judge(inspection, offset, path)
 
@@ -92,7 +93,7 @@ def _judge(inspection: Inspection, offset: ConsumerOffset, path: str) -> Iterato
     is_ahead = offset.queue_offset > found[1]
     where = "ahead of the queue's end" if is_ahead else "before the queue's first message"
     yield finding(
-        "CO-RANGE",
+        CO_RANGE,
         At(path),
         f"{_words(offset)}: the offset lies {where}",
         expected="{} to {}".format(*found),
@@ -122,7 +123,7 @@ def _delay_offsets(inspection: Inspection) -> Iterator[Finding]:
         if found_range is None or offset is None or offset <= found_range[1]:
             continue
         yield finding(
-            "DO-RANGE",
+            DO_RANGE,
             At(path),
             f"the offset of delay level {level} lies ahead of its queue's end",
             expected="{} to {}".format(*found_range),

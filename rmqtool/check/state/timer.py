@@ -12,8 +12,9 @@ import numpy as np
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.state.timer_log import TimerLog, check_chains, read_segment
 from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_state import TC_AHEAD, TW_LEN, TW_POS
 from rmqtool.formats.timer import (
     DEFAULT_PRECISION_MS,
     DEFAULT_WHEEL_LENGTH,
@@ -50,7 +51,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         if isinstance(error, UnreadablePath):
             yield inspection.unread(inspection.path_of(error.path), error)
         else:
-            yield finding("TC-AHEAD", At(CHECK_PATH), "timercheck is too short to be read")
+            yield finding(TC_AHEAD, At(CHECK_PATH), "timercheck is too short to be read")
         return
     log = TimerLog(segments=tuple(segments))
     if segments:
@@ -84,7 +85,7 @@ def _wheel(
         inspection.account.bytes += file.size
         if file.size not in {0, DEFAULT_WHEEL_LENGTH}:
             expected = DEFAULT_WHEEL_LENGTH
-            yield finding("TW-LEN", At(branch.path), expected=expected, actual=file.size)
+            yield finding(TW_LEN, At(branch.path), expected=expected, actual=file.size)
         precision = _precision(inspection)
         read_until = (values or {}).get("last_read_time_ms", 0) // precision
         position = 0
@@ -99,7 +100,7 @@ def _wheel(
             for row in np.flatnonzero(misplaced | (slots["magic"] != 0)).tolist():
                 at = At(branch.path, position + row * SLOT, SLOT)
                 message = "the slot's time belongs into another slot, or its unused field is set"
-                yield finding("TW-POS", at, message, actual=int(slots["time"][row]))
+                yield finding(TW_POS, at, message, actual=int(slots["time"][row]))
             pending = (slots["time"] > read_until) & ~misplaced
             for row in np.flatnonzero(pending).tolist():
                 at = At(branch.path, position + row * SLOT, SLOT)
@@ -128,7 +129,7 @@ def _slot(
         is_right = False
         is_ahead = inspection.has_crashed and place >= log.end
         yield finding(
-            "TW-POS",
+            TW_POS,
             at,
             f"{name} of the slot of time {int(slot['time'])} is no record of that time",
             actual=place,
@@ -146,7 +147,7 @@ def _count(slot: np.void, at: At, log: TimerLog, precision: int) -> Iterator[Fin
     count = int(log.counts[of_slot].sum())
     if first >= log.start and count != int(slot["num"]):
         message = "the slot counts other messages than the timer log has for it"
-        yield finding("TW-POS", at, message, expected=count, actual=int(slot["num"]))
+        yield finding(TW_POS, at, message, expected=count, actual=int(slot["num"]))
 
 
 def _checkpoint(inspection: Inspection, values: dict[str, int], log: TimerLog) -> Iterator[Finding]:
@@ -159,14 +160,14 @@ def _checkpoint(inspection: Inspection, values: dict[str, int], log: TimerLog) -
         at = At(CHECK_PATH, positions["last_read_time_ms"], 8)
         message = "lastReadTimeMs is later than the file itself: timers up to it are skipped"
         actual = iso_time(values["last_read_time_ms"])
-        yield finding("TC-AHEAD", at, message, expected=iso_time(latest), actual=actual)
+        yield finding(TC_AHEAD, at, message, expected=iso_time(latest), actual=actual)
     if flushed > log.end:
         at = At(CHECK_PATH, positions["last_timer_log_flush_pos"], 8)
         message = "lastTimerLogFlushPos lies behind the timer log"
-        yield finding("TC-AHEAD", at, message, expected=f"at most {log.end}", actual=flushed)
+        yield finding(TC_AHEAD, at, message, expected=f"at most {log.end}", actual=flushed)
     found = inspection.range_of(TIMER_TOPIC, 0) if inspection.log else None
     offset = values["last_timer_queue_offset"]
     if found is not None and offset > found[1]:
         at = At(CHECK_PATH, positions["last_timer_queue_offset"], 8)
         message = "lastTimerQueueOffset lies behind the queue of the timer topic"
-        yield finding("TC-AHEAD", at, message, expected=f"at most {found[1]}", actual=offset)
+        yield finding(TC_AHEAD, at, message, expected=f"at most {found[1]}", actual=offset)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check.log.transactions import UNKNOWN
-from rmqtool.findings.finding import Severity
-from rmqtool.findings.registry import At, finding
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_state import TL_REC, TL_REF
 from rmqtool.formats.timer import (
     BLANK_MAGIC,
     MAGIC_BITS,
@@ -103,7 +104,7 @@ def read_segment(
     for row in np.flatnonzero(records["reserved"]).tolist():
         at = At(segment.path, row * RECORD, RECORD)
         message = "the reserved field is set"
-        yield finding("TL-REC", at, message, expected=0, severity=Severity.WARNING)
+        yield finding(TL_REC, at, message, expected=0, severity=Severity.WARNING)
     yield from _references(inspection, segment, records)
     rest = raw[count * RECORD :]
     if int.from_bytes(rest[12:16], "big", signed=True) == BLANK_MAGIC:
@@ -111,10 +112,10 @@ def read_segment(
         return
     if any(rest):
         at = At(segment.path, count * RECORD, len(rest))
-        yield finding("TL-REC", at, "no record of 52 bytes with a known magic lies here")
+        yield finding(TL_REC, at, "no record of 52 bytes with a known magic lies here")
     elif not is_last and count:
         at = At(segment.path, count * RECORD, segment.size - count * RECORD)
-        yield finding("TL-REC", at, "the file ends without a blank although another follows")
+        yield finding(TL_REC, at, "the file ends without a blank although another follows")
 
 
 def check_chains(inspection: Inspection, log: TimerLog, precision: int) -> Iterator[Finding]:
@@ -134,11 +135,11 @@ def check_chains(inspection: Inspection, log: TimerLog, precision: int) -> Itera
         message = "prevPos does not point back"
         limit = f"below {log.starts[number]}"
         actual = log.previous[number]
-        yield finding("TL-REC", log.at(number), message, expected=limit, actual=actual)
+        yield finding(TL_REC, log.at(number), message, expected=limit, actual=actual)
     severity = Severity.NOTE if inspection.has_crashed else Severity.WARNING
     for number in np.flatnonzero((log.previous != expected) & ~forward & ~is_expired).tolist():
         yield finding(
-            "TL-REC",
+            TL_REC,
             log.at(number),
             "prevPos is not the record before it in its slot",
             expected=expected[number],
@@ -167,7 +168,7 @@ def _references(
         at = At(segment.path, row * RECORD, RECORD, int(offsets[row]))
         is_ahead = inspection.has_crashed and offsets[row] >= log.end
         yield finding(
-            "TL-REF",
+            TL_REF,
             at,
             actual=f"{int(records['record_size'][row])} bytes at {int(offsets[row])}",
             severity=Severity.NOTE if is_ahead else None,
@@ -200,4 +201,4 @@ def _facts(
             at = At(segment.path, int(rows[number]) * RECORD, RECORD, int(messages[0, number]))
             message = f"the record's {what} is not that of its message"
             actual = int(stored[number])
-            yield finding("TL-REF", at, message, expected=int(wanted[number]), actual=actual)
+            yield finding(TL_REF, at, message, expected=int(wanted[number]), actual=actual)

@@ -10,6 +10,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.findings.registry_commitlog import (
+    CL_BLANKLEN,
+    CL_BLANKSIZE,
+    CL_CHAIN,
+    CL_MAGIC,
+    CL_PHYOFF,
+)
+from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
 from rmqtool.formats.message import (
     BLANK,
     BLANK_MAGIC_CODE,
@@ -27,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.derive.runs import Stretch
+    from rmqtool.findings.catalogue import Code
     from rmqtool.repair.log.bridge import BridgeMaker
     from rmqtool.repair.writer import Writer
     from rmqtool.store.record_heads import LogReader
@@ -91,42 +100,42 @@ class LogRepair:
         """Repair a segment that used ones follow: bridges, and a blank at its end."""
         segment = facts.segment
         self._set_length(segment)
-        close_at, code, covers = self._end_of(facts)
-        for damaged in self._inside(segment, close_at):
+        closing = self._end_of(facts)
+        for damaged in self._inside(segment, closing[0] if closing else None):
             self._bridge(segment, damaged)
         self._places(segment)
-        if close_at is not None:
-            self._close(facts, close_at, code, covers=covers)
+        if closing is not None:
+            self._close(facts, *closing)
 
-    def _end_of(self, facts: SegmentFacts) -> tuple[int | None, str, int]:
+    def _end_of(self, facts: SegmentFacts) -> tuple[int, Code, int] | None:
         """Tell from where on a segment has to be closed anew, why, and up to where it is damaged.
 
         None where its blank is right, or only its size is wrong, which is put right here.
         """
         segment, length = facts.segment, self.length
         last = facts.stretches[-1] if facts.stretches else None
-        if last is not None and last.kind is Extent.FILLER and last.code != "CL-CHAIN":
+        if last is not None and last.kind is Extent.FILLER and last.code != CL_CHAIN:
             return self._blank_at_end(segment, last)
         if segment.size < length:
             tail = last is not None and last.position + last.length == facts.end
             begin = last.position if tail and last is not None else facts.end
-            return self._first_of_tail(facts, begin), "FS-LEN", length - LEAST
+            return self._first_of_tail(facts, begin), FS_LEN, length - LEAST
         if last is None or last.position + last.length < min(segment.size, length):
-            return segment.size, "CL-CHAIN", 0
+            return segment.size, CL_CHAIN, 0
         if last.kind is Extent.UNUSED:
             begin = self._first_of_tail(facts, last.position)
-            code = "CL-CHAIN" if last.position else "CL-MAGIC"
+            code = CL_CHAIN if last.position else CL_MAGIC
             return begin, code, last.position if begin < last.position else 0
         if last.kind is Extent.GAP:
-            return last.position, "CL-MAGIC", last.position + last.length
-        return None, "", 0
+            return last.position, CL_MAGIC, last.position + last.length
+        return None
 
-    def _blank_at_end(self, segment: Segment, last: Stretch) -> tuple[int | None, str, int]:
+    def _blank_at_end(self, segment: Segment, last: Stretch) -> tuple[int, Code, int] | None:
         """Judge the blank that closes a segment: its size, and whether records were there."""
         if self.survey.damaged.at(segment.start + last.position) is not None:
-            return last.position, "CL-BLANKSIZE", self.length - LEAST
+            return last.position, CL_BLANKSIZE, self.length - LEAST
         self._blank_size(segment, last)
-        return None, "", 0
+        return None
 
     def _first_of_tail(self, facts: SegmentFacts, position: int) -> int:
         """Give where damage begins that goes on up to a position."""
@@ -135,7 +144,7 @@ class LogRepair:
                 return stretch.position
         return position
 
-    def _close(self, facts: SegmentFacts, position: int, code: str, *, covers: int) -> None:
+    def _close(self, facts: SegmentFacts, position: int, code: Code, covers: int) -> None:
         """Bridge what is damaged from a position on, and write a blank behind it.
 
         Zeros that are longer than the next segment's first record were records once.
@@ -165,7 +174,7 @@ class LogRepair:
         if head is None:
             return min(position, self.length - LEAST)
         what = lost_record(self.log, head.physical_offset, head.size)
-        self.survey.damaged.add(Damaged(head.physical_offset, head.end, "CL-CHAIN", what))
+        self.survey.damaged.add(Damaged(head.physical_offset, head.end, CL_CHAIN, what))
         return head.physical_offset - segment.start
 
     def _first_size(self, physical_offset: int) -> int:
@@ -179,7 +188,7 @@ class LogRepair:
             is_same = file.read_at(blank.position, len(raw)) == raw
         if not is_same:
             reason = f"the blank record's size: {left} bytes are left of the file"
-            self.writer.write(segment, blank.position, Content.of(raw), "CL-BLANKLEN", reason)
+            self.writer.write(segment, blank.position, Content.of(raw), CL_BLANKLEN, reason)
 
     # ---- the segment that is written to ---------------------------------------------------------
 
@@ -188,22 +197,22 @@ class LogRepair:
         segment = facts.segment
         is_last = segment is self.files.segments[-1]
         if not segment.size and is_last and not is_last_used and len(self.files) > 1:
-            self.writer.remove(segment.place.location, "FS-LEN", "an empty file behind the log")
+            self.writer.remove(segment.place.location, FS_LEN, "an empty file behind the log")
             return
         self._set_length(segment)
         if not is_last_used:
             return
         tail = self.survey.queues.judge.tail
         last = facts.stretches[-1] if facts.stretches else None
-        close_at, code, covers = None, "", 0
-        if last is not None and last.kind is Extent.FILLER and last.code != "CL-CHAIN":
-            close_at, code, covers = self._blank_at_end(segment, last)
-        end = tail.start - segment.start if tail else close_at
+        closing = None
+        if last is not None and last.kind is Extent.FILLER and last.code != CL_CHAIN:
+            closing = self._blank_at_end(segment, last)
+        end = tail.start - segment.start if tail else closing[0] if closing else None
         for damaged in self._inside(segment, end):
             self._bridge(segment, damaged)
         self._places(segment)
-        if close_at is not None:
-            self._close(facts, close_at, code, covers=covers)
+        if closing is not None:
+            self._close(facts, *closing)
         if tail is not None:
             self._tail(segment, tail)
 
@@ -219,7 +228,7 @@ class LogRepair:
         lost = "a record that was written in part" if tail.code == TAIL else ""
         self._zero(segment, position, tail.code, reason, lost)
 
-    def _zero(self, segment: Segment, position: int, code: str, reason: str, lost: str) -> None:
+    def _zero(self, segment: Segment, position: int, code: Code, reason: str, lost: str) -> None:
         """Zero all that is used from a position on."""
         with segment.open() as file:
             while position < file.size:
@@ -286,7 +295,7 @@ class LogRepair:
                 raw = moved.physical_offset.to_bytes(8, "big", signed=True)
                 position = moved.physical_offset - segment.start + FIELD
                 reason = f"the record's own place, which was given as {moved.field}"
-                self.writer.write(segment, position, Content.of(raw), "CL-PHYOFF", reason)
+                self.writer.write(segment, position, Content.of(raw), CL_PHYOFF, reason)
         self._put_back(segment)
 
     def _put_back(self, segment: Segment) -> None:
@@ -296,17 +305,17 @@ class LogRepair:
                 raw = self.log.read_at(moved.physical_offset, moved.size)
                 reason = f"the record of this place, which lay at {moved.physical_offset}"
                 position = moved.field - segment.start
-                self.writer.write(segment, position, Content.of(raw), "CL-PHYOFF", reason)
+                self.writer.write(segment, position, Content.of(raw), CL_PHYOFF, reason)
 
     def _set_length(self, segment: Segment) -> None:
         """Give a file its configured length; what is cut off must not be records."""
         if segment.size == self.length:
             return
         if segment.size < self.length:
-            self.writer.length(segment, self.length, "FS-LEN", "the length that brokers load")
+            self.writer.length(segment, self.length, FS_LEN, "the length that brokers load")
             return
         reason = "the length that brokers load; what is behind it is no part of the log"
-        self.writer.length(segment, self.length, "FS-LEN", reason)
+        self.writer.length(segment, self.length, FS_LEN, reason)
 
     def _missing(self, before: Segment, after: Segment) -> None:
         """Write files of bridges for segments that are gone."""
@@ -316,7 +325,7 @@ class LogRepair:
             if not self.bridge_missing:
                 why = "with --bridge-missing, a file of bridges lets brokers walk over it"
                 path = f"{before.path.rpartition('/')[0]}/{name}"
-                self.writer.leave("FS-GAP", path, "the segment is missing", why)
+                self.writer.leave(FS_GAP, path, "the segment is missing", why)
             else:
                 self._bridge_file(before, start, name)
             start += self.length
@@ -329,7 +338,7 @@ class LogRepair:
         location = before.place.parent.child(name).location
         lost = f"all {self.length} bytes of the segment"
         self.writer.create(
-            location, content, "FS-GAP", f"a file of bridges for the missing segment: {BRIDGED}",
+            location, content, FS_GAP, f"a file of bridges for the missing segment: {BRIDGED}",
             lost=lost, mtime_ms=before.mtime_ms,
         )  # fmt: skip
 
@@ -348,11 +357,11 @@ def tail_of(survey: Survey) -> Damaged | None:
     ]
     last = facts.stretches[-1] if facts.stretches else None
     if gaps:
-        position, code = gaps[0].position, gaps[0].code
+        position, code = gaps[0].position, gaps[0].code or TAIL
         # Zeros behind what was torn were records, too, if queues have units there.
         end = gaps[-1].position + gaps[-1].length if code == STALE else segment.size
     elif segment.size < length and (last is None or last.kind is not Extent.FILLER):
-        position, end, code = facts.end, segment.size, "FS-LEN"
+        position, end, code = facts.end, segment.size, FS_LEN
     else:
         return None
     end = length if end >= segment.size else end

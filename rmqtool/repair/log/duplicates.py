@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.findings.registry_layout import FS_DUP
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -41,4 +43,4 @@ def _are_same(one: Segment, other: Segment) -> bool:
 def edit(writer: Writer, spare: Iterable[Segment]) -> None:
     """Take copies out."""
     for one in spare:
-        writer.remove(one.place.location, "FS-DUP", REASON)
+        writer.remove(one.place.location, FS_DUP, REASON)

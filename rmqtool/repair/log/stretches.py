@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.findings.catalogue import Code
+
 
 @dataclass(slots=True)
 class Damaged:
@@ -28,7 +30,7 @@ class Damaged:
 
     start: int
     end: int
-    code: str
+    code: Code
     lost: str = ""
     given_up: bool = False
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.queues.consume_queue_ext import is_whole
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_consume_queue import CX_SIZE
+from rmqtool.findings.registry_layout import FS_LEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +41,7 @@ def edit(
         found: all findings.
     """
     bad = {files.path: files for files in extensions}
-    harmed = {one.path.rpartition("/")[0] for one in found if one.code in {"CX-SIZE", "FS-LEN"}}
+    harmed = {one.path.rpartition("/")[0] for one in found if one.code in {CX_SIZE, FS_LEN}}
     length = inspection.store.geometry.consume_queue_ext.value
     for queue in inspection.family("ext_queues").values() if harmed else ():
         files = inspection.files_of(queue) if queue.path in harmed else None
@@ -50,10 +52,10 @@ def edit(
             continue
         for segment in files.segments:
             if segment.size != length and not segment.start % length:
-                writer.length(segment, length, "FS-LEN", "the length that brokers load")
+                writer.length(segment, length, FS_LEN, "the length that brokers load")
     for files in bad.values():
         for place in files.places:
-            writer.remove(place.location, "CX-SIZE", REASON, lost=LOST)
+            writer.remove(place.location, CX_SIZE, REASON, lost=LOST)
 
 
 def _is_followed(files: MappedFiles) -> bool:

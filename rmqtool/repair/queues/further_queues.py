@@ -20,6 +20,8 @@ from rmqtool.check.queues.queue_state import QueueReader
 from rmqtool.derive.dispatch import LMQ_PREFIX, LMQ_QUEUE_ID
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.registry_commitlog import CL_LMQ, CL_QOFF_GAP
+from rmqtool.findings.registry_consume_queue import CQ_LMQ
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.java import parse_long, string_hash
 from rmqtool.formats.message import decode
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
     Queue = tuple[bytes, int]
 
-CODE: Final = "CL-LMQ"
+CODE: Final = CL_LMQ
 FURTHER: Final = INNER_MULTI_QUEUE_OFFSET.encode()
 PUT_BACK: Final = "the record's numbers in its further queues, as their units and neighbours tell"
 BLANKED: Final = (
@@ -231,9 +233,9 @@ class FurtherNumbers:
     def is_answered(self, said: Finding) -> bool:
         """Tell whether a finding is only a consequence of numbers that are put back."""
         topics = {topic.decode("utf-8", "backslashreplace") for topic in self._put_back()}
-        if said.code == "CQ-LMQ":
+        if said.code == CQ_LMQ:
             return said.path.split("/")[-3] in topics
-        return said.code == "CL-QOFF-GAP" and any(f" {topic} " in said.message for topic in topics)
+        return said.code == CL_QOFF_GAP and any(f" {topic} " in said.message for topic in topics)
 
     def _put_back(self) -> Iterator[bytes]:
         for one in self.records:

@@ -17,6 +17,9 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.check.queues.queue_state import UNIT, QueueReader
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
+from rmqtool.findings.registry_consume_queue import CQ_MISMATCH, CQ_SHIFT
+from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
 from rmqtool.repair.log.content import Content
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
     Place = tuple[bytes, int, int]  # topic, queue id, queue offset
 
-TELLING: Final = frozenset({"CQ-MISMATCH", "CQ-SHIFT", "CL-QOFF-DUP", "CL-QOFF-GAP"})
+TELLING: Final = frozenset({CQ_MISMATCH, CQ_SHIFT, CL_QOFF_DUP, CL_QOFF_GAP})
 DIRECTORY: Final = "consumequeue"
 PARTS: Final = 4  # of the path of a queue file
 FIELDS: Final = ("topic", "queue_id", "queue_offset")
@@ -75,7 +78,7 @@ class Misplaced:
 
     def is_answered(self, said: Finding) -> bool:
         """Tell whether a finding is only a consequence."""
-        is_telling = said.code in TELLING or said.code == "IX-KEY"
+        is_telling = said.code in TELLING or said.code == IX_KEY
         is_its = said.physical_offset == self.physical_offset
         return is_telling and (is_its or any(f" {name} " in said.message for name in self.topics))
 
@@ -213,4 +216,4 @@ def edit(
                 f"queue offset {one.own[2]}"
             )
             position = one.physical_offset - segment.start + one.position
-            writer.write(segment, position, Content.of(one.raw), "CQ-MISMATCH", reason)
+            writer.write(segment, position, Content.of(one.raw), CQ_MISMATCH, reason)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.layout import is_system_topic
 from rmqtool.check.queues.queue_state import UNIT
+from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
+from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
@@ -33,7 +35,7 @@ def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> 
         if queue.is_unread or (queue.files is None and not _is_wanted(queue, inspection)):
             continue
         if problem := name_problem(queue.topic):
-            writer.leave("CQ-GAP", queue.path, "the queue has no directory", problem)
+            writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
             continue
         _drop_torn_unit(queue, repair.file_length)
         gone = _without_units(writer, queue)
@@ -59,7 +61,7 @@ def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
         number = segment.end // UNIT
         is_patched = any(patch.number <= number < patch.end for patch in queue.patches)
         if segment.size < length and segment.size % UNIT and not is_patched:
-            queue.patches.append(Patch(number, bytes(UNIT), "FS-LEN", TORN_REASON))
+            queue.patches.append(Patch(number, bytes(UNIT), FS_LEN, TORN_REASON))
 
 
 def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:
@@ -73,10 +75,10 @@ def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:
         return set()
     behind = [one for one in queue.files.segments if one.start >= min(cuts) * UNIT]
     if len(behind) == len(queue.files.segments) and queue.files.places:
-        writer.remove(queue.files.places[0].location, "CQ-RANGE", f"{NO_UNIT}: the whole queue")
+        writer.remove(queue.files.places[0].location, CQ_RANGE, f"{NO_UNIT}: the whole queue")
     else:
         for segment in behind:
-            writer.remove(segment.place.location, "CQ-RANGE", NO_UNIT)
+            writer.remove(segment.place.location, CQ_RANGE, NO_UNIT)
     return {segment.start for segment in behind}
 
 
@@ -87,7 +89,7 @@ def _lengths(
     segments = files.segments if files is not None else ()
     for segment in segments:
         if segment.size != length and not segment.start % length and segment.start not in gone:
-            writer.length(segment, length, "FS-LEN", "the length that brokers load")
+            writer.length(segment, length, FS_LEN, "the length that brokers load")
 
 
 def edit_lengths(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
@@ -206,18 +208,18 @@ def _batch_file(
 ) -> None:
     segment = _segment(queue.files, start)
     if segment is not None and start >= queue.end:
-        writer.remove(segment.place.location, "BQ-UNIT", NO_UNIT)
+        writer.remove(segment.place.location, BQ_UNIT, NO_UNIT)
         return
     if segment is not None:
         for position, raw in pieces:
-            writer.write(segment, position, Content.of(raw), "BQ-UNIT", BATCH_REASON)
+            writer.write(segment, position, Content.of(raw), BQ_UNIT, BATCH_REASON)
         return
     if not any(any(raw) for _, raw in pieces):
         return
     writer.create(
         f"{_directory(writer, queue)}/{start:0{NAME_DIGITS}}",
         Content(length, tuple(pieces)),
-        "BQ-UNIT",
+        BQ_UNIT,
         "the batch queue file of these records, missing until now",
         mtime_ms=queue.time or None,
     )

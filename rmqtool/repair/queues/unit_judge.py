@@ -8,6 +8,7 @@ import numpy as np
 
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.errors import DecodeError
+from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
 from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.repair.patches import Patch, RepairedQueue
 
@@ -128,7 +129,7 @@ class UnitJudge:
         return Patch(
             number,
             raw,
-            known[0].code if known else "CL-QOFF-GAP",
+            known[0].code if known else CL_QOFF_GAP,
             f"passes over {what}: {how}",
             f"{queue.topic} queue {queue.queue_id}, queue offset {number}{last}",
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.check.queues.queue_state import UNIT, as_units
+from rmqtool.findings.registry_consume_queue import CQ_HOLE, CQ_ORDER, CQ_RANGE
 from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
 from rmqtool.repair.queues.expired_order import ExpiredOrder
@@ -83,7 +84,7 @@ class UnwantedUnits:
         """
         last, order, end = b"", ExpiredOrder(), self._end_of_known(queue)
         if is_odd and not end:
-            queue.patches.append(Patch(0, bytes(UNIT), "CQ-RANGE", CUT_REASON))
+            queue.patches.append(Patch(0, bytes(UNIT), CQ_RANGE, CUT_REASON))
         for number, units in self._reader.used(queue.files, 0):
             wild = order.wild(units[: max(end - number, 0)], self._judge.log_end - 1)
             self._restore(queue, number, wild)
@@ -206,7 +207,7 @@ class UnwantedUnits:
         """Put units right whose messages have expired: what they were nobody knows, but order."""
         reason = "its message has expired; the offset keeps the order that searches need"
         for row, raw in wild.items():
-            queue.patches.append(Patch(number + row, raw, "CQ-ORDER", reason))
+            queue.patches.append(Patch(number + row, raw, CQ_ORDER, reason))
 
     def _behind(self, queue: RepairedQueue, begin: int, last: bytes) -> None:
         """Keep the numbers of lost messages taken; cut what the log knows nothing of."""
@@ -263,7 +264,7 @@ class UnwantedUnits:
                 have = units[first:end]
                 patch = self._judge.filler(queue, number + first, raw, have, run[0].how)
             else:
-                code = "CQ-RANGE" if units["size"][first] > 0 else "CQ-HOLE"
+                code = CQ_RANGE if units["size"][first] > 0 else CQ_HOLE
                 patch = Patch(number + first, raw, code, CUT_REASON)
             queue.patches.append(patch)
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Owner, Severity
+from rmqtool.findings.registry_index import IX_CRASH
+from rmqtool.findings.registry_state import CP_AHEAD, CP_CONFIRM, CP_LEN, CP_LOGICOFF
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.repair.log.content import Content
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.writer import Writer
     from rmqtool.store.record_heads import LogReader
 
-CODES: Final = ("CP-AHEAD", "CP-LOGICOFF", "CP-CONFIRM", "CP-LEN")
+CODES: Final = (CP_AHEAD, CP_LOGICOFF, CP_CONFIRM, CP_LEN)
 
 
 def edit(writer: Writer, survey: Survey, found: list[Finding], log: LogReader) -> None:
@@ -34,21 +36,19 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], log: LogReader) -
             continue
         raw = branch.place.read(FILE_LENGTH).ljust(FILE_LENGTH, b"\0")
         wanted = _true(CHECKPOINT.parse(raw), survey, log)
-        if "IX-CRASH" in codes and not any(
-            code.startswith("IX-") and code != "IX-CRASH" for code in codes
-        ):
+        if IX_CRASH in codes and not any(code.owner is Owner.INDEX for code in codes):
             wanted["index_msg_timestamp"] = _index_end(survey)
         if entry.size != FILE_LENGTH:
             content = Content.of(CHECKPOINT.build(wanted) + raw[CHECKPOINT.size :])
-            writer.replace(branch.place.location, content, "CP-LEN", f"{FILE_LENGTH} bytes")
+            writer.replace(branch.place.location, content, CP_LEN, f"{FILE_LENGTH} bytes")
             return
         for name, value in wanted.items():
             position = CHECKPOINT.positions[name]
             content = Content.of(value.to_bytes(8, "big", signed=True))
-            code = {"logics_physical_offset": "CP-LOGICOFF", "confirm_phy_offset": "CP-CONFIRM"}
+            code = {"logics_physical_offset": CP_LOGICOFF, "confirm_phy_offset": CP_CONFIRM}
             writer.write_at(
                 (branch.place.location, entry.size, position), content,
-                code.get(name, "CP-AHEAD" if value else "CP-LOGICOFF"),
+                code.get(name, CP_AHEAD if value else CP_LOGICOFF),
                 f"{name}: not later than the data",
             )  # fmt: skip
 

@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Code, Severity
+from rmqtool.findings.registry_state import CF_JSON, EP_CRC
 from rmqtool.formats import epoch
 from rmqtool.formats.config import parse_object
 from rmqtool.repair.log.content import Content
@@ -39,11 +40,11 @@ TO_BACKUP: Final = "a copy of the file that it is the backup of"
 def edit(writer: Writer, survey: Survey, found: list[Finding], *, clamp: bool) -> None:
     """Restore what cannot be parsed; move offsets that lie outside of their queue if asked to."""
     said = [one for one in found if one.severity is not Severity.NOTE]
-    broken = sorted({one.path for one in said if one.code == "CF-JSON"})
+    broken = sorted({one.path for one in said if one.code == CF_JSON})
     for path in broken:
-        _restore(writer, survey, path, "CF-JSON", _is_json)
-    for path in sorted({one.path for one in said if one.code == "EP-CRC"}):
-        _restore(writer, survey, path, "EP-CRC", _is_epoch)
+        _restore(writer, survey, path, CF_JSON, _is_json)
+    for path in sorted({one.path for one in said if one.code == EP_CRC}):
+        _restore(writer, survey, path, EP_CRC, _is_epoch)
     dropped = survey.queues.dropped
     if clamp or dropped:
         only = None if clamp else frozenset(dropped)
@@ -51,7 +52,7 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], *, clamp: bool) -
 
 
 def _restore(
-    writer: Writer, survey: Survey, path: str, code: str, is_sound: Callable[[bytes], bool]
+    writer: Writer, survey: Survey, path: str, code: Code, is_sound: Callable[[bytes], bool]
 ) -> None:
     """Put the other one of a file and its backup in its place."""
     is_backup = path.endswith(BACKUP)
@@ -66,7 +67,7 @@ def _restore(
         reason = "the topics that have queues, as many as there are, readable and writable"
         lost = "permissions, attributes and topics without a queue"
         writer.replace(place.location, Content.of(text.encode()), code, reason, lost=lost)
-    elif code == "CF-JSON":
+    elif code == CF_JSON:
         message = "it cannot be parsed, and no sound copy is beside it"
         writer.leave(code, path, message, BOTH_BROKEN if raw is not None else NO_BACKUP)
 

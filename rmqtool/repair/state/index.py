@@ -16,7 +16,9 @@ from rmqtool.derive.index_runs import IndexRun
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Owner, Severity
+from rmqtool.findings.registry_commitlog import CL_CRC, CL_PHYOFF, CL_PROPCRC, CL_TOPIC
+from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.rebuild.index_file import IndexBuilder
 from rmqtool.repair.state.index_edits import IndexEdits
@@ -44,11 +46,7 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], jobs: int | None)
     """Rewrite what differs from the index that the log gives, where findings ask for it."""
     store = survey.inspection.store
     said = [
-        one
-        for one in found
-        if one.code.startswith("IX-")
-        and one.severity is not Severity.NOTE
-        and one.code != "IX-CRASH"
+        one for one in found if one.code.owner is Owner.INDEX and one.severity is not Severity.NOTE
     ]
     places = store.branches_of(BranchKind.INDEX)
     if not places or survey.inspection.log is None:
@@ -56,7 +54,7 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], jobs: int | None)
     is_ahead = _is_ahead(survey)
     if not (said or survey.moved or is_ahead):
         return
-    code = said[0].code if said else "IX-KEY" if is_ahead else "CL-PHYOFF"
+    code = said[0].code if said else IX_KEY if is_ahead else CL_PHYOFF
     harmed = {one.path for one in said}
     sink = IndexEdits(writer, store, places[0].place.location, harmed, code)
     geometry = store.geometry
@@ -165,7 +163,7 @@ class _Kept:
         joined = np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
         gaps = np.zeros(joined.shape[1], bool)
         for one in survey.damaged:
-            if one.code not in {"CL-CRC", "CL-PROPCRC", "CL-TOPIC", "CL-PHYOFF"}:
+            if one.code not in {CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF}:
                 gaps |= (joined[1] >= one.start) & (joined[1] < one.end)
         gaps |= joined[1] < store.commitlog.start
         gaps &= (joined[0] >= 0) & (joined[1] >= 0) & (joined[1] < survey.end)

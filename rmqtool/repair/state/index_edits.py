@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.findings.catalogue import Code
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.repair.writer import Writer
     from rmqtool.store.index_files import IndexFile
@@ -50,7 +51,7 @@ class IndexEdits:
     store: Store
     directory: str
     harmed: set[str]
-    code: str
+    code: Code
     amount: int = 0
     _first: int = -1
     _name: str = ""

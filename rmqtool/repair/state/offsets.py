@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.config_text import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.findings.catalogue import Code
     from rmqtool.repair.survey import Survey
     from rmqtool.repair.writer import Writer
 
@@ -40,15 +42,15 @@ def clamp_offsets(
         only: queues whose offsets are meant; None is all.
     """
     ends = _Ends(survey, only)
-    _clamp(writer, survey, broken, ("consumerOffset.json", "CO-RANGE", ends.consumers))
-    _clamp(writer, survey, broken, ("delayOffset.json", "DO-RANGE", ends.delays))
+    _clamp(writer, survey, broken, ("consumerOffset.json", CO_RANGE, ends.consumers))
+    _clamp(writer, survey, broken, ("delayOffset.json", DO_RANGE, ends.delays))
 
 
 def _clamp(
     writer: Writer,
     survey: Survey,
     broken: frozenset[str],
-    how: tuple[str, str, Callable[[dict[str, Any]], list[str]]],
+    how: tuple[str, Code, Callable[[dict[str, Any]], list[str]]],
 ) -> None:
     name, code, change = how
     found = survey.inspection.document_with_path(name)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS
 from rmqtool.errors import DecodeError
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TW_LEN, TW_POS
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
 from rmqtool.repair.log.content import Content
 
@@ -31,14 +33,13 @@ def edit(writer: Writer, survey: Survey, found: list[Finding]) -> None:
     """Cut a damaged timer log, take a wrong wheel out, lower `timercheck`."""
     said = [one for one in found if one.severity is not Severity.NOTE]
     store = survey.inspection.store
-    short = _lengths(writer, store, {one.path for one in said if one.code == "FS-LEN"})
-    end = _cut_log(writer, survey, [one for one in said if one.code == "TL-REC"], short)
-    wheels = {one.path for one in said if one.code in {"TW-LEN", "TW-POS"}}
+    short = _lengths(writer, store, {one.path for one in said if one.code == FS_LEN})
+    end = _cut_log(writer, survey, [one for one in said if one.code == TL_REC], short)
+    wheels = {one.path for one in said if one.code in {TW_LEN, TW_POS}}
     is_gone = False
     for branch in store.timer_wheels():
         if branch.path in wheels or end is not None:
-            code = "TL-REC" if branch.path not in wheels else "TW-POS"
-            code = next((one.code for one in said if one.path == branch.path), code)
+            code = next((one.code for one in said if one.path == branch.path), TL_REC)
             writer.remove(branch.place.location, code, WHEEL)
             is_gone = True
     try:
@@ -57,7 +58,7 @@ def _lengths(writer: Writer, store: Store, paths: set[str]) -> list[Segment]:
     length, segments = store.geometry.timer_log.value, store.timer_log.segments
     wrong = [one for one in segments if one.path in paths and one.size != length]
     for segment in wrong:
-        writer.length(segment, length, "FS-LEN", "the length that brokers load")
+        writer.length(segment, length, FS_LEN, "the length that brokers load")
     return [one for one in wrong if one.size < length and one is not segments[-1]]
 
 
@@ -75,8 +76,8 @@ def _cut_log(
     start, first = min(places, key=lambda place: place[0])
     for segment in store.timer_log.segments:
         if segment.start > start:
-            writer.remove(segment.place.location, "TL-REC", "lies behind the timer log's end")
-    writer.zero(first, start - first.start, "TL-REC", CUT)
+            writer.remove(segment.place.location, TL_REC, "lies behind the timer log's end")
+    writer.zero(first, start - first.start, TL_REC, CUT)
     return start
 
 
@@ -107,7 +108,7 @@ def _lower(
             content = Content.of(value.to_bytes(8, "big", signed=True))
             at = (place.location, entry.size, TIMER_CHECK.positions[name])
             reason = f"{name}: not ahead of what is there"
-            writer.write_at(at, content, "TC-AHEAD", reason)
+            writer.write_at(at, content, TC_AHEAD, reason)
 
 
 def _used_end(survey: Survey, limit: int) -> int:

@@ -13,7 +13,7 @@ from _pytest.mark import ParameterSet
 
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
-from rmqtool.findings.finding import Severity
+from rmqtool.findings.catalogue import Severity
 from tests.broker.jvm import Jvm
 from tests.inflict import NotApplicable
 from tests.repair.broker import survivors
