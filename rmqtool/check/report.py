@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.findings.catalogue import Severity
@@ -25,10 +25,7 @@ def row_of(finding: Finding, prefix: str = "") -> dict[str, object]:
         finding: what was found.
         prefix: of the path, where several stores are validated.
     """
-    row = asdict(finding)
-    row["severity"] = str(finding.severity)
-    row["path"] = f"{prefix}{finding.path}"
-    return row
+    return finding.row() | {"path": f"{prefix}{finding.path}"}
 
 
 def sentences(summary: Summary) -> Iterator[str]:

@@ -46,6 +46,11 @@ class Finding:
     message: str
     repair: str
 
+    def row(self) -> dict[str, object]:
+        """Give the row that it is in every format: its fields, in order, enums as text."""
+        row: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
+        return row | {"code": str(self.code), "severity": str(self.severity)}
+
 
 @dataclass(frozen=True, slots=True)
 class At:

@@ -5,7 +5,6 @@ Needs no pyspark: executors get tasks and options, and give batches with exactly
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -166,7 +165,7 @@ def _of_segment(task: LogTask) -> Iterator[Finding]:
 def _findings(found: Iterator[Finding], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     rows: list[dict[str, Any]] = []
     for one in found:
-        rows.append(asdict(one) | {"severity": str(one.severity)})
+        rows.append(one.row())
         if len(rows) == ROWS_A_BATCH:
             yield _batch(rows, FINDINGS, names)
             rows = []

@@ -34,7 +34,8 @@ from rmqtool import repair
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import RmqtoolError
-from rmqtool.findings.finding import Finding, Severity
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import Finding
 from rmqtool.repair.plans import Plan
 from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm
