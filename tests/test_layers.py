@@ -14,6 +14,7 @@ from tests.imports import Import, imports, modules
 FLOORS = (
     {"errors", "engine", "memory", "times", "rows", "words", "findings"},
     {"ranges", "formats", "table"},
+    {"broker"},
     {"store"},
     {"queues", "writing"},
     {"machine"},

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from rmqtool.broker.release import COMMONEST
 from rmqtool.check.log.lost import LostRanges
 from rmqtool.check.log.transactions import Transactions
 from rmqtool.check.unread import REASONS, reason_of, unread_stretches
@@ -26,6 +27,7 @@ from rmqtool.store.segment import OddityKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.broker.release import Version
     from rmqtool.check.manifest.manifest_ledger import Ledger
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
@@ -130,7 +132,7 @@ class Inspection:
     more: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
     compares_queues: bool = False
     compares_index: bool = False
-    version: str = "5.3.3"
+    version: Version = COMMONEST
     newest_unit: int | None = None
     has_rocksdb_queues: bool = False
     bridges: list[int] = field(default_factory=list)

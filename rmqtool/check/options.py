@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.release import Version
 from rmqtool.errors import UsageError
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry import CODES
@@ -96,7 +97,7 @@ class ValidateOptions:
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(option="--jobs", reason=f"{self.jobs} threads can do nothing")
         if self.broker_version is not None:
-            version_numbers(self.broker_version)
+            Version.parse(self.broker_version)
 
     def wants(self, *areas: str) -> bool:
         """Tell whether one of these areas is to be checked."""
@@ -132,20 +133,6 @@ class ValidateOptions:
             yield f"findings of code {code}", "--ignore: they are neither told nor counted"
 
     @property
-    def version(self) -> tuple[int, ...] | None:
-        """The broker's version as numbers; None when nobody named one."""
-        return version_numbers(self.broker_version) if self.broker_version else None
-
-
-def version_numbers(text: str) -> tuple[int, ...]:
-    """Read `5.3.3` as (5, 3, 3).
-
-    Raises:
-        UsageError: it is no version.
-    """
-    try:
-        numbers = tuple(int(part) for part in text.split("."))
-    except ValueError as error:
-        reason = f"{text!r} is no version such as 4.9.3 or 5.5.0"
-        raise UsageError(option="--broker-version", reason=reason) from error
-    return numbers + (0,) * (3 - len(numbers))
+    def version(self) -> Version | None:
+        """The broker's version; None when nobody named one."""
+        return None if self.broker_version is None else Version.parse(self.broker_version)

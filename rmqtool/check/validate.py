@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.release import COMMONEST
 from rmqtool.check import layout
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.index.index_header import Opened, index_files
@@ -30,25 +31,22 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
-from rmqtool.store.release import release_of
-from rmqtool.store.tail import find_tail
+from rmqtool.store.release import written_by
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
+    from rmqtool.broker.release import Version
     from rmqtool.check.log.part import PartReport
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
     from rmqtool.findings.finding import Finding
     from rmqtool.store.rocksdb import RocksDb
-    from rmqtool.store.tree import Store
 
 SOUND: Final = 0
 DAMAGED: Final = 1
 INCOMPLETE: Final = 3
-DEFAULT_VERSION: Final = "5.3.3"
-LARGEST_RECORD: Final = 8 << 20
 
 
 @dataclass(slots=True)
@@ -118,9 +116,9 @@ class Findings:
         return str(self._store.root)
 
     @property
-    def version(self) -> str:
+    def version(self) -> Version:
         """Release that is to run on the store, or may have written it, as far as is known yet."""
-        return self._inspection.version if self._inspection else DEFAULT_VERSION
+        return self._inspection.version if self._inspection else COMMONEST
 
     @property
     def total_bytes(self) -> int:
@@ -257,20 +255,7 @@ def _know(inspection: Inspection) -> None:
     )
     has_index = bool(store.branches_of(BranchKind.INDEX))
     inspection.compares_index = reads and has_index and options.wants("index")
-    inspection.version = options.broker_version or _written_by(store)
-
-
-def _written_by(store: Store) -> str:
-    """Give a release that may have written the newest record, by the traces it left."""
-    newest = b""
-    try:
-        with LogReader(store.old_commitlog, store.commitlog) as reader:
-            tail = find_tail(store.commitlog, reader, is_dledger=store.is_dledger)
-            if tail.last is not None and tail.last.size <= LARGEST_RECORD:
-                newest = reader.read_at(tail.last.physical_offset, tail.last.size)
-    except UnreadablePath:
-        pass  # the check of the log says so
-    return release_of(store, newest).at_least or DEFAULT_VERSION
+    inspection.version = options.version or written_by(store).version
 
 
 def _log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.broker.release import Version
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, NO, say
 from rmqtool.errors import UsageError
@@ -80,14 +81,13 @@ class Asked(NamedTuple):
         Raises:
             UsageError: they cannot be meant.
         """
+        like = None
         if self.like_broker is not None:
-            from rmqtool.query.broker_time import version_of
-
-            version_of(self.like_broker)
+            like = Version.parse(self.like_broker, "--like-broker")
             if self.time is None or not self.topic:
                 raise UsageError(option="--like-broker", reason="needs --time and --topic")
         named = [{**self.named, "key": text} for text in self.key or ()] or [self.named]
-        topics, like = tuple(self.topic or ()), self.like_broker
+        topics = tuple(self.topic or ())
         return [
             request_of(one, topics=topics, boundary=self.boundary, like_broker=like)
             for one in named

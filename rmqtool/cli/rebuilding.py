@@ -185,8 +185,7 @@ def _differences(result: RebuildResult) -> Iterator[Row]:
 
 def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     """Say what was done, what was not, and what to do next."""
-    release = ".".join(map(str, result.rules.version))
-    yield f"rules of {release}, {result.why_rules}"
+    yield f"rules of {result.rules.version}, {result.why_rules}"
     for assumption in result.assumed:
         yield f"assumed: {assumption}; --broker-conf would tell"
     built = []

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.release import COMMONEST, Version
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
@@ -26,11 +28,11 @@ LMQ_QUEUE_ID: Final = 0
 DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-TAG_KEYS_SINCE: Final = (5, 4, 0)
-BATCHES_SINCE: Final = (5, 0, 0)
-LMQ_NOT_FOR_RETRY_SINCE: Final = (5, 1, 1)
-LMQ_NOT_FOR_SYSTEM_SINCE: Final = (5, 2, 0)
-LMQ_NOT_WITH_SEPARATOR_SINCE: Final = (5, 1, 0)
+TAG_KEYS_SINCE: Final = Version(5, 4, 0)
+BATCHES_SINCE: Final = Version(5, 0, 0)
+LMQ_NOT_FOR_RETRY_SINCE: Final = Version(5, 1, 1)
+LMQ_NOT_FOR_SYSTEM_SINCE: Final = Version(5, 2, 0)
+LMQ_NOT_WITH_SEPARATOR_SINCE: Final = Version(5, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class DispatchRules:
     """How brokers of one release with one configuration dispatch. Picklable.
 
     Attributes:
-        version: release, as three numbers.
+        version: release.
         delay_levels_ms: delay of level 1, 2, … (messageDelayLevel).
         multi_dispatch: records go to the queues that INNER_MULTI_DISPATCH names, too
             (enableMultiDispatch; 5.5.0 not when RocksDB has them).
@@ -48,7 +50,7 @@ class DispatchRules:
         run_units: runs are cut where a consume queue file of so many units ends; 0 for nowhere.
     """
 
-    version: tuple[int, int, int] = (5, 3, 3)
+    version: Version = COMMONEST
     delay_levels_ms: tuple[int, ...] = ()
     multi_dispatch: bool = False
     lmq: bool = False
@@ -58,7 +60,7 @@ class DispatchRules:
     @classmethod
     def of(
         cls,
-        version: str = "5.3.3",
+        version: Version = COMMONEST,
         *,
         delay_levels: str = DEFAULT_DELAY_LEVELS,
         multi_dispatch: bool = False,
@@ -69,7 +71,7 @@ class DispatchRules:
         """Make the rules from what broker.conf says.
 
         Args:
-            version: such as `5.3.3` or `5.4.0-SNAPSHOT`.
+            version: release.
             delay_levels: messageDelayLevel.
             multi_dispatch: enableMultiDispatch.
             lmq: enableLmq.
@@ -77,7 +79,7 @@ class DispatchRules:
             run_units: units in a consume queue file.
         """
         return cls(
-            version=version_numbers(version),
+            version=version,
             delay_levels_ms=parse_delay_levels(delay_levels),
             multi_dispatch=multi_dispatch,
             lmq=lmq,
@@ -132,13 +134,6 @@ class DispatchRules:
                 return
             is_lmq = topic.startswith(LMQ_PREFIX) and self.lmq
             yield topic, LMQ_QUEUE_ID if is_lmq else queue_id, int(number)
-
-
-def version_numbers(version: str) -> tuple[int, int, int]:
-    """Read the first three numbers of a release; what is missing counts as 0."""
-    numbers = [int(number) for number in re.findall(r"\d+", version)[:3]]
-    major, minor, patch = (*numbers, 0, 0, 0)[:3]
-    return major, minor, patch
 
 
 def parse_delay_levels(levels: str) -> tuple[int, ...]:

@@ -14,12 +14,13 @@ from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.store.branch import BranchKind
 
 if TYPE_CHECKING:
+    from rmqtool.broker.release import Version
     from rmqtool.store.tree import Store
 
 TOPICS_FILE: Final = "topics.json"
 
 
-def rules_of(store: Store, version: str) -> DispatchRules:
+def rules_of(store: Store, version: Version) -> DispatchRules:
     """Give the rules by which a broker of a release dispatches the log of a store.
 
     Without a broker.conf the delay levels are what the queues of delayed messages show, else

@@ -43,16 +43,17 @@ def overview(
 
 def store_rows(survey: Survey) -> list[rows.StoreRow]:
     """The store as a whole."""
-    store, release = survey.store, survey.release
+    store, wrote = survey.store, survey.written_by
     held = store.lock_held()
     return [
         rows.StoreRow(
             path=str(store.asked.place),
             recognised_as=str(store.asked.kind),
             recognised_by=str(store.asked.why),
-            release=str(release),
-            at_least=release.at_least,
-            below=release.below,
+            release=str(wrote),
+            at_least=str(wrote.at_least or ""),
+            below=str(wrote.below or ""),
+            rules_of=str(wrote.version),
             stopped=_stopped(store, is_held=bool(held)),
             lock_held=held,
             commitlog="dledger" if store.is_dledger else "plain",
@@ -82,8 +83,8 @@ def _process(store: Store) -> str:
 def release_rows(survey: Survey) -> list[rows.EvidenceRow]:
     """What tells the release."""
     return [
-        rows.EvidenceRow(one.path, one.says, one.at_least, one.below)
-        for one in survey.release.evidence
+        rows.EvidenceRow(one.path, one.says, str(one.at_least or ""), str(one.below or ""))
+        for one in survey.written_by.traces
     ]
 
 

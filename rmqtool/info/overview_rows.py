@@ -19,6 +19,7 @@ class StoreRow(NamedTuple):
         release: which releases may have written it last, as a phrase.
         at_least: the oldest of these.
         below: the first release that cannot have written it.
+        rules_of: the release by whose rules every command judges it, unless told another.
         stopped: how the broker stopped, a phrase.
         lock_held: a process on this machine holds the lock.
         commitlog: plain or DLedger.
@@ -30,6 +31,7 @@ class StoreRow(NamedTuple):
     release: str
     at_least: str
     below: str
+    rules_of: str
     stopped: str
     lock_held: bool | None
     commitlog: str

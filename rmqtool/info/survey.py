@@ -14,13 +14,14 @@ from rmqtool.info.overview_rows import ProblemRow, QueueRow
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.queue_range import QueueRange, read_range
 from rmqtool.store.record_heads import LogReader, RecordHead
-from rmqtool.store.release import Release, release_of
+from rmqtool.store.release import written_by
 from rmqtool.store.segment import MappedFiles
 from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.broker.release import WrittenBy
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.queues import QueueFamily
     from rmqtool.store.segment import Segment
@@ -114,15 +115,9 @@ class Survey:
             return NO_TAIL
 
     @cached_property
-    def release(self) -> Release:
+    def written_by(self) -> WrittenBy:
         """Which releases may have written the store last."""
-        last = self.tail.last
-        try:
-            raw = self.reader.read_at(last.physical_offset, last.size) if last else b""
-        except UnreadablePath as error:
-            self.problem(error)
-            raw = b""
-        return release_of(self.store, raw)
+        return written_by(self.store, self.problem)
 
     @cached_property
     def index_files(self) -> list[IndexFile]:

@@ -9,11 +9,10 @@ CommitLog#pickupStoreTimestamp, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.errors import UsageError
+from rmqtool.broker.release import Version
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.query.requests import Boundary
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment
 
 SIZE: Final = CQ_UNIT.size
-BOUNDARIES_SINCE: Final = (5, 1, 1)
-UPPER_BOUND_SINCE: Final = (5, 1, 0)  # pickupStoreTimestamp looks at the end of the log, too
+BOUNDARIES_SINCE: Final = Version(5, 1, 1)
+UPPER_BOUND_SINCE: Final = Version(5, 1, 0)  # pickupStoreTimestamp looks at the end of the log, too
 _SYS_FLAG: Final = MESSAGE_PREFIX.positions["sys_flag"]
 
 
@@ -48,20 +47,6 @@ class _Hits:
     gave_up: bool = False
 
 
-def version_of(text: str) -> tuple[int, int, int]:
-    """Read a release.
-
-    Raises:
-        UsageError: it is none, or one whose rules are not known.
-    """
-    numbers = [int(one) for one in re.findall(r"\d{1,4}", text)[:3]]
-    major, minor, patch = (*numbers, 0, 0, 0)[:3]
-    if not re.match(r"\d", text) or not (4, 9, 0) <= (major, minor, patch) < (6, 0, 0):
-        reason = f"{text!r} is no release from 4.9.0 to 5.x"
-        raise UsageError(option="--like-broker", reason=reason)
-    return major, minor, patch
-
-
 class BrokerSearch:
     """One queue as a broker of a release sees it.
 
@@ -71,7 +56,7 @@ class BrokerSearch:
         version: of the broker.
     """
 
-    def __init__(self, log: Log, queue: Queue, version: tuple[int, int, int]) -> None:
+    def __init__(self, log: Log, queue: Queue, version: Version) -> None:
         self.log, self.queue, self.version = log, queue, version
         self.segments = queue.files.files.segments
         self.log_start, self.log_end = log.start, log.end
@@ -260,7 +245,7 @@ def _number(segment: Segment, position: int) -> int:
     return max(segment.start + position, 0) // SIZE
 
 
-def difference(version: tuple[int, int, int], answer: int, theirs: int) -> str:
+def difference(version: Version, answer: int, theirs: int) -> str:
     """Say why a broker's answer is another; empty when it is the same."""
     if answer == theirs:
         return ""

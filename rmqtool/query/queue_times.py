@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.query import topics
-from rmqtool.query.broker_time import BrokerSearch, difference, version_of
+from rmqtool.query.broker_time import BrokerSearch, difference
 from rmqtool.query.log import LogRecord
 from rmqtool.query.requests import Boundary
 from rmqtool.query.time import search_queue
@@ -13,6 +13,7 @@ from rmqtool.times import iso_time
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
+    from rmqtool.broker.release import Version
     from rmqtool.query.answer import Answer
     from rmqtool.query.consume_queue import Queue
     from rmqtool.query.requests import ByTime
@@ -23,7 +24,6 @@ def find_in_queues(sources: Sources, request: ByTime, answer: Answer) -> None:
     """Find a time in one queue, or in all queues of a topic.
 
     Raises:
-        UsageError: the release to be imitated is not known.
         UnreadablePath: a queue may not be read.
     """
     answer.taken_for = f"store time in queues, {request.boundary} boundary"
@@ -90,7 +90,7 @@ def _row(sources: Sources, queue: Queue, request: ByTime, answer: Answer) -> dic
     }
     row |= _message(sources, queue, offset, found.max_offset)
     if request.like_broker is not None:
-        row |= _like_broker(sources, queue, request, offset)
+        row |= _like_broker(sources, queue, request, offset, request.like_broker)
     return row
 
 
@@ -118,8 +118,9 @@ def _record(sources: Sources, physical_offset: int) -> dict[str, object]:
     }
 
 
-def _like_broker(sources: Sources, queue: Queue, request: ByTime, offset: int) -> dict[str, object]:
-    version = version_of(request.like_broker or "")
+def _like_broker(
+    sources: Sources, queue: Queue, request: ByTime, offset: int, version: Version
+) -> dict[str, object]:
     if queue.is_batch:
         return {"difference": "searches of batch queues are not imitated"}
     theirs = BrokerSearch(sources.log, queue, version).find(request.timestamp, request.boundary)

@@ -19,6 +19,8 @@ from rmqtool.times import iso_time, parse_time
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from rmqtool.broker.release import Version
+
 MessageId: TypeAlias = OffsetMessageId | UniqueKey | ClientMessageId
 ID_LENGTHS: Final = (32, 34, 56)
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9]{1,19}")
@@ -102,7 +104,7 @@ class ByTime:
     topic: str | None = None
     queue_id: int | None = None
     boundary: Boundary = Boundary.LOWER
-    like_broker: str | None = None
+    like_broker: Version | None = None
 
     def __str__(self) -> str:
         words = [f"--time {iso_time(self.timestamp)}"]
@@ -155,7 +157,7 @@ def request_of(
     *,
     topics: tuple[str, ...] = (),
     boundary: Boundary = Boundary.LOWER,
-    like_broker: str | None = None,
+    like_broker: Version | None = None,
 ) -> Request:
     """Make one request of named texts.
 
@@ -214,7 +216,10 @@ def _place(asked: Mapping[str, str], topics: tuple[str, ...]) -> ByQueueOffset:
 
 
 def _time(
-    asked: Mapping[str, str], topics: tuple[str, ...], boundary: Boundary, like_broker: str | None
+    asked: Mapping[str, str],
+    topics: tuple[str, ...],
+    boundary: Boundary,
+    like_broker: Version | None,
 ) -> ByTime:
     if "queue" in asked and not topics:
         raise UsageError(option="--queue", reason="needs --topic")

@@ -21,7 +21,6 @@ def find_time(sources: Sources, request: ByTime, answer: Answer) -> None:
 
     Raises:
         UnreadablePath: what is needed may not be read.
-        UsageError: the release to be imitated is not known.
     """
     if request.topic is not None:
         from rmqtool.query.queue_times import find_in_queues

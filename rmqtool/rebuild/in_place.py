@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.release import Version
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.writing.output_tree import OutputTree
 
 COMMAND: Final = "rebuild"
-FIRST_WITH_QUEUE_OFFSET: Final = (5, 5, 0)  # logics_physical_offset
+FIRST_WITH_QUEUE_OFFSET: Final = Version(5, 5, 0)  # logics_physical_offset
 
 
 def rebuild_in_place(

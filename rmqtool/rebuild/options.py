@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from rmqtool.check.options import version_numbers
+from rmqtool.broker.release import Version
 from rmqtool.errors import UsageError
 from rmqtool.store.place import is_remote
 
@@ -100,7 +100,7 @@ class RebuildOptions:
             reason = "is for queues that are written: --check compares what units mean"
             raise UsageError(option="--ext", reason=reason)
         if self.broker_version is not None:
-            version_numbers(self.broker_version)
+            Version.parse(self.broker_version)
         self.zone()
 
     @property

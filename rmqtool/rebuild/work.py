@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
+from rmqtool.broker.release import Version
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.dispatch import SCHEDULE_TOPIC
 from rmqtool.derive.part import DeriveOptions, derive
@@ -27,7 +28,7 @@ from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
-from rmqtool.store.release import release_of
+from rmqtool.store.release import written_by
 from rmqtool.store.segment import SegmentPart, parts
 from rmqtool.store.tree import open_store
 from rmqtool.writing.output import OutputDirectory, refuse_within
@@ -206,9 +207,10 @@ def _open(options: RebuildOptions) -> Store:
 
 def _rules(store: Store, options: RebuildOptions) -> tuple[DispatchRules, str]:
     if options.broker_version is not None:
-        return rules_of(store, options.broker_version), "as --broker-version says"
-    release = release_of(store)
-    return rules_of(store, release.line), f"as the files were written by {release}"
+        version = Version.parse(options.broker_version)
+        return rules_of(store, version), "as --broker-version says"
+    wrote = written_by(store)
+    return rules_of(store, wrote.version), f"as the files were written by {wrote}"
 
 
 def _queue_options(store: Store, options: RebuildOptions) -> QueueOptions:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rmqtool.check.options import version_numbers
+from rmqtool.broker.release import Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class RepairOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""
         if self.broker_version is not None:
-            version_numbers(self.broker_version)
+            Version.parse(self.broker_version)
 
     @property
     def words(self) -> list[str]:

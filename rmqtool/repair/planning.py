@@ -141,7 +141,7 @@ def _decide(
             writer.leave(one.code, one.path, one.message, remedy(one, obstacle))
     return Plan(
         store.root.location,
-        inspection.version,
+        str(inspection.version),
         fingerprint(store.root),
         writer.edits,
         writer.left,

@@ -8,26 +8,12 @@ follow their sources.
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from rmqtool.errors import UsageError
+from rmqtool.broker.release import LINES, Version
 
-Version = tuple[int, int, int]
-
-PROVEN: Final = ("4.9.3", "5.1.4", "5.2.0", "5.3.3", "5.5.0")
-OLDEST: Final[Version] = (4, 9, 0)
-NEWEST_LINE: Final = (5, 5)
-LINES: Final = {  # a line is spoken for by one release
-    "4.9": "4.9.3",
-    "5.0": "5.0.0",
-    "5.1": "5.1.4",
-    "5.2": "5.2.0",
-    "5.3": "5.3.3",
-    "5.4": "5.4.0",
-    "5.5": "5.5.0",
-}
+PROVEN: Final = frozenset(LINES[line] for line in ("4.9", "5.1", "5.2", "5.3", "5.5"))
 
 
 class NormalStart(enum.Enum):
@@ -80,7 +66,7 @@ class Rules:
         accelerates: `enableAcceleratedRecovery` works on file queues.
     """
 
-    version: str = "4.9.0"
+    version: Version = LINES["4.9"]
     skips_directories: bool = False
     deletes_empty_last_file: bool = False
     index_failure_refuses: bool = False
@@ -122,62 +108,55 @@ class Change:
 
 
 CHANGES: Final = (
-    Change((5, 0, 0), "ConsumeQueueStore#loadConsumeQueues", {"has_batch_queues": True}),
-    Change((5, 0, 0), "DefaultMessageStore#start", {"dispatches_from_queues": False}),
-    Change((5, 0, 0), "ConsumeQueue#correctMinOffset", {"minimum_search": MinimumSearch.BINARY}),
-    Change((5, 1, 0), "MappedFileQueue#doLoad", {"skips_directories": True}),
-    Change((5, 1, 0), "DefaultMessageStore#load", {"index_failure_refuses": True}),
-    Change((5, 1, 0), "MessageVersion", {"reads_v2": True}),
-    Change((5, 1, 3), "MappedFileQueue#doLoad", {"deletes_empty_last_file": True}),
-    Change((5, 2, 0), "CommitLog#checkMessageAndReturnSize", {"verifies_property_crc": True}),
+    Change(Version(5, 0, 0), "ConsumeQueueStore#loadConsumeQueues", {"has_batch_queues": True}),
+    Change(Version(5, 0, 0), "DefaultMessageStore#start", {"dispatches_from_queues": False}),
     Change(
-        (5, 3, 2),
+        Version(5, 0, 0), "ConsumeQueue#correctMinOffset", {"minimum_search": MinimumSearch.BINARY}
+    ),
+    Change(Version(5, 1, 0), "MappedFileQueue#doLoad", {"skips_directories": True}),
+    Change(Version(5, 1, 0), "DefaultMessageStore#load", {"index_failure_refuses": True}),
+    Change(Version(5, 1, 0), "MessageVersion", {"reads_v2": True}),
+    Change(Version(5, 1, 3), "MappedFileQueue#doLoad", {"deletes_empty_last_file": True}),
+    Change(
+        Version(5, 2, 0), "CommitLog#checkMessageAndReturnSize", {"verifies_property_crc": True}
+    ),
+    Change(
+        Version(5, 3, 2),
         "CommitLog#checkMessageAndReturnSize",
         {"checks_bounds": True, "knows_zero_crc": True},
     ),
     Change(
-        (5, 3, 2),
+        Version(5, 3, 2),
         "CommitLog#recoverNormally",
         {"normal_start": NormalStart.QUEUE_MAXIMUM, "normal_dispatches": True},
     ),
     Change(
-        (5, 3, 4),
+        Version(5, 3, 4),
         "CommitLog#isMappedFileMatchedRecover, ConsumeQueueStore#isMappedFileMatchedRecover",
         {
             "normal_start": NormalStart.FIRST_RECORD,
             "abnormal_start": AbnormalStart.CHECKED_STORE_TIME,
         },
     ),
-    Change((5, 3, 4), "ConsumeQueueStore#truncateDirty", {"cuts_by_new_maximum": True}),
-    Change((5, 4, 0), "CommitLog#recoverNormally", {"recovers_newest_only": True}),
-    Change((5, 4, 0), "IndexService#buildIndex", {"indexes_tags": True}),
+    Change(Version(5, 3, 4), "ConsumeQueueStore#truncateDirty", {"cuts_by_new_maximum": True}),
+    Change(Version(5, 4, 0), "CommitLog#recoverNormally", {"recovers_newest_only": True}),
+    Change(Version(5, 4, 0), "IndexService#buildIndex", {"indexes_tags": True}),
     Change(
-        (5, 5, 0),
+        Version(5, 5, 0),
         "ConsumeQueueStore#getDispatchFromPhyOffset, #isMappedFileMatchedRecover",
         {"abnormal_start": AbnormalStart.QUEUED_OFFSET, "accelerates": True},
     ),
-    Change((5, 5, 0), "CommitLog#recoverAbnormally", {"checks_log_offset": True}),
-    Change((5, 5, 0), "ConsumeQueue#correctMinOffset", {"minimum_search": MinimumSearch.GUARDED}),
+    Change(Version(5, 5, 0), "CommitLog#recoverAbnormally", {"checks_log_offset": True}),
+    Change(
+        Version(5, 5, 0), "ConsumeQueue#correctMinOffset", {"minimum_search": MinimumSearch.GUARDED}
+    ),
 )
 
 
-def rules_of(version: str) -> Rules:
-    """Give the rules of a release (`5.3.3`) or of a line (`5.3`).
-
-    Raises:
-        UsageError: it is no version, or one that nobody has looked at.
-    """
-    release = LINES.get(version, version)
-    match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", release)
-    if match is None:
-        reason = f"{version!r} is no version; lines that are known: {' '.join(LINES)}"
-        raise UsageError(option="--broker-version", reason=reason)
-    major, minor, patch = (int(part) for part in match.groups())
-    if (major, minor, patch) < OLDEST or (major, minor) > NEWEST_LINE:
-        reason = f"how {version} starts is not known; lines that are known: {' '.join(LINES)}"
-        raise UsageError(option="--broker-version", reason=reason)
-    rules = Rules(version=release)
+def rules_of(version: Version) -> Rules:
+    """Give the rules of a release."""
+    rules = Rules(version=version)
     for change in CHANGES:
-        if change.since <= (major, minor, patch):
+        if change.since <= version:
             rules = replace(rules, **change.values)
     return rules

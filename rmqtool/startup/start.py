@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.release import Version
 from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
 from rmqtool.startup import surroundings
 from rmqtool.startup.batch_queues import BatchQueue
@@ -26,6 +27,7 @@ from rmqtool.startup.rules import rules_of
 from rmqtool.startup.settings import Settings, settings_of
 from rmqtool.startup.start_file import StartFails
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.release import written_by
 from rmqtool.store.rocksdb import is_rocksdb
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ _NOT_FORETOLD: Final = {
 
 def predict(
     store: Store,
-    version: str,
+    version: str | None = None,
     settings: Settings | None = None,
     *,
     by_kernels: bool | None = None,
@@ -53,7 +55,7 @@ def predict(
 
     Args:
         store: a whole store; nothing of it is written.
-        version: a release (`5.3.3`) or a line (`5.3`).
+        version: such as `5.3.3`; None is whoever wrote the store.
         settings: of the broker; None takes them from the store's broker.conf.
         by_kernels: whether the log is read by kernels; None decides by the length of its files.
 
@@ -64,7 +66,7 @@ def predict(
         StoreLocked: a broker runs on the store.
         UnreadablePath: something could not be read.
     """
-    rules = rules_of(version)
+    rules = rules_of(written_by(store).version if version is None else Version.parse(version))
     settings = settings or settings_of(store.broker_conf)
     _refuse_what_cannot_be(store)
     loader = Loader(rules)
@@ -183,7 +185,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
     else:
         losses = LossCount(model, before.coverage, run.recovered, known).count(before.log)
     return Prediction(
-        version=model.rules.version,
+        version=str(model.rules.version),
         is_proven=model.rules.is_proven,
         refusals=tuple(model.loader.refusals),
         stopped_cleanly=model.stopped_cleanly,

@@ -1,234 +1,147 @@
-"""Which line of releases wrote a store: what each file gives away about its writer.
+"""Who wrote a store: the traces of its files, read one by one; what they mean is in broker/.
 
-No file names the release. But formats grew, and some only came with a release, so each trace is a
-bound: at least this release, or one before that. A store that was upgraded has traces of both.
 Source: StoreCheckpoint, DataVersion, MixAll#string2File, BrokerController, 4.9.3 to 5.5.0;
 observed, fixtures/rocketmq-*-traffic.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker import traces
+from rmqtool.broker.release import Trace, WrittenBy
 from rmqtool.errors import DecodeError, RmqtoolError, UnreadablePath
 from rmqtool.formats.message import decode
+from rmqtool.formats.properties import PROPERTY_SEPARATOR
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.tail import find_tail
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.store.place import Place
     from rmqtool.store.tree import Store
 
-# Files that came with a release; each is written by every broker of that line, or only with a
-# feature: either way no older one writes it.
-FIRST_RELEASE_OF = {
-    "abort.bak": "5.0.0",
-    "timerwheel": "5.0.0",
-    "timerlog": "5.0.0",
-    "config/timercheck": "5.0.0",
-    "config/timermetrics": "5.0.0",
-    "batchconsumequeue": "5.0.0",
-    "epochFileCheckpoint": "5.0.0",
-    "compaction/position-checkpoint": "5.1.0",
-    "brokerIdentity": "5.1.1",
-    "config/lmqConsumerOffset.json": "4.9.3",
-    "config/transactionMetrics": "5.2.0",
-    "tiered_index_file": "5.2.0",
-}
-CHECKPOINT_FIELDS = {
-    "master_flushed_offset": "5.0.0",
-    "confirm_phy_offset": "5.1.1",
-    "logics_physical_offset": "5.5.0",
-}
-CONFIG_KEYS = {
-    "pullOffsetTable": "5.5.0",
-    "orderInfoCount": "5.5.0",
-    "orderedConsumptionLevel": "5.4.0",
-    "stateVersion": "5.0.0",
-    "attributes": "5.0.0",
-}
-CONFIG_FILES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json")
-OFFSET_FILES = ("consumerOffset.json", "delayOffset.json")
-LARGEST_SAMPLE = 4 << 20
-FIRST_OF_5 = (5, 0, 0)
-# Releases that stand for a line of rules, newest first, each with the first release of its line.
-LINES = (("5.5.0", "5.4.0"), ("5.3.3", "5.2.0"), ("5.1.4", "5.0.0"))
-OLDEST_LINE = "4.9.8"
-DEFAULT_LINE = "5.3.3"  # without any evidence
-SEPARATOR = b"\x02"  # MessageDecoder.PROPERTY_SEPARATOR
-FASTJSON_1 = re.compile(rb'":\{-?\d+:')  # the first entry on the line of the brace
-FASTJSON_2 = re.compile(rb'":\{\s+-?\d+:')
+LARGEST_SAMPLE: Final = 4 << 20
+LARGEST_RECORD: Final = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseEvidence:
-    """One trace of the writer.
-
-    Attributes:
-        path: where it is, relative to the store root.
-        says: what is there, a phrase.
-        at_least: the first release that does so; empty when it bounds from above only.
-        below: the first release that no longer does so; empty when it bounds from below only.
-    """
-
-    path: str
-    says: str
-    at_least: str = ""
-    below: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """The releases that may have written a store last.
-
-    Attributes:
-        at_least: the newest of all lower bounds; empty when there is none.
-        below: the oldest of all upper bounds; empty when there is none, or when it contradicts
-            the lower bound: then the store was upgraded, and old traces remained.
-        evidence: all traces.
-    """
-
-    at_least: str
-    below: str
-    evidence: tuple[ReleaseEvidence, ...]
-
-    @property
-    def line(self) -> str:
-        """The release of our choice whose rules fit the evidence: the newest of its line."""
-        for release, first in LINES:
-            if self.at_least and _version(self.at_least) >= _version(first):
-                return release
-        is_old = bool(self.below) and _version(self.below) <= FIRST_OF_5
-        return OLDEST_LINE if is_old else DEFAULT_LINE
-
-    def __str__(self) -> str:
-        parts = [
-            self.at_least and f"{self.at_least} or newer",
-            self.below and f"before {self.below}",
-        ]
-        return ", ".join(part for part in parts if part) or "unknown"
-
-
-def release_of(store: Store, newest: bytes = b"") -> Release:
-    """Say which releases may have written a store.
+def written_by(
+    store: Store, unread: Callable[[UnreadablePath], None] = lambda _: None
+) -> WrittenBy:
+    """Say which releases may have written a store, or a part of one, last.
 
     Args:
         store: the store.
-        newest: its last record; empty when there is none.
+        unread: is told why the log could not be read; then it tells nothing.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
     """
-    files = tuple(_evidence(store))
-    evidence = (*files, *_record(newest, _is_5(files)))
-    at_least = max((one.at_least for one in evidence), key=_version, default="")
-    below = min((one.below for one in evidence if one.below), key=_version, default="")
-    if below and _version(below) <= _version(at_least):
-        below = ""
-    return Release(at_least, below, evidence)
+    found = [*_files(store), *_databases(store), *_checkpoint(store), *_config_files(store)]
+    return WrittenBy.of([*found, *_record(_newest(store, unread), _is_5(found))])
 
 
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")) if text else ()
+def _newest(store: Store, unread: Callable[[UnreadablePath], None]) -> bytes:
+    """Read the last record; empty when there is none."""
+    try:
+        with LogReader(store.old_commitlog, store.commitlog) as reader:
+            last = find_tail(store.commitlog, reader, is_dledger=store.is_dledger).last
+            if last is None or last.size > LARGEST_RECORD:
+                return b""
+            return reader.read_at(last.physical_offset, last.size)
+    except UnreadablePath as error:
+        unread(error)
+        return b""
 
 
-def _is_5(evidence: Iterable[ReleaseEvidence]) -> bool | None:
+def _is_5(found: Iterable[Trace]) -> bool | None:
     """Tell whether some files are of the 5 line; None when they do not say."""
-    for one in evidence:
-        if _version(one.at_least) >= FIRST_OF_5:
+    for one in found:
+        if one.at_least and one.at_least >= traces.FIRST_OF_5:
             return True
-        if one.below and _version(one.below) <= FIRST_OF_5:
+        if one.below and one.below <= traces.FIRST_OF_5:
             return False
     return None
 
 
-def _record(raw: bytes, is_5: bool | None) -> Iterator[ReleaseEvidence]:
-    """Look at the last record: its properties end with a separator, or not, by release.
-
-    They did before 4.9.1, did not up to 5.1.4, and do again.
-    """
+def _record(raw: bytes, is_5: bool | None) -> Iterator[Trace]:
+    """Look at the last record: its properties end with a separator, or not, by release."""
     try:
         message = decode(raw, path="commitlog")
     except DecodeError:
         return
     where = f"commitlog offset {message.physical_offset}"
     if message.version > 1:
-        yield ReleaseEvidence(where, "the topic's length has two bytes", "5.1.0")
+        says = "the topic's length has two bytes"
+        yield Trace(where, says, traces.FIRST_WITH_LONG_TOPICS)
     if not message.properties_bytes:
         return
-    if not message.properties_bytes.endswith(SEPARATOR):
-        says = "no separator ends the properties"
-        yield ReleaseEvidence(where, says, "4.9.1", below="5.2.0")
+    first, again = traces.FIRST_WITHOUT_SEPARATOR, traces.FIRST_WITH_SEPARATOR
+    if not message.properties_bytes.endswith(PROPERTY_SEPARATOR):
+        yield Trace(where, "no separator ends the properties", first, below=again)
     elif is_5 is not None:
         says = "a separator ends the properties"
-        at_least, below = ("5.2.0", "") if is_5 else ("", "4.9.1")
-        yield ReleaseEvidence(where, says, at_least, below)
+        yield Trace(where, says, again) if is_5 else Trace(where, says, below=first)
 
 
-def _evidence(store: Store) -> Iterator[ReleaseEvidence]:
-    if store.asked.kind is BranchKind.STORE:
-        yield from _files(store)
-        yield from _databases(store)
-    yield from _checkpoint(store)
-    yield from _config_keys(store)
-    yield from _json_dialect(store)
-
-
-def _files(store: Store) -> Iterator[ReleaseEvidence]:
-    for path, release in FIRST_RELEASE_OF.items():
+def _files(store: Store) -> Iterator[Trace]:
+    if store.asked.kind is not BranchKind.STORE:
+        return
+    for path, release in traces.FILES.items():
         if _exists(store.root.child(path)):
-            yield ReleaseEvidence(path, "it exists", release)
-    if store.abort is not None:
-        entry = store.abort.place.stat()
-        if entry is not None and entry.size:
-            yield ReleaseEvidence("abort", "it holds a process id", "5.0.0")
-        elif entry is not None:
-            yield ReleaseEvidence("abort", "it is empty", below="5.0.0")
+            yield Trace(path, "it exists", release)
+    entry = store.abort.place.stat() if store.abort is not None else None
+    if entry is not None and entry.size:
+        yield Trace("abort", "it holds a process id", traces.FIRST_OF_5)
+    elif entry is not None:
+        yield Trace("abort", "it is empty", below=traces.FIRST_OF_5)
 
 
-def _databases(store: Store) -> Iterator[ReleaseEvidence]:
+def _databases(store: Store) -> Iterator[Trace]:
+    if store.asked.kind is not BranchKind.STORE:
+        return
     databases = store.rocksdb()
     for database in databases:
-        if database.since:
-            yield ReleaseEvidence(database.path, "a RocksDB database", database.since)
-    # Every start of a newer broker creates it, so its absence tells, too - unless the config
-    # directory shows that this is only a part of a store.
+        yield Trace(database.path, "a RocksDB database", traces.DATABASES[database.path])
+    # A missing one tells nothing where this is only a part of a store: then it has no config.
+    name = traces.EVERY_START_MAKES
     has_config = bool(store.branches_of(BranchKind.CONFIG))
-    if has_config and "rocksdbstore" not in {database.path for database in databases}:
-        yield ReleaseEvidence("rocksdbstore", "it is missing", below="5.4.0")
+    if has_config and name not in {database.path for database in databases}:
+        yield Trace(name, "it is missing", below=traces.DATABASES[name])
 
 
-def _checkpoint(store: Store) -> Iterator[ReleaseEvidence]:
+def _checkpoint(store: Store) -> Iterator[Trace]:
     try:
         fields = store.checkpoint() or {}
     except RmqtoolError:
         return
-    for name, release in CHECKPOINT_FIELDS.items():
+    for name, release in traces.CHECKPOINT_FIELDS.items():
         if fields.get(name):
-            yield ReleaseEvidence("checkpoint", f"{name} is not 0", release)
+            yield Trace("checkpoint", f"{name} is not 0", release)
 
 
-def _config_keys(store: Store) -> Iterator[ReleaseEvidence]:
-    """Look for keys in the text: which of them a bean has depends on the release alone."""
+def _config_files(store: Store) -> Iterator[Trace]:
+    """Look for keys in the text, and for how a map is laid out in it."""
     has_state_version = False
     sampled = ""
-    for name, raw in _samples(store, (*CONFIG_FILES, "consumerOrderInfo.json")):
-        for key, release in CONFIG_KEYS.items():
+    for name, raw in _samples(store, traces.CONFIG_FILES):
+        for key, release in traces.CONFIG_KEYS.items():
             if f'"{key}"'.encode() in raw:
-                yield ReleaseEvidence(f"config/{name}", f"it has the key {key}", release)
-                has_state_version |= key == "stateVersion"
+                yield Trace(f"config/{name}", f"it has the key {key}", release)
+                has_state_version |= key == traces.STATE_VERSION
         if b'"dataVersion"' in raw:
             sampled = name
     if sampled and not has_state_version:
-        yield ReleaseEvidence(f"config/{sampled}", "dataVersion has no stateVersion", below="5.0.0")
-
-
-def _json_dialect(store: Store) -> Iterator[ReleaseEvidence]:
-    for name, raw in _samples(store, OFFSET_FILES):
-        if FASTJSON_1.search(raw):
-            yield ReleaseEvidence(f"config/{name}", "written by fastjson 1", below="5.4.0")
-        elif FASTJSON_2.search(raw):
-            yield ReleaseEvidence(f"config/{name}", "written by fastjson2", "5.4.0")
+        says = "dataVersion has no stateVersion"
+        yield Trace(f"config/{sampled}", says, below=traces.FIRST_OF_5)
+    fastjson_2 = traces.FIRST_WITH_FASTJSON_2
+    for name, raw in _samples(store, traces.OFFSET_FILES):
+        if traces.FASTJSON_1.search(raw):
+            yield Trace(f"config/{name}", "written by fastjson 1", below=fastjson_2)
+        elif traces.FASTJSON_2.search(raw):
+            yield Trace(f"config/{name}", "written by fastjson2", fastjson_2)
 
 
 def _samples(store: Store, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:

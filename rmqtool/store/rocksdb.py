@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.broker.traces import DATABASES
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.place import EntryKind
 
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 CURRENT = "CURRENT"  # every RocksDB database has this file, and it names the manifest
-# Directory below the store root, what it holds, the release that brought it.
+# Directory below the store root, and what it holds.
 PURPOSES = {
-    "consumequeue": ("the consume queues", "5.2.0"),
-    "consumequeue_rocksdb": ("the consume queues", "5.5.0"),
-    "rocksdbstore": ("index, timer and transactions", "5.4.0"),
-    "kvStore": ("the state of pop consumers", "5.3.2"),
-    "config/topics": ("topics", "5.1.4"),
-    "config/subscriptionGroups": ("subscription groups", "5.1.4"),
-    "config/consumerOffsets": ("consumer offsets", "5.1.4"),
-    "config/metadata": ("topics, subscription groups and consumer offsets", "5.3.4"),
-    "config/rdb": ("topics, subscription groups and consumer offsets", "5.3.2"),
-    "config/users": ("users", "5.3.0"),
-    "config/acls": ("access rules", "5.3.0"),
+    "consumequeue": "the consume queues",
+    "consumequeue_rocksdb": "the consume queues",
+    "rocksdbstore": "index, timer and transactions",
+    "kvStore": "the state of pop consumers",
+    "config/topics": "topics",
+    "config/subscriptionGroups": "subscription groups",
+    "config/consumerOffsets": "consumer offsets",
+    "config/metadata": "topics, subscription groups and consumer offsets",
+    "config/rdb": "topics, subscription groups and consumer offsets",
+    "config/users": "users",
+    "config/acls": "access rules",
 }
 FILE_NAME = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|MANIFEST-\d+|OPTIONS-\d+|\d+\.(sst|log|blob)"
@@ -96,7 +97,6 @@ def rocksdb(place: Place, path: str) -> RocksDb:
     Raises:
         UnreadablePath: the directory may not be listed.
     """
-    holds, since = PURPOSES.get(path, ("an unknown part of a store", "?"))
     files = [
         entry
         for entry in place.entries()
@@ -105,8 +105,8 @@ def rocksdb(place: Place, path: str) -> RocksDb:
     return RocksDb(
         place=place,
         path=path,
-        holds=holds,
-        since=since,
+        holds=PURPOSES.get(path, "an unknown part of a store"),
+        since=str(DATABASES.get(path, "?")),
         table_files=sum(entry.name.endswith(".sst") for entry in files),
         log_bytes=sum(entry.size for entry in files if entry.name.endswith(".log")),
         size=sum(entry.size for entry in files),
@@ -116,7 +116,7 @@ def rocksdb(place: Place, path: str) -> RocksDb:
 
 def unsupported(path: str) -> str:
     """Say, for an UnsupportedStore, what a directory holds and that it cannot be read."""
-    holds, since = PURPOSES.get(path, ("a part of a store", ""))
+    holds, since = PURPOSES.get(path, "a part of a store"), DATABASES.get(path)
     release = f" (RocketMQ {since} or newer)" if since else ""
     return (
         f"a RocksDB database with {holds}{release}: recognised, but reading it is not supported yet"

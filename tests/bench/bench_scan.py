@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import SegmentPart
 
 PART_BYTES: Final = 64 << 20
-RULES: Final = DispatchRules.of("5.3.3", run_units=DEFAULT_FILE_LENGTH // CQ_UNIT_SIZE)
+RULES: Final = DispatchRules.of(run_units=DEFAULT_FILE_LENGTH // CQ_UNIT_SIZE)
 Work = Callable[["SegmentPart"], int]
 
 

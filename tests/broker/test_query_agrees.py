@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rmqtool.broker.release import Version
 from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByTime, Lookup
-from rmqtool.query.broker_time import BrokerSearch, version_of
+from rmqtool.query.broker_time import BrokerSearch
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.tree import open_store
 from tests.broker.bare_store import BareStore
@@ -46,7 +47,7 @@ def test_search_offset(version: str, scenario: str, tmp_path: Path) -> None:
                 queue = lookup.queue(files.topic, files.queue_id)
                 assert queue is not None
                 assert queue.kind is BranchKind.CONSUME_QUEUE
-                search = BrokerSearch(lookup.log, queue, version_of(version))
+                search = BrokerSearch(lookup.log, queue, Version.parse(version))
                 for time in _times(lookup, files.topic, files.queue_id):
                     for boundary in Boundary if jvm.is_five else [Boundary.LOWER]:
                         said = _ask(jvm, store, files.topic, files.queue_id, time, boundary)
@@ -145,7 +146,9 @@ def test_difference_is_said(tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     with Lookup(open_store(root, broker_conf(name))) as lookup:
         queue = next(queue for queue in lookup.store.queues() if queue.topic == "expired-orders")
-        answer = lookup.find(ByTime(2**53, queue.topic, queue.queue_id, like_broker="4.9.3"))
+        answer = lookup.find(
+            ByTime(2**53, queue.topic, queue.queue_id, like_broker=Version(4, 9, 3))
+        )
         assert answer.rows is not None
         assert answer.rows[0]["queue_offset"] != answer.rows[0]["like_broker"]
         assert "modification time" in str(answer.rows[0]["difference"])

@@ -14,13 +14,14 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from rmqtool.broker.release import Version
 from rmqtool.formats import inner_batch
 from rmqtool.formats.compression import decompress
 from rmqtool.formats.message import Message
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.query import Boundary, ById, ByKey, ByQueueOffset, Lookup
 from rmqtool.query.answer import Found
-from rmqtool.query.broker_time import BrokerSearch, version_of
+from rmqtool.query.broker_time import BrokerSearch
 from rmqtool.query.consume_queue import Queue
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import SUPERFICIAL
@@ -187,7 +188,7 @@ def assert_same(theirs: Received, ours: Found) -> None:
 
 def test_search_offset(sides: Sides, pytestconfig: pytest.Config) -> None:
     """`searchOffset` is what `--like-broker` says, at random times and at a queue's edges."""
-    version = version_of(manifest(sides.fixture.name)["version"])
+    version = Version.parse(manifest(sides.fixture.name)["version"])
     plain = [queue for queue in sides.queues if queue.kind is BranchKind.CONSUME_QUEUE]
     few = 1 if pytestconfig.getoption("--all-variants") else len(plain) // SOME_QUEUES
     for queue in plain[:: max(few, 1)]:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.broker.release import Version
 from rmqtool.derive.dispatch import (
     DEFAULT_DELAY_LEVELS,
     DispatchRules,
     parse_delay_levels,
-    version_numbers,
 )
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.queue_runs import QueueKind
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rmqtool.derive.runs import Runs
 
-RULES = DispatchRules.of("5.3.3")
+RULES = DispatchRules.of(Version.parse("5.3.3"))
 DELAYED = replace(MESSAGE, topic_bytes=b"SCHEDULE_TOPIC_XXXX")
 INNER = SysFlag.NEED_UNWRAP_FLAG | SysFlag.INNER_BATCH_FLAG
 
@@ -154,7 +154,9 @@ def test_batch_queues(version: str, batch_topics: list[bytes] | None, tmp_path: 
         ),
         replace(MESSAGE, queue_offset=13),
     ]
-    runs = runs_of(tmp_path, drawn, DispatchRules.of(version, batch_topics=batch_topics))
+    runs = runs_of(
+        tmp_path, drawn, DispatchRules.of(Version.parse(version), batch_topics=batch_topics)
+    )
     batched = [
         BATCH_CQ_UNIT.parse(bytes(run.units[at : at + 46]))
         for run in runs.batch_queues
@@ -200,7 +202,7 @@ def test_multi_dispatch(
     names: str, offsets: str, expected: list[tuple[bytes, int, int]], tmp_path: Path
 ) -> None:
     """Further queues get units with the plain tags code, if the broker is set so."""
-    rules = DispatchRules.of("5.3.3", multi_dispatch=True, lmq=True)
+    rules = DispatchRules.of(Version.parse("5.3.3"), multi_dispatch=True, lmq=True)
     found = units(runs_of(tmp_path, [MESSAGE, lmq(names, offsets)], rules))
     assert expected == [unit[:3] for unit in found[2:]]
     assert all(unit[3:] == (found[1][3], java.string_hash("t")) for unit in found[2:])
@@ -222,27 +224,21 @@ def test_multi_dispatch(
 )
 def test_topics_without_multi_dispatch(version: str, topic: str, expected: bool) -> None:
     """Which topics are left out depends on the release."""
-    rules = DispatchRules.of(version, multi_dispatch=True)
+    rules = DispatchRules.of(Version.parse(version), multi_dispatch=True)
     assert expected == rules.multi_dispatches(topic.encode())
-    assert not DispatchRules.of(version).multi_dispatches(topic.encode())
+    assert not DispatchRules.of(Version.parse(version)).multi_dispatches(topic.encode())
 
 
 def test_separator_in_names_before_5_1() -> None:
     """Releases before 5.1.0 do not look at names."""
-    rules = DispatchRules.of("4.9.8", multi_dispatch=True)
+    rules = DispatchRules.of(Version.parse("4.9.8"), multi_dispatch=True)
     assert [(b"a/b", 3, 1)] == list(rules.further_queues(b"a/b", b"1", 3))
 
 
 def test_tag_keys() -> None:
     """5.4.0 began to index tags."""
-    assert not DispatchRules.of("5.3.4").tag_keys
-    assert DispatchRules.of("5.4.0-SNAPSHOT").tag_keys
-
-
-def test_versions() -> None:
-    """Versions are read as far as they go."""
-    assert (5, 0, 0) == version_numbers("5.0")
-    assert (4, 9, 8) == version_numbers("V4_9_8")
+    assert not DispatchRules.of(Version.parse("5.3.4")).tag_keys
+    assert DispatchRules.of(Version.parse("5.4.0-SNAPSHOT")).tag_keys
 
 
 def test_delay_levels() -> None:

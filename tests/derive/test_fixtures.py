@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pytest
 
+from rmqtool.broker.release import Version
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.settings import rules_of
@@ -36,7 +37,7 @@ Queues = dict[tuple[str, str, int], dict[int, bytes]]
 
 def derived(name: str, store: Store) -> list[Runs]:
     """Derive all runs of a fixture."""
-    rules = rules_of(store, manifest(name)["version"])
+    rules = rules_of(store, Version.parse(manifest(name)["version"]))
     options = DeriveOptions(rules, is_dledger=store.is_dledger)
 
     def work(part: SegmentPart, *, start: int | None = None) -> Runs:

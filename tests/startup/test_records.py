@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.broker.release import Version
 from rmqtool.formats.message import (
     BLANK,
     BLANK_MAGIC_CODE,
@@ -24,7 +25,7 @@ from rmqtool.startup.settings import Settings
 if TYPE_CHECKING:
     from rmqtool.startup.rules import Rules
 
-OLD, NEW = rules_of("4.9.3"), rules_of("5.5.0")
+OLD, NEW = rules_of(Version.parse("4.9.3")), rules_of(Version.parse("5.5.0"))
 MESSAGE = sealed(
     Message(
         queue_id=3,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rmqtool.info.overview import ROWS, SECTIONS, overview
-from rmqtool.store.release import release_of
+from rmqtool.store.release import written_by
 from rmqtool.store.tree import open_store
 from tests.evidence import Evidence
 from tests.plain_store import PRE_BLANK, queue_directories, records, segments, units
@@ -155,8 +155,8 @@ def test_release(name: str, tmp_path: Path) -> None:
 def test_release_of_nothing(tmp_path: Path) -> None:
     """Where nothing tells the release, none is claimed."""
     build_store(tmp_path, 3)
-    release = release_of(open_store(tmp_path))
-    assert ("", "", "unknown") == (release.at_least, release.below, str(release))
+    wrote = written_by(open_store(tmp_path))
+    assert (None, None, "unknown") == (wrote.at_least, wrote.below, str(wrote))
 
 
 def test_lag(tmp_path: Path) -> None:

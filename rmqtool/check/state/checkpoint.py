@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.release import Version
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.store.branch import Branch
 
 RECOVERY_REACH: Final = 10  # commitLogRecoverMaxNum, 5.4.0+
-REACH_SINCE: Final = (5, 4, 0)
+REACH_SINCE: Final = Version(5, 4, 0)
 MARGIN_MS: Final = 3000  # StoreCheckpoint#getMinTimestamp
 
 

@@ -9,11 +9,13 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from rmqtool.broker.release import Version
+
 if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
 
 PERMISSION: Final = 6  # read and write
-STATE_SINCE: Final = (5, 0, 0)
+STATE_SINCE: Final = Version(5, 0, 0)
 DELAY_QUEUES: Final = 18
 
 
@@ -28,8 +30,7 @@ def topics_text(inspection: Inspection) -> str:
             queues[topic] = max(queues[topic], queue_id + 1)
             if family == "batch_queues":
                 batch.add(topic)
-    numbers = tuple(int(part) for part in inspection.version.split(".")[:3] if part.isdecimal())
-    is_5 = numbers >= STATE_SINCE
+    is_5 = inspection.version >= STATE_SINCE
     table = {
         topic: _topic(topic, count, is_batch=topic in batch, is_5=is_5)
         for topic, count in sorted(queues.items())

@@ -1,0 +1,152 @@
+"""Releases of RocketMQ: their order, how one is named, and which of them wrote a store.
+
+A version that was asked for is read here and nowhere else, so that all commands take the same ones.
+No file of a store names its release. But formats grew, and some files only came with a release, so
+each trace is a bound (see `traces`). A store that was upgraded has traces of both releases.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_TEXT: Final = re.compile(
+    r"[Vv]?(\d{1,4})[._](\d{1,4})(?:[._](\d{1,4})(?:[-_]\w[\w.-]*)?)?", re.ASCII
+)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Version:
+    """A release, in the order of its numbers."""
+
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+    @property
+    def line(self) -> str:
+        """The first two numbers, such as `5.3`."""
+        return f"{self.major}.{self.minor}"
+
+    @classmethod
+    def parse(cls, text: str, option: str = "--broker-version") -> Version:
+        """Read a release (`5.3.3`, `5.4.0-SNAPSHOT`, `V5_3_3`) or a line (`5.3`).
+
+        A build on the way to a release counts as that release, a line as the one in `LINES`.
+
+        Args:
+            text: what was asked for.
+            option: by which option.
+
+        Raises:
+            UsageError: it is no version, or its rules are not known.
+        """
+        known = f"known lines: {' '.join(LINES)}"
+        match = _TEXT.fullmatch(text)
+        if match is None:
+            reason = f"{text!r} is no version such as 5.3.3 or 5.3; {known}"
+            raise UsageError(option=option, reason=reason)
+        major, minor, patch = match.groups()
+        line = f"{int(major)}.{int(minor)}"
+        if line not in LINES:
+            raise UsageError(option=option, reason=f"the rules of {text} are not known; {known}")
+        return LINES[line] if patch is None else cls(int(major), int(minor), int(patch))
+
+
+# Each line is spoken for by one release: the one that tests compare with real brokers, if any.
+LINES: Final = {
+    one.line: one
+    for one in (
+        Version(4, 9, 3),
+        Version(5, 0, 0),
+        Version(5, 1, 4),
+        Version(5, 2, 0),
+        Version(5, 3, 3),
+        Version(5, 4, 0),
+        Version(5, 5, 0),
+    )
+}
+COMMONEST: Final = LINES["5.3"]  # where nothing tells
+RELEASES: Final = tuple(
+    Version(*numbers, patch)
+    for numbers, patches in (
+        ((4, 9), 9), ((5, 0), 1), ((5, 1), 5), ((5, 2), 1), ((5, 3), 5), ((5, 4), 1), ((5, 5), 1)
+    )
+    for patch in range(patches)
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One trace of the writer of a store.
+
+    Attributes:
+        path: where it is, relative to the store root.
+        says: what is there, a phrase.
+        at_least: the first release that does so; None when it bounds from above only.
+        below: the first release that no longer does so; None when it bounds from below only.
+    """
+
+    path: str
+    says: str
+    at_least: Version | None = None
+    below: Version | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBy:
+    """The releases that may have written a store last.
+
+    Attributes:
+        traces: what tells them.
+        at_least: the newest of all lower bounds; None when there is none.
+        below: the oldest of all upper bounds; None when there is none, or when it contradicts the
+            lower bound: then the store was upgraded, and old traces remained.
+    """
+
+    traces: tuple[Trace, ...]
+    at_least: Version | None
+    below: Version | None
+
+    @classmethod
+    def of(cls, traces: Iterable[Trace]) -> WrittenBy:
+        """Join traces to a range."""
+        traces = tuple(traces)
+        at_least = max((one.at_least for one in traces if one.at_least), default=None)
+        below = min((one.below for one in traces if one.below), default=None)
+        if below and at_least and below <= at_least:
+            below = None
+        return cls(traces, at_least, below)
+
+    @property
+    def version(self) -> Version:
+        """The one release whose rules count, where nobody named another.
+
+        The commonest release if nothing excludes newer ones; else that of the newest line.
+        """
+        spoken = [one for one in LINES.values() if self._allows(one)]
+        if self.below is None and COMMONEST in spoken:
+            return COMMONEST
+        others = (one for one in RELEASES if self._allows(one))
+        return max(spoken or others, default=COMMONEST)
+
+    def _allows(self, version: Version) -> bool:
+        if self.at_least and version < self.at_least:
+            return False
+        return self.below is None or version < self.below
+
+    def __str__(self) -> str:
+        parts = [
+            f"{self.at_least} or newer" if self.at_least else "",
+            f"before {self.below}" if self.below else "",
+        ]
+        return ", ".join(filter(None, parts)) or "unknown"

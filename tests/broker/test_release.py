@@ -1,0 +1,137 @@
+"""How releases are named and ordered, and which one wrote a store: one answer everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from rmqtool import rebuild, repair
+from rmqtool.broker.release import COMMONEST, LINES, RELEASES, Trace, Version, WrittenBy
+from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.validate import validate
+from rmqtool.cli.answer_query import Asked
+from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
+from rmqtool.info.overview import overview
+from rmqtool.rebuild.options import RebuildOptions
+from rmqtool.repair.options import RepairOptions
+from rmqtool.report.gather import gather
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
+from tests.stores import broker_conf, fixture_names, fixture_store, manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+REFUSED: Final = (
+    "",
+    "5",
+    "5.6",
+    "5.6.0",
+    "6.0.0",
+    "4.8.0",
+    "5.3.x",
+    "latest",
+    "5.3.3 ",
+    "\u0665.3.3",
+)
+TAKEN: Final = {
+    "5.3.3": Version(5, 3, 3),
+    "5.3.99": Version(5, 3, 99),
+    "5.3": LINES["5.3"],
+    "5.4.0-SNAPSHOT": Version(5, 4, 0),
+    "V5_3_3": Version(5, 3, 3),
+    "v5.5.0": Version(5, 5, 0),
+    "V5_4_0_SNAPSHOT": Version(5, 4, 0),
+    "4.9": LINES["4.9"],
+}
+
+
+def _query(text: str) -> object:
+    return Asked("store", topic=["T"], time="0", like_broker=text).wanted()
+
+
+ASK: Final[dict[str, Callable[[str], object]]] = {
+    "validate": lambda text: ValidateOptions("store", broker_version=text),
+    "repair": lambda text: RepairOptions("store", broker_version=text),
+    "rebuild": lambda text: RebuildOptions("store", check=True, broker_version=text),
+    "query": _query,
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("command", ASK)
+def test_refused_everywhere(command: str, text: str) -> None:
+    """What is no version, or one whose rules nobody knows, is refused by all with one reason."""
+    with pytest.raises(UsageError) as expected:
+        Version.parse(text)
+    with pytest.raises(UsageError) as said:
+        ASK[command](text)
+    assert expected.value.reason == said.value.reason
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_taken_everywhere(text: str) -> None:
+    """A release may be named as people, files and RocketMQ itself name it."""
+    assert TAKEN[text] == Version.parse(text)
+    assert all(ask(text) for ask in ASK.values())
+
+
+def test_order() -> None:
+    """Releases are ordered by number, not by text, and a line is spoken for by one of its own."""
+    assert list(RELEASES) == sorted(RELEASES)
+    assert Version(5, 2, 0) < Version(5, 10, 0)
+    assert all(one.line == line and one in RELEASES for line, one in LINES.items())
+
+
+@pytest.mark.parametrize(
+    ("at_least", "below", "expected"),
+    [
+        (None, None, "5.3.3"),
+        (None, "5.0.0", "4.9.3"),
+        ("4.9.4", "5.0.0", "4.9.8"),
+        (None, "5.2.0", "5.1.4"),
+        ("5.2.0", None, "5.3.3"),
+        ("5.2.0", "5.4.0", "5.3.3"),
+        ("5.3.4", "5.4.0", "5.3.4"),
+        ("5.4.0", None, "5.5.0"),
+        ("5.5.0", "5.0.0", "5.5.0"),  # upgraded: an old trace remained
+    ],
+)
+def test_range(at_least: str | None, below: str | None, expected: str) -> None:
+    """The release that is taken lies in the range, whatever is known of it."""
+    bounds = [None if text is None else Version.parse(text) for text in (at_least, below)]
+    wrote = WrittenBy.of([Trace("a", "b", bounds[0]), Trace("c", "d", below=bounds[1])])
+    assert Version.parse(expected) == wrote.version
+
+
+def test_commonest_without_traces() -> None:
+    """Where nothing tells, the commonest release is taken, and nothing is claimed."""
+    assert (COMMONEST, "unknown") == (WrittenBy.of([]).version, str(WrittenBy.of([])))
+
+
+@pytest.mark.parametrize("name", fixture_names())
+def test_every_command_names_the_writer(name: str, tmp_path: Path) -> None:
+    """All commands take one release for the writer of a store: on all fixtures the true one."""
+    root, conf = fixture_store(name, tmp_path), str(broker_conf(name))
+    store, options = open_store(root, conf), ValidateOptions(root, broker_conf=conf, jobs=1)
+    findings = validate(replace(options, level=Level.QUICK))
+    list(findings)
+    named = {"validate": findings.version}
+    ((_, (row,)),) = overview(store, ["store"])
+    named["info"] = Version.parse(row.rules_of)
+    try:
+        named["startup"] = Version.parse(predict(store).version)
+    except (UnsupportedStore, NotAStore):
+        assert name.endswith(("dledger", "rocksdb"))
+    if not name.endswith("default-geometry"):  # sparse files of gigabytes
+        facts = gather(options)
+        named["report"] = Version.parse(str(facts.sections["store"][0].rules_of))
+        named["repair"] = Version.parse(repair.plan(root, broker_conf=conf).broker_version)
+        if store.commitlog:
+            result = rebuild.index(root, check=True, broker_conf=conf, jobs=1)
+            named["rebuild"] = result.rules.version
+    wrote = Version.parse(manifest(name)["version"])
+    assert dict.fromkeys(named, wrote) == named
