@@ -48,13 +48,13 @@ class OpenStore:
             options: further fields of `rmqtool.tables.dump.DumpOptions`.
         """
         from rmqtool.rows import rows_of
-        from rmqtool.tables.dump import DumpOptions, Outcome, dump
+        from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
         from rmqtool.tables.selection import Selection
 
         wanted = DumpOptions(
             (self.path,), kind, self.broker_conf, selection or Selection(), **options
         )
-        for rows in dump(wanted, Outcome()):
+        for rows in dump(wanted, DumpOutcome()):
             for chunk in rows:
                 yield from (dict(row) for row in rows_of(chunk))
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.validate import Summary
-
-COLUMNS: Final = tuple(field.name for field in fields(Finding))
-SHOWN: Final = ("severity", "code", "path", "position", "message", "repair")
-SENTENCES: Final = ("message", "repair")  # never cut: the last one is the command that helps
+    from rmqtool.findings.finding import Finding
 
 
 def row_of(finding: Finding, prefix: str = "") -> dict[str, object]:

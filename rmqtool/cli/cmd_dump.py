@@ -48,7 +48,7 @@ from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from rmqtool.rows import Rows
-    from rmqtool.tables.dump import DumpOptions, Outcome
+    from rmqtool.tables.dump import DumpOptions, DumpOutcome
 
 
 def dump(
@@ -101,7 +101,7 @@ def dump(
     code is then 1, as it is when there is nothing to show.
     """
     from rmqtool.tables.bodies import BodyOptions
-    from rmqtool.tables.dump import DumpOptions, Outcome
+    from rmqtool.tables.dump import DumpOptions, DumpOutcome
 
     delivery = Delivery(format_, output, columns, color, quiet, time_zone)
     delivery.keep_out_of(*path)
@@ -129,12 +129,12 @@ def dump(
         jobs=jobs,
         is_hex=hex_,
     )
-    outcome = Outcome()
+    outcome = DumpOutcome()
     with working(Choice(engine, master, verbose), path, delivery):
         return _deliver(options, outcome, delivery)
 
 
-def _deliver(options: DumpOptions, outcome: Outcome, delivery: Delivery) -> int:
+def _deliver(options: DumpOptions, outcome: DumpOutcome, delivery: Delivery) -> int:
     """Write the rows, then say how it went."""
     from rmqtool.tables.dump import dump as rows_of
 

@@ -38,7 +38,7 @@ from rmqtool.ranges import size
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
 from rmqtool.spark.export_options import ExportFormat, ExportOptions
-from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def export(
         ),
     ],
     table: Annotated[
-        Table, typer.Option("--table", help="Which rows of the store.")
-    ] = Table.MESSAGES,
+        TableName, typer.Option("--table", help="Which rows of the store.")
+    ] = TableName.MESSAGES,
     format_: Annotated[
         ExportFormat, typer.Option("--format", help="How to write rows.")
     ] = ExportFormat.PARQUET,

@@ -23,7 +23,7 @@ from rmqtool.cli.options import (
 )
 from rmqtool.errors import OutputClosed, RmqtoolError, UsageError
 from rmqtool.rows import Rows, count_of
-from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.store.remote import place_of
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
@@ -80,7 +80,7 @@ def sql(
     check_spark(master)
     source = SourceOptions(
         path=everywhere(store),
-        table=Table.MESSAGES,
+        table=TableName.MESSAGES,
         body=BodyOptions(body),
         broker_conf=broker_conf,
     )
@@ -169,7 +169,7 @@ def _talk(questions: Questions, delivery: Delivery) -> int:
     """Answer questions until there are no more; a wrong one is not the end."""
     from rmqtool.spark.views import VIEWS
 
-    delivery.note(f"tables: {', '.join(Table)}; views: {', '.join(VIEWS)}")
+    delivery.note(f"tables: {', '.join(TableName)}; views: {', '.join(VIEWS)}")
     delivery.note("a question ends with a semicolon; exit or Ctrl-D ends the conversation")
     for text in _questions():
         try:

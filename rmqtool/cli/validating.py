@@ -11,9 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
-from rmqtool.check.report import COLUMNS, SENTENCES, SHOWN, row_of, sentences
+from rmqtool.check.report import row_of, sentences
 from rmqtool.cli.targets import refuse_targets
 from rmqtool.errors import UsageError
+from rmqtool.findings.finding import FINDINGS
 from rmqtool.render.emit import Format
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
@@ -111,7 +112,7 @@ class Validation:
             for number, found in enumerate(self.found)
             for one in sorted(found, key=lambda one: -one.severity.rank)
         )
-        delivery.emit(Rows(COLUMNS, [list(everything)], SHOWN, "findings", below=SENTENCES))
+        delivery.emit(FINDINGS.rows([list(everything)]))
 
     def _find(self) -> Generator[dict[str, object], None, None]:
         for number, run in enumerate(self._runs):
@@ -121,7 +122,7 @@ class Validation:
                     yield self._row(one, number)
 
     def _rows(self, rows: Iterator[dict[str, object]]) -> Rows:
-        return Rows(COLUMNS, ([row] for row in rows), SHOWN, "findings", below=SENTENCES)
+        return FINDINGS.rows([row] for row in rows)
 
     def _row(self, one: Finding, number: int) -> dict[str, object]:
         """Give a finding as a row, with the command that helps ready to be pasted."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
 from rmqtool.findings.catalogue import DUMP, DUMP_FILLERS, DUMP_HEX, Code, Severity
+from rmqtool.table import Says, Table, Type, columns_of
 
 DLEDGER: Final = "dledger-"
 DLEDGER_HEADER: Final = 48  # bytes of an entry before its record; `formats`, higher up, declares it
@@ -20,36 +21,37 @@ DUMPS: Final = frozenset({DUMP, DUMP_FILLERS, DUMP_HEX})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One defect, with its place and its remedy.
+    """One defect, with its place and its remedy."""
 
-    Attributes:
-        code: permanent name such as `CL-CRC`.
-        severity: how bad it is.
-        path: file it was found in, relative to the store root, `/` separated.
-        position: first byte of the defect in that file; None when it is about the whole file.
-        length: bytes that are affected, from `position` on; None as above.
-        physical_offset: commitlog offset that is concerned; None when there is none.
-        expected: what should be there, as text; empty when unknown.
-        actual: what is there, as text.
-        message: what happened, one sentence.
-        repair: what helps, with the command.
-    """
-
-    code: Code
-    severity: Severity
-    path: str
-    position: int | None
-    length: int | None
-    physical_offset: int | None
-    expected: str
-    actual: str
-    message: str
-    repair: str
+    code: Annotated[Code, Says("permanent name of the defect, such as CL-CRC", type=Type.TEXT)]
+    severity: Annotated[Severity, Says("note, warning or damage")]
+    path: Annotated[str, Says("file that it was found in, relative to the store root")]
+    position: Annotated[
+        int | None,
+        Says("first byte of the defect in that file; null where it is the whole file", "bytes"),
+    ]
+    length: Annotated[int | None, Says("affected bytes from position on; null likewise", "bytes")]
+    physical_offset: Annotated[
+        int | None, Says("place in the commitlog that is concerned; null where none is", "bytes")
+    ]
+    expected: Annotated[str, Says("what should be there; empty where nobody knows")]
+    actual: Annotated[str, Says("what is there")]
+    message: Annotated[str, Says("what happened, in one sentence")]
+    repair: Annotated[str, Says("what helps, with the command")]
 
     def row(self) -> dict[str, object]:
         """Give the row that it is in every format: its fields, in order, enums as text."""
         row: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
         return row | {"code": str(self.code), "severity": str(self.severity)}
+
+
+FINDINGS: Final = Table(
+    "findings",
+    "a defect of a store, with its place and its remedy",
+    columns_of(Finding),
+    shown=("severity", "code", "path", "position", "message", "repair"),
+    below=("message", "repair"),  # never cut: the last one is the command that helps
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqtool.spark.export_options import DATE, ExportFormat
-from rmqtool.tables.batch import plain_rows
+from rmqtool.tables.arrow import plain_rows
 from rmqtool.tables.json_lines import json_lines
 from rmqtool.times import iso_time
 

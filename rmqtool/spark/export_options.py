@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UsageError
-from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.spark.options import SourceOptions, TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 DATE: Final = "date"  # of `store_time`, UTC
 PARTITIONS: Final = {
-    Table.MESSAGES: ("topic", "queue_id", DATE),
-    Table.QUEUE_UNITS: ("topic", "queue_id"),
-    Table.INDEX_ENTRIES: (DATE,),
-    Table.FINDINGS: ("code", "severity"),
-    Table.SEGMENTS: (),
+    TableName.MESSAGES: ("topic", "queue_id", DATE),
+    TableName.QUEUE_UNITS: ("topic", "queue_id"),
+    TableName.INDEX_ENTRIES: (DATE,),
+    TableName.FINDINGS: ("code", "severity"),
+    TableName.SEGMENTS: (),
 }
 
 

@@ -15,12 +15,10 @@ import pyarrow as pa
 from rmqtool.errors import WriteFailed
 from rmqtool.spark.export_files import Writer, open_writer, split
 from rmqtool.spark.export_options import DATE, ExportFormat, ExportOptions
-from rmqtool.spark.options import Table
+from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import FilesTask, LogTask
 from rmqtool.spark.readers import UNREAD, batches
-from rmqtool.spark.tables import SCHEMAS, VIEWS, chosen
-from rmqtool.tables.readers import READERS
-from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.spark.tables import SCHEMAS, TABLES, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,17 +134,14 @@ class ExportTask:
     @property
     def optional(self) -> frozenset[str]:
         """Fields that JSON leaves out where they are null."""
-        table = self.options.source.table
-        if table is Table.MESSAGES:
-            return MESSAGES.optional
-        return READERS[VIEWS[table]].optional if table in VIEWS else frozenset()
+        return TABLES[self.options.source.table].optional
 
     @property
     def _encoded(self) -> frozenset[str]:
         """Columns whose texts come as numbers of a dictionary, which Parquet takes as they are."""
         options = self.options
         is_plain = options.form is not ExportFormat.PARQUET or options.by
-        is_other = options.source.table is not Table.MESSAGES
+        is_other = options.source.table is not TableName.MESSAGES
         return frozenset() if is_plain or is_other else FEW_TEXTS
 
     @property

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from rmqtool.spark.options import Scope, SourceOptions, Table
+from rmqtool.spark.options import Scope, SourceOptions, TableName
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,9 +33,9 @@ RANGES: Final = {
     "store_time": "store_time",
 }
 USED: Final = {
-    Table.MESSAGES: frozenset({"topic", "queue_id", *RANGES}),
-    Table.QUEUE_UNITS: frozenset({"topic", "queue_id", "physical_offset", "queue_offset"}),
-    Table.INDEX_ENTRIES: frozenset({"physical_offset"}),
+    TableName.MESSAGES: frozenset({"topic", "queue_id", *RANGES}),
+    TableName.QUEUE_UNITS: frozenset({"topic", "queue_id", "physical_offset", "queue_offset"}),
+    TableName.INDEX_ENTRIES: frozenset({"physical_offset"}),
 }
 
 

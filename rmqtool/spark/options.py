@@ -46,7 +46,7 @@ NAMES: Final = {
 }
 
 
-class Table(enum.StrEnum):
+class TableName(enum.StrEnum):
     """The tables of a store."""
 
     MESSAGES = "messages"
@@ -83,7 +83,7 @@ class SourceOptions:
     """
 
     path: str
-    table: Table = Table.MESSAGES
+    table: TableName = TableName.MESSAGES
     columns: tuple[str, ...] | None = None
     selection: Selection = field(default_factory=Selection)
     body: BodyOptions = field(default_factory=BodyOptions)
@@ -110,7 +110,7 @@ class SourceOptions:
             raise UsageError(option="path", reason="is missing: which store?")
         return cls(
             path=texts["path"],
-            table=_word(Table, "table", texts.get("table", Table.MESSAGES)),
+            table=_word(TableName, "table", texts.get("table", TableName.MESSAGES)),
             columns=_names(texts.get("columns")),
             selection=_selection(texts),
             body=_body(texts),

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
-from rmqtool.spark.options import Scope, SourceOptions, Table
+from rmqtool.spark.options import Scope, SourceOptions, TableName
 from rmqtool.spark.tables import VIEWS as VIEW_OF
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
 from rmqtool.store.rocksdb import unsupported
-from rmqtool.tables.parts import file_parts, segment_parts, store_of, views_of
+from rmqtool.tables.inputs import file_parts, segment_parts, store_of, views_of
 from rmqtool.tables.views import VIEWS
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from rmqtool.store.segment import Segment, SegmentPart
     from rmqtool.store.tree import Store
-    from rmqtool.tables.source import FilePart
+    from rmqtool.tables.inputs import FilePart
     from rmqtool.tables.views import View
 
 FILES_A_TASK: Final = 32  # queue files of the usual 6 MB: a start of a task is worth it
@@ -87,9 +87,9 @@ def tasks(options: SourceOptions) -> list[Task]:
         StoreError: the store cannot be opened, or a directory not be listed.
     """
     match options.table:
-        case Table.QUEUE_UNITS | Table.INDEX_ENTRIES:
+        case TableName.QUEUE_UNITS | TableName.INDEX_ENTRIES:
             return list(_file_tasks(options))
-        case Table.FINDINGS if options.scope is Scope.STORE:
+        case TableName.FINDINGS if options.scope is Scope.STORE:
             _check_limits(options, frozenset())
             store_of(options.path, options.broker_conf, None)
             return [WholeTask()]
@@ -108,7 +108,7 @@ def log_tasks(options: SourceOptions) -> Iterator[LogTask]:
     (view, *_) = views_of(store, None)
     if not view.is_messages:
         raise UsageError(option="path", reason=f"{options.path} is {view.word}, no log of messages")
-    is_messages = options.table is Table.MESSAGES
+    is_messages = options.table is TableName.MESSAGES
     _check_limits(options, view.filters if is_messages else frozenset({"--offsets"}))
     split = options.split if is_messages else 0  # of other tables, a segment is one row
     parts = segment_parts(store, view, options.selection.offsets, split or None)
@@ -126,10 +126,10 @@ def _file_tasks(options: SourceOptions) -> Iterator[Task]:
         reason = "an index holds hashes of topic and key together: give both"
         raise UsageError(option="key", reason=reason)
     files = file_parts(store, view, selection)
-    count = FILES_A_TASK if options.table is Table.QUEUE_UNITS else 1
+    count = FILES_A_TASK if options.table is TableName.QUEUE_UNITS else 1
     while some := tuple(islice(files, count)):
         yield FilesTask(some)
-    if options.table is Table.QUEUE_UNITS:
+    if options.table is TableName.QUEUE_UNITS:
         yield from _databases(store)
 
 
@@ -197,6 +197,6 @@ def _first_time(segment: Segment, *, is_dledger: bool) -> int | None:
     return head.store_timestamp
 
 
-def view_of(table: Table) -> View:
+def view_of(table: TableName) -> View:
     """Give the view of `dump` that shows a table of files."""
     return VIEWS[VIEW_OF[table]]

@@ -16,9 +16,9 @@ from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.spark.borders import remember, true_start
-from rmqtool.spark.options import Table
+from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import FilesTask, LogTask, UnreadTask, WholeTask, view_of
-from rmqtool.spark.tables import FINDINGS, SCHEMAS, SEGMENTS, chosen
+from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.messages import MessageOptions, message_rows
 from rmqtool.tables.readers import READERS
@@ -58,12 +58,12 @@ def batches(
         encoded: columns of messages that may stay numbers of a dictionary.
     """
     match task:
-        case LogTask() if options.table is Table.MESSAGES:
-            schema = chosen(SCHEMAS[Table.MESSAGES], names, encoded)
+        case LogTask() if options.table is TableName.MESSAGES:
+            schema = chosen(SCHEMAS[TableName.MESSAGES], names, encoded)
             for batch in _messages(task, options, names):
                 yield batch.cast(schema)
-        case LogTask() if options.table is Table.SEGMENTS:
-            yield _batch([_segment(task)], SEGMENTS, names)
+        case LogTask() if options.table is TableName.SEGMENTS:
+            yield _batch([_segment(task)], SCHEMAS[TableName.SEGMENTS], names)
         case LogTask():
             yield from _findings(_of_segment(task), names)
         case FilesTask():
@@ -96,7 +96,7 @@ def _messages(
         if known is None:
             remember(part.segment, position, is_dledger=task.is_dledger)
     except UnreadablePath:
-        yield _unread(Table.MESSAGES, names, segment=part.segment.path, position=position)
+        yield _unread(TableName.MESSAGES, names, segment=part.segment.path, position=position)
 
 
 def _scan_options(selection: Selection, names: Sequence[str], *, is_dledger: bool) -> ScanOptions:
@@ -116,16 +116,16 @@ def _units(
     task: FilesTask, options: SourceOptions, names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     reader = READERS[view_of(options.table).word]
-    schema = chosen(reader.schema, names)
+    schema = chosen(SCHEMAS[options.table], names)
     for file in task.files:
         try:
-            for rows in reader.read(file, options.selection, fillers=options.fillers):
+            for rows in reader(file, options.selection, fillers=options.fillers):
                 yield rows.select(names).cast(schema)
         except UnreadablePath:
             yield _unread(options.table, names, file=file.path, position=0)
 
 
-def _unread(table: Table, names: Sequence[str], **place: Any) -> pa.RecordBatch:  # noqa: ANN401
+def _unread(table: TableName, names: Sequence[str], **place: Any) -> pa.RecordBatch:  # noqa: ANN401
     """Give the row that stands for what could not be read."""
     return _batch([{**place, "extent": str(Extent.GAP), "code": UNREAD}], SCHEMAS[table], names)
 
@@ -167,10 +167,10 @@ def _findings(found: Iterator[Finding], names: Sequence[str]) -> Iterator[pa.Rec
     for one in found:
         rows.append(one.row())
         if len(rows) == ROWS_A_BATCH:
-            yield _batch(rows, FINDINGS, names)
+            yield _batch(rows, SCHEMAS[TableName.FINDINGS], names)
             rows = []
     if rows:
-        yield _batch(rows, FINDINGS, names)
+        yield _batch(rows, SCHEMAS[TableName.FINDINGS], names)
 
 
 def _segment(task: LogTask) -> dict[str, Any]:

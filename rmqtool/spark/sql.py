@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.spark.jobs import Job, is_connect_session
-from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.sql_plan import Plan, changes
 from rmqtool.spark.sql_values import plain, readable, unique_names
 from rmqtool.spark.views import OPERATIONS, OPERATIONS_TOPIC, VIEWS
@@ -121,7 +121,7 @@ class Questions:
         for name in tables:
             if name == OPERATIONS:
                 continue
-            for task in tasks(replace(self._source, table=Table(name), columns=None)):
+            for task in tasks(replace(self._source, table=TableName(name), columns=None)):
                 files = task.files if isinstance(task, FilesTask) else ()
                 parts = (task.part.segment,) if isinstance(task, LogTask) else ()
                 for one in (*files, *parts):
@@ -150,7 +150,7 @@ class Questions:
 
         from rmqtool.spark.tables import SCHEMAS, chosen
 
-        table = Table.MESSAGES if name == OPERATIONS else Table(name)
+        table = TableName.MESSAGES if name == OPERATIONS else TableName(name)
         schema = SCHEMAS[table]
         if name == OPERATIONS:
             schema = chosen(schema, OPERATION_COLUMNS)
@@ -188,7 +188,7 @@ class Questions:
         except PySparkException as error:
             step = ""
             if error.getCondition() == NO_TABLE:
-                step = f"one of {' '.join([*Table, *VIEWS])}"
+                step = f"one of {' '.join([*TableName, *VIEWS])}"
             raise UsageError(option="SQL", reason=first_sentence(error), step=step) from error
 
     def _chunks(self, rows: DataFrame) -> Iterator[list[dict[str, Any]]]:
@@ -223,7 +223,7 @@ def _reading(tables: Sequence[str], plan: Plan | None, *, has_all: bool) -> Read
         if table == OPERATIONS:
             found[table] = OPERATION_COLUMNS
             continue
-        known = SCHEMAS[Table(table)].names
+        known = SCHEMAS[TableName(table)].names
         some = tuple(name for name in known if names is None or name in names)
         found[table] = some or (known[0],)  # to count rows takes a column, too
     return Reading(found, pushdown=plan is not None and plan.reads_once)
@@ -239,7 +239,7 @@ def mentioned(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     views = tuple(name for name in VIEWS if has_all or name in words)
     for name in views:
         words.update(word.lower() for word in WORD.findall(VIEWS[name].sql))
-    tables = tuple(str(table) for table in Table if has_all or str(table) in words)
+    tables = tuple(str(table) for table in TableName if has_all or str(table) in words)
     return (*tables, *([OPERATIONS] if OPERATIONS in words else [])), views
 
 

@@ -19,12 +19,12 @@ from rmqtool.formats.message import decode
 from rmqtool.ranges import size
 from rmqtool.scan.batch import ScanOptions
 from rmqtool.scan.message import scan
-from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.plan import LogTask
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tail import find_tail
-from rmqtool.tables.parts import store_of
+from rmqtool.tables.inputs import store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             UsageError: the table is no log, or limits of time or offset were given.
         """
-        if options.table is not Table.MESSAGES:
+        if options.table is not TableName.MESSAGES:
             raise UsageError(option="table", reason="only messages can be followed as a stream")
         if options.selection.offsets != (None, None):
             raise UsageError(

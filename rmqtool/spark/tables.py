@@ -6,58 +6,48 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from rmqtool.spark.options import Table
-from rmqtool.tables.arrow import TEXT, TIME
-from rmqtool.tables.consume_queue import SCHEMA as QUEUE_UNITS
-from rmqtool.tables.index import ENTRIES
-from rmqtool.tables.record_columns import SCHEMA as MESSAGES
+from rmqtool.findings.finding import FINDINGS
+from rmqtool.spark.options import TableName
+from rmqtool.table import Column, Table, Type
+from rmqtool.tables.arrow import TEXT
+from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.tables.unit_tables import CONSUME_QUEUE, INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-FINDINGS: Final = pa.schema(
-    [
-        ("code", TEXT),
-        ("severity", TEXT),
-        ("path", TEXT),
-        ("position", pa.int64()),
-        ("length", pa.int64()),
-        ("physical_offset", pa.int64()),
-        ("expected", TEXT),
-        ("actual", TEXT),
-        ("message", TEXT),
-        ("repair", TEXT),
-    ]
+SEGMENTS: Final = Table(
+    "segments",
+    "a file of the commitlog",
+    (
+        MESSAGES["segment"]._replace(source=None),
+        Column("start", Type.INT64, "physical offset of the first byte", "bytes"),
+        Column("size", Type.INT64, "length of the file", "bytes"),
+        Column("allocated", Type.INT64, "bytes that the disk really holds", "bytes"),
+        Column("modified_time", Type.TIME, "when the file was last written"),
+        Column("records", Type.INT64, "records in the file", "records"),
+        Column("record_bytes", Type.INT64, "bytes of the records", "bytes"),
+        Column("filler_bytes", Type.INT64, "bytes of the blank at the end", "bytes"),
+        Column("gap_bytes", Type.INT64, "bytes that hold no record", "bytes"),
+        Column("unused_bytes", Type.INT64, "zeros up to the end of the file", "bytes"),
+        Column("gaps", Type.INT64, "stretches that hold no record", "gaps"),
+        Column("first_physical_offset", Type.INT64, "where the first record lies", "bytes"),
+        Column("last_physical_offset", Type.INT64, "where the last record lies", "bytes"),
+        Column("first_store_time", Type.TIME, "when the oldest message was stored"),
+        Column("last_store_time", Type.TIME, "when the newest message was stored"),
+        Column("unread", Type.TEXT, "why the rest of the file could not be read"),
+    ),
 )
-SEGMENTS: Final = pa.schema(
-    [
-        ("segment", TEXT),
-        ("start", pa.int64()),
-        ("size", pa.int64()),
-        ("allocated", pa.int64()),
-        ("modified_time", TIME),
-        ("records", pa.int64()),
-        ("record_bytes", pa.int64()),
-        ("filler_bytes", pa.int64()),
-        ("gap_bytes", pa.int64()),
-        ("unused_bytes", pa.int64()),
-        ("gaps", pa.int64()),
-        ("first_physical_offset", pa.int64()),
-        ("last_physical_offset", pa.int64()),
-        ("first_store_time", TIME),
-        ("last_store_time", TIME),
-        ("unread", TEXT),
-    ]
-)
-SCHEMAS: Final = {
-    Table.MESSAGES: MESSAGES,
-    Table.QUEUE_UNITS: QUEUE_UNITS,
-    Table.INDEX_ENTRIES: ENTRIES,
-    Table.FINDINGS: FINDINGS,
-    Table.SEGMENTS: SEGMENTS,
+TABLES: Final = {
+    TableName.MESSAGES: MESSAGES,
+    TableName.QUEUE_UNITS: CONSUME_QUEUE,
+    TableName.INDEX_ENTRIES: INDEX,
+    TableName.FINDINGS: FINDINGS,
+    TableName.SEGMENTS: SEGMENTS,
 }
+SCHEMAS: Final = {name: table.arrow for name, table in TABLES.items()}
 ENCODED: Final = pa.dictionary(pa.int32(), TEXT)
-VIEWS: Final = {Table.QUEUE_UNITS: "consume-queue", Table.INDEX_ENTRIES: "index"}
+VIEWS: Final = {TableName.QUEUE_UNITS: "consume-queue", TableName.INDEX_ENTRIES: "index"}
 
 
 def chosen(

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
 from rmqtool.scan.join import run_joined
+from rmqtool.tables.inputs import file_parts, segment_parts, views_of
 from rmqtool.tables.messages import PART_BYTES, MessagesOf
-from rmqtool.tables.parts import file_parts, segment_parts, views_of
 from rmqtool.tables.readers import READERS
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ def batches(store: Store, options: DumpOptions) -> Iterator[pa.RecordBatch]:
         return
     if view.word not in READERS:
         raise UsageError(option="kind", reason=f"{view.word} has rows, not batches")
-    reader = READERS[view.word]
     for part in file_parts(store, view, options.selection):
-        for batch in reader.read(part, options.selection, fillers=options.fillers):
-            yield batch.cast(reader.schema)
+        for batch in READERS[view.word](part, options.selection, fillers=options.fillers):
+            yield batch.cast(view.table.arrow)

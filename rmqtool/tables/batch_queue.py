@@ -12,40 +12,21 @@ from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.tables import arrow
 from rmqtool.tables.fixed import FILLER, HOLE, INVALID, VALUE, Fixed, by_physical_offset
+from rmqtool.tables.unit_tables import BATCH_QUEUE
 from rmqtool.tables.units import overlaps
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.tables.inputs import FilePart
     from rmqtool.tables.selection import Selection
-    from rmqtool.tables.source import FilePart
-    from rmqtool.tables.units import Units
+    from rmqtool.tables.units import FileUnits
 
     Bools: TypeAlias = npt.NDArray[np.bool_]
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
-SCHEMA: Final = pa.schema(
-    [
-        ("topic", arrow.TEXT),
-        ("queue_id", pa.int32()),
-        ("number", pa.int64()),
-        ("msg_base_offset", pa.int64()),
-        ("batch_size", pa.int32()),
-        ("physical_offset", pa.int64()),
-        ("size", pa.int32()),
-        ("tags_code", pa.int64()),
-        ("store_time", arrow.TIME),
-        ("compacted_offset", pa.int32()),
-        ("file", arrow.TEXT),
-        ("position", pa.int64()),
-        ("count", pa.int64()),
-        ("extent", arrow.TEXT),
-        ("code", arrow.TEXT),
-    ]
-)
 
-
-def _kinds(units: Units) -> Int64s:
+def _kinds(units: FileUnits) -> Int64s:
     """Say what each unit is, by the rule of the broker's recovery.
 
     Source: BatchConsumeQueue#recover, SparseConsumeQueue#putEndPositionInfo, 5.0.0 to 5.5.0.
@@ -59,7 +40,7 @@ def _kinds(units: Units) -> Int64s:
     return np.where(rest & (offsets == -1), FILLER, kinds)
 
 
-def _wanted(units: Units, kinds: Int64s, selection: Selection) -> Bools:
+def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
     times = units.column("store_timestamp")
     found = by_physical_offset(units, kinds, selection)
     found &= overlaps(times, np.ones_like(times), selection.store_time)
@@ -69,17 +50,17 @@ def _wanted(units: Units, kinds: Int64s, selection: Selection) -> Bools:
     return found
 
 
-def _columns(part: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Array]:
+def _columns(part: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.Array]:
     return {
         "topic": arrow.constant(part.topic, numbers.size),
         "queue_id": arrow.numbers(np.full(numbers.size, part.queue_id), pa.int32()),
         "number": pa.array(numbers),
         "store_time": arrow.times(units.column("store_timestamp")),
     } | {
-        name: arrow.numbers(units.column(name), SCHEMA.field(name).type)
+        name: arrow.numbers(units.column(name), BATCH_QUEUE.arrow.field(name).type)
         for name in BATCH_CQ_UNIT.positions
-        if name in SCHEMA.names
+        if name in BATCH_QUEUE.names
     }
 
 
-BATCH_QUEUE: Final = Fixed(BATCH_CQ_UNIT, SCHEMA, _kinds, _columns, _wanted, code=BQ_UNIT)
+UNITS: Final = Fixed(BATCH_CQ_UNIT, BATCH_QUEUE, _kinds, _columns, _wanted, code=BQ_UNIT)

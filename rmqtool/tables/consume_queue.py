@@ -13,41 +13,24 @@ from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.tables import arrow
 from rmqtool.tables.fixed import FILLER, HOLE, INVALID, VALUE, Fixed, by_physical_offset
+from rmqtool.tables.unit_tables import CONSUME_QUEUE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.tables.inputs import FilePart
     from rmqtool.tables.selection import Selection
-    from rmqtool.tables.source import FilePart
-    from rmqtool.tables.units import Units
+    from rmqtool.tables.units import FileUnits
 
     Bools: TypeAlias = npt.NDArray[np.bool_]
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-SCHEMA: Final = pa.schema(
-    [
-        ("topic", arrow.TEXT),
-        ("queue_id", pa.int32()),
-        ("queue_offset", pa.int64()),
-        ("physical_offset", pa.int64()),
-        ("size", pa.int32()),
-        ("tags_code", pa.int64()),
-        ("meaning", arrow.TEXT),
-        ("deliver_time", arrow.TIME),
-        ("ext_position", pa.int64()),
-        ("file", arrow.TEXT),
-        ("position", pa.int64()),
-        ("count", pa.int64()),
-        ("extent", arrow.TEXT),
-        ("code", arrow.TEXT),
-    ]
-)
 NOTHING, NO_TAG, TAG_HASH, DELIVER_TIME, EXT_ADDRESS, PRE_BLANK = range(6)
 MEANINGS: Final = (None, "no tag", "tag hash", "deliver time", "ext address", "filler")
 
 
-def _kinds(units: Units) -> Int64s:
+def _kinds(units: FileUnits) -> Int64s:
     """Say what each unit is: a broker's recovery ends where one is not valid."""
     offsets, sizes = units.column("physical_offset"), units.column("size")
     is_zero = (offsets == 0) & (sizes == 0) & (units.column("tags_code") == 0)
@@ -56,7 +39,7 @@ def _kinds(units: Units) -> Int64s:
     return np.where((offsets == 0) & (sizes == PRE_BLANK_SIZE), FILLER, kinds)
 
 
-def _wanted(units: Units, kinds: Int64s, selection: Selection) -> Bools:
+def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
     found = by_physical_offset(units, kinds, selection)
     if selection.tag is not None:
         found &= units.column("tags_code") == java.string_hash(selection.tag)
@@ -64,7 +47,7 @@ def _wanted(units: Units, kinds: Int64s, selection: Selection) -> Bools:
     return found
 
 
-def _columns(part: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Array]:
+def _columns(part: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.Array]:
     tags_codes = units.column("tags_code")
     meanings = _meanings(part.topic, tags_codes, _kinds(units))
     return {
@@ -92,4 +75,4 @@ def _meanings(topic: str, tags_codes: Int64s, kinds: Int64s) -> Int64s:
     return np.where(kinds >= INVALID, NOTHING, meanings)
 
 
-CONSUME_QUEUE: Final = Fixed(CQ_UNIT, SCHEMA, _kinds, _columns, _wanted, code=CQ_HOLE)
+UNITS: Final = Fixed(CQ_UNIT, CONSUME_QUEUE, _kinds, _columns, _wanted, code=CQ_HOLE)

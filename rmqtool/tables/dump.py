@@ -1,8 +1,8 @@
 """`dump`: what is in a store, row by row; damage is rows, too, and does not stop it.
 
 1. `DumpOptions` says what is wanted; contradictions end there, before a file is opened.
-2. `parts` finds the views and files, `messages` and `readers` read them.
-3. `Dump` gives `Rows`, which are read while they are written, and knows afterwards how it went.
+2. `inputs` finds the views and files, `messages` and `readers` read them.
+3. `dump` gives `Rows`, which are read while they are written, and knows afterwards how it went.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from rmqtool.rows import JsonLines, Rows, count_of, damaged_in, part_of
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.rocksdb import unsupported
 from rmqtool.tables.bodies import BodyOptions
-from rmqtool.tables.parts import file_parts, segment_parts, store_of, views_of
-from rmqtool.tables.record_tables import INNER_BATCH as INNER_MESSAGES
+from rmqtool.tables.file_tables import LINES
+from rmqtool.tables.inputs import FilePart, file_parts, segment_parts, store_of, views_of
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import Selection
-from rmqtool.tables.source import FilePart
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
 from rmqtool.tables.views import INNER_BATCH, LOGS, VIEWS
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part", FilePart, "SegmentPart")
 UNREAD: Final = FS_READ
-Reader: TypeAlias = "tuple[tuple[str, ...], frozenset[str], Callable[[FilePart], Iterator[Chunk]]]"
+Reader: TypeAlias = "Callable[[FilePart], Iterator[Chunk]]"
 ROWS_A_CHUNK: Final = 1000
 HEX_FILTERS: Final = frozenset({"--topic", "--queue", "--queue-offsets"})  # where bytes lie
 
@@ -114,7 +113,7 @@ class DumpOptions:
 
 
 @dataclass(slots=True)
-class Outcome:
+class DumpOutcome:
     """How a dump went, known when its rows have been read.
 
     Attributes:
@@ -132,7 +131,7 @@ class Outcome:
     advance: Callable[[int], None] = lambda _: None
 
 
-def dump(options: DumpOptions, outcome: Outcome) -> list[Rows]:
+def dump(options: DumpOptions, outcome: DumpOutcome) -> list[Rows]:
     """Give the rows of each view; nothing is read before they are.
 
     Args:
@@ -176,7 +175,7 @@ def _check_filters(view: View, options: DumpOptions) -> None:
         raise UsageError(option="--key", reason=reason)
 
 
-def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Outcome) -> Rows:
+def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:
     """Give the rows of one view out of one or more stores."""
     if options.is_hex:
         return _hex_rows(view, stores, options, outcome)
@@ -185,19 +184,16 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: O
     if view.is_messages:
         logs = chain.from_iterable(_messages(view, store, options, outcome) for store in stores)
         rows = _cut(logs, options, outcome)
-        return MESSAGES.rows(rows, view.word)
+        return view.table.rows(rows, view.word)
     parts = chain.from_iterable(file_parts(store, view, options.selection) for store in stores)
-    if view.is_bulk:
-        columns, optional, read = _bulk_reader(view, options)
-    else:
-        columns, optional, read = _small_reader(view)
+    read = _bulk_reader(view, options) if view.is_bulk else _small_reader(view)
     unread = chain.from_iterable(_not_supported(store, view, outcome) for store in stores)
     chunks = _last(chain(_each(parts, read, outcome), unread), options.tail)
     rows = _cut(chunks, options, outcome)
-    return Rows(columns, rows, view.shown, view.word, optional)
+    return view.table.rows(rows, view.word)
 
 
-def _not_supported(store: Store, view: View, outcome: Outcome) -> Iterator[Chunk]:
+def _not_supported(store: Store, view: View, outcome: DumpOutcome) -> Iterator[Chunk]:
     """Give a row for queues that lie in a database: that is not the same as no queues."""
     if view.branch is not BranchKind.CONSUME_QUEUE:
         return
@@ -208,10 +204,10 @@ def _not_supported(store: Store, view: View, outcome: Outcome) -> Iterator[Chunk
             yield [{"file": database.path, "position": 0, "extent": "gap", "code": UNREAD}]
 
 
-def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Outcome) -> Rows:
+def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:
     """Give the bytes of one view, a row a line."""
     from rmqtool.tables.hexfiles import file_lines
-    from rmqtool.tables.hexview import COLUMNS, OPTIONAL, SHOWN, message_lines
+    from rmqtool.tables.hexview import message_lines
 
     selection = options.selection
 
@@ -230,10 +226,12 @@ def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Ou
         files = (part for store in stores for part in file_parts(store, view, selection))
         chunks = _each(files, of_file, outcome)
     cut = _cut(_last(chunks, options.tail), options, outcome)
-    return Rows(COLUMNS, cut, SHOWN, view.word, OPTIONAL)
+    return LINES.rows(cut, view.word)
 
 
-def _inner_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Outcome) -> Rows:
+def _inner_rows(
+    view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome
+) -> Rows:
     """Give the messages in batch records."""
     from rmqtool.tables.inner_batch import inner_rows
 
@@ -242,7 +240,7 @@ def _inner_rows(view: View, stores: list[Store], options: DumpOptions, outcome: 
     wishes = options.message_options(view)
     chunks = _each(parts, lambda part: _in_chunks(inner_rows(part, wishes)), outcome)
     cut = _cut(_last(chunks, options.tail), options, outcome)
-    return INNER_MESSAGES.rows(cut)
+    return view.table.rows(cut, view.word)
 
 
 def _in_chunks(rows: Iterator[Row]) -> Iterator[Chunk]:
@@ -252,31 +250,30 @@ def _in_chunks(rows: Iterator[Row]) -> Iterator[Chunk]:
 
 def _small_reader(view: View) -> Reader:
     """Say how to read a small file."""
-    from rmqtool.tables.small import COLUMNS, DAMAGE, READERS
+    from rmqtool.tables.small_files import READERS
 
-    name, read = READERS[view.word]
-    return COLUMNS[name], frozenset(DAMAGE), lambda part: _in_chunks(read(part))
+    read = READERS[view.word]
+    return lambda part: _in_chunks(read(part))
 
 
 def _bulk_reader(view: View, options: DumpOptions) -> Reader:
     """Say how to read a file of units."""
-    from rmqtool.tables.batch import plain_rows
+    from rmqtool.tables.arrow import plain_rows
     from rmqtool.tables.json_lines import json_lines
     from rmqtool.tables.readers import READERS
 
-    reader = READERS[view.word]
-    names = tuple(reader.schema.names)
-    columns = options.json_columns(names)
+    reader, table = READERS[view.word], view.table
+    columns = options.json_columns(table.names)
 
     def read(part: FilePart) -> Iterator[Chunk]:
-        for batch in reader.read(part, options.selection, fillers=options.fillers):
-            yield json_lines(batch, columns, reader.optional) if columns else plain_rows(batch)
+        for batch in reader(part, options.selection, fillers=options.fillers):
+            yield json_lines(batch, columns, table.optional) if columns else plain_rows(batch)
 
-    return names, reader.optional, read
+    return read
 
 
 def _each(
-    parts: Iterator[Part], read: Callable[[Part], Iterator[Chunk]], outcome: Outcome
+    parts: Iterator[Part], read: Callable[[Part], Iterator[Chunk]], outcome: DumpOutcome
 ) -> Iterator[Chunk]:
     """Read file by file; one that cannot be read is a row."""
     for part in parts:
@@ -291,7 +288,9 @@ def _path(part: FilePart | SegmentPart) -> str:
     return part.path if isinstance(part, FilePart) else part.segment.path
 
 
-def _messages(view: View, store: Store, options: DumpOptions, outcome: Outcome) -> Iterator[Chunk]:
+def _messages(
+    view: View, store: Store, options: DumpOptions, outcome: DumpOutcome
+) -> Iterator[Chunk]:
     """Read a log, several parts at a time."""
     from rmqtool.tables.messages import PART_BYTES, MessagesOf
 
@@ -308,7 +307,7 @@ def _messages(view: View, store: Store, options: DumpOptions, outcome: Outcome) 
         return
     taken = 1
     while True:  # from the end backwards, as far as it takes
-        some, found = parts[-taken:], Outcome()
+        some, found = parts[-taken:], DumpOutcome()
         kept = list(_last(_joined(read, some, options, found), options.tail))
         if len(some) == len(parts) or sum(map(count_of, kept)) >= options.tail:
             outcome.unread += found.unread
@@ -318,11 +317,11 @@ def _messages(view: View, store: Store, options: DumpOptions, outcome: Outcome) 
 
 
 def _joined(
-    read: MessagesOf, parts: list[SegmentPart], options: DumpOptions, outcome: Outcome
+    read: MessagesOf, parts: list[SegmentPart], options: DumpOptions, outcome: DumpOutcome
 ) -> Iterator[Chunk]:
     """Read parts of a log; what cannot be read is one row, however many parts it concerns."""
     from rmqtool.scan.join import run_joined
-    from rmqtool.tables.batch import plain_rows
+    from rmqtool.tables.arrow import plain_rows
 
     reasons: set[str] = set()
     for part, result in run_joined(read, parts, jobs=options.jobs):
@@ -336,7 +335,7 @@ def _joined(
             yield [{**where, "extent": "gap", "code": UNREAD}]
 
 
-def _cut(chunks: Iterator[Chunk], options: DumpOptions, outcome: Outcome) -> Iterator[Chunk]:
+def _cut(chunks: Iterator[Chunk], options: DumpOptions, outcome: DumpOutcome) -> Iterator[Chunk]:
     """Count rows, up to the limit."""
     for chunk in chunks:
         left = None if options.limit is None else options.limit - outcome.rows

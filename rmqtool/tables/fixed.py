@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.scan.batch import Extent
 from rmqtool.tables import arrow
-from rmqtool.tables.units import Extent, Units, overlaps, read_units, runs_of, used_end
+from rmqtool.tables.units import FileUnits, overlaps, read_units, runs_of, used_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.formats.layout import Layout
+    from rmqtool.table import Table
+    from rmqtool.tables.inputs import FilePart
     from rmqtool.tables.selection import Selection
-    from rmqtool.tables.source import FilePart
 
     Bools: TypeAlias = npt.NDArray[np.bool_]
     Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -40,7 +42,7 @@ class Fixed:
 
     Attributes:
         layout: of a unit.
-        schema: the public columns; `position`, `count`, `extent` and `code` are filled here.
+        table: its columns; `position`, `count`, `extent` and `code` are filled here.
         kinds: says what each unit is.
         columns: gives the other public columns of units; `numbers` counts units from 0 on.
         wanted: marks the units that were asked for; the numbers of runs and their lengths decide
@@ -51,18 +53,18 @@ class Fixed:
     """
 
     layout: Layout
-    schema: pa.Schema
-    kinds: Callable[[Units], Int64s]
-    columns: Callable[[FilePart, Units, Int64s], dict[str, pa.Array]]
-    wanted: Callable[[Units, Int64s, Selection], Bools]
+    table: Table
+    kinds: Callable[[FileUnits], Int64s]
+    columns: Callable[[FilePart, FileUnits, Int64s], dict[str, pa.Array]]
+    wanted: Callable[[FileUnits, Int64s, Selection], Bools]
     code: str
     is_hash_table: bool = False
     ends_in_blank: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """The units of a file.
+class UnusedUnits:
+    """Units at the end of a file that were never used.
 
     Attributes:
         begin: position of the first one.
@@ -97,13 +99,19 @@ def fixed_rows(
         for units in read_units(file, fixed.layout, 0, used):
             yield from rows_of_units(fixed, part, units, first, selection, fillers=fillers)
         if fillers and used < whole:
-            yield unused_row(fixed, part, Stretch(used, whole, first + used // size))
+            yield unused_row(fixed, part, UnusedUnits(used, whole, first + used // size))
         if whole < file.size and not fixed.ends_in_blank:
             yield odd_row(fixed, part, whole)
 
 
 def rows_of_units(
-    fixed: Fixed, part: FilePart, units: Units, first: int, selection: Selection, *, fillers: bool
+    fixed: Fixed,
+    part: FilePart,
+    units: FileUnits,
+    first: int,
+    selection: Selection,
+    *,
+    fillers: bool,
 ) -> Iterator[pa.RecordBatch]:
     """Yield at most one batch.
 
@@ -121,7 +129,7 @@ def rows_of_units(
         kinds = np.where(kinds == HOLE, UNUSED, kinds)
     runs = runs_of(np.where(kinds == INVALID, VALUE, kinds))
     kinds = kinds[runs.firsts]
-    heads = Units(units.position, units.values[runs.firsts])
+    heads = FileUnits(units.position, units.values[runs.firsts])
     numbers = first + units.position // size + runs.firsts
     wanted = overlaps(numbers, runs.counts, selection.queue_offsets)
     wanted &= fixed.wanted(heads, kinds, selection) | (kinds >= INVALID)
@@ -129,7 +137,7 @@ def rows_of_units(
         wanted &= kinds != UNUSED
     if not wanted.any():
         return
-    columns = fixed.columns(part, Units(heads.position, heads.values[wanted]), numbers[wanted])
+    columns = fixed.columns(part, FileUnits(heads.position, heads.values[wanted]), numbers[wanted])
     columns |= {
         "file": arrow.constant(part.path, int(wanted.sum())),
         "position": pa.array(units.position + size * runs.firsts[wanted]),
@@ -137,12 +145,12 @@ def rows_of_units(
         "extent": arrow.words(kinds[wanted], _EXTENTS),
         "code": arrow.words(kinds[wanted], (None, None, None, fixed.code, fixed.code)),
     }
-    yield arrow.batch(fixed.schema, columns, int(wanted.sum()))
+    yield arrow.batch(fixed.table.arrow, columns, int(wanted.sum()))
 
 
-def unused_row(fixed: Fixed, part: FilePart, stretch: Stretch) -> pa.RecordBatch:
+def unused_row(fixed: Fixed, part: FilePart, stretch: UnusedUnits) -> pa.RecordBatch:
     """Give the row of units that were never used."""
-    zeros = Units(stretch.begin, np.zeros(1, fixed.layout.dtype))
+    zeros = FileUnits(stretch.begin, np.zeros(1, fixed.layout.dtype))
     columns = fixed.columns(part, zeros, np.array([stretch.first], np.int64))
     columns |= {
         "file": arrow.constant(part.path, 1),
@@ -150,29 +158,29 @@ def unused_row(fixed: Fixed, part: FilePart, stretch: Stretch) -> pa.RecordBatch
         "count": pa.array([(stretch.end - stretch.begin) // fixed.layout.size]),
         "extent": arrow.constant(str(Extent.UNUSED), 1),
     }
-    return arrow.batch(fixed.schema, columns, 1)
+    return arrow.batch(fixed.table.arrow, columns, 1)
 
 
 def odd_row(fixed: Fixed, part: FilePart, position: int, code: str = _ODD_LENGTH) -> pa.RecordBatch:
     """Give the row of bytes that are no whole unit."""
     known = {"topic": part.topic, "queue_id": part.queue_id} if part.topic else {}
     known |= {"file": part.path, "position": position, "extent": str(Extent.GAP), "code": code}
-    row = {name: value for name, value in known.items() if name in fixed.schema.names}
-    return pa.RecordBatch.from_pylist([row], fixed.schema)
+    row = {name: value for name, value in known.items() if name in fixed.table.names}
+    return pa.RecordBatch.from_pylist([row], fixed.table.arrow)
 
 
-def everything(units: Units, _kinds: Int64s, _selection: Selection) -> Bools:
+def everything(units: FileUnits, _kinds: Int64s, _selection: Selection) -> Bools:
     """Mark all units: nothing in them can be selected by."""
     return np.ones(len(units.values), np.bool_)
 
 
-def by_physical_offset(units: Units, _kinds: Int64s, selection: Selection) -> Bools:
+def by_physical_offset(units: FileUnits, _kinds: Int64s, selection: Selection) -> Bools:
     """Mark the units whose records lie where it was asked for."""
     offsets = units.column("physical_offset")
     return overlaps(offsets, np.ones_like(offsets), selection.offsets)
 
 
-def zeros_are_holes(units: Units) -> Int64s:
+def zeros_are_holes(units: FileUnits) -> Int64s:
     """Take a unit for used when any of its bytes is not zero."""
     raw = np.ascontiguousarray(units.values).view(np.uint8)
     used = raw.reshape(len(units.values), units.values.dtype.itemsize).any(axis=1)

@@ -17,8 +17,8 @@ from rmqtool.formats.tiered_index import (
 )
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD, TIMER_SLOT
 from rmqtool.store.branch import BranchKind
-from rmqtool.tables.hexview import READ_BYTES, Piece, hex_row, lines_of, pieces_of, raw_pieces
-from rmqtool.tables.simple import slots_end
+from rmqtool.tables.hexview import READ_BYTES, FieldBytes, hex_row, lines_of, pieces_of, raw_pieces
+from rmqtool.tables.timer_tiered import slots_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from rmqtool.formats.layout import Layout
     from rmqtool.rows import Row
     from rmqtool.store.place import OpenFile
+    from rmqtool.tables.inputs import FilePart
     from rmqtool.tables.selection import Selection
-    from rmqtool.tables.source import FilePart
 
 
-class Section(NamedTuple):
+class UnitSection(NamedTuple):
     """A stretch of a file that holds units of one kind.
 
     Attributes:
@@ -70,41 +70,41 @@ def file_lines(part: FilePart, selection: Selection) -> Iterator[Row]:
                 yield hex_row(line, part.path, None)
 
 
-def _sections(part: FilePart, size: int) -> list[Section]:
+def _sections(part: FilePart, size: int) -> list[UnitSection]:
     """Say which units a file holds, and where."""
     if layout := _UNITS.get(part.kind):
-        return [Section(layout, 0, size)]
+        return [UnitSection(layout, 0, size)]
     if layout := _HEADS.get(part.kind):
-        return [Section(layout, 0, layout.size)]
+        return [UnitSection(layout, 0, layout.size)]
     if part.kind is BranchKind.INDEX:
         entries = min(entry_position(part.slots, 0), size)
         header = INDEX_HEADER.size
         return [
-            Section(INDEX_HEADER, 0, header),
-            Section(INDEX_SLOT, header, entries),
-            Section(INDEX_ENTRY, entries, size),
+            UnitSection(INDEX_HEADER, 0, header),
+            UnitSection(INDEX_SLOT, header, entries),
+            UnitSection(INDEX_ENTRY, entries, size),
         ]
     if part.kind is BranchKind.TIERED_INDEX:
         header, items = TIERED_INDEX_HEADER.size, slots_end(size)
         return [
-            Section(TIERED_INDEX_HEADER, 0, header),
-            Section(TIERED_INDEX_SLOT, header, items),
-            Section(TIERED_INDEX_ITEM, items, size),
+            UnitSection(TIERED_INDEX_HEADER, 0, header),
+            UnitSection(TIERED_INDEX_SLOT, header, items),
+            UnitSection(TIERED_INDEX_ITEM, items, size),
         ]
     return []
 
 
-def _chosen(section: Section, start: int, selection: Selection) -> Section:
+def _chosen(section: UnitSection, start: int, selection: Selection) -> UnitSection:
     """Give the part of a queue that was asked for."""
     first, last = selection.queue_offsets
     size, end = section.layout.size, section.end
     begin = 0 if first is None else min(max(0, first * size - start), end)
     if last is not None:
         end = min(max(begin, last * size - start), end)
-    return Section(section.layout, begin, end)
+    return UnitSection(section.layout, begin, end)
 
 
-def _pieces(file: OpenFile, sections: list[Section], *, is_whole: bool) -> Iterator[Piece]:
+def _pieces(file: OpenFile, sections: list[UnitSection], *, is_whole: bool) -> Iterator[FieldBytes]:
     """Give the units of all sections, and the bytes behind them."""
     position = 0
     for section in sections:
@@ -116,7 +116,7 @@ def _pieces(file: OpenFile, sections: list[Section], *, is_whole: bool) -> Itera
         yield from raw_pieces(file, position, file.size, "rest" if sections else "text", None)
 
 
-def _section_pieces(file: OpenFile, section: Section) -> Iterator[Piece]:
+def _section_pieces(file: OpenFile, section: UnitSection) -> Iterator[FieldBytes]:
     """Give whole units; unused ones that follow each other are one piece."""
     size = section.layout.size
     step = READ_BYTES // size * size
@@ -139,9 +139,9 @@ def _section_pieces(file: OpenFile, section: Section) -> Iterator[Piece]:
             if not any(unit):
                 continue
             if position + start > zeros:
-                yield Piece(zeros, None, position + start - zeros, "unused", None)
+                yield FieldBytes(zeros, None, position + start - zeros, "unused", None)
             yield from pieces_of(unit, layout_spans(section.layout, unit), position + start)
             zeros = position + start + size
         position += count * size
     if position > zeros:
-        yield Piece(zeros, None, position - zeros, "unused", None)
+        yield FieldBytes(zeros, None, position - zeros, "unused", None)

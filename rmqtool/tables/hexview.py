@@ -29,17 +29,12 @@ if TYPE_CHECKING:
     from rmqtool.store.place import OpenFile
     from rmqtool.store.segment import SegmentPart
 
-COLUMNS: Final = (
-    *("file", "position", "physical_offset", "length", "hex", "field", "value", "code"),
-)
-SHOWN: Final = ("position", "hex", "field", "value", "code")
-OPTIONAL: Final = frozenset({"physical_offset", "code"})
 LINE_BYTES: Final = 8  # with the longest field and a value they fit 80 columns
 LONG_ZEROS: Final = 64  # bytes of zeros that are put on one line
 READ_BYTES: Final = 1 << 20
 
 
-class Piece(NamedTuple):
+class FieldBytes(NamedTuple):
     """A field with the bytes that make it.
 
     Attributes:
@@ -73,7 +68,7 @@ def message_lines(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:
                     yield hex_row(line, part.segment.path, offset)
 
 
-def hex_row(line: Piece, path: str, physical_offset: int | None) -> Row:
+def hex_row(line: FieldBytes, path: str, physical_offset: int | None) -> Row:
     """Give one line as a row."""
     return {
         "file": path,
@@ -87,7 +82,7 @@ def hex_row(line: Piece, path: str, physical_offset: int | None) -> Row:
     }
 
 
-def lines_of(piece: Piece) -> Iterator[Piece]:
+def lines_of(piece: FieldBytes) -> Iterator[FieldBytes]:
     """Cut a piece into lines."""
     if piece.raw is None or (piece.length >= LONG_ZEROS and not any(piece.raw)):
         said = piece.value or f"{piece.length} bytes of zeros"
@@ -96,10 +91,10 @@ def lines_of(piece: Piece) -> Iterator[Piece]:
     for start in range(0, piece.length, LINE_BYTES):
         raw = piece.raw[start : start + LINE_BYTES]
         value, code = (None, None) if start else (piece.value, piece.code)
-        yield Piece(piece.position + start, raw, len(raw), piece.field, value, code)
+        yield FieldBytes(piece.position + start, raw, len(raw), piece.field, value, code)
 
 
-def _batch_pieces(file: OpenFile, batch: Batch, options: MessageOptions) -> Iterator[Piece]:
+def _batch_pieces(file: OpenFile, batch: Batch, options: MessageOptions) -> Iterator[FieldBytes]:
     if batch.kind is not Extent.RECORD:
         if is_shown(batch, options):
             yield from _other_pieces(file, batch, is_dledger=options.is_dledger)
@@ -110,7 +105,7 @@ def _batch_pieces(file: OpenFile, batch: Batch, options: MessageOptions) -> Iter
 
 def _record_pieces(
     file: OpenFile, batch: Batch, number: int, options: MessageOptions
-) -> Iterator[Piece]:
+) -> Iterator[FieldBytes]:
     record = batch.columns[:, number]
     position, size = int(record[row.POSITION]), int(record[row.SIZE])
     if options.is_dledger:
@@ -135,14 +130,14 @@ def _record_pieces(
             yield piece
 
 
-def pieces_of(raw: bytes, spans: list[Span], position: int) -> Iterator[Piece]:
+def pieces_of(raw: bytes, spans: list[Span], position: int) -> Iterator[FieldBytes]:
     """Give the pieces of a structure that lies at `position` of its file."""
     for span in spans:
         stretch = raw[span.position : span.position + span.length]
-        yield Piece(position + span.position, stretch, span.length, span.name, span.value)
+        yield FieldBytes(position + span.position, stretch, span.length, span.name, span.value)
 
 
-def _other_pieces(file: OpenFile, batch: Batch, *, is_dledger: bool) -> Iterator[Piece]:
+def _other_pieces(file: OpenFile, batch: Batch, *, is_dledger: bool) -> Iterator[FieldBytes]:
     position = batch.position
     if batch.kind is Extent.FILLER:
         layout = DLEDGER_BLANK if is_dledger else message.BLANK
@@ -155,7 +150,7 @@ def _other_pieces(file: OpenFile, batch: Batch, *, is_dledger: bool) -> Iterator
 
 def raw_pieces(
     file: OpenFile, begin: int, end: int, name: str, code: str | None
-) -> Iterator[Piece]:
+) -> Iterator[FieldBytes]:
     """Give bytes that are no field, with long runs of zeros apart."""
     position, zeros = begin, begin
     while position < end:
@@ -167,11 +162,11 @@ def raw_pieces(
         used = len(raw.lstrip(b"\0"))
         first = len(raw) - used
         if used and position + first > zeros:
-            yield Piece(zeros, None, position + first - zeros, name, None, code)
+            yield FieldBytes(zeros, None, position + first - zeros, name, None, code)
         if used:
             body = raw[first:].rstrip(b"\0")
-            yield Piece(position + first, body, len(body), name, None, code)
+            yield FieldBytes(position + first, body, len(body), name, None, code)
             zeros = position + first + len(body)
         position += len(raw)
     if position > zeros:
-        yield Piece(zeros, None, position - zeros, name, None, code)
+        yield FieldBytes(zeros, None, position - zeros, name, None, code)

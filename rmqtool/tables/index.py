@@ -1,4 +1,4 @@
-"""The tables of a key index file: its entries and its hash slots. Its header is in small.py."""
+"""Entries and hash slots of a key index file. Its header is in small_files.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rmqtool.formats.index import (
 from rmqtool.tables import arrow
 from rmqtool.tables.fixed import (
     Fixed,
-    Stretch,
+    UnusedUnits,
     by_physical_offset,
     everything,
     odd_row,
@@ -28,6 +28,7 @@ from rmqtool.tables.fixed import (
     unused_row,
     zeros_are_holes,
 )
+from rmqtool.tables.unit_tables import INDEX, INDEX_SLOTS
 from rmqtool.tables.units import overlaps, read_units, used_end
 
 if TYPE_CHECKING:
@@ -35,35 +36,13 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.tables.inputs import FilePart
     from rmqtool.tables.selection import Selection
-    from rmqtool.tables.source import FilePart
-    from rmqtool.tables.units import Units
+    from rmqtool.tables.units import FileUnits
 
     Bools: TypeAlias = npt.NDArray[np.bool_]
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
-_PLACE: Final = [
-    ("position", pa.int64()),
-    ("count", pa.int64()),
-    ("extent", arrow.TEXT),
-    ("code", arrow.TEXT),
-]
-ENTRIES: Final = pa.schema(
-    [
-        ("file", arrow.TEXT),
-        ("number", pa.int64()),
-        ("key_hash", pa.int32()),
-        ("physical_offset", pa.int64()),
-        ("store_time", arrow.TIME),
-        ("time_difference", pa.int32()),
-        ("previous", pa.int32()),
-        ("slot", pa.int32()),
-        *_PLACE,
-    ]
-)
-SLOTS: Final = pa.schema(
-    [("file", arrow.TEXT), ("slot", pa.int64()), ("number", pa.int32()), *_PLACE]
-)
 NO_GEOMETRY: Final = IX_LEN
 
 
@@ -89,7 +68,7 @@ def entry_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterat
             yield from rows_of_units(fixed, part, units, first, selection, fillers=fillers)
         if fillers and used < end:
             number = FIRST_ENTRY + (used - begin) // INDEX_ENTRY.size
-            yield unused_row(fixed, part, Stretch(used, end, number))
+            yield unused_row(fixed, part, UnusedUnits(used, end, number))
 
 
 def slot_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterator[pa.RecordBatch]:
@@ -116,11 +95,11 @@ def _round_up(position: int, begin: int, size: int) -> int:
 def _entries(part: FilePart, begin_timestamp: int) -> Fixed:
     """Give what is particular about the entries of one file."""
 
-    def times_of(units: Units) -> Int64s:
+    def times_of(units: FileUnits) -> Int64s:
         # A damaged header may hold any number: Java wraps, and so does this.
         return np.int64(begin_timestamp) + units.column("time_difference") * 1000
 
-    def wanted(units: Units, kinds: Int64s, selection: Selection) -> Bools:
+    def wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
         times = times_of(units)
         found = by_physical_offset(units, kinds, selection)
         # Seconds are rounded down: a record within the first one may have been stored later.
@@ -130,7 +109,7 @@ def _entries(part: FilePart, begin_timestamp: int) -> Fixed:
             found &= np.isin(units.column("key_hash"), hashes)
         return found
 
-    def columns(_: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Array]:
+    def columns(_: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.Array]:
         hashes = units.column("key_hash")
         return {
             "number": pa.array(numbers),
@@ -142,10 +121,10 @@ def _entries(part: FilePart, begin_timestamp: int) -> Fixed:
             "slot": arrow.numbers(hashes % max(part.slots, 1), pa.int32()),
         }
 
-    return Fixed(INDEX_ENTRY, ENTRIES, zeros_are_holes, columns, wanted, code=IX_STALE)
+    return Fixed(INDEX_ENTRY, INDEX, zeros_are_holes, columns, wanted, code=IX_STALE)
 
 
-def _slot_columns(_: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Array]:
+def _slot_columns(_: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.Array]:
     return {
         "slot": pa.array(numbers),
         "number": arrow.numbers(units.column("number"), pa.int32()),
@@ -153,5 +132,5 @@ def _slot_columns(_: FilePart, units: Units, numbers: Int64s) -> dict[str, pa.Ar
 
 
 _SLOTS: Final = Fixed(
-    INDEX_SLOT, SLOTS, zeros_are_holes, _slot_columns, everything, code="", is_hash_table=True
+    INDEX_SLOT, INDEX_SLOTS, zeros_are_holes, _slot_columns, everything, code="", is_hash_table=True
 )

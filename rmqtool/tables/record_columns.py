@@ -21,7 +21,7 @@ from rmqtool.tables.hosts import born_hosts, message_ids, store_hosts
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.texts import (
     Properties,
-    Stretches,
+    TextStretches,
     lists_of_keys,
     properties,
     strings,
@@ -43,9 +43,9 @@ EVERYTHING: Final = frozenset(MESSAGES.names)
 _FOUND: Final = {names.TAGS: row.TAGS_START, names.UNIQ_KEY: row.UNIQUE_KEY_START}
 
 
-def stretches(batch: Batch, columns: Int64s, start: int) -> Stretches:
+def stretches(batch: Batch, columns: Int64s, start: int) -> TextStretches:
     """Give the stretches whose start is in one row of the columns, and their length in the next."""
-    return Stretches(batch.window, columns[start], columns[start + 1])
+    return TextStretches(batch.window, columns[start], columns[start + 1])
 
 
 def message_columns(
@@ -163,7 +163,7 @@ class RecordColumns:
         return lists_of_keys(stretches(self.batch, self.columns, row.KEYS_START))
 
     @property
-    def _stored_properties(self) -> Stretches:
+    def _stored_properties(self) -> TextStretches:
         return stretches(self.batch, self.columns, row.PROPERTIES_START)
 
     @cached_property

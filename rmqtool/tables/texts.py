@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
 
-class Stretches(NamedTuple):
-    """Stretches of a window.
+class TextStretches(NamedTuple):
+    """TextStretches of a window.
 
     Attributes:
         window: the bytes.
@@ -54,7 +54,9 @@ class Properties(NamedTuple):
     lossy: Int64s
 
 
-def strings(stretches: Stretches, is_null: npt.NDArray[np.bool_] | None = None) -> pa.StringArray:
+def strings(
+    stretches: TextStretches, is_null: npt.NDArray[np.bool_] | None = None
+) -> pa.StringArray:
     """Give stretches as strings; malformed UTF-8 has replacement characters, as in Java.
 
     Args:
@@ -80,25 +82,25 @@ def strings(stretches: Stretches, is_null: npt.NDArray[np.bool_] | None = None) 
         )
 
 
-def lists_of_keys(stretches: Stretches) -> pa.ListArray:
+def lists_of_keys(stretches: TextStretches) -> pa.ListArray:
     """Cut KEYS into lists of keys."""
     offsets = np.empty(len(stretches.starts) + 1, np.int32)
     room = int((stretches.lengths // 2 + 1).sum())
     found = np.empty((2, room), np.int64)
     count = kernels.cut_keys(stretches.window, stretches.places, offsets, found)
-    keys = strings(Stretches(stretches.window, found[0, :count], found[1, :count]))
+    keys = strings(TextStretches(stretches.window, found[0, :count], found[1, :count]))
     return pa.ListArray.from_arrays(pa.array(offsets), keys)
 
 
-def values_of(stretches: Stretches, name: str) -> Stretches:
+def values_of(stretches: TextStretches, name: str) -> TextStretches:
     """Find the value of one property in each record; its length is 0 where there is none."""
     values = np.empty((2, len(stretches.starts)), np.int64)
     raw = np.frombuffer(name.encode("utf-8", "surrogateescape"), np.uint8).copy()
     kernels.find_values(stretches.window, stretches.places, raw, values)
-    return Stretches(stretches.window, values[0], values[1])
+    return TextStretches(stretches.window, values[0], values[1])
 
 
-def properties(stretches: Stretches) -> Properties:
+def properties(stretches: TextStretches) -> Properties:
     """Read properties as brokers and clients since 4.9.1 do."""
     rows = len(stretches.starts)
     offsets = np.empty(rows + 1, np.int32)
@@ -106,8 +108,8 @@ def properties(stretches: Stretches) -> Properties:
     items = np.empty((kernels.ITEM_ROWS, room), np.int64)
     lossy = np.empty(rows, np.uint8)
     count = kernels.cut_properties(stretches.window, stretches.places, offsets, items, lossy)
-    names = Stretches(stretches.window, items[0, :count], items[1, :count])
-    values = Stretches(stretches.window, items[2, :count], items[3, :count])
+    names = TextStretches(stretches.window, items[0, :count], items[1, :count])
+    values = TextStretches(stretches.window, items[2, :count], items[3, :count])
     malformed = _malformed(stretches)
     if malformed.size:
         return _properties_one_by_one(stretches, lossy, malformed)
@@ -115,7 +117,7 @@ def properties(stretches: Stretches) -> Properties:
     return Properties(maps, np.flatnonzero(lossy))
 
 
-def _malformed(stretches: Stretches) -> Int64s:
+def _malformed(stretches: TextStretches) -> Int64s:
     """Give the numbers of stretches that are no UTF-8."""
     offsets = np.empty(len(stretches.starts) + 1, np.int32)
     text = np.empty(int(stretches.lengths.sum()), np.uint8)
@@ -139,7 +141,9 @@ def _is_text(raw: bytes) -> bool:
     return True
 
 
-def _properties_one_by_one(stretches: Stretches, lossy: UInt8s, malformed: Int64s) -> Properties:
+def _properties_one_by_one(
+    stretches: TextStretches, lossy: UInt8s, malformed: Int64s
+) -> Properties:
     """Read properties where some are no UTF-8: two names may then be the same text."""
     rows = [list(items_of.decode(stretches.raw(n)).items()) for n in range(len(lossy))]
     maps = pa.array(rows, pa.map_(pa.string(), pa.string()))

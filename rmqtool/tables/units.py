@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -22,16 +21,8 @@ if TYPE_CHECKING:
 CHUNK_BYTES: Final = 1 << 20
 
 
-class Extent(enum.StrEnum):
-    """What a stretch of units is; a unit that says something is none of these."""
-
-    FILLER = "filler"  # written, but stands for nothing
-    GAP = "gap"  # nothing that can be read
-    UNUSED = "unused"  # zeros up to the end of the file
-
-
-class Units(NamedTuple):
-    """Some units of a file, behind each other.
+class FileUnits(NamedTuple):
+    """Consecutive units of a file.
 
     Attributes:
         position: of the first one in the file.
@@ -47,7 +38,7 @@ class Units(NamedTuple):
         return found
 
 
-def read_units(file: OpenFile, layout: Layout, begin: int, end: int) -> Iterator[Units]:
+def read_units(file: OpenFile, layout: Layout, begin: int, end: int) -> Iterator[FileUnits]:
     """Yield the whole units in a stretch of a file.
 
     Raises:
@@ -60,7 +51,7 @@ def read_units(file: OpenFile, layout: Layout, begin: int, end: int) -> Iterator
         count = len(raw) // layout.size
         if not count:
             return  # cut short while it is read
-        yield Units(position, np.frombuffer(raw, layout.dtype, count))
+        yield FileUnits(position, np.frombuffer(raw, layout.dtype, count))
         position += count * layout.size
 
 
@@ -83,7 +74,7 @@ def used_end(file: OpenFile) -> int:
     return 0
 
 
-class Runs(NamedTuple):
+class UnitRuns(NamedTuple):
     """Rows for units of which runs of the same kind of nothing are one row each.
 
     Attributes:
@@ -95,18 +86,18 @@ class Runs(NamedTuple):
     counts: Int64s
 
 
-def runs_of(nothing: Int64s) -> Runs:
+def runs_of(nothing: Int64s) -> UnitRuns:
     """Put equal neighbours together.
 
     Args:
         nothing: int64, shape (n,); 0 for a unit that is a row of its own, else which nothing.
     """
     if not nothing.size:
-        return Runs(np.empty(0, np.int64), np.empty(0, np.int64))
+        return UnitRuns(np.empty(0, np.int64), np.empty(0, np.int64))
     begins = np.ones(nothing.size, np.bool_)
     begins[1:] = (nothing[1:] != nothing[:-1]) | (nothing[1:] == 0)
     firsts = np.flatnonzero(begins).astype(np.int64)
-    return Runs(firsts, np.diff(np.append(firsts, nothing.size)))
+    return UnitRuns(firsts, np.diff(np.append(firsts, nothing.size)))
 
 
 def overlaps(firsts: Int64s, counts: Int64s, wanted: Range) -> Bools:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.store.branch import BranchKind
+from rmqtool.tables import file_tables as files
+from rmqtool.tables import record_tables
+from rmqtool.tables import unit_tables as units
 from rmqtool.tables.record_tables import MESSAGES
+
+if TYPE_CHECKING:
+    from rmqtool.table import Table
 
 QUEUE: Final = frozenset({"--topic", "--queue"})
 UNITS: Final = QUEUE | {"--queue-offsets"}
+OFFSETS: Final = frozenset({"--offsets"})
 NUMBERED: Final = frozenset({"--queue-offsets"})
 ALL: Final = UNITS | {"--tag", "--key", "--where-property", "--from", "--to", "--offsets"}
 
@@ -21,15 +28,15 @@ class View:
     Attributes:
         word: what `--as` takes.
         branch: the artefact that it shows.
+        table: its columns.
         filters: options that can choose among its rows.
-        shown: columns of a table for people, the most important first; empty for all.
         is_bulk: its rows come as columns.
     """
 
     word: str
     branch: BranchKind
+    table: Table
     filters: frozenset[str] = frozenset()
-    shown: tuple[str, ...] = ()
     is_bulk: bool = False
 
     @property
@@ -40,60 +47,60 @@ class View:
 
 INNER_BATCH: Final = "inner-batch"
 LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER, BranchKind.COMPACTION_LOG)
-_QUEUE_COLUMNS: Final = ("topic", "queue_id", "queue_offset", "physical_offset", "size")
-_BATCH_COLUMNS: Final = ("topic", "queue_id", "msg_base_offset", "batch_size", "physical_offset")
-_STATE: Final = ("extent", "code", "count")
 VIEWS: Final = {
     view.word: view
     for view in (
-        *(View(str(log), log, ALL, MESSAGES.shown, is_bulk=True) for log in LOGS),
-        View(INNER_BATCH, BranchKind.COMMITLOG, ALL),
-        View("dledger-entry", BranchKind.DLEDGER),
-        View("dledger-index", BranchKind.DLEDGER_INDEX, NUMBERED, is_bulk=True),
-        View("dledger-state", BranchKind.DLEDGER_STATE),
+        *(View(str(log), log, MESSAGES, ALL, is_bulk=True) for log in LOGS),
+        View(INNER_BATCH, BranchKind.COMMITLOG, record_tables.INNER_BATCH, ALL),
+        View("dledger-entry", BranchKind.DLEDGER, files.DLEDGER_ENTRY),
+        View(
+            "dledger-index",
+            BranchKind.DLEDGER_INDEX,
+            units.DLEDGER_INDEX,
+            NUMBERED,
+            is_bulk=True,
+        ),
+        View("dledger-state", BranchKind.DLEDGER_STATE, files.TEXT),
         View(
             "consume-queue",
             BranchKind.CONSUME_QUEUE,
+            units.CONSUME_QUEUE,
             UNITS | {"--tag", "--offsets"},
-            (*_QUEUE_COLUMNS, "tags_code", "meaning", "deliver_time", *_STATE, "file"),
             is_bulk=True,
         ),
         *(
             View(
                 str(queue),
                 queue,
+                units.BATCH_QUEUE,
                 UNITS | {"--tag", "--offsets", "--from", "--to"},
-                (*_BATCH_COLUMNS, "size", "store_time", *_STATE, "tags_code", "file"),
                 is_bulk=True,
             )
             for queue in (BranchKind.BATCH_QUEUE, BranchKind.COMPACTION_QUEUE)
         ),
-        View("consume-queue-ext", BranchKind.CONSUME_QUEUE_EXT, QUEUE),
+        View("consume-queue-ext", BranchKind.CONSUME_QUEUE_EXT, files.EXT, QUEUE),
         View(
             "index",
             BranchKind.INDEX,
+            units.INDEX,
             frozenset({"--topic", "--key", "--from", "--to", "--offsets"}),
-            (
-                *("file", "number", "key_hash", "physical_offset", "store_time", "previous"),
-                *("slot", "time_difference", *_STATE),
-            ),
             is_bulk=True,
         ),
-        View("index-header", BranchKind.INDEX),
-        View("index-slot", BranchKind.INDEX, is_bulk=True),
-        View("checkpoint", BranchKind.CHECKPOINT),
-        View("abort", BranchKind.ABORT),
-        View("lock", BranchKind.LOCK),
-        View("config", BranchKind.CONFIG),
-        View("compaction-position", BranchKind.COMPACTION_POSITION),
-        View("timer-wheel", BranchKind.TIMER_WHEEL, is_bulk=True),
-        View("timer-log", BranchKind.TIMER_LOG, frozenset({"--offsets"}), is_bulk=True),
-        View("timer-check", BranchKind.TIMER_CHECK),
-        View("tiered-index", BranchKind.TIERED_INDEX, frozenset({"--offsets"}), is_bulk=True),
-        View("tiered-index-header", BranchKind.TIERED_INDEX),
-        View("tiered-index-slot", BranchKind.TIERED_INDEX, is_bulk=True),
-        View("epoch", BranchKind.EPOCH),
-        View("broker-identity", BranchKind.BROKER_IDENTITY),
+        View("index-header", BranchKind.INDEX, files.INDEX_HEADER),
+        View("index-slot", BranchKind.INDEX, units.INDEX_SLOTS, is_bulk=True),
+        View("checkpoint", BranchKind.CHECKPOINT, files.CHECKPOINT),
+        View("abort", BranchKind.ABORT, files.TEXT),
+        View("lock", BranchKind.LOCK, files.TEXT),
+        View("config", BranchKind.CONFIG, files.CONFIG),
+        View("compaction-position", BranchKind.COMPACTION_POSITION, files.CONFIG),
+        View("timer-wheel", BranchKind.TIMER_WHEEL, units.TIMER_WHEEL, is_bulk=True),
+        View("timer-log", BranchKind.TIMER_LOG, units.TIMER_LOG, OFFSETS, is_bulk=True),
+        View("timer-check", BranchKind.TIMER_CHECK, files.TIMER_CHECK),
+        View("tiered-index", BranchKind.TIERED_INDEX, units.TIERED_INDEX, OFFSETS, is_bulk=True),
+        View("tiered-index-header", BranchKind.TIERED_INDEX, files.TIERED_INDEX_HEADER),
+        View("tiered-index-slot", BranchKind.TIERED_INDEX, units.TIERED_INDEX_SLOTS, is_bulk=True),
+        View("epoch", BranchKind.EPOCH, files.EPOCH),
+        View("broker-identity", BranchKind.BROKER_IDENTITY, files.IDENTITY),
     )
 }
 EVERYTHING: Final = "all"

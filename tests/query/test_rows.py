@@ -6,7 +6,7 @@ from itertools import chain
 
 from rmqtool.query import ByOffset, Lookup, message_row
 from rmqtool.rows import rows_of
-from rmqtool.tables.dump import DumpOptions, Outcome, dump
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.selection import Selection
 from tests.query.expected import Expected
 from tests.stores import broker_conf
@@ -21,7 +21,7 @@ def test_same_as_dump(expected: Expected, lookup: Lookup) -> None:
         broker_conf=str(broker_conf(expected.fixture.name)),
         selection=Selection(offsets=(None, end)),
     )
-    (rows,) = dump(options, Outcome())
+    (rows,) = dump(options, DumpOutcome())
     dumped = {
         row["physical_offset"]: row
         for row in chain.from_iterable(map(rows_of, rows))

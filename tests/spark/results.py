@@ -15,7 +15,7 @@ from rmqtool.query.requests import ByKey
 from rmqtool.rebuild.options import RebuildResult
 from rmqtool.rows import JsonLines
 from rmqtool.store.tree import open_store
-from rmqtool.tables.dump import DumpOptions, Outcome, dump
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.evidence import snapshot
 
 PER_PART = ("rmqtool.tables.messages", "rmqtool.rebuild.work", "rmqtool.rebuild.shuffled")
@@ -43,7 +43,7 @@ def validated(store: Path, part_bytes: int) -> Validated:
 
 def dumped(store: Path) -> tuple[bytes, list[str]]:
     """Give the messages as JSON lines, gaps and fillers, too, and what could not be read."""
-    outcome = Outcome()
+    outcome = DumpOutcome()
     (rows,) = dump(DumpOptions((str(store),), as_json=True, fillers=True), outcome)
     text = b"".join(
         bytes(chunk.text) if isinstance(chunk, JsonLines) else repr(chunk).encode()

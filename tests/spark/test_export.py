@@ -20,12 +20,12 @@ from rmqtool.spark.export import PLAN, SUCCESS, Export, ExportResult
 from rmqtool.spark.export_files import NO_VALUE
 from rmqtool.spark.export_options import PARTITIONS, ExportFormat, ExportOptions
 from rmqtool.spark.export_task import RECEIPTS, NumberedTask
-from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.plan import tasks
 from rmqtool.spark.readers import batches
 from rmqtool.spark.tables import SCHEMAS
 from rmqtool.tables.bodies import BodyMode, BodyOptions
-from rmqtool.tables.dump import DumpOptions, Outcome, dump
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.selection import Selection
 from rmqtool.writing.dataset import Dataset
 from tests import inflict
@@ -81,7 +81,7 @@ def dumped(
     **given: Any,  # noqa: ANN401 - whatever the options take
 ) -> list[dict[str, Any]]:
     """Give the rows that `dump` shows."""
-    (rows,) = dump(DumpOptions((str(store),), word, as_json=True, **given), Outcome())
+    (rows,) = dump(DumpOptions((str(store),), word, as_json=True, **given), DumpOutcome())
     return [dict(row) for chunk in rows for row in rows_of(chunk)]
 
 
@@ -103,7 +103,7 @@ def test_parquet_is_plain(unguarded: Path, tmp_path: Path) -> None:
     source = SourceOptions(str(unguarded), split=40_000)
     planned, export = tasks(source), Export(ExportOptions(source, str(tmp_path / "o")))
     sorted((unguarded / "commitlog").iterdir())[1].unlink()
-    names = SCHEMAS[Table.MESSAGES].names
+    names = SCHEMAS[TableName.MESSAGES].names
     expected = pa.Table.from_batches(
         [batch for task in planned for batch in batches(task, source, names)]
     )
@@ -135,9 +135,13 @@ def test_same_rows_as_dump(store: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("table", "word"),
-    [(Table.MESSAGES, None), (Table.QUEUE_UNITS, "consume-queue"), (Table.INDEX_ENTRIES, "index")],
+    [
+        (TableName.MESSAGES, None),
+        (TableName.QUEUE_UNITS, "consume-queue"),
+        (TableName.INDEX_ENTRIES, "index"),
+    ],
 )
-def test_tables(store: Path, tmp_path: Path, table: Table, word: str | None) -> None:
+def test_tables(store: Path, tmp_path: Path, table: TableName, word: str | None) -> None:
     """Each table, split by all it can be split by, has as many rows as `dump` shows."""
     by = PARTITIONS[table]
     exported(store, tmp_path / "o", table=table, by=by)
@@ -152,9 +156,9 @@ def test_tables(store: Path, tmp_path: Path, table: Table, word: str | None) -> 
 def test_findings_and_segments(unguarded: Path, tmp_path: Path) -> None:
     """What `validate` finds, and a row a segment, can be exported, too."""
     inflict.flip_field("body")(unguarded)
-    exported(unguarded, tmp_path / "f", table=Table.FINDINGS, by=("code",))
+    exported(unguarded, tmp_path / "f", table=TableName.FINDINGS, by=("code",))
     assert (tmp_path / "f" / "code=CL-CRC").is_dir()
-    result = exported(unguarded, tmp_path / "s", table=Table.SEGMENTS)
+    result = exported(unguarded, tmp_path / "s", table=TableName.SEGMENTS)
     assert len(list((unguarded / "commitlog").iterdir())) == result.rows
 
 
@@ -296,8 +300,8 @@ def test_foreign_directory(store: Path, tmp_path: Path) -> None:
         ({"by": ("topic", "topic")}, "--partition-by"),
         ({"columns": ("nothing",)}, "--columns"),
         ({"columns": ("topic",), "by": ("topic",)}, "--columns"),
-        ({"table": Table.SEGMENTS, "by": ("date",)}, "--partition-by"),
-        ({"table": Table.SEGMENTS, "selection": Selection(tag="x")}, "tag"),
+        ({"table": TableName.SEGMENTS, "by": ("date",)}, "--partition-by"),
+        ({"table": TableName.SEGMENTS, "selection": Selection(tag="x")}, "tag"),
     ],
 )
 def test_usage(store: Path, tmp_path: Path, given: dict[str, Any], option: str) -> None:
@@ -384,4 +388,4 @@ def test_length_of_tasks(store: Path) -> None:
     work = Export(ExportOptions(SourceOptions(str(store)), str(store.parent / "o")))
     size = sum(path.stat().st_size for path in (store / "commitlog").iterdir())
     assert size == work.total_bytes
-    assert 1 == NumberedTask(0, tasks(SourceOptions(str(store), Table.FINDINGS))[0]).length
+    assert 1 == NumberedTask(0, tasks(SourceOptions(str(store), TableName.FINDINGS))[0]).length

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rmqtool
-from rmqtool.spark.options import Table
+from rmqtool.spark.options import TableName
 from rmqtool.spark.tables import SCHEMAS
 from tests.damage import DAMAGES
 from tests.spark.test_readers import read
@@ -29,8 +29,8 @@ def table(spark: SparkSession, store: Path, **given: str) -> DataFrame:
     return spark.read.format("rocketmq").options(path=str(store), **given).load()
 
 
-@pytest.mark.parametrize("name", list(Table))
-def test_tables(name: Table, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", list(TableName))
+def test_tables(name: TableName, spark: SparkSession, tmp_path: Path) -> None:
     """Each table has its promised columns and the rows that its reader gives, in order."""
     store = fixture_store(TRAFFIC, tmp_path)
     DAMAGES["flip-body-middle"].inflict(store)

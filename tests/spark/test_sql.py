@@ -11,10 +11,10 @@ import pytest
 from rmqtool.errors import UsageError
 from rmqtool.rows import rows_of
 from rmqtool.spark.jobs import SparkFailed
-from rmqtool.spark.options import SourceOptions, Table
+from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.sql import Questions, mentioned
 from rmqtool.spark.views import OPERATIONS, VIEWS
-from rmqtool.tables.dump import DumpOptions, Outcome, dump
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.stores import fixture_store, sent
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def messages(store: Path) -> ROWS:
     """Its messages, as `dump` shows them."""
-    (rows,) = dump(DumpOptions((str(store),), as_json=True), Outcome())
+    (rows,) = dump(DumpOptions((str(store),), as_json=True), DumpOutcome())
     return [dict(row) for chunk in rows for row in rows_of(chunk)]
 
 
@@ -90,10 +90,10 @@ def test_joins(questions: Questions, messages: ROWS) -> None:
     assert 0 < found[0]["n"] <= len(messages)
 
 
-@pytest.mark.parametrize("name", [*Table])
+@pytest.mark.parametrize("name", [*TableName])
 def test_tables(questions: Questions, name: str) -> None:
     """Each table can be asked."""
-    assert list(answer(questions, f"TABLE {name} LIMIT 1")) or name == Table.FINDINGS
+    assert list(answer(questions, f"TABLE {name} LIMIT 1")) or name == TableName.FINDINGS
 
 
 def test_values(questions: Questions) -> None:
@@ -171,7 +171,7 @@ def test_failing_question(questions: Questions) -> None:
 def test_about_names(questions: Questions) -> None:
     """SHOW tells of all tables and views, DESCRIBE of their columns, EXPLAIN of the plan."""
     shown = {row["viewName"] for row in answer(questions, "SHOW VIEWS")}
-    assert {*Table, *VIEWS} <= shown
+    assert {*TableName, *VIEWS} <= shown
     described = [row["col_name"] for row in answer(questions, "DESCRIBE segments")]
     assert "segment" == described[0]
     assert "rocketmq" in answer(questions, "EXPLAIN SELECT topic FROM messages")[0]["plan"]

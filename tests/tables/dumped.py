@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from rmqtool.rows import Row, Rows, rows_of
-from rmqtool.tables.dump import DumpOptions, Outcome, dump
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 
 
 def rows(path: Path | str, word: str | None = None, **options: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - as DumpOptions takes it
     """Give the rows of one view."""
-    found = dump(DumpOptions((str(path),), word, **options), Outcome())
+    found = dump(DumpOptions((str(path),), word, **options), DumpOutcome())
     assert 1 == len(found)
     return flat(found[0])
 

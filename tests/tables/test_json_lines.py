@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.render.values import json_line
-from rmqtool.tables.batch import plain_rows
+from rmqtool.tables.arrow import plain_rows
 from rmqtool.tables.json_line_kernels import SLACK
 from rmqtool.tables.json_lines import json_lines
 

@@ -15,7 +15,7 @@ from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tree import open_store
 from rmqtool.tables import messages
 from rmqtool.tables.bodies import BodyMode, BodyOptions
-from rmqtool.tables.dump import DumpOptions, Outcome, dump
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.messages import MessageOptions, MessagesOf
 from rmqtool.tables.record_columns import SCHEMA
 from rmqtool.tables.record_tables import MESSAGES
@@ -86,7 +86,7 @@ def test_every_byte(store: Path) -> None:
 def test_json_is_the_same(store: Path) -> None:
     """What workers write as JSON is what the plain rows say."""
     options = DumpOptions((str(store),), as_json=True, body=BodyOptions(BodyMode.TEXT))
-    (given,) = dump(options, Outcome())
+    (given,) = dump(options, DumpOutcome())
     lines = list(given)
     assert all(isinstance(chunk, JsonLines) for chunk in lines)
     found = [row for chunk in lines for row in rows_of(chunk)]

@@ -11,9 +11,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 import rmqtool
 from rmqtool.tables.readers import READERS
 from rmqtool.tables.record_columns import SCHEMA
+from rmqtool.tables.views import VIEWS
 from tests.stores import fixture_names, fixture_store
 
-SCHEMAS = {"messages": SCHEMA} | {word: reader.schema for word, reader in READERS.items()}
+SCHEMAS = {"messages": SCHEMA} | {word: VIEWS[word].table.arrow for word in READERS}
 
 
 @pytest.mark.parametrize("word", SCHEMAS)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rmqtool.formats import java
 from rmqtool.formats import properties as formats
 from rmqtool.tables import text_kernels as kernels
-from rmqtool.tables.texts import Stretches, lists_of_keys, properties, strings, values_of
+from rmqtool.tables.texts import TextStretches, lists_of_keys, properties, strings, values_of
 
 PIECES = st.sampled_from(
     [
@@ -31,14 +31,14 @@ RAW = st.lists(PIECES, max_size=20).map(b"".join)
 ROWS = st.lists(RAW, max_size=6)
 
 
-def stretches_of(rows: list[bytes]) -> Stretches:
+def stretches_of(rows: list[bytes]) -> TextStretches:
     """Put texts into a window, with other bytes between them."""
     window, starts = bytearray(b"\x02x\x01"), []
     for raw in rows:
         starts.append(len(window))
         window += raw + b"\x01y\x02 "
     lengths = np.array([len(raw) for raw in rows], np.int64)
-    return Stretches(
+    return TextStretches(
         np.frombuffer(bytes(window), np.uint8).copy(), np.array(starts, np.int64), lengths
     )
 

@@ -1,8 +1,8 @@
-"""From a store to the files that a view reads."""
+"""From a store to the files and stretches of the log that a view reads."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
@@ -12,15 +12,48 @@ from rmqtool.store.place import EntryKind
 from rmqtool.store.remote import place_of
 from rmqtool.store.segment import SegmentPart, start_of
 from rmqtool.store.tree import Store, open_store
-from rmqtool.tables.source import FilePart
 from rmqtool.tables.views import EVERYTHING, PARTS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.store.place import OpenFile, Place
     from rmqtool.store.segment import MappedFiles
     from rmqtool.tables.selection import Range, Selection
     from rmqtool.tables.views import View
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """One file.
+
+    Attributes:
+        kind: what it is.
+        place: where it lies.
+        path: the same relative to the store root.
+        start: first byte in its byte space; 0 for a file that is alone.
+        topic: of the queue; empty where there is none.
+        queue_id: of the queue.
+        slots: hash slots of a key index file.
+        entries: entries of a key index file, the unused one counted.
+    """
+
+    kind: BranchKind
+    place: Place
+    path: str
+    start: int = 0
+    topic: str = ""
+    queue_id: int = 0
+    slots: int = 0
+    entries: int = 0
+
+    def open(self) -> OpenFile:
+        """Open for reading.
+
+        Raises:
+            UnreadablePath: see `Place.open`.
+        """
+        return self.place.open()
 
 
 def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:

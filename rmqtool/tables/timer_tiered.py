@@ -1,4 +1,4 @@
-"""Tables that are a layout and little else: timer, DLedger index, tiered index."""
+"""Units of the timer, of a DLedger index and of the tiered index: a layout and little else."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from rmqtool.formats.timer import (
     magic_names,
 )
 from rmqtool.tables import arrow
+from rmqtool.tables import unit_tables as tables
 from rmqtool.tables.fixed import (
     FILLER,
     HOLE,
@@ -46,9 +47,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.formats.layout import Layout
+    from rmqtool.tables.inputs import FilePart
     from rmqtool.tables.selection import Selection
-    from rmqtool.tables.source import FilePart
-    from rmqtool.tables.units import Units
+    from rmqtool.tables.units import FileUnits
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
     Columns: TypeAlias = dict[str, pa.Array]
@@ -56,15 +57,7 @@ if TYPE_CHECKING:
 _ITEMS_A_SLOT: Final = 4  # 20,000,000 items and 5,000,000 slots by default
 
 
-def schema_of(layout: Layout, *more: tuple[str, pa.DataType]) -> pa.Schema:
-    """Give file, number and place of a unit, its fields as they are stored, and what follows."""
-    stored = [(field.name, field.type) for field in layout.arrow]
-    place = [("position", pa.int64()), ("count", pa.int64())]
-    ends = [("extent", arrow.TEXT), ("code", arrow.TEXT)]
-    return pa.schema([("file", arrow.TEXT), ("number", pa.int64()), *stored, *more, *place, *ends])
-
-
-def _stored(layout: Layout, units: Units, numbers: Int64s) -> Columns:
+def _stored(layout: Layout, units: FileUnits, numbers: Int64s) -> Columns:
     columns = {
         field.name: arrow.numbers(units.column(field.name), field.type) for field in layout.arrow
     }
@@ -72,22 +65,22 @@ def _stored(layout: Layout, units: Units, numbers: Int64s) -> Columns:
 
 
 def _plain(
-    layout: Layout, more: Callable[[Units], Columns]
-) -> Callable[[FilePart, Units, Int64s], Columns]:
+    layout: Layout, more: Callable[[FileUnits], Columns]
+) -> Callable[[FilePart, FileUnits, Int64s], Columns]:
     """Give the columns as they are stored, and some more."""
 
-    def columns(_: FilePart, units: Units, numbers: Int64s) -> Columns:
+    def columns(_: FilePart, units: FileUnits, numbers: Int64s) -> Columns:
         return _stored(layout, units, numbers) | more(units)
 
     return columns
 
 
-def _wheel(units: Units) -> Columns:
+def _wheel(units: FileUnits) -> Columns:
     times = units.column("time")
     return {"deliver_time": arrow.times(times * DEFAULT_PRECISION_MS, times == 0)}
 
 
-def _log(units: Units) -> Columns:
+def _log(units: FileUnits) -> Columns:
     magics, delays = units.column("magic"), units.column("delayed_time")
     few, places = np.unique(magics, return_inverse=True)
     is_blank = magics == BLANK_MAGIC
@@ -103,7 +96,7 @@ def _bits(magic: int) -> str:
     return "blank" if magic == BLANK_MAGIC else ",".join(magic_names(magic))
 
 
-def _log_kinds(units: Units) -> Int64s:
+def _log_kinds(units: FileUnits) -> Int64s:
     """Say what each timer log record is.
 
     Source: TimerMessageStore#recoverAndRevise, 5.0.0 to 5.5.0.
@@ -115,32 +108,23 @@ def _log_kinds(units: Units) -> Int64s:
     return np.where(zeros_are_holes(units) == HOLE, HOLE, kinds)
 
 
-def _index_kinds(units: Units) -> Int64s:
+def _index_kinds(units: FileUnits) -> Int64s:
     kinds = np.where(units.column("magic") == ENTRY_MAGIC, VALUE, INVALID)
     return np.where(zeros_are_holes(units) == HOLE, HOLE, kinds)
 
 
-def _nothing(_: Units) -> Columns:
+def _nothing(_: FileUnits) -> Columns:
     return {}
 
 
-def _tiered_slot_columns(_: FilePart, units: Units, numbers: Int64s) -> Columns:
+def _tiered_slot_columns(_: FilePart, units: FileUnits, numbers: Int64s) -> Columns:
     stored = {name: pa.array(units.column(name)) for name in TIERED_INDEX_SLOT.positions}
     return stored | {"slot": pa.array(numbers)}
 
 
-_TIERED_SLOT_SCHEMA: Final = pa.schema(
-    [
-        ("file", arrow.TEXT),
-        ("slot", pa.int64()),
-        *((name, pa.int64()) for name in TIERED_INDEX_SLOT.positions),
-        *[("position", pa.int64()), ("count", pa.int64())],
-        *[("extent", arrow.TEXT), ("code", arrow.TEXT)],
-    ]
-)
 TIMER_WHEEL: Final = Fixed(
     TIMER_SLOT,
-    schema_of(TIMER_SLOT, ("deliver_time", arrow.TIME)),
+    tables.TIMER_WHEEL,
     zeros_are_holes,
     _plain(TIMER_SLOT, _wheel),
     everything,
@@ -149,10 +133,7 @@ TIMER_WHEEL: Final = Fixed(
 )
 TIMER_LOG: Final = Fixed(
     TIMER_LOG_RECORD,
-    schema_of(
-        TIMER_LOG_RECORD,
-        *[("meaning", arrow.TEXT), ("write_time", arrow.TIME), ("deliver_time", arrow.TIME)],
-    ),
+    tables.TIMER_LOG,
     _log_kinds,
     _plain(TIMER_LOG_RECORD, _log),
     by_physical_offset,
@@ -161,7 +142,7 @@ TIMER_LOG: Final = Fixed(
 )
 DLEDGER_INDEX: Final = Fixed(
     DLEDGER_INDEX_UNIT,
-    schema_of(DLEDGER_INDEX_UNIT),
+    tables.DLEDGER_INDEX,
     _index_kinds,
     _plain(DLEDGER_INDEX_UNIT, _nothing),
     everything,
@@ -169,7 +150,7 @@ DLEDGER_INDEX: Final = Fixed(
 )
 TIERED_SLOTS: Final = Fixed(
     TIERED_INDEX_SLOT,
-    _TIERED_SLOT_SCHEMA,
+    tables.TIERED_INDEX_SLOTS,
     zeros_are_holes,
     _tiered_slot_columns,
     everything,
@@ -181,7 +162,7 @@ TIERED_SLOTS: Final = Fixed(
 def _tiered(layout: Layout) -> Fixed:
     return Fixed(
         layout,
-        schema_of(TIERED_INDEX_ITEM, ("store_time", arrow.TIME)),
+        tables.TIERED_INDEX,
         zeros_are_holes,
         _plain(layout, _nothing),
         by_physical_offset,

@@ -17,6 +17,7 @@ from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET, DLEDGER_ENTRY, ENTRY_MA
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.tiered_index import TIERED_INDEX_HEADER
 from rmqtool.formats.timer import TIMER_CHECK
+from rmqtool.tables.file_tables import TIMES, time_name
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -24,50 +25,11 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.layout import Layout
     from rmqtool.rows import Row
-    from rmqtool.tables.source import FilePart
+    from rmqtool.tables.inputs import FilePart
 
 LARGEST_CONFIG: Final = 1 << 30
 LARGEST_TEXT: Final = 1 << 20
-_TIMES: Final = ("timestamp", "_time_ms")
 _WINDOW: Final = 1 << 16  # longer than any unit of a consume queue extension
-
-
-DAMAGE: Final = ("position", "extent", "code", "reason")
-
-
-def time_name(name: str) -> str:
-    """Give the name of the column that holds a time as text."""
-    return name.removesuffix("_ms").replace("timestamp", "time")
-
-
-def _with_times(layout: Layout) -> tuple[str, ...]:
-    names: list[str] = []
-    for field in layout.fields:
-        names.append(field.name)
-        if field.name.endswith(_TIMES):
-            names.append(time_name(field.name))
-    return ("file", *names)
-
-
-COLUMNS: Final = {
-    "checkpoint": (*_with_times(CHECKPOINT), *DAMAGE),
-    "timer_check": (*_with_times(TIMER_CHECK), *DAMAGE),
-    "index_header": (*_with_times(INDEX_HEADER), "slots", "entries", *DAMAGE),
-    "tiered_header": (*_with_times(TIERED_INDEX_HEADER), *DAMAGE),
-    "text": ("file", "size", "text", *DAMAGE),
-    "epoch": ("file", "number", "epoch", "start_offset", "crc", "crc_found", *DAMAGE),
-    "identity": (
-        *("file", "cluster_name", "broker_name", "broker_id", "check_code"),
-        *DAMAGE,
-    ),
-    "config": ("file", "path", "value", *DAMAGE),
-    "ext": (
-        *("topic", "queue_id", "ext_position", "address", "size", "tags_code", "msg_store_time"),
-        *("bit_map_size", "bit_map", "file"),
-        *DAMAGE,
-    ),
-    "dledger_entry": ("file", *DLEDGER_ENTRY.positions, *DAMAGE),
-}
 
 
 def gap(part: FilePart, code: str, position: int = 0, reason: str = "") -> Row:
@@ -105,7 +67,7 @@ def _head(part: FilePart, layout: Layout, code: str) -> Row:
     row: dict[str, Any] = {"file": part.path}
     for name, value in layout.parse(raw).items():
         row[name] = value
-        if name.endswith(_TIMES):
+        if name.endswith(TIMES):
             row[time_name(name)] = iso_time(value) if value else None
     return row
 
@@ -233,18 +195,18 @@ def dledger_entry_rows(part: FilePart) -> Iterator[Row]:
             position += entry["size"]
 
 
-READERS: Final[dict[str, tuple[str, Callable[[FilePart], Iterator[Row]]]]] = {
-    "checkpoint": ("checkpoint", checkpoint_rows),
-    "timer-check": ("timer_check", timer_check_rows),
-    "index-header": ("index_header", index_header_rows),
-    "tiered-index-header": ("tiered_header", tiered_header_rows),
-    "abort": ("text", text_rows),
-    "lock": ("text", text_rows),
-    "dledger-state": ("text", text_rows),
-    "epoch": ("epoch", epoch_rows),
-    "broker-identity": ("identity", identity_rows),
-    "config": ("config", config_rows),
-    "compaction-position": ("config", config_rows),
-    "consume-queue-ext": ("ext", ext_rows),
-    "dledger-entry": ("dledger_entry", dledger_entry_rows),
+READERS: Final[dict[str, Callable[[FilePart], Iterator[Row]]]] = {
+    "checkpoint": checkpoint_rows,
+    "timer-check": timer_check_rows,
+    "index-header": index_header_rows,
+    "tiered-index-header": tiered_header_rows,
+    "abort": text_rows,
+    "lock": text_rows,
+    "dledger-state": text_rows,
+    "epoch": epoch_rows,
+    "broker-identity": identity_rows,
+    "config": config_rows,
+    "compaction-position": config_rows,
+    "consume-queue-ext": ext_rows,
+    "dledger-entry": dledger_entry_rows,
 }
