@@ -95,8 +95,14 @@ def startup(
     else:
         delivery.emit_all(sections)
     delivery.note(verdict(prediction))
-    if prediction.starts and not prediction.loses:
+    if prediction.is_whole:
         return DONE
+    if prediction.has_no_log:
+        delivery.note(
+            "next, before any broker is started: mount or restore the commitlog directory, or "
+            "correct storePathCommitLog"
+        )
+        return NO
     repair = f"rmqtool repair {shlex.quote(store)} --dry-run"
     delivery.note(f"next, before any broker is started: {repair}")
     return NO

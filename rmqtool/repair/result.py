@@ -103,5 +103,5 @@ def prove(store: str, options: RepairOptions, version: str) -> Proof:
         proof.verdict = f"the next start cannot be foretold: {error}"
     else:
         proof.verdict = verdict(prediction)
-        proof.loses = prediction.loses or not prediction.starts
+        proof.loses = not prediction.is_whole
     return proof

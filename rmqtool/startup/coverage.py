@@ -97,6 +97,27 @@ class Places:
         order = order[(positions[order] >= 0) & (positions[order] < self.file_length)]
         return positions[order], sizes[order]
 
+    def outside(self, extents: Iterable[tuple[int, int]]) -> Int64s:
+        """Give the physical offsets that units point to and that lie in none of these extents.
+
+        Args:
+            extents: physical offsets of begin and end, of the files of the log.
+        """
+        self._sort_in()
+        held = sorted(extents)
+        starts = np.array([begin for begin, _ in held], np.int64)
+        ends = np.array([end for _, end in held], np.int64)
+        found = [np.empty(0, np.int64)]
+        for number, parts in self.files.items():
+            for positions, _ in parts:
+                offsets = positions.astype(np.int64) + number * self.file_length
+                places = np.searchsorted(starts, offsets, side="right") - 1
+                is_held = np.zeros(offsets.shape, np.bool_)
+                if held:
+                    is_held = (places >= 0) & (offsets < ends[places])
+                found.append(offsets[~is_held])
+        return np.unique(np.concatenate(found))
+
     def tile(self, start: int) -> int | None:
         """Give the end of the records that units point to, if these lie without a hole; or None."""
         positions, sizes = self.of(start)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.startup.batch_queues import BatchQueue
-from rmqtool.startup.coverage import Coverage, join
+from rmqtool.startup.coverage import Coverage, join, real_units
 from rmqtool.startup.prediction import IndexFate, QueueFate
 from rmqtool.startup.pull import LogExtent, Pull
 
@@ -64,9 +64,29 @@ class Before:
         Raises:
             UnreadablePath: a file may not be read.
         """
+        return join(self._stored(queue))
+
+    def messages(self, queue: ConsumeQueue | BatchQueue) -> tuple[Int64s, Int64s]:
+        """Give physical offsets of the real units that a queue had, and messages of each.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        parts = [units[real_units(units)] for units in self._stored(queue)]
+        offsets = [units["physical_offset"].astype(np.int64) for units in parts]
+        counts = [
+            np.maximum(units["batch_size"].astype(np.int64), 1)
+            if isinstance(queue, BatchQueue)
+            else np.ones(len(units), np.int64)
+            for units in parts
+        ]
+        none = np.empty(0, np.int64)
+        return np.concatenate([none, *offsets]), np.concatenate([none, *counts])
+
+    def _stored(self, queue: ConsumeQueue | BatchQueue) -> Iterator[NDArray[Any]]:
         then, queue.files.files = queue.files.files, list(self.queues.get(_key(queue), ()))
         try:
-            return join(queue.stored_units())
+            yield from queue.stored_units()
         finally:
             queue.files.files = then
 

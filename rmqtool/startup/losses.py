@@ -16,6 +16,8 @@ import numpy as np
 from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.startup.census import census
+from rmqtool.startup.coverage import is_in
+from rmqtool.startup.model import LMQ_PREFIX
 from rmqtool.startup.prediction import Loss, TopicLoss
 
 if TYPE_CHECKING:
@@ -23,12 +25,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqtool.startup.batch_queues import BatchQueue
     from rmqtool.startup.census import SegmentCensus
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.coverage import Coverage
+    from rmqtool.startup.fates import Before
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
+    from rmqtool.startup.queues import ConsumeQueue
 
+    Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
 
 
@@ -49,8 +55,12 @@ class Tally:
                 int(times.min()),
                 int(times.max()),
             )
-            before = self.topics.get(found.topic)
-            self.topics[found.topic] = found if before is None else _sum(before, found)
+            self.add_messages(found)
+
+    def add_messages(self, found: TopicLoss) -> None:
+        """Add messages of one topic."""
+        before = self.topics.get(found.topic)
+        self.topics[found.topic] = found if before is None else _sum(before, found)
 
     def loss(self) -> Loss:
         """Give the sum."""
@@ -61,19 +71,53 @@ def _sum(one: TopicLoss, two: TopicLoss) -> TopicLoss:
     return TopicLoss(
         one.topic,
         one.messages + two.messages,
-        min(one.first_timestamp, two.first_timestamp),
-        max(one.last_timestamp, two.last_timestamp),
+        min(_known(one.first_timestamp, two.first_timestamp), default=None),
+        max(_known(one.last_timestamp, two.last_timestamp), default=None),
     )
+
+
+def _known(*times: int | None) -> list[int]:
+    return [time for time in times if time is not None]
 
 
 @dataclass(slots=True)
 class Losses:
-    """The four kinds of loss; see `Prediction`."""
+    """The kinds of loss; see `Prediction`.
+
+    Attributes:
+        holes: physical offsets, sorted, that queues point to and at which no whole record lies.
+    """
 
     lost: Tally = field(default_factory=Tally)
     cut: Tally = field(default_factory=Tally)
     unlisted: Tally = field(default_factory=Tally)
     deleted_topics: Tally = field(default_factory=Tally)
+    holes: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def missing(self, model: Model, before: Before) -> Loss:
+        """Give the messages that queues had units for, at the holes.
+
+        A record is counted once, in its own queue before any queue that it was dispatched to, too.
+
+        Raises:
+            UnreadablePath: a file of a queue may not be read.
+        """
+        tally = Tally()
+        left = self.holes
+        for queue in sorted(model.all_queues(), key=_own_queues_first):
+            if not left.size:
+                break
+            offsets, messages = before.messages(queue)
+            offsets, first = np.unique(offsets, return_index=True)
+            is_lost = is_in(offsets, left)
+            if count := int(messages[first][is_lost].sum()):
+                tally.add_messages(TopicLoss(queue.topic, count))
+                left = np.setdiff1d(left, offsets[is_lost], assume_unique=True)
+        return tally.loss()
+
+
+def _own_queues_first(queue: ConsumeQueue | BatchQueue) -> tuple[bool, str, int]:
+    return queue.topic.startswith(LMQ_PREFIX), queue.topic, queue.queue_id
 
 
 @dataclass(slots=True)
@@ -108,9 +152,22 @@ class LossCount:
             settings=self.model.settings,
             by_kernels=self.model.by_kernels,
         )
-        for segment in run(count, self._files_in_doubt(log, ends), jobs=self.jobs):
+        files = list(log)
+        holes = [self._absent(files)]
+        for segment in run(count, self._files_in_doubt(files, ends), jobs=self.jobs):
             self._ask(segment, ends.get(segment.path, 0), losses)
+            pointed = self.coverage.now.of(segment.start)[0]
+            holes.append(segment.start + pointed[~is_in(pointed, segment.positions)])
+        losses.holes = np.unique(np.concatenate(holes))
         return losses
+
+    def _absent(self, files: list[ModelFile]) -> Int64s:
+        """Give the physical offsets of units that point between the files of the log, or past them.
+
+        What lies before the first file has expired. Without a file nothing has.
+        """
+        outside = self.coverage.now.outside((one.start, one.start + one.length) for one in files)
+        return outside[outside >= min((one.start for one in files), default=0)]
 
     def _ask(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
         stays = segment.positions + segment.sizes <= end

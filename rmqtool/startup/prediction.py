@@ -21,14 +21,14 @@ class TopicLoss:
     Attributes:
         topic: as stored; of a delayed message the topic that it waits in.
         messages: how many.
-        first_timestamp: store time of the oldest, ms.
-        last_timestamp: store time of the newest, ms.
+        first_timestamp: store time of the oldest, ms; None where no record tells.
+        last_timestamp: store time of the newest, ms; None where no record tells.
     """
 
     topic: str
     messages: int
-    first_timestamp: int
-    last_timestamp: int
+    first_timestamp: int | None = None
+    last_timestamp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +49,14 @@ class Loss:
     @property
     def first_timestamp(self) -> int | None:
         """Store time of the oldest, ms; None without messages."""
-        return min((topic.first_timestamp for topic in self.topics), default=None)
+        times = (topic.first_timestamp for topic in self.topics)
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def last_timestamp(self) -> int | None:
         """Store time of the newest, ms; None without messages."""
-        return max((topic.last_timestamp for topic in self.topics), default=None)
+        times = (topic.last_timestamp for topic in self.topics)
+        return max((time for time in times if time is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,8 @@ class Prediction:
         unlisted: messages in the log that no queue has, and none would get.
         deleted_topics: likewise, in topics that are neither configured nor have a queue: most
             likely an administrator deleted them.
+        missing: messages that queues point to now and that no file of the log holds whole: they
+            are lost already, whatever the start does.
         failed_topic: a topic that cannot be a directory name; dispatch stops being written at it.
         not_foretold: parts of the store that a broker also starts from and this does not look at.
     """
@@ -160,6 +164,7 @@ class Prediction:
     cut: Loss = field(default_factory=Loss)
     unlisted: Loss = field(default_factory=Loss)
     deleted_topics: Loss = field(default_factory=Loss)
+    missing: Loss = field(default_factory=Loss)
     failed_topic: str | None = None
     not_foretold: tuple[str, ...] = ()
 
@@ -177,3 +182,13 @@ class Prediction:
     def loses(self) -> bool:
         """Whether messages would be lost, or be in the log and reach nobody."""
         return bool(self.lost.messages or self.unreachable)
+
+    @property
+    def has_no_log(self) -> bool:
+        """Whether recovery would find no file of the commitlog."""
+        return self.recovered is not None and not self.recovered.first_path
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the broker comes up with every message that there ever was a unit for."""
+        return self.starts and not self.loses and not self.missing.messages

@@ -23,6 +23,7 @@ VERDICT: Final = (
     "first_lost_time",
     "last_lost_time",
     "messages_unreachable",
+    "messages_missing",
     "segments_deleted",
     "log_end",
     "verdict",
@@ -47,6 +48,7 @@ _SHOWN_VERDICT: Final = (
     "recovery",
     "messages_lost",
     "messages_unreachable",
+    "messages_missing",
     "segments_deleted",
     "log_end",
     "starts",
@@ -99,6 +101,7 @@ def _verdict(prediction: Prediction) -> Row:
         "first_lost_time": _time(prediction.lost.first_timestamp),
         "last_lost_time": _time(prediction.lost.last_timestamp),
         "messages_unreachable": prediction.unreachable,
+        "messages_missing": prediction.missing.messages,
         "segments_deleted": len(prediction.segments_deleted),
         "log_end": prediction.log_maximum,
         "verdict": verdict(prediction),
@@ -115,6 +118,7 @@ def _losses(prediction: Prediction) -> Iterator[Row]:
         ("cut", prediction.cut),
         ("unlisted", prediction.unlisted),
         ("deleted-topic", prediction.deleted_topics),
+        ("missing", prediction.missing),
     )
     for kind, loss in kinds:
         for topic in loss.topics:
@@ -122,8 +126,8 @@ def _losses(prediction: Prediction) -> Iterator[Row]:
                 "loss": kind,
                 "topic": topic.topic,
                 "messages": topic.messages,
-                "first_store_time": iso_time(topic.first_timestamp),
-                "last_store_time": iso_time(topic.last_timestamp),
+                "first_store_time": _time(topic.first_timestamp),
+                "last_store_time": _time(topic.last_timestamp),
             }
 
 

@@ -202,6 +202,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         cut=losses.cut.loss(),
         unlisted=losses.unlisted.loss(),
         deleted_topics=losses.deleted_topics.loss(),
+        missing=losses.missing(model, before),
         failed_topic=model.failed_topic,
         not_foretold=tuple(name for name in _NOT_FORETOLD if exists(store.root.child(name))),
     )

@@ -38,7 +38,14 @@ def _cost(prediction: Prediction) -> str:
         parts.append(f"offsets of {counted(shifted, 'queue')} shifted")
     if prediction.failed_topic is not None:
         parts.append("no queue would be written any more")
-    if not prediction.loses:
+    if prediction.has_no_log and prediction.queues:
+        parts.append("there is no commitlog, so every queue would be deleted")
+    if missing := prediction.missing.messages:
+        if not parts:
+            parts.insert(0, "starting it loses nothing more")
+        verb = "is" if missing == 1 else "are"
+        parts.append(f"{counted(missing, 'message')} {verb} already missing")
+    elif not prediction.loses:
         parts.insert(0, "no message lost")
     return ", ".join(parts)
 

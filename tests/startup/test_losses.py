@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.startup import Loss, Prediction, predict
+from rmqtool.startup.verdict import verdict
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.evidence import Evidence
@@ -118,3 +119,35 @@ def test_refused_store_loses_nothing(tmp_path: Path) -> None:
     assert ["commitlog"] == [refusal.path.split("/")[0] for refusal in prediction.refusals]
     assert not prediction.loses
     assert not prediction.segments_deleted
+
+
+def test_missing_segment(tmp_path: Path) -> None:
+    """Messages that queues point to and no file holds are missing, not part of what is lost."""
+    root = fixture_store(NAME, tmp_path)
+    gone = plain_store.segments(root)[1]
+    lost = [one for one in plain_store.records(root) if one.path == gone]
+    there = {(one.topic, one.integer("queue_offset")) for one in lost}
+    assert len(there) > 100
+    units = {
+        unit.physical_offset
+        for directory in plain_store.queue_directories(root)
+        for unit in plain_store.units(directory)
+    }
+    expected = sum(one.physical_offset in units for one in lost)
+    gone.unlink()
+    prediction = foretell(root, "5.3.3")
+    assert expected == prediction.missing.messages
+    assert not prediction.loses
+    assert not prediction.is_whole
+    said = f"starting it loses nothing more, {expected} messages are already missing"
+    assert verdict(prediction).endswith(said)
+
+
+def test_no_log(tmp_path: Path) -> None:
+    """Without a commitlog every message is missing, and the verdict says what happens to queues."""
+    root = fixture_store(NAME, tmp_path)
+    harm.remove_log(root)
+    prediction = foretell(root, "5.3.3")
+    assert sum(queue.units_before for queue in prediction.queues) == prediction.missing.messages
+    assert "there is no commitlog, so every queue would be deleted" in verdict(prediction)
+    assert not prediction.is_whole
