@@ -10,22 +10,22 @@ from bisect import bisect_left
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from rmqtool.broker.release import COMMONEST
 from rmqtool.check.log.lost import LostRanges
 from rmqtool.check.log.transactions import Transactions
-from rmqtool.check.unread import REASONS, reason_of, unread_stretches
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
+from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.queue_range import read_range
 from rmqtool.store.segment import OddityKind
+from rmqtool.store.unread import REASONS, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.broker.release import Version
     from rmqtool.check.manifest.manifest_ledger import Ledger
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     from rmqtool.check.options import ValidateOptions
     from rmqtool.findings.catalogue import Code, Severity
     from rmqtool.findings.finding import Finding
+    from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import Place
     from rmqtool.store.queues import QueueFiles
-    from rmqtool.store.segment import MappedFiles, Segment
+    from rmqtool.store.segment import MappedFiles, Oddity, Segment
     from rmqtool.store.tree import Store
 
 QueueName = tuple[str, int]
@@ -47,6 +48,9 @@ FAMILIES: Final = {
     "compaction_queues": BranchKind.COMPACTION_QUEUE,
 }
 QUEUES: Final = ("consumequeue", "batchconsumequeue")
+UnitFamily = Literal["queues", "batch_queues"]
+UNIT_FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues")
+Queue = TypeVar("Queue", "QueueFiles", "QueueUnits")
 
 
 @dataclass(slots=True)
@@ -116,6 +120,7 @@ class Inspection:
         has_rocksdb_queues: whether queues lie in RocksDB, where they are not read.
         observer: who looks on while the log is read; None for nobody.
         ledger: keeps book for a manifest, and says what is not read again; None without.
+        queues: all that the store has.
         proven: units of this part that the observer has compared already, and which are as the
             log wants them: topic, queue id, number of the first, count.
     """
@@ -140,13 +145,17 @@ class Inspection:
     observer: Observer | None = None
     ledger: Ledger | None = None
     proven: set[tuple[bytes, int, int, int]] = field(default_factory=set)
-    _listed: dict[str, MappedFiles] = field(default_factory=dict)
+    queues: Queues = field(init=False)
     _moved_places: set[int] = field(default_factory=set)
     _topics: frozenset[str] | None = None
     _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
     _ranges: dict[QueueName, tuple[int, int] | None] = field(default_factory=dict)
     _families: dict[str, dict[QueueName, QueueFiles]] = field(default_factory=dict)
+    _units: dict[str, dict[QueueName, QueueUnits]] = field(default_factory=dict)
     _pending: list[Finding] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.queues = Queues(self.store)
 
     def unread(self, path: str, error: UnreadablePath) -> Finding:
         """Take note of something that cannot be read; the result is incomplete from now on."""
@@ -177,38 +186,60 @@ class Inspection:
         is_unread = any(self.is_above_unread(log.path) for log in logs)
         return "the commitlog cannot be read" if is_unread else "there is no commitlog"
 
-    def name_unread(self, files: MappedFiles) -> list[tuple[int, int]]:
+    def name_unread(self, stretches: Iterable[tuple[Oddity, int, int]]) -> list[tuple[int, int]]:
         """Take note of all that cannot be read of a queue; give where it begins and ends."""
-        stretches = []
-        for oddity, start, end in unread_stretches(files):
+        found = []
+        for oddity, start, end in stretches:
             if not self.is_known_unread(oddity.path):
                 error = UnreadablePath(path=oddity.path, reason=reason_of(oddity))
                 self._pending.append(self.unread(oddity.path, error))
-            stretches.append((start, end))
-        return stretches
+            found.append((start, end))
+        return found
 
     def leave_out(self, what: str, why: str) -> None:
         """Take note of something that is not looked at."""
         self.account.left_out.append((what, why))
 
     def family(self, name: str) -> dict[QueueName, QueueFiles]:
-        """Give the queues of one family, listed once.
+        """Give the queues of one family that holds no units, listed once.
 
         Args:
-            name: `queues`, `batch_queues` or `ext_queues`, as `Store` calls them.
+            name: `ext_queues` or one of the compaction store's, as `Store` calls them.
         """
         if name not in self._families:
-            found: dict[QueueName, QueueFiles] = {}
-            list_queues: Callable[[], Iterator[QueueFiles]] = getattr(self.store, name)
-            try:
-                for queue in list_queues():
-                    if self.options.topic in {None, queue.topic}:
-                        found[queue.topic, queue.queue_id] = queue
-            except UnreadablePath as error:
-                self._pending.append(self.unread(self.path_of(error.path), error))
-            self._families[name] = found
+            self._families[name] = self._listed(getattr(self.store, name)())
             self._name_links(FAMILIES[name])
         return self._families[name]
+
+    def units(self, name: UnitFamily) -> dict[QueueName, QueueUnits]:
+        """Give the consume queues or the batch queues, listed once."""
+        if name not in self._units:
+            found: dict[QueueName, QueueUnits] = {}
+            kind = FAMILIES[name]
+            for source in self.queues.sources:
+                if (source.kind is BranchKind.BATCH_QUEUE) == (kind is BranchKind.BATCH_QUEUE):
+                    for key, queue in self._listed(source.queues()).items():
+                        found.setdefault(key, queue)
+            self._units[name] = found
+            self._name_links(kind)
+        return self._units[name]
+
+    def queue(self, family: UnitFamily, name: QueueName) -> QueueUnits:
+        """Give one queue; one without units where it is not there, or cannot be listed."""
+        found = self.units(family).get(name)
+        if found is not None and self.files_of(found) is not None:
+            return found
+        return self.queues.missing(FAMILIES[family], name, found.path if found else None)
+
+    def _listed(self, queues: Iterator[Queue]) -> dict[QueueName, Queue]:
+        found: dict[QueueName, Queue] = {}
+        try:
+            for queue in queues:
+                if self.options.topic in {None, queue.topic}:
+                    found[queue.topic, queue.queue_id] = queue
+        except UnreadablePath as error:
+            self._pending.append(self.unread(self.path_of(error.path), error))
+        return found
 
     def _name_links(self, kind: BranchKind) -> None:
         """Take note of links in place of topics and queues: what is behind them is not read."""
@@ -222,22 +253,14 @@ class Inspection:
                     error = UnreadablePath(path=oddity.path, reason=REASONS[oddity.kind])
                     self._pending.append(self.unread(oddity.path, error))
 
-    def files_of(self, queue: QueueFiles) -> MappedFiles | None:
-        """Give the files of one queue; None, and a finding later on, when they cannot be listed.
-
-        An observer asks for what is then compared: that is listed once.
-        """
-        if (known := self._listed.pop(queue.path, None)) is not None:
-            return known
+    def files_of(self, queue: QueueFiles | QueueUnits) -> MappedFiles | None:
+        """Give the files of one queue; None, and a finding later on, when they cannot be listed."""
         try:
-            files = queue.files
+            return queue.files
         except UnreadablePath as error:
             if not self.is_known_unread(queue.path):
                 self._pending.append(self.unread(queue.path, error))
             return None
-        if self.observer is not None:
-            self._listed[queue.path] = files
-        return files
 
     def document(self, name: str) -> dict[str, Any] | None:
         """Give what the broker would load as one of its JSON files; None for nothing."""
@@ -275,12 +298,11 @@ class Inspection:
         if self.options.topic not in {None, name[0]}:
             return None  # its queues were not listed
         start = self.log.oldest if self.log else 0
-        kinds = {"queues": BranchKind.CONSUME_QUEUE, "batch_queues": BranchKind.BATCH_QUEUE}
-        for family, kind in kinds.items():
-            if queue := self.family(family).get(name):
-                if any(unread_stretches(queue.files)):
+        for family in UNIT_FAMILIES:
+            if queue := self.units(family).get(name):
+                if any(queue.unread()):
                     return None
-                found = read_range(queue, kind, start)
+                found = queue.span(start)
                 # Files without a unit of their own hold fillers only: the queue begins behind.
                 return (found.min_offset, found.max_offset) if found.last else None
         is_unknown = any(

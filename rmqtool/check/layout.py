@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.unread import REASONS, is_unread, reason_of, unread_stretches
+from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import (
@@ -23,6 +23,7 @@ from rmqtool.findings.registry_layout import (
 )
 from rmqtool.formats import config_shapes
 from rmqtool.store.segment import OddityKind
+from rmqtool.store.unread import REASONS, is_unread, reason_of, unread_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,8 +62,12 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             yield from mapped_files(inspection, getattr(store, name), is_log=name in LOGS)
         except UnreadablePath as error:
             yield inspection.unread(inspection.path_of(error.path), error)
-    for name in ("queues", "batch_queues", "ext_queues"):
-        for queue in inspection.family(name).values():
+    for queues in (
+        inspection.units("queues"),
+        inspection.units("batch_queues"),
+        inspection.family("ext_queues"),
+    ):
+        for queue in queues.values():
             files = inspection.files_of(queue)
             if files is not None and (files.oddities or _is_misnamed(files)):
                 yield from mapped_files(inspection, files)
@@ -206,15 +211,15 @@ def _orphans(inspection: Inspection) -> Iterator[Finding]:
     """Find queues that no configured topic has."""
     document = inspection.document("topics.json")
     if document is None:
-        if inspection.family("queues"):
+        if inspection.units("queues"):
             is_there = bool(inspection.store.config("topics.json").problems)
             why = "cannot be read" if is_there else "is not there"
             inspection.leave_out("queues without a topic", f"config/topics.json {why}")
         return
     topics = {topic.topic: topic for topic in config_shapes.topics(document)}
     foreign: dict[str, list[int]] = {}
-    for name in ("queues", "batch_queues"):
-        for topic, queue_id in inspection.family(name):
+    for name in UNIT_FAMILIES:
+        for topic, queue_id in inspection.units(name):
             known = topics.get(topic)
             if is_system_topic(topic):
                 continue

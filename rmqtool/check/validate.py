@@ -147,6 +147,7 @@ class Findings:
             yield from bounded.rest()
             self.summary.is_finished = True
         finally:
+            inspection.queues.close()
             self.summary.seconds = time.monotonic() - begin
 
     @property

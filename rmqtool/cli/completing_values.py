@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.check.options import AREAS
 from rmqtool.findings.registry import CODES
-from rmqtool.query.topics import FAMILIES, TOPICS_FILE, queue_topics
+from rmqtool.query.topics import TOPICS_FILE
+from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.tree import open_store
 
@@ -41,7 +42,7 @@ def _topics(line: Line) -> Iterator[tuple[str, str]]:
     """Give the topics that have queues; where none has, those that are configured."""
     for path in line.stores:
         store = open_store(os.path.expanduser(path))  # noqa: PTH111 - a Path is not needed
-        found = queue_topics(store)
+        found = Queues(store).topics()
         if not found:
             table = store.config(TOPICS_FILE).document.get("topicConfigTable")
             found = [str(name) for name in table] if isinstance(table, dict) else []
@@ -53,9 +54,11 @@ def _queues(line: Line) -> Iterator[tuple[str, str]]:
     found: set[int] = set()
     for path in line.stores:
         store = open_store(os.path.expanduser(path))  # noqa: PTH111 - likewise
-        for family in filter(None, map(store.family, FAMILIES)):
-            for topic in line.values.get("topic") or family.topics():
-                found |= {queue.queue_id for queue in family.queues_of(topic)}
+        with Queues(store) as queues:
+            for source in queues.sources:
+                topics = line.values.get("topic") or source.topics()
+                numbers = (queue.queue_id for name in topics for queue in source.queues_of(name))
+                found.update(numbers)
     yield from ((str(number), "queue") for number in sorted(found))
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import UnreadablePath
 from rmqtool.info.disk_use import DiskUse, disk_use
 from rmqtool.info.overview_rows import DiskRow
+from rmqtool.queues.discovery import UNITS
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.place import EntryKind, printable
-from rmqtool.store.queue_range import LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def _uses(survey: Survey) -> Iterator[tuple[str, Callable[[], DiskUse]]]:
         branch = branches.pop(printable(entry.name), None)
         if entry.kind is EntryKind.FILE:
             yield entry.name, partial(DiskUse, 1, entry.size, entry.allocated)
-        elif branch is not None and branch.kind in LAYOUTS:
+        elif branch is not None and branch.kind in UNITS:
             yield entry.name, partial(_queues_use, survey, branch)
         elif branch is not None:  # a link to a directory counts as what it leads to
             yield entry.name, partial(disk_use, branch.place)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rmqtool.formats.config_shapes import ConsumerOffset
-    from rmqtool.store.queue_range import QueueRange
+    from rmqtool.queues.units import QueueSpan
 
 RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
 DLQ_GROUP_TOPIC_PREFIX = "%DLQ%"
@@ -29,7 +29,7 @@ class TopicSums(NamedTuple):
 
 
 def group_rows(
-    documents: Iterable[Mapping[str, Any]], ranges: Iterable[QueueRange]
+    documents: Iterable[Mapping[str, Any]], ranges: Iterable[QueueSpan]
 ) -> list[GroupRow]:
     """Give each group and topic, sorted, and groups of which only dead letters are left.
 
@@ -63,7 +63,7 @@ def _offsets(documents: Iterable[Mapping[str, Any]]) -> Iterator[ConsumerOffset]
 def _row(
     pair: tuple[str, str],
     offsets: list[ConsumerOffset],
-    by_queue: Mapping[tuple[str, int], QueueRange],
+    by_queue: Mapping[tuple[str, int], QueueSpan],
     topics: TopicSums,
 ) -> GroupRow:
     group, topic = pair

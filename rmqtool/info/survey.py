@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.info.overview_rows import ProblemRow, QueueRow
-from rmqtool.store.branch import BranchKind
-from rmqtool.store.queue_range import QueueRange, read_range
+from rmqtool.queues.discovery import Queues
 from rmqtool.store.record_heads import LogReader, RecordHead
 from rmqtool.store.release import written_by
 from rmqtool.store.segment import MappedFiles
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.broker.release import WrittenBy
+    from rmqtool.queues.units import QueueSource, QueueSpan
     from rmqtool.store.index_files import IndexFile
-    from rmqtool.store.queues import QueueFamily
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
 
@@ -36,16 +35,19 @@ class Survey:
     Attributes:
         store: the store.
         problems: what could not be read, so far.
+        queues: of the store.
     """
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self.problems: list[ProblemRow] = []
+        self.queues = Queues(store)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self.queues.__exit__(*exception)
         if "reader" in vars(self):
             self.reader.__exit__(*exception)
 
@@ -79,22 +81,15 @@ class Survey:
         return min(starts, default=0)
 
     @cached_property
-    def ranges(self) -> list[QueueRange]:
+    def ranges(self) -> list[QueueSpan]:
         """How far each queue reaches, plain queues first."""
-        found: list[QueueRange] = []
-        geometry = self.store.geometry
-        lengths = {
-            BranchKind.CONSUME_QUEUE: geometry.consume_queue.value,
-            BranchKind.BATCH_QUEUE: geometry.batch_queue.value,
-        }
-        for kind, length in lengths.items():
-            family = self.store.family(kind, length)
-            if family is not None:
-                found.extend(self._ranges_of(family, kind))
+        found: list[QueueSpan] = []
+        for source in self.queues.sources:
+            found.extend(self._spans_of(source))
         return found
 
     @cached_property
-    def dispatched(self) -> QueueRange | None:
+    def dispatched(self) -> QueueSpan | None:
         """The queue whose last unit lies highest in the log; None when no queue has a unit."""
         filled = [one for one in self.ranges if one.last]
         return max(filled, key=lambda one: one.last.end if one.last else 0, default=None)
@@ -161,21 +156,21 @@ class Survey:
         if row not in self.problems:
             self.problems.append(row)
 
-    def _ranges_of(self, family: QueueFamily, kind: BranchKind) -> Iterator[QueueRange]:
+    def _spans_of(self, source: QueueSource) -> Iterator[QueueSpan]:
         try:
-            topics = family.topics()
+            topics = source.topics()
         except UnreadablePath as error:
             self.problem(error)
             return
         for topic in topics:
             try:
-                for queue in family.queues_of(topic):
-                    yield read_range(queue, kind, self.log_start)
+                for queue in source.queues_of(topic):
+                    yield queue.span(self.log_start)
             except UnreadablePath as error:
                 self.problem(error)
 
 
-def _queue_row(survey: Survey, queue: QueueRange) -> QueueRow:
+def _queue_row(survey: Survey, queue: QueueSpan) -> QueueRow:
     first = survey.head_at(queue.first and queue.first.physical_offset)
     last = survey.head_at(queue.last and queue.last.physical_offset)
     min_offset, max_offset = queue.min_offset, queue.max_offset

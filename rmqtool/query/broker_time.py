@@ -16,12 +16,12 @@ from rmqtool.broker.release import Version
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.query.requests import Boundary
-from rmqtool.store.queue_range import used_bytes
 from rmqtool.store.record_heads import TIMESTAMPS
+from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
-    from rmqtool.query.consume_queue import Queue
     from rmqtool.query.log import Log
+    from rmqtool.queues.files import FileUnits
     from rmqtool.store.segment import Segment
 
 SIZE: Final = CQ_UNIT.size
@@ -52,13 +52,13 @@ class BrokerSearch:
 
     Args:
         log: with the records.
-        queue: a plain queue.
+        queue: in files.
         version: of the broker.
     """
 
-    def __init__(self, log: Log, queue: Queue, version: Version) -> None:
+    def __init__(self, log: Log, queue: FileUnits, version: Version) -> None:
         self.log, self.queue, self.version = log, queue, version
-        self.segments = queue.files.files.segments
+        self.segments = queue.files.segments
         self.log_start, self.log_end = log.start, log.end
         self._ends: dict[int, int] = {}
 
@@ -98,7 +98,7 @@ class BrokerSearch:
 
     def _last_physical_offset(self) -> int:
         end = self.max_offset * SIZE - SIZE
-        segment = self.queue.files.files.at(end) if end >= 0 else None
+        segment = self.queue.files.at(end) if end >= 0 else None
         unit = self._unit(segment, end - segment.start) if segment else None
         return unit.physical_offset if unit else -1
 
@@ -226,7 +226,7 @@ class BrokerSearch:
         return int.from_bytes(raw[at : at + 8], "big", signed=True)
 
     def _unit(self, segment: Segment, position: int) -> _Unit | None:
-        raw = self.queue.raw(segment, position)
+        raw = self.queue.file(segment).read_at(position, SIZE)
         if len(raw) < SIZE:
             return None
         physical_offset, size, _ = CQ_UNIT.packer.unpack(raw)
@@ -235,8 +235,7 @@ class BrokerSearch:
     def _end_of(self, segment: Segment) -> int:
         """Give the bytes of a file that hold units."""
         if segment.start not in self._ends:
-            with segment.open() as file:
-                self._ends[segment.start] = used_bytes(file, SIZE)
+            self._ends[segment.start] = used_bytes(self.queue.file(segment), SIZE)
         return self._ends[segment.start]
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rmqtool.query.answer import Answer
     from rmqtool.query.requests import ByQueueOffset
     from rmqtool.query.sources import Sources
+    from rmqtool.queues.units import LookedUp
 
 
 def find_place(sources: Sources, request: ByQueueOffset, answer: Answer) -> None:
@@ -36,44 +37,31 @@ def _ask_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None
     if queue is None:
         _without_queue(sources, request, answer)
         return
-    place = queue.find(request.queue_offset)
-    found = queue.range
-    answer.trail.search(f"queue {queue.files.path}")
-    if (
-        place is not None
-        and place.unit is not None
-        and _unit_agrees(
-            sources, request, place.path, place.position, place.unit.physical_offset, answer
-        )
-    ):
+    found, span = queue.units.find(request.queue_offset), queue.span
+    answer.trail.search(f"queue {queue.units.path}")
+    if found is not None and _unit_agrees(sources, request, found, answer):
         return
-    if place is not None and place.problem:
-        answer.trail.add("queue unit", place.problem, place.path, place.position)
-    inside = found.first is not None and (
-        found.min_offset <= request.queue_offset < found.max_offset
-    )
-    if inside and not (place and place.unit and place.unit.physical_offset < sources.log.start):
+    if found is not None and found.problem:
+        answer.trail.add("queue unit", found.problem, found.place.path, found.place.position)
+    inside = span.first is not None and span.min_offset <= request.queue_offset < span.max_offset
+    if inside and not (found and found.unit and found.unit.physical_offset < sources.log.start):
         low, high = queue.bounds(request.queue_offset)
         _search_place(sources, request, low, high, answer)
     if not answer.found:
         answer.problem = (
             f"queue {request.topic} {request.queue_id} has offsets "
-            f"[{found.min_offset}, {found.max_offset})"
+            f"[{span.min_offset}, {span.max_offset})"
         )
-        if found.expired:
-            answer.problem += f", {found.expired} before them are expired"
+        if span.expired:
+            answer.problem += f", {span.expired} before them are expired"
 
 
-def _unit_agrees(
-    sources: Sources,
-    request: ByQueueOffset,
-    path: str,
-    position: int,
-    physical_offset: int,
-    answer: Answer,
-) -> bool:
+def _unit_agrees(sources: Sources, request: ByQueueOffset, found: LookedUp, answer: Answer) -> bool:
     """Verify the record that a unit names."""
-    answer.trail.add("queue unit", "names a record", path, position, physical_offset)
+    if found.unit is None:
+        return False
+    physical_offset = found.unit.physical_offset
+    answer.trail.add("queue unit", "names a record", *found.place, physical_offset)
     record = sources.log.record_at(physical_offset)
     if not isinstance(record, LogRecord):
         answer.trail.add("record", record.reason, physical_offset=physical_offset)
@@ -93,9 +81,9 @@ def _unit_agrees(
 
 def _without_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None:
     """Answer where there is no such queue: it may be lost, or never have been."""
-    known = topics.queue_topics(sources.store)
+    known = sources.queues.topics()
     if request.topic in known:
-        numbers = [queue.files.queue_id for queue in sources.queues_of(request.topic)]
+        numbers = [queue.units.queue_id for queue in sources.queues_of(request.topic)]
         of_topic = ", ".join(map(str, numbers)) or "none"
         answer.problem = f"topic {request.topic} has queues: {of_topic}"
     elif known:

@@ -9,6 +9,7 @@ from rmqtool.query.broker_time import BrokerSearch, difference
 from rmqtool.query.log import LogRecord
 from rmqtool.query.requests import Boundary
 from rmqtool.query.time import search_queue
+from rmqtool.queues.files import FileUnits
 from rmqtool.times import iso_time
 from rmqtool.words import counted
 
@@ -30,13 +31,13 @@ def find_in_queues(sources: Sources, request: ByTime, answer: Answer) -> None:
     topic = request.topic or ""
     queues = sources.queues_of(topic)
     if request.queue_id is not None:
-        numbers = ", ".join(str(queue.files.queue_id) for queue in queues)
+        numbers = ", ".join(str(queue.units.queue_id) for queue in queues)
         if queues:
             answer.problem = f"topic {topic} has queues: {numbers}"
-        queues = [queue for queue in queues if queue.files.queue_id == request.queue_id]
+        queues = [queue for queue in queues if queue.units.queue_id == request.queue_id]
     answer.trail.search(counted(len(queues), "queue"))
     if not queues:
-        known = topics.queue_topics(sources.store)
+        known = sources.queues.topics()
         if topic not in known:
             answer.problem = topics.hint(topic, known or sources.topics)
             _from_log(sources, request, answer)
@@ -79,11 +80,11 @@ def _from_log(sources: Sources, request: ByTime, answer: Answer) -> None:
 
 
 def _row(sources: Sources, queue: Queue, request: ByTime, answer: Answer) -> dict[str, object]:
-    found = queue.range
+    found = queue.span
     offset = search_queue(sources.log, queue, request.timestamp, request.boundary, answer.trail)
     row: dict[str, object] = {
-        "topic": queue.files.topic,
-        "queue_id": queue.files.queue_id,
+        "topic": queue.units.topic,
+        "queue_id": queue.units.queue_id,
         "queue_offset": offset,
         "min_offset": found.min_offset,
         "max_offset": found.max_offset,
@@ -96,7 +97,7 @@ def _row(sources: Sources, queue: Queue, request: ByTime, answer: Answer) -> dic
 
 def _message(sources: Sources, queue: Queue, offset: int, end: int) -> dict[str, object]:
     """Give what is known of the message at a queue offset."""
-    place = queue.find(offset)
+    place = queue.units.find(offset)
     if place is None or place.unit is None:
         note = "the queue is empty" if not end else "all messages are older"
         return {"note": note if offset >= end else place.problem if place else "no unit"}
@@ -121,7 +122,9 @@ def _record(sources: Sources, physical_offset: int) -> dict[str, object]:
 def _like_broker(
     sources: Sources, queue: Queue, request: ByTime, offset: int, version: Version
 ) -> dict[str, object]:
-    if queue.is_batch:
+    if not isinstance(queue.units, FileUnits):
         return {"difference": "searches of batch queues are not imitated"}
-    theirs = BrokerSearch(sources.log, queue, version).find(request.timestamp, request.boundary)
+    theirs = BrokerSearch(sources.log, queue.units, version).find(
+        request.timestamp, request.boundary
+    )
     return {"like_broker": theirs, "difference": difference(version, offset, theirs) or None}

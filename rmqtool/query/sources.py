@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
@@ -11,7 +10,7 @@ from rmqtool.query import topics
 from rmqtool.query.consume_queue import Queue
 from rmqtool.query.index import Index
 from rmqtool.query.log import Log
-from rmqtool.store.branch import BranchKind
+from rmqtool.queues.discovery import Queues
 
 if TYPE_CHECKING:
     from rmqtool.query.answer import Answer
@@ -30,6 +29,7 @@ class Sources:
             False never does.
         log: its records.
         index: its index files.
+        queues: its queues.
 
     Args:
         store: to look into.
@@ -42,7 +42,8 @@ class Sources:
         self.log = Log(store, jobs)
         self.index = Index(store)
         self.log.known_end = self.index.latest
-        self._queues: OrderedDict[tuple[str, int], Queue | None] = OrderedDict()
+        self.queues = Queues(store, QUEUES_OPEN)
+        self._known: dict[tuple[str, int], Queue | None] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -50,9 +51,7 @@ class Sources:
     def __exit__(self, *exception: object) -> None:
         self.log.__exit__(*exception)
         self.index.__exit__(*exception)
-        for queue in self._queues.values():
-            if queue is not None:
-                queue.close()
+        self.queues.close()
 
     @cached_property
     def topics(self) -> list[str]:
@@ -60,22 +59,12 @@ class Sources:
         return topics.known_topics(self.store)
 
     def queue(self, topic: str, queue_id: int) -> Queue | None:
-        """Give a queue, plain or batch; None when there is none."""
+        """Give a queue; None when there is none."""
         key = topic, queue_id
-        if key in self._queues:
-            self._queues.move_to_end(key)
-            return self._queues[key]
-        queue: Queue | None = None
-        if files := self.store.queue(topic, queue_id):
-            queue = Queue(files, BranchKind.CONSUME_QUEUE, self.log.start)
-        elif files := self.store.batch_queue(topic, queue_id):
-            queue = Queue(files, BranchKind.BATCH_QUEUE, self.log.start)
-        if len(self._queues) >= QUEUES_OPEN:
-            _, old = self._queues.popitem(last=False)
-            if old is not None:
-                old.close()
-        self._queues[key] = queue
-        return queue
+        if key not in self._known:
+            units = self.queues.queue(topic, queue_id)
+            self._known[key] = Queue(units, self.log.start) if units else None
+        return self._known[key]
 
     def queues_of(self, topic: str) -> list[Queue]:
         """Give all queues of a topic, by number.
@@ -83,22 +72,14 @@ class Sources:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        found: dict[int, Queue] = {}
-        for kind in (BranchKind.BATCH_QUEUE, BranchKind.CONSUME_QUEUE):
-            family = self.store.family(kind)
-            if family is None or topic not in family.topics():
-                continue
-            for files in family.queues_of(topic):
-                queue = self.queue(topic, files.queue_id)
-                if queue is not None:
-                    found[files.queue_id] = queue
-        return [found[number] for number in sorted(found)]
+        found = (self.queue(topic, one.queue_id) for one in self.queues.queues_of(topic))
+        return [queue for queue in found if queue is not None]
 
     @cached_property
     def keeps_queues(self) -> bool:
         """Whether there are directories of queues that can be listed; RocksDB has its own."""
         try:
-            return bool(topics.queue_topics(self.store))
+            return bool(self.queues.topics())
         except UnreadablePath:
             return False
 

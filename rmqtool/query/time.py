@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.query.requests import Boundary
+from rmqtool.queues.batch import BatchUnits
 from rmqtool.store.record_heads import FIRST_WINDOW
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.query.consume_queue import Queue
     from rmqtool.query.explain import Trail
     from rmqtool.query.log import Log
+    from rmqtool.queues.units import QueueSpan
     from rmqtool.store.record_heads import RecordHead
     from rmqtool.store.segment import Segment
 
@@ -92,11 +94,11 @@ def search_queue(log: Log, queue: Queue, timestamp: int, boundary: Boundary, tra
     Raises:
         UnreadablePath: a file may not be read.
     """
-    found = queue.range
+    found = queue.span
     if found.first is None:
         return found.max_offset
-    if queue.is_batch:
-        return _search_batch(queue, timestamp, boundary)
+    if isinstance(queue.units, BatchUnits):
+        return _search_batch(queue.units, found, timestamp, boundary)
 
     def time_of(queue_offset: int) -> int | None:
         return _store_time(log, queue, queue_offset)
@@ -107,7 +109,7 @@ def search_queue(log: Log, queue: Queue, timestamp: int, boundary: Boundary, tra
     trail.add(
         "bisection",
         f"first unit of [{low}, {high}) stored at or after {limit} is {first}",
-        queue.files.path,
+        queue.units.path,
     )
     return first if boundary is Boundary.LOWER else max(first - 1, low)
 
@@ -130,30 +132,25 @@ def _bisect(time_of: Callable[[int], int | None], low: int, high: int, limit: in
 
 
 def _store_time(log: Log, queue: Queue, queue_offset: int) -> int | None:
-    place = queue.find(queue_offset)
+    place = queue.units.find(queue_offset)
     if place is None or place.unit is None:
         return None
     head = log.reader.head_at(place.unit.physical_offset)
     return head.store_timestamp if head else None
 
 
-def _search_batch(queue: Queue, timestamp: int, boundary: Boundary) -> int:
+def _search_batch(units: BatchUnits, span: QueueSpan, timestamp: int, boundary: Boundary) -> int:
     """Bisect a batch queue, whose units hold their times; a batch is found by its first offset."""
-    from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 
-    def time_of(number: int) -> int | None:
-        place = queue.batch_unit(number)
-        if place is None or place.unit is None:
-            return None
-        raw = queue.files.files.read_at(place.unit.start, BATCH_CQ_UNIT.size)
-        stored: int = BATCH_CQ_UNIT.packer.unpack(raw)[3]
-        return stored
+    def time_of(row: int) -> int | None:
+        place = units.nth(row)
+        return place.unit.store_timestamp if place and place.unit else None
 
     lower = boundary is Boundary.LOWER
     limit = timestamp if lower else timestamp + 1
-    number = _bisect(time_of, 0, queue.batch_count, limit)
-    place = queue.batch_unit(number if lower else number - 1) if lower or number else None
+    row = _bisect(time_of, 0, units.count, limit)
+    place = units.nth(row if lower else row - 1) if lower or row else None
     if place is None or place.unit is None:
-        return queue.range.max_offset if lower else queue.range.min_offset
+        return span.max_offset if lower else span.min_offset
     last = 0 if lower else place.unit.messages - 1
-    return max(place.unit.queue_offset + last, queue.range.min_offset)
+    return max(place.unit.queue_offset + last, span.min_offset)

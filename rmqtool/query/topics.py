@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.branch import BranchKind
+from rmqtool.queues.discovery import Queues
 
 if TYPE_CHECKING:
     from rmqtool.store.tree import Store
@@ -31,23 +31,8 @@ SYSTEM_TOPICS: Final = (
 )
 TOPICS_FILE: Final = "topics.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
-FAMILIES: Final = (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE)
 MOST_HINTS: Final = 3
 MOST_LISTED: Final = 5
-
-
-def queue_topics(store: Store) -> list[str]:
-    """Give the topics that have a directory of queues, as they are named there.
-
-    Raises:
-        UnreadablePath: a directory may not be listed.
-    """
-    found: dict[str, None] = {}
-    for kind in FAMILIES:
-        family = store.family(kind)
-        if family is not None:
-            found |= dict.fromkeys(family.topics())
-    return list(found)
 
 
 def known_topics(store: Store) -> list[str]:
@@ -98,7 +83,7 @@ def hint(topic: str, known: list[str]) -> str:
 
 def _listed(store: Store) -> list[str]:
     try:
-        return queue_topics(store)
+        return Queues(store).topics()
     except UnreadablePath:
         return []
 

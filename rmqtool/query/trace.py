@@ -159,10 +159,10 @@ def _since(
     if queue is None:
         yield from _since_in_log(lookup, topic, timestamp, answer)
         return
-    end = queue.range.max_offset
+    end = queue.span.max_offset
     offset = search_queue(lookup.log, queue, timestamp, Boundary.LOWER, answer.trail)
     for queue_offset in range(offset, min(end, offset + MOST_UNITS)):
-        place = queue.find(queue_offset)
+        place = queue.units.find(queue_offset)
         if place is None or place.unit is None:
             continue
         record = lookup.log.record_at(place.unit.physical_offset)

@@ -2,7 +2,7 @@
 
 A unit has a *number*: its place in its queue. In consume queues, in files and in RocksDB, that is
 the queue offset of its message. In batch queues, whose units stand for several messages each, it
-counts units from byte 0 of the queue's byte space; `number_of` finds it by the queue offset.
+counts units from byte 0 of the queue's byte space; `find` goes by queue offset.
 
 numpy is imported when an array is asked for: `info` and `query` do without.
 Source: ConsumeQueue, BatchConsumeQueue, SparseConsumeQueue, RocksDBConsumeQueue, 4.9.3 to 5.5.0.
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK_SIZE
+from rmqtool.store.segment import MappedFiles, Oddity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,6 +95,14 @@ def kinds_of(units: Units) -> Kinds:
     return batch_kind_of(offsets, sizes, times, bases, counts)
 
 
+def as_units(raw: bytes | memoryview, layout: Layout = CQ_UNIT) -> Units:
+    """Give whole units as a structured array, big-endian; what is left of one is left out."""
+    import numpy as np
+
+    units: Units = np.frombuffer(raw, layout.dtype, len(raw) // layout.size)
+    return units
+
+
 class Unit(NamedTuple):
     """One real unit of a queue, of any kind.
 
@@ -149,18 +158,32 @@ class QueueSpan(NamedTuple):
     """How far a queue reaches.
 
     Attributes:
+        topic: of the queue.
+        queue_id: of the queue.
+        kind: of the queue.
         first: first real unit whose record the commitlog still has; None when there is none.
         last: last real unit; None when there is none.
         expired: real units before `first`.
         mean_size: bytes of a message of this queue, from the last units; 0 when there is none.
         is_exact: `mean_size` is over all units.
+        files: number of its own files; a database has none for a queue.
+        size: bytes of these.
+        allocated: bytes that the disk really holds.
+        oddities: of its directory.
     """
 
+    topic: str
+    queue_id: int
+    kind: BranchKind
     first: Unit | None
     last: Unit | None
     expired: int
     mean_size: float
     is_exact: bool
+    files: int = 0
+    size: int = 0
+    allocated: int = 0
+    oddities: tuple[Oddity, ...] = ()
 
     @property
     def min_offset(self) -> int:
@@ -228,10 +251,7 @@ class QueueUnits(Protocol):
         Raises:
             UnreadablePath: a file may not be read.
         """
-        import numpy as np
-
-        units: Units = np.frombuffer(self.packed(first, count), self.layout.dtype)
-        return units
+        return as_units(self.packed(first, count), self.layout)
 
     @abstractmethod
     def used(self, first: int = 0, end: int | None = None) -> Iterator[tuple[int, Units]]:
@@ -261,20 +281,50 @@ class QueueUnits(Protocol):
             UnreadablePath: a file may not be read.
         """
 
-    def number_of(self, queue_offset: int) -> int | None:
-        """Give the number of the unit that stands for a queue offset; None where none does.
+    def find(self, queue_offset: int) -> LookedUp | None:
+        """Read the unit that stands for a queue offset; None outside of the queue.
 
         Raises:
             UnreadablePath: a file may not be read.
         """
-        return queue_offset
+        return self.look_up(queue_offset)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether anything is stored of it."""
+        return True
+
+    @property
+    def files(self) -> MappedFiles:
+        """Its own files; none for a queue in a database.
+
+        Raises:
+            UnreadablePath: the directory may not be listed.
+        """
+        return MappedFiles(self.path)
+
+    def unread(self) -> Iterator[tuple[Oddity, int, int]]:
+        """Yield what is there and cannot be read: why, its first number, and the one past it.
+
+        Raises:
+            UnreadablePath: the directory may not be listed.
+        """
+        yield from ()
+
+    def holds(self, number: int) -> bool:
+        """Tell whether something is stored in the place of a unit, be it zeros."""
+        return self.look_up(number) is not None
+
+    @property
+    def blank_end(self) -> int:
+        """Number past the last unit that a pre-blank may be; 0 where a queue needs none."""
+        return 0
 
 
 class QueueSource(Protocol):
     """The queues of one kind in a store, listed when they are asked for."""
 
     kind: BranchKind
-    path: str  # of the directory or database, relative to the store root
 
     def topics(self) -> list[str]:
         """List the topics, sorted.
@@ -291,7 +341,7 @@ class QueueSource(Protocol):
         """
 
     def queues_of(self, topic: str) -> Iterator[QueueUnits]:
-        """Give the queues of one topic, by number.
+        """Give the queues of one of `topics`, by number.
 
         Raises:
             UnreadablePath: the topic's directory may not be listed.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import (
     CQ_EXTADDR,
@@ -14,16 +16,16 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_PREBLANK,
     CQ_TAG,
 )
-from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.queues.units import RECOVERED, UnitKind, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import numpy.typing as npt
 
     from rmqtool.findings.catalogue import Code
+    from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.queues.queue_place import BridgedPlacement
     from rmqtool.store.segment import MappedFiles
 
@@ -66,38 +68,52 @@ class RepairedQueue:
     """One queue while it is compared.
 
     Attributes:
-        topic: as text.
-        queue_id: of the topic.
-        path: of its directory.
-        files: its files; None when it has none.
+        units: on disk; none for a queue that is not there, or cannot be listed.
         placement: where units belong.
         patches: what differs, in the order in which it was found.
         times: store time of the last unit of each file, by the file's number, ms.
         is_unread: whether something of it cannot be read; then it stays as it is.
     """
 
-    topic: str
-    queue_id: int
-    path: str
-    files: MappedFiles | None
+    units: QueueUnits
     placement: BridgedPlacement
     patches: list[Patch] = field(default_factory=list)
     times: dict[int, int] = field(default_factory=dict)
     is_unread: bool = False
+
+    @property
+    def topic(self) -> str:
+        """Its name, printable."""
+        return self.units.topic
+
+    @property
+    def queue_id(self) -> int:
+        """Its number."""
+        return self.units.queue_id
+
+    @property
+    def path(self) -> str:
+        """Its directory, relative to the store root."""
+        return self.units.path
+
+    @property
+    def files(self) -> MappedFiles:
+        """Its files; none when it has none."""
+        return self.units.files
 
 
 def kind_of(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[Code, str]:
     """Name what is wrong with units: code and reason."""
     count = len(want)
     units = "the unit" if count == 1 else f"{count} units"
-    offsets, sizes = have["physical_offset"], have["size"]
-    if ((want["physical_offset"] == offsets) & (want["size"] == sizes)).all():
+    kinds = kinds_of(have)
+    if all((want[name] == have[name]).all() for name in ("physical_offset", "size")):
         is_address = (have["tags_code"] <= LARGEST_ADDRESS).any()
         return CQ_EXTADDR if is_address else CQ_TAG, f"tags code of {units} of these records"
-    if ((offsets == 0) & (sizes == 0)).all():
+    if (kinds == UnitKind.EMPTY).all():
         return CQ_GAP, f"{units} of these records, missing until now"
-    if ((sizes == PRE_BLANK_SIZE) & (offsets == 0)).all():
+    if (kinds == UnitKind.PRE_BLANK).all():
         return CQ_PREBLANK, f"{units} of these records, in place of pre-blank"
-    if ((offsets < 0) | (sizes <= 0)).any():
+    if (~np.isin(kinds, RECOVERED)).any():
         return CQ_HOLE, f"{units} of these records, invalid until now"
     return CQ_MISMATCH, f"{units} of these records, in place of others"

@@ -11,7 +11,7 @@ import pytest
 from rmqtool.broker.release import Version
 from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByTime, Lookup
 from rmqtool.query.broker_time import BrokerSearch
-from rmqtool.store.branch import BranchKind
+from rmqtool.queues.files import FileUnits
 from rmqtool.store.tree import open_store
 from tests.broker.bare_store import BareStore
 from tests.broker.jvm import Jvm
@@ -46,8 +46,8 @@ def test_search_offset(version: str, scenario: str, tmp_path: Path) -> None:
             for files in queues[:: max(len(queues) // SOME_QUEUES, 1)]:
                 queue = lookup.queue(files.topic, files.queue_id)
                 assert queue is not None
-                assert queue.kind is BranchKind.CONSUME_QUEUE
-                search = BrokerSearch(lookup.log, queue, Version.parse(version))
+                assert isinstance(queue.units, FileUnits)
+                search = BrokerSearch(lookup.log, queue.units, Version.parse(version))
                 for time in _times(lookup, files.topic, files.queue_id):
                     for boundary in Boundary if jvm.is_five else [Boundary.LOWER]:
                         said = _ask(jvm, store, files.topic, files.queue_id, time, boundary)
@@ -62,9 +62,9 @@ def _times(lookup: Lookup, topic: str, queue_id: int) -> list[int]:
     queue = lookup.queue(topic, queue_id)
     stored = [
         record.store_timestamp
-        for offset in range(queue.range.min_offset if queue else 0,
-                            queue.range.max_offset if queue else 0)
-        if queue and (place := queue.find(offset)) and place.unit
+        for offset in range(queue.span.min_offset if queue else 0,
+                            queue.span.max_offset if queue else 0)
+        if queue and (place := queue.units.find(offset)) and place.unit
         and (record := lookup.log.reader.head_at(place.unit.physical_offset))
     ]  # fmt: skip
     if not stored:

@@ -25,7 +25,7 @@ from rmqtool.query.broker_time import BrokerSearch
 from rmqtool.query.consume_queue import Queue
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import SUPERFICIAL
-from rmqtool.store.branch import BranchKind
+from rmqtool.queues.files import FileUnits
 from rmqtool.store.tree import open_store
 from tests.broker.broker import Broker, running_broker
 from tests.broker.client import Admin
@@ -155,11 +155,11 @@ def test_keys(sides: Sides) -> None:
 def test_pull(sides: Sides) -> None:
     """Pulling each queue from its start gives the message that a lookup finds at each offset."""
     for queue in sides.queues:
-        topic, queue_id = queue.files.topic, queue.files.queue_id
+        topic, queue_id = queue.units.topic, queue.units.queue_id
         pulled = [*sides.consumer.read(topic, queue_id)]
         theirs = {one.queue_offset: one for one in pulled if sides.own([one.physical_offset])}
         ours = {}
-        for queue_offset in range(queue.range.min_offset, queue.range.max_offset):
+        for queue_offset in range(queue.span.min_offset, queue.span.max_offset):
             answer = sides.lookup.find(ByQueueOffset(topic, queue_id, queue_offset))
             if answer.found:
                 ours[queue_offset] = answer.found[0]
@@ -189,10 +189,10 @@ def assert_same(theirs: Received, ours: Found) -> None:
 def test_search_offset(sides: Sides, pytestconfig: pytest.Config) -> None:
     """`searchOffset` is what `--like-broker` says, at random times and at a queue's edges."""
     version = Version.parse(manifest(sides.fixture.name)["version"])
-    plain = [queue for queue in sides.queues if queue.kind is BranchKind.CONSUME_QUEUE]
+    plain = [queue.units for queue in sides.queues if isinstance(queue.units, FileUnits)]
     few = 1 if pytestconfig.getoption("--all-variants") else len(plain) // SOME_QUEUES
     for queue in plain[:: max(few, 1)]:
-        topic, queue_id = queue.files.topic, queue.files.queue_id
+        topic, queue_id = queue.topic, queue.queue_id
         search = BrokerSearch(sides.lookup.log, queue, version)
         if sides.admin.offsets(topic, queue_id)[1] != search.max_offset:
             continue  # the broker has appended to it

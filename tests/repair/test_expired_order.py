@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import repair
-from rmqtool.check.queues.queue_state import as_units
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
+from rmqtool.queues.units import as_units
 from rmqtool.repair.queues.expired_order import ExpiredOrder
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store

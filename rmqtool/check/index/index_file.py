@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check.index import kernels_index as kernel
-from rmqtool.check.log.zeros import CHUNK, has_data
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_index import (
@@ -30,6 +29,7 @@ from rmqtool.formats.index import (
     slot_position,
 )
 from rmqtool.scan.index import BadLink, Chains, EntryBatch, read_slots
+from rmqtool.store.used import CHUNK, has_data
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.log.zeros import CHUNK, has_data
 from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import (
@@ -32,6 +31,7 @@ from rmqtool.formats.message import (
 )
 from rmqtool.scan.batch import Extent
 from rmqtool.store.record_heads import MAGIC, MAGIC_POSITION
+from rmqtool.store.used import CHUNK, has_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,6 +16,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_LAG, CQ_RANGE
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.queues.units import as_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRuns
     from rmqtool.findings.finding import Finding
-    from rmqtool.store.segment import MappedFiles
+    from rmqtool.queues.units import QueueUnits
 
 UNIT: Final = BATCH_CQ_UNIT.size
 SEARCHED_UNITS: Final = 1 << 16
@@ -37,17 +38,15 @@ class BatchState:
     """One batch queue.
 
     Attributes:
-        path: its directory.
-        files: its files; None when there is no directory.
-        start: where in the queue's byte space the next unit should be; -1 before the first one.
+        units: on disk; none for a queue that is not there.
+        next: number of the unit where the next one should be; -1 before the first one.
         is_unread: a part of it cannot be read, so it is not compared.
         missing: units that are not there.
         first_missing: physical offset of the first of them.
     """
 
-    path: str
-    files: MappedFiles | None
-    start: int = -1
+    units: QueueUnits
+    next: int = -1
     is_unread: bool = False
     missing: int = 0
     first_missing: int = -1
@@ -57,12 +56,9 @@ class BatchState:
         self.missing += 1
         self.first_missing = physical_offset if self.first_missing < 0 else self.first_missing
 
-    def at(self, place: int, length: int, physical_offset: int) -> At:
+    def at(self, number: int, count: int, physical_offset: int) -> At:
         """Say where units lie."""
-        segment = self.files.at(place) if self.files else None
-        if segment is None:
-            return At(self.path, None, length, physical_offset)
-        return At(segment.path, place - segment.start, length, physical_offset)
+        return At(*self.units.locate(number), count * UNIT, physical_offset)
 
 
 class BatchComparer:
@@ -91,13 +87,10 @@ class BatchComparer:
                 yield self._inspection.unread(self._inspection.path_of(error.path), error)
 
     def _new_state(self, name: tuple[str, int]) -> BatchState:
-        queue = self._inspection.family("batch_queues").get(name)
-        path = queue.path if queue else "batchconsumequeue/{}/{}".format(*name)
-        files = self._inspection.files_of(queue) if queue else None
-        state = BatchState(path, files)
-        is_lost = files is None and self._inspection.is_below_unread(path)
-        state.is_unread = is_lost or bool(files and self._inspection.name_unread(files))
-        return state
+        units = self._inspection.queue("batch_queues", name)
+        is_lost = self._inspection.is_below_unread(units.path)
+        is_unread = is_lost or bool(self._inspection.name_unread(units.unread()))
+        return BatchState(units, is_unread=is_unread)
 
     def _without_lost(self, wanted: bytes) -> bytes:
         """Leave out the units of records that are torn, or that lie elsewhere than they say."""
@@ -115,23 +108,20 @@ class BatchComparer:
     def _compare(self, state: BatchState, wanted: bytes) -> Iterator[Finding]:
         """Compare units with those on disk, from where the last ones ended."""
         units = np.frombuffer(wanted, BATCH_CQ_UNIT.dtype)
-        if state.start < 0:
-            state.start = self._first(state, units)
-        found = _read(state.files, state.start, len(wanted))
+        if state.next < 0:
+            # Units of records before the first one of the log have expired.
+            start = state.units.files.start // UNIT
+            first = _find(state.units, start, int(units["physical_offset"][0]))
+            state.next = start if first is None else first
+        found = state.units.packed(state.next, len(units))
         newest = int(units["physical_offset"][-1])
         if found == wanted:
             self._inspection.newest_unit = max(self._inspection.newest_unit or 0, newest)
-            state.start += len(wanted)
+            state.next += len(units)
         else:
             yield from self._differ(state, units, wanted)
         self._inspection.account.units += len(units)
         self._inspection.account.bytes += len(wanted)
-
-    def _first(self, state: BatchState, units: npt.NDArray[np.void]) -> int:
-        """Find the unit of the first record of the log: those before it have expired."""
-        start = state.files.start if state.files else 0
-        place = _find(state.files, start, int(units["physical_offset"][0]))
-        return start if place is None else place
 
     def _differ(
         self, state: BatchState, units: npt.NDArray[np.void], wanted: bytes
@@ -140,8 +130,8 @@ class BatchComparer:
         for number in range(len(units)):
             unit = wanted[number * UNIT : (number + 1) * UNIT]
             while self._inspection.bridges and _stands_for_lost(state, units[number]):
-                state.start += UNIT
-            found = _read(state.files, state.start, UNIT)
+                state.next += 1
+            found = state.units.packed(state.next, 1)
             if found != unit:
                 following = units["physical_offset"][number + 1 : number + 2]
                 place = self._place(state, int(units["physical_offset"][number]), following)
@@ -150,44 +140,43 @@ class BatchComparer:
                     continue
                 yield from self._unwanted(state, place)
                 yield from self._wrong(state, place, unit)
-                state.start = place
-            state.start += UNIT
+                state.next = place
+            state.next += 1
 
     def _place(
         self, state: BatchState, offset: int, following: npt.NDArray[np.int64]
     ) -> int | None:
         """Find the unit of a record; the next one where it alone is damaged; None if missing."""
-        place = _find(state.files, state.start, offset)
+        place = _find(state.units, state.next, offset)
         if place is None and following.size:
-            is_alone = _points_to(state, state.start + UNIT, int(following[0]))
-            return state.start if is_alone else None
-        if place is None and _read(state.files, state.start, UNIT).strip(b"\0"):
-            return state.start  # the last unit that can be compared
+            after = state.units.read(state.next + 1, 1)["physical_offset"][0]
+            return state.next if after == following[0] else None
+        if place is None and state.units.packed(state.next, 1).strip(b"\0"):
+            return state.next  # the last unit that can be compared
         return place
 
     def _unwanted(self, state: BatchState, place: int) -> Iterator[Finding]:
         """Judge units in front of a place that no record asks for."""
-        raw = _read(state.files, state.start, place - state.start)
-        offsets = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)["physical_offset"].astype(np.int64)
+        units = state.units.read(state.next, place - state.next)
+        offsets = units["physical_offset"].astype(np.int64)
         explained = self._is_explained(offsets)
         self._inspection.lost.count_units(offsets[explained])
         if not explained.all():
             count = int((~explained).sum())
-            at = state.at(state.start, count * UNIT, int(offsets[~explained][0]))
+            at = state.at(state.next, count, int(offsets[~explained][0]))
             plural = f"{count} units stand" if count > 1 else "a unit stands"
             yield finding(BQ_UNIT, at, f"{plural} here that no record asks for")
 
     def _wrong(self, state: BatchState, place: int, unit: bytes) -> Iterator[Finding]:
         """Say which fields of a unit are not as its record wants them."""
-        found = _read(state.files, place, UNIT)
-        want, have = (np.frombuffer(raw, BATCH_CQ_UNIT.dtype)[0] for raw in (unit, found))
+        want, have = as_units(unit, BATCH_CQ_UNIT)[0], state.units.read(place, 1)[0]
         fields = [name for name in BATCH_CQ_UNIT.positions if want[name] != have[name]]
         if want["store_timestamp"] <= 0 and fields == ["store_timestamp"]:
             return  # then the record's time is to blame, and its finding says so
         if fields:
             yield finding(
                 BQ_UNIT,
-                state.at(place, UNIT, int(want["physical_offset"])),
+                state.at(place, 1, int(want["physical_offset"])),
                 f"the unit is not that of its record: {', '.join(fields)}",
                 expected=", ".join(_word(want[name]) for name in fields),
                 actual=", ".join(_word(have[name]) for name in fields),
@@ -201,7 +190,7 @@ class BatchComparer:
                 continue
             if state.missing:
                 message = f"{state.missing} records of the queue have no unit"
-                at = At(state.path, None, None, state.first_missing)
+                at = At(state.units.path, None, None, state.first_missing)
                 newest = self._inspection.newest_unit
                 is_behind = self._inspection.has_crashed and newest is not None
                 yield finding(CQ_LAG if is_behind else BQ_UNIT, at, message)
@@ -211,39 +200,23 @@ class BatchComparer:
                 yield self._inspection.unread(self._inspection.path_of(error.path), error)
 
     def _behind(self, state: BatchState) -> Iterator[Finding]:
-        found = _read(state.files, state.start, SEARCHED_UNITS * UNIT)
-        units = np.frombuffer(found, BATCH_CQ_UNIT.dtype, len(found) // UNIT)
+        units = state.units.read(state.next, SEARCHED_UNITS)
         rows = np.flatnonzero((units["size"] > 0) & (units["batch_size"] > 0))
-        segment = state.files.at(state.start) if state.files else None
-        if not rows.size or segment is None:
+        if not rows.size:
             return
         offsets = units["physical_offset"][rows].astype(np.int64)
         lost = self._is_explained(offsets)
         self._inspection.lost.count_units(offsets[lost])
-        if self._inspection.bridges:
-            last = int.from_bytes(_read(state.files, state.start - UNIT, UNIT)[:8], "big")
+        if self._inspection.bridges and state.next:
+            last = state.units.read(state.next - 1, 1)["physical_offset"][0]
             lost |= offsets == last  # repair lets the last record stand for lost ones behind it
         left = rows[~lost]
         if left.size:
-            position = state.start + int(left[0]) * UNIT - segment.start
-            at = At(segment.path, position, len(left) * UNIT, int(offsets[~lost][0]))
+            at = state.at(state.next + int(left[0]), len(left), int(offsets[~lost][0]))
             log = self._inspection.log
             beyond = log is not None and int(offsets[~lost][0]) >= log.end
             message = f"{len(left)} units stand behind the last one that a record asks for"
             yield finding(CQ_RANGE if beyond else BQ_UNIT, at, message)
-
-
-def _read(files: MappedFiles | None, start: int, length: int) -> bytes:
-    """Read across the files of a queue; a unit does not cross their border."""
-    parts: list[bytes] = []
-    while files is not None and length > 0 and files.at(start) is not None:
-        raw = files.read_at(start, length)
-        if not raw:
-            break
-        parts.append(raw)
-        start, length = start + len(raw), length - len(raw)
-    joined = b"".join(parts)
-    return joined[: len(joined) // UNIT * UNIT]  # a file may be cut off in the middle of one
 
 
 def _word(value: object) -> str:
@@ -252,27 +225,15 @@ def _word(value: object) -> str:
 
 def _stands_for_lost(state: BatchState, wanted: np.void) -> bool:
     """Tell whether the next unit names a record, but with queue offsets of a lost one before it."""
-    raw = _read(state.files, state.start, UNIT)
-    if len(raw) < UNIT:
-        return False
-    found = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)[0]
-    is_its = found["physical_offset"] == wanted["physical_offset"]
+    found = state.units.read(state.next, 1)[0]
+    is_its = found["size"] > 0 and found["physical_offset"] == wanted["physical_offset"]
     return bool(is_its and found["msg_base_offset"] < wanted["msg_base_offset"])
 
 
-def _points_to(state: BatchState, start: int, physical_offset: int) -> bool:
-    raw = _read(state.files, start, 8)
-    return int.from_bytes(raw, "big", signed=True) == physical_offset
-
-
-def _find(files: MappedFiles | None, start: int, physical_offset: int) -> int | None:
-    """Find the unit of a record at or behind a place."""
-    while raw := _read(files, start, SEARCHED_UNITS * UNIT):
-        units = np.frombuffer(raw, BATCH_CQ_UNIT.dtype, len(raw) // UNIT)
-        rows = np.flatnonzero((units["physical_offset"] == physical_offset) & (units["size"] > 0))
+def _find(units: QueueUnits, first: int, physical_offset: int) -> int | None:
+    """Find the unit of a record from a number on."""
+    for number, found in units.used(first):
+        rows = np.flatnonzero((found["physical_offset"] == physical_offset) & (found["size"] > 0))
         if rows.size:
-            return start + int(rows[0]) * UNIT
-        if not units.size or not (units["size"][-1] > 0):
-            return None
-        start += units.size * UNIT
+            return number + int(rows[0])
     return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check.queues.grouping import grouped
-from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueReader, QueueState, as_units
+from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueState
 from rmqtool.check.queues.queue_tags import TagJudge
 from rmqtool.check.queues.queue_tails import Tails
 from rmqtool.check.queues.queue_units import UnitJudge
@@ -23,6 +23,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_EXPIRED, CQ_EXTRA, CQ_SHIFT
 from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.queues.units import as_units
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -46,7 +47,6 @@ class QueueComparer:
 
     def __init__(self, inspection: Inspection) -> None:
         self._inspection = inspection
-        self._reader = QueueReader()
         self._states: dict[tuple[bytes, int], QueueState] = {}
         self._tags = TagJudge(inspection)
         self._seen: set[tuple[str, int]] = set()
@@ -71,31 +71,24 @@ class QueueComparer:
             yield from self._take(state, run)
 
     def _new_state(self, run: QueueRun) -> QueueState:
-        topic = run.topic.decode("utf-8", "backslashreplace")
-        name = (topic, run.queue_id)
-        queue = self._inspection.family("queues").get(name)
-        files = self._inspection.files_of(queue) if queue else None
-        path = queue.path if queue else f"consumequeue/{topic}/{run.queue_id}"
-        state = QueueState(topic, run.queue_id, path, files)
-        state.unread += self._unread_units(state, is_listed=queue is not None)
+        name = (run.topic.decode("utf-8", "backslashreplace"), run.queue_id)
+        state = QueueState(self._inspection.queue("queues", name))
+        state.unread += self._unread_units(state)
         self._states[run.topic, run.queue_id] = state
         self._seen.add(name)
         return state
 
-    def _unread_units(self, state: QueueState, *, is_listed: bool) -> Iterator[tuple[int, int]]:
+    def _unread_units(self, state: QueueState) -> Iterator[tuple[int, int]]:
         """Yield which units of a queue cannot be read, as far as its listing tells."""
-        if state.files is None:
-            if is_listed or self._inspection.is_below_unread(state.path):
-                yield 0, EVERYTHING
-            return
-        for start, end in self._inspection.name_unread(state.files):
-            yield start // UNIT, end // UNIT
+        if self._inspection.is_below_unread(state.path):
+            yield 0, EVERYTHING
+        else:
+            yield from self._inspection.name_unread(state.units.unread())
 
     def _unread(self, state: QueueState, error: UnreadablePath) -> Iterator[Finding]:
         """Say once that a file cannot be read; nothing is said of its units, the others go on."""
         path = self._inspection.path_of(error.path)
-        segments = state.files.segments if state.files else ()
-        bad = next((one for one in segments if one.path == path), None)
+        bad = next((one for one in state.units.files if one.path == path), None)
         state.unread.append((bad.start // UNIT, bad.end // UNIT) if bad else (0, EVERYTHING))
         if not self._inspection.is_known_unread(path):
             yield self._inspection.unread(path, error)
@@ -108,7 +101,7 @@ class QueueComparer:
         if state.unread and state.assume(start, wanted, b"\0" * len(wanted)) == wanted:
             return wanted
         try:
-            found = self._reader.read(state.files, start, count)
+            found = state.units.packed(start, count)
         except UnreadablePath as error:
             yield from self._unread(state, error)
             return wanted
@@ -175,7 +168,7 @@ class QueueComparer:
 
     def _points_to(self, state: QueueState, number: int, physical_offset: int) -> bool:
         try:
-            raw = self._reader.read(state.files, number, 1)[:8]
+            raw = state.units.packed(number, 1)[:8]
         except UnreadablePath:
             return False
         return int.from_bytes(raw, "big", signed=True) == physical_offset
@@ -199,10 +192,9 @@ class QueueComparer:
         )
 
     def _of_shifted(self, state: QueueState, outlier: Outlier, delta: int) -> Finding:
-        path, position = state.place(outlier.number)
         return finding(
             CQ_SHIFT,
-            At(path, position, None, outlier.physical_offset),
+            At(*state.units.locate(outlier.number), None, outlier.physical_offset),
             f"from here on units stand {abs(delta)} {'before' if delta > 0 else 'behind'} the "
             "queue offsets of their records",
             expected=f"queue offset {outlier.queue_offset}",
@@ -273,7 +265,7 @@ class QueueComparer:
         """Judge what the log did not ask for, and what it asked for in vain."""
         for one in self._pool.rest():
             yield from self._compare(one)
-        judge = UnitJudge(self._inspection, self._reader, log)
+        judge = UnitJudge(self._inspection, log)
         tails = Tails(self._inspection)
         for state in self._states.values():
             topic = self._inspection.options.topic
@@ -283,10 +275,9 @@ class QueueComparer:
                 yield from self._finish(state, judge, tails)
             except UnreadablePath as error:
                 yield from self._unread(state, error)
-        for (topic, queue_id), queue in self._inspection.family("queues").items():
-            if (topic, queue_id) not in self._seen:
-                files = self._inspection.files_of(queue)
-                state = QueueState(topic, queue_id, queue.path, files)
+        for name in self._inspection.units("queues"):
+            if name not in self._seen:
+                state = QueueState(self._inspection.queue("queues", name))
                 try:
                     yield from judge.uncovered(state, 0, None, is_first=True)
                 except UnreadablePath as error:
@@ -297,13 +288,12 @@ class QueueComparer:
             message = f"{judge.expired} units of {len(queues)} queues point to expired messages"
             yield finding(CQ_EXPIRED, At(min(queues)), message)
         yield from tails.findings()
-        self._reader.close()
         self._tags.close()
 
     def _finish(self, state: QueueState, judge: UnitJudge, tails: Tails) -> Iterator[Finding]:
         yield from self._resumed(state)
         self._inspection.wanted[state.topic, state.queue_id] = state.expected
-        if state.files is None or not state.files.segments:
+        if not state.units.is_there:
             if state.unread:
                 return
             tails.add(state, state.first, state.last_physical_offset, NO_OFFSET)
@@ -313,9 +303,7 @@ class QueueComparer:
             yield from self._of_break(state, gap, judge)
         yield from judge.uncovered(state, state.expected, None)
         for start, end, physical_offset in state.wrong:
-            if end == state.expected and not any(
-                True for _ in self._reader.used(state.files, start)
-            ):
+            if end == state.expected and not any(True for _ in state.units.used(start)):
                 tails.add(state, start, state.last_physical_offset, physical_offset)
             else:
                 yield from judge.wrong(state, start, end)
@@ -342,8 +330,8 @@ class QueueComparer:
         """Tell whether units of a gap are those of records that do not lie where they say."""
         if not self._inspection.moved:
             return False
-        raw = self._reader.read(state.files, gap.start, min(gap.end - gap.start, MOST_STRETCHES))
-        return any(map(self._inspection.is_moved, as_units(raw)["physical_offset"].tolist()))
+        units = state.units.read(gap.start, min(gap.end - gap.start, MOST_STRETCHES))
+        return any(map(self._inspection.is_moved, units["physical_offset"].tolist()))
 
 
 def _is_within(lost: LostRanges, run: QueueRun) -> bool:

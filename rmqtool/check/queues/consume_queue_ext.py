@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check.log.filters import configured_filter
-from rmqtool.check.log.zeros import CHUNK, has_data
 from rmqtool.check.queues.ext_units import read_units
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import CX_BITMAP, CX_SIZE
 from rmqtool.formats.consume_queue_ext import END_BLANK, EXT_UNIT
+from rmqtool.store.used import CHUNK, has_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,27 +1,16 @@
-"""What is known of one consume queue while the log goes by, and its files."""
+"""What is known of one consume queue while the log goes by."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
-from rmqtool.check.log.zeros import has_data
 from rmqtool.formats.consume_queue import CQ_UNIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy.typing as npt
-
-    from rmqtool.store.place import OpenFile
-    from rmqtool.store.segment import MappedFiles, Segment
+    from rmqtool.queues.units import QueueUnits
 
 UNIT: Final = CQ_UNIT.size
-OPEN_FILES: Final = 512  # half of what a process may usually have
-CHUNK_UNITS: Final = 1 << 15
 
 
 class Break(NamedTuple):
@@ -61,10 +50,7 @@ class QueueState:
     """One queue. Numbers count units from the begin of the queue.
 
     Attributes:
-        topic: its name, printable.
-        queue_id: its number.
-        path: its directory relative to the store root.
-        files: its files; None when there is no directory, or when it cannot be listed.
+        units: on disk; none for a queue that is not there, or cannot be listed.
         first: first unit that a record of the log wants; -1 before there was one.
         expected: where the next record's unit belongs.
         delta: what the queue offsets of the records are ahead of their units.
@@ -75,10 +61,7 @@ class QueueState:
         unread: [start, end) of units that cannot be read, so that nothing is said of them.
     """
 
-    topic: str
-    queue_id: int
-    path: str
-    files: MappedFiles | None
+    units: QueueUnits
     first: int = -1
     expected: int = -1
     delta: int = 0
@@ -87,6 +70,21 @@ class QueueState:
     breaks: list[Break] = field(default_factory=list)
     outlier: Outlier | None = None
     unread: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def topic(self) -> str:
+        """Its name, printable."""
+        return self.units.topic
+
+    @property
+    def queue_id(self) -> int:
+        """Its number."""
+        return self.units.queue_id
+
+    @property
+    def path(self) -> str:
+        """Its directory, relative to the store root."""
+        return self.units.path
 
     def assume(self, start: int, wanted: bytes, found: bytes) -> bytes:
         """Take units that cannot be read for what they should be."""
@@ -103,91 +101,3 @@ class QueueState:
             self.wrong[-1][1] = end
         else:
             self.wrong.append([start, end, physical_offset])
-
-    def place(self, number: int) -> tuple[str, int]:
-        """Give file and position of a unit; the directory where no file is."""
-        start = number * UNIT
-        segment = self.files.at(start) if self.files else None
-        return (segment.path, start - segment.start) if segment else (self.path, 0)
-
-
-class QueueReader:
-    """Reads units; keeps some files open, as a store has more queues than a process may open."""
-
-    def __init__(self) -> None:
-        self._open: OrderedDict[str, OpenFile] = OrderedDict()
-
-    def close(self) -> None:
-        """Close all files."""
-        while self._open:
-            self._open.popitem()[1].close()
-
-    def file_of(self, segment: Segment) -> OpenFile:
-        """Open a file, or give it when it is open.
-
-        Raises:
-            UnreadablePath: see `Place.open`.
-        """
-        location = segment.place.location
-        if location in self._open:
-            self._open.move_to_end(location)
-        else:
-            if len(self._open) >= OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-            self._open[location] = segment.open()
-        return self._open[location]
-
-    def read(self, files: MappedFiles | None, number: int, count: int) -> bytes:
-        """Read units; zeros stand for those that no file has.
-
-        Raises:
-            UnreadablePath: a file cannot be read.
-        """
-        start, end = number * UNIT, (number + count) * UNIT
-        segment = files.at(start) if files else None
-        if segment is not None and end <= segment.end:
-            raw = self.file_of(segment).read_at(start - segment.start, end - start)
-            return raw if len(raw) == end - start else raw.ljust(end - start, b"\0")
-        return self._read_across(files, start, end)
-
-    def _read_across(self, files: MappedFiles | None, start: int, end: int) -> bytes:
-        raw = bytearray(end - start)
-        for segment in files.segments if files else ():
-            low, high = max(start, segment.start), min(end, segment.end)
-            if low < high:
-                part = self.file_of(segment).read_at(low - segment.start, high - low)
-                raw[low - start : low - start + len(part)] = part
-        return bytes(raw)
-
-    def used(
-        self, files: MappedFiles | None, begin: int, end: int | None = None
-    ) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
-        """Yield (number of the first, units) of what is not zero in [begin, end) of a queue.
-
-        Raises:
-            UnreadablePath: a file cannot be read.
-        """
-        for segment in files.segments if files else ():
-            low = max(begin * UNIT, segment.start)
-            high = segment.end if end is None else min(end * UNIT, segment.end)
-            file = self.file_of(segment) if low < high else None
-            position = low - segment.start
-            while file is not None and position < high - segment.start:
-                data = file.next_data(position)
-                if data is None or data >= high - segment.start:
-                    break
-                # A hole ends where a page does, and the one behind the data is not read.
-                position = max(position, data - (data + segment.start) % UNIT)
-                units = min(CHUNK_UNITS, -((position - file.next_hole(data)) // UNIT))
-                length = min(units * UNIT, high - segment.start - position)
-                raw = file.read_at(position, length)
-                if len(raw) < UNIT:
-                    break
-                if has_data(raw):
-                    yield (position + segment.start) // UNIT, as_units(raw)
-                position += len(raw) // UNIT * UNIT
-
-
-def as_units(raw: bytes) -> npt.NDArray[np.void]:
-    """Give whole units as a structured array, big-endian."""
-    return np.frombuffer(raw, CQ_UNIT.dtype, len(raw) // UNIT)

@@ -16,6 +16,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import CQ_EXTADDR, CQ_TAG
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.store.record_heads import LogReader
+from rmqtool.store.unread import unread_stretches
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -77,8 +78,7 @@ class TagJudge:
             yield from self._times(state, numbers, stored[right], offsets[right])
 
     def _at(self, state: QueueState, number: int, physical_offset: int) -> At:
-        path, position = state.place(number)
-        return At(path, position, UNIT, physical_offset)
+        return At(*state.units.locate(number), UNIT, physical_offset)
 
     def _wrong_addresses(
         self, state: QueueState, stored: Numbers, computed: Numbers
@@ -108,7 +108,7 @@ class TagJudge:
         if name not in self._ext:
             queue = self._inspection.family("ext_queues").get(name)
             files = self._inspection.files_of(queue) if queue else None
-            if files is not None and self._inspection.name_unread(files):
+            if files is not None and self._inspection.name_unread(unread_stretches(files)):
                 self._unread.add(name)
                 files = None
             self._ext[name] = ExtUnits.of(files) if files else None

@@ -56,25 +56,20 @@ class Tails:
         """Say which queues end too early."""
         if self._behind:
             count = sum(state.expected - start for state, start in self._behind)
-            path, position = _place(self._behind[0])
+            state, start = self._behind[0]
+            at = At(*state.units.locate(start))
             message = f"{count} units of {len(self._behind)} queues are missing at the log's end"
             crashed = self._inspection.has_crashed
             severity = None if crashed else Severity.WARNING
-            yield finding(CQ_LAG, At(path, position), message, severity=severity)
+            yield finding(CQ_LAG, at, message, severity=severity)
         for state, start in self._lost:
-            path, position = _place((state, start))
             count = state.expected - start
             code = CQ_LMQ if state.topic.startswith(LMQ_PREFIX) else CQ_GAP
             message = f"the last {count} records of the queue have no unit"
-            yield finding(code, At(path, position, count * UNIT), message)
+            yield finding(code, At(*state.units.locate(start), count * UNIT), message)
         for state, start in self._deleted:
-            path, _ = _place((state, start))
             count = state.expected - start
             message = f"{count} records have no queue; the topic is not configured any more"
-            yield finding(CQ_GAP, At(path), message, severity=Severity.NOTE)
-
-
-def _place(missing: tuple[QueueState, int]) -> tuple[str, int | None]:
-    state, start = missing
-    path, position = state.place(start)
-    return path, position if path != state.path else None
+            yield finding(
+                CQ_GAP, At(state.units.locate(start).path), message, severity=Severity.NOTE
+            )

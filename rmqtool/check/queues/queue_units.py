@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.check.log.bridges import BRIDGE_TOPIC
-from rmqtool.check.queues.queue_state import UNIT, QueueReader, QueueState, as_units
+from rmqtool.check.queues.queue_state import UNIT, QueueState
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import (
@@ -25,9 +25,9 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_RANGE,
     CQ_SHIFT,
 )
-from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_PREFIX, middle_of
 from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.queues.units import UnitKind, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,8 +67,8 @@ class Found(NamedTuple):
 class UnitJudge:
     """Judges stretches of units against the log as a whole, once its end is known."""
 
-    def __init__(self, inspection: Inspection, reader: QueueReader, log: LogReader) -> None:
-        self._inspection, self._reader, self._log = inspection, reader, log
+    def __init__(self, inspection: Inspection, log: LogReader) -> None:
+        self._inspection, self._log = inspection, log
         facts = inspection.log
         self._start = facts.start if facts else 0
         self._end = facts.end if facts else 0
@@ -87,23 +87,21 @@ class UnitJudge:
             is_first: nothing real lies in front of them, so pre-blanks may.
         """
         last = -1
-        for number, units in self._reader.used(state.files, begin, end):
+        for number, units in state.units.used(begin, end):
             offsets = units["physical_offset"].astype(np.int64)
             sizes = units["size"].astype(np.int64)
-            blank = (sizes == PRE_BLANK_SIZE) & (offsets == 0)
-            real = (offsets >= 0) & (sizes > 0) & ~blank
-            empty = (offsets == 0) & (sizes == 0) & (units["tags_code"] == 0)
+            kinds = kinds_of(units)
+            blank, real = kinds == UnitKind.PRE_BLANK, kinds == UnitKind.REAL
             yield from self._order(state, number, np.where(real, offsets, -1), last)
             if real.any():
                 last = int(offsets[real][-1])
             yield from self._blanks(state, number, blank, real, is_first=is_first)
             is_first = is_first and not bool(real.any())
-            yield from self._invalid(state, number, ~(real | blank | empty))
+            yield from self._invalid(state, number, kinds == UnitKind.INVALID)
             yield from self._judge_real(state, number, (offsets, sizes), real)
 
     def _at(self, state: QueueState, number: int, count: int, physical_offset: int | None) -> At:
-        path, position = state.place(number)
-        return At(path, position, count * UNIT, physical_offset)
+        return At(*state.units.locate(number), count * UNIT, physical_offset)
 
     def _order(
         self, state: QueueState, number: int, offsets: Numbers, last: int
@@ -125,10 +123,9 @@ class UnitJudge:
         if not blank.any():
             return
         allowed = np.zeros(len(blank), bool)
-        if is_first and state.files is not None:
-            units = (state.files.segments[0].end // UNIT) - number
+        if is_first:
             before = int(np.argmax(real)) if real.any() else len(real)
-            allowed[: max(min(before, units), 0)] = True
+            allowed[: max(min(before, state.units.blank_end - number), 0)] = True
         odd = np.flatnonzero(blank & ~allowed)
         if odd.size:
             at = self._at(state, number + int(odd[0]), len(odd), None)
@@ -276,28 +273,28 @@ class UnitJudge:
         """Tell whether a unit repeats its neighbour: so repair passes over a lost message."""
         unit = (found.physical_offset, found.size)
         first = max(found.number - 1, 0)
-        near = as_units(self._reader.read(state.files, first, found.number + 2 - first))
+        near = state.units.read(first, found.number + 2 - first)
         pairs = list(zip(near["physical_offset"].tolist(), near["size"].tolist(), strict=True))
         return pairs.count(unit) > 1
 
     def wrong(self, state: QueueState, start: int, end: int) -> Iterator[Finding]:
         """Judge the units in [start, end), of which records of the log wanted others."""
-        raw = self._reader.read(state.files, start, end - start)
-        units = as_units(raw)
+        units = state.units.read(start, end - start)
         offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
-        blank = (sizes == PRE_BLANK_SIZE) & (offsets == 0)
-        real = (offsets >= 0) & (sizes > 0) & ~blank
-        empty = (offsets == 0) & (sizes == 0)
+        kinds = kinds_of(units)
+        blank, real, empty = (
+            kinds == kind for kind in (UnitKind.PRE_BLANK, UnitKind.REAL, UnitKind.EMPTY)
+        )
         if blank.any():
             first = int(np.argmax(blank))
             yield from self._wrong_blanks(state, start + first, int(blank.sum()))
         if empty.any() and (real.any() or end < state.expected or self._has_more(state, end)):
             yield from self._holes(state, start, empty, real)
-        yield from self._invalid(state, start, ~(real | blank | empty))
+        yield from self._invalid(state, start, kinds == UnitKind.INVALID)
         yield from self._wrong_real(state, start, (offsets, sizes), real)
 
     def _has_more(self, state: QueueState, number: int) -> bool:
-        return any(True for _ in self._reader.used(state.files, number))
+        return any(True for _ in state.units.used(number))
 
     def _holes(self, state: QueueState, start: int, empty: Mask, real: Mask) -> Iterator[Finding]:
         """Say that zeros stand before valid units; those that layout has explained do not count."""
@@ -308,11 +305,7 @@ class UnitJudge:
             and not self._has_more(state, start + len(empty))
         ):
             return  # what a shift leaves at the end of the queue
-        files = state.files
-        rows = np.array(
-            [row for row in rows.tolist() if files and files.at((start + row + 1) * UNIT - 1)],
-            np.int64,
-        )
+        rows = np.array([row for row in rows.tolist() if state.units.holds(start + row)], np.int64)
         if rows.size:
             at = self._at(state, start + int(rows[0]), len(rows), None)
             message = "units are zero although valid ones follow"

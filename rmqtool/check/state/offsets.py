@@ -105,7 +105,7 @@ def _judge(inspection: Inspection, offset: ConsumerOffset, path: str) -> Iterato
 
 def _range_of(inspection: Inspection, topic: str, queue_id: int) -> tuple[int, int] | None:
     """Give the range of a queue of either kind; None when nothing can be said."""
-    if topic.startswith(LMQ_PREFIX) and (topic, queue_id) not in inspection.family("queues"):
+    if topic.startswith(LMQ_PREFIX) and (topic, queue_id) not in inspection.units("queues"):
         return None  # light queues may lie in RocksDB only
     try:
         return inspection.range_of(topic, queue_id)

@@ -23,6 +23,7 @@ from rmqtool.formats.timer import (
     TIMER_CHECK,
     TIMER_SLOT,
 )
+from rmqtool.store.unread import unread_stretches
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         except UnreadablePath as error:
             yield inspection.unread(segment.path, error)
             return
-    if inspection.name_unread(store.timer_log) or inspection.is_known_unread("timerlog"):
+    if inspection.name_unread(unread_stretches(store.timer_log)) or inspection.is_known_unread(
+        "timerlog"
+    ):
         inspection.leave_out("chains and slots of the timer", "a part of the timer log is unread")
         yield from inspection.pending()
         return

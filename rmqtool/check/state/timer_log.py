@@ -23,7 +23,7 @@ from rmqtool.formats.timer import (
     NO_POSITION,
     TIMER_LOG_RECORD,
 )
-from rmqtool.store.queue_range import used_bytes
+from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.queues.units import as_units
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
 
 if TYPE_CHECKING:
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun
+    from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.queues.unit_judge import UnitJudge
     from rmqtool.store.segment import MappedFiles
 
 UNIT: Final = BATCH_CQ_UNIT.size
 MOST_MESSAGES: Final = 32_767  # of one unit
-CHUNK: Final = UNIT << 14
 
 
 @dataclass(slots=True)
@@ -38,26 +39,40 @@ class RepairedBatchQueue:
     """One batch queue while it is compared.
 
     Attributes:
-        topic: as text.
-        queue_id: of the topic.
-        path: of its directory.
-        files: its files; None when it has none.
-        end: byte of the queue behind the last unit that the log wants.
-        patches: (byte of the queue, bytes) of what differs.
+        units: on disk; none for a queue that is not there, or cannot be listed.
+        end: number behind the last unit that the log wants.
+        patches: (number of the first unit, bytes) of what differs.
         time: store time of the last unit, ms.
         next_base: queue offset behind the last unit; -1 before the first.
         last: the last unit.
     """
 
-    topic: str
-    queue_id: int
-    path: str
-    files: MappedFiles | None
+    units: QueueUnits
     end: int
     patches: list[tuple[int, bytes]] = field(default_factory=list)
     time: int = 0
     next_base: int = -1
     last: bytes = b""
+
+    @property
+    def topic(self) -> str:
+        """Its name, printable."""
+        return self.units.topic
+
+    @property
+    def queue_id(self) -> int:
+        """Its number."""
+        return self.units.queue_id
+
+    @property
+    def path(self) -> str:
+        """Its directory, relative to the store root."""
+        return self.units.path
+
+    @property
+    def files(self) -> MappedFiles:
+        """Its files; none when it has none."""
+        return self.units.files
 
 
 class BatchRepair:
@@ -83,7 +98,7 @@ class BatchRepair:
         """Take runs in the order of the log."""
         for run in runs:
             queue = self.queues.get((run.topic, run.queue_id)) or self._open(run)
-            units = np.frombuffer(run.units, BATCH_CQ_UNIT.dtype)
+            units = as_units(run.units, BATCH_CQ_UNIT)
             ends = units["msg_base_offset"] + units["batch_size"]
             breaks = np.flatnonzero(units["msg_base_offset"][1:] != ends[:-1]) + 1
             for part in np.split(units, breaks):
@@ -102,23 +117,21 @@ class BatchRepair:
         """
         if queue.next_base in {-1, int(part["msg_base_offset"][0])}:
             return False
-        raw = _read(queue.files, queue.end, len(part) * UNIT)
-        if len(raw) < len(part) * UNIT:
-            return False
-        there = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)
+        there = queue.units.read(queue.end, len(part))
         ends = there["msg_base_offset"] + there["batch_size"]
         starts = [queue.next_base, *ends[:-1].tolist()]
         is_same = (there["physical_offset"] == part["physical_offset"]).all()
         if not is_same or there["msg_base_offset"].tolist() != starts:
             return False
-        queue.end += len(raw)
-        queue.next_base, queue.last = int(ends[-1]), raw[-UNIT:]
+        queue.end += len(part)
+        queue.next_base, queue.last = int(ends[-1]), there[-1].tobytes()
         return True
 
     def _put(self, queue: RepairedBatchQueue, wanted: bytes) -> None:
-        if _read(queue.files, queue.end, len(wanted)) != wanted:
+        count = len(wanted) // UNIT
+        if queue.units.packed(queue.end, count) != wanted:
             queue.patches.append((queue.end, wanted))
-        queue.end += len(wanted)
+        queue.end += count
 
     def _fill(self, queue: RepairedBatchQueue, following: np.void) -> None:
         """Let units that name the next record stand for lost ones, each with its own range."""
@@ -127,7 +140,7 @@ class BatchRepair:
             if not self._is_sound(lost):
                 self._put(queue, _standing_for(lost, following))
             else:
-                queue.end += UNIT  # a flipped transaction bit, for one: it still delivers
+                queue.end += 1  # a flipped transaction bit, for one: it still delivers
             queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
         while 0 <= queue.next_base < base:
             count = min(base - queue.next_base, MOST_MESSAGES)
@@ -138,10 +151,7 @@ class BatchRepair:
 
     def _lost(self, queue: RepairedBatchQueue, limit: int) -> np.void | None:
         """Give the unit on disk that is next, if it is that of a lost record, or stands for one."""
-        raw = _read(queue.files, queue.end, UNIT)
-        if len(raw) < UNIT:
-            return None
-        unit: np.void = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)[0]
+        unit: np.void = queue.units.read(queue.end, 1)[0]
         base, count = int(unit["msg_base_offset"]), int(unit["batch_size"])
         is_next = (
             queue.next_base in {-1, base} and count > 0 and base >= 0 and base + count <= limit
@@ -177,7 +187,7 @@ class BatchRepair:
                 is_tail = tail is not None and tail.start <= offset < tail.end
                 if is_tail and self._inspection.has_crashed:
                     break
-                last: np.void = np.frombuffer(queue.last, BATCH_CQ_UNIT.dtype)[0]
+                last: np.void = as_units(queue.last, BATCH_CQ_UNIT)[0]
                 is_repeat = offset == int(last["physical_offset"])
                 if not (self._is_lost(lost) or is_tail or is_repeat):
                     break
@@ -189,41 +199,26 @@ class BatchRepair:
 
     def _cut(self, queue: RepairedBatchQueue) -> None:
         """Zero what stands behind the last unit."""
-        for segment in queue.files.segments if queue.files else ():
-            begin = max(queue.end, segment.start)
-            while begin < segment.end:
-                raw = _read(queue.files, begin, min(CHUNK, segment.end - begin))
-                used = raw.rstrip(b"\0")
-                if not raw:
-                    break
-                if used:
-                    queue.patches.append((begin, bytes(len(used))))
-                begin += len(raw)
+        for number, units in queue.units.used(queue.end):
+            queue.patches.append((number, bytes(len(units.tobytes().rstrip(b"\0")))))
 
     def _open(self, run: QueueRun) -> RepairedBatchQueue:
         topic = run.topic.decode("utf-8", "backslashreplace")
-        found = self._inspection.family("batch_queues").get((topic, run.queue_id))
-        path = found.path if found else f"batchconsumequeue/{topic}/{run.queue_id}"
-        files = self._inspection.files_of(found) if found else None
-        start = self._first(files)
-        queue = RepairedBatchQueue(topic, run.queue_id, path, files, start)
+        units = self._inspection.queue("batch_queues", (topic, run.queue_id))
+        queue = RepairedBatchQueue(units, self._first(units))
         self.queues[run.topic, run.queue_id] = queue
         return queue
 
-    def _first(self, files: MappedFiles | None) -> int:
-        """Find the first unit that has not expired."""
+    def _first(self, units: QueueUnits) -> int:
+        """Give the number of the first unit that has not expired."""
         log_start = self._inspection.store.commitlog.start
-        if files is None or not files.segments:
-            return 0
-        position = files.start
-        while raw := _read(files, position, CHUNK):
-            units = np.frombuffer(raw, BATCH_CQ_UNIT.dtype, len(raw) // UNIT)
-            is_used = (units["size"] > 0) & (units["physical_offset"] < log_start)
-            count = int(np.argmin(is_used)) if not is_used.all() else len(units)
-            position += count * UNIT
-            if count < len(units) or not count:
-                break
-        return position
+        first = units.files.start // UNIT
+        for number, found in units.used(first):
+            alive = np.flatnonzero((found["size"] <= 0) | (found["physical_offset"] >= log_start))
+            if number != first or alive.size:
+                return first + int(alive[0]) if number == first else first
+            first += len(found)
+        return first
 
 
 def _standing_for(lost: np.void, sound: np.void) -> bytes:
@@ -232,18 +227,3 @@ def _standing_for(lost: np.void, sound: np.void) -> bytes:
     for name in ("msg_base_offset", "batch_size"):
         unit[name] = lost[name]
     return unit.tobytes()
-
-
-def _read(files: MappedFiles | None, start: int, length: int) -> bytes:
-    """Read units; zeros stand for those that no file has."""
-    raw = bytearray()
-    while len(raw) < length:
-        segment = files.at(start + len(raw)) if files else None
-        if segment is None:
-            break
-        with segment.open() as file:
-            part = file.read_at(start + len(raw) - segment.start, length - len(raw))
-        if not part:
-            break
-        raw += part
-    return bytes(raw)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK, PRE_BLANK_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.queues.units import UnitKind, kinds_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,7 +41,7 @@ class ExpiredOrder:
             skipped: rows that are judged elsewhere, shape (n,) or longer.
         """
         offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
-        rows = ~((sizes == PRE_BLANK_SIZE) & (offsets == 0))
+        rows = kinds_of(units) != UnitKind.PRE_BLANK
         if skipped is not None:
             rows &= ~skipped[: len(units)]
         numbers = np.flatnonzero(rows)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.check.queues.queue_state import QueueReader
 from rmqtool.derive.dispatch import LMQ_PREFIX, LMQ_QUEUE_ID
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import DecodeError, UnreadablePath
@@ -198,19 +197,14 @@ class FurtherNumbers:
     def _by_unit(self, queue: Queue, one: Misnumbered) -> int | None:
         """Give the number of the only unit that names a record; None without, or with several."""
         topic = queue[0].decode("utf-8", "backslashreplace")
-        family = self._inspection.family("queues").get((topic, queue[1]))
-        files = self._inspection.files_of(family) if family else None
         found: list[int] = []
-        reader = QueueReader()
         try:
-            for number, units in reader.used(files, 0):
+            for number, units in self._inspection.queue("queues", (topic, queue[1])).used():
                 is_its = units["physical_offset"] == one.physical_offset
                 is_its &= units["size"] == one.message.size
                 found += (number + np.flatnonzero(is_its)).tolist()
         except UnreadablePath:
             return None
-        finally:
-            reader.close()
         return found[0] if len(found) == 1 else None
 
     def edit(self, writer: Writer, segment_at: Callable[[int], Segment | None]) -> None:

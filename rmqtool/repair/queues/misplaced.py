@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.queues.queue_state import UNIT, QueueReader
+from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
@@ -91,21 +91,18 @@ def find(survey: Survey, found: Iterable[Finding], log: LogReader) -> list[Mispl
         found: all findings.
         log: as it is.
     """
-    reader = QueueReader()
     misplaced: dict[int, Misplaced] = {}
     try:
         for said in found:
             if said.code in TELLING and said.path.startswith(f"{DIRECTORY}/"):
-                for one in _at(survey, said, log, reader):
+                for one in _at(survey, said, log):
                     misplaced[one.physical_offset] = one
     except UnreadablePath:
         return []  # said elsewhere
-    finally:
-        reader.close()
     return [misplaced[place] for place in sorted(misplaced)]
 
 
-def _at(survey: Survey, said: Finding, log: LogReader, reader: QueueReader) -> Iterator[Misplaced]:
+def _at(survey: Survey, said: Finding, log: LogReader) -> Iterator[Misplaced]:
     """Give the record behind a unit that is not the one its record asks for."""
     parts = said.path.split("/")
     if len(parts) != PARTS:
@@ -113,9 +110,7 @@ def _at(survey: Survey, said: Finding, log: LogReader, reader: QueueReader) -> I
     _, topic, queue_id, file = parts
     number = (int(file) + (said.position or 0)) // UNIT
     inspection = survey.inspection
-    family = inspection.family("queues").get((topic, int(queue_id)))
-    files = inspection.files_of(family) if family else None
-    unit = reader.read(files, number, 1)
+    unit = inspection.queue("queues", (topic, int(queue_id))).packed(number, 1)
     offset, size, _ = CQ_UNIT.packer.unpack(unit)
     head = log.head_at(offset) if size > 0 else None
     if head is None or head.size != size or survey.queues.judge.damaged_at(offset, size):
@@ -127,7 +122,7 @@ def _at(survey: Survey, said: Finding, log: LogReader, reader: QueueReader) -> I
     claim = (message.topic_bytes, message.queue_id, message.queue_offset)
     own = (topic.encode(errors="surrogateescape"), int(queue_id), number)
     one = _one(offset, message, claim, own, unit)
-    if one is not None and not _is_claimed(survey, own) and not _has_unit(survey, one, reader):
+    if one is not None and not _is_claimed(survey, own) and not _has_unit(survey, one):
         yield one
 
 
@@ -154,14 +149,13 @@ def _is_claimed(survey: Survey, own: Place) -> bool:
     return not there or not all(one.lost or one.reason == CUT_REASON for one in there)
 
 
-def _has_unit(survey: Survey, one: Misplaced, reader: QueueReader) -> bool:
+def _has_unit(survey: Survey, one: Misplaced) -> bool:
     """Tell whether a unit of the record stands where the record says, too."""
     topic = one.said[0].decode("utf-8", "backslashreplace")
-    family = survey.inspection.family("queues").get((topic, one.said[1]))
-    files = survey.inspection.files_of(family) if family else None
     if one.said[2] < 0:
         return False
-    offset, _, _ = CQ_UNIT.packer.unpack(reader.read(files, one.said[2], 1))
+    units = survey.inspection.queue("queues", (topic, one.said[1]))
+    offset, _, _ = CQ_UNIT.packer.unpack(units.packed(one.said[2], 1))
     return bool(offset == one.physical_offset)
 
 

@@ -9,6 +9,7 @@ from rmqtool.check.layout import is_system_topic
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
 from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
@@ -32,7 +33,7 @@ BATCH_REASON: Final = "units of these records, in the order of the log"
 def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
     """Write what differs of the consume queues, queue by queue."""
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
-        if queue.is_unread or (queue.files is None and not _is_wanted(queue, inspection)):
+        if queue.is_unread or (not queue.files.places and not _is_wanted(queue, inspection)):
             continue
         if problem := name_problem(queue.topic):
             writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
@@ -56,8 +57,7 @@ def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
 
 def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
     """Zero what is left of the last unit of a file that was cut within it, unless it comes back."""
-    segments = queue.files.segments if queue.files is not None else ()
-    for segment in segments:
+    for segment in queue.files:
         number = segment.end // UNIT
         is_patched = any(patch.number <= number < patch.end for patch in queue.patches)
         if segment.size < length and segment.size % UNIT and not is_patched:
@@ -71,7 +71,7 @@ def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:
     the start after that cuts it off. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
     """
     cuts = [patch.number for patch in queue.patches if patch.reason == CUT_REASON]
-    if queue.files is None or not cuts:
+    if not cuts:
         return set()
     behind = [one for one in queue.files.segments if one.start >= min(cuts) * UNIT]
     if len(behind) == len(queue.files.segments) and queue.files.places:
@@ -82,20 +82,17 @@ def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:
     return {segment.start for segment in behind}
 
 
-def _lengths(
-    writer: Writer, files: MappedFiles | None, length: int, gone: Collection[int] = ()
-) -> None:
+def _lengths(writer: Writer, files: MappedFiles, length: int, gone: Collection[int] = ()) -> None:
     """Give each file the length that brokers load."""
-    segments = files.segments if files is not None else ()
-    for segment in segments:
+    for segment in files:
         if segment.size != length and not segment.start % length and segment.start not in gone:
             writer.length(segment, length, FS_LEN, "the length that brokers load")
 
 
 def edit_lengths(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
     """Give queue files the length that brokers load, where there is no log to compare them with."""
-    for found in inspection.family("queues").values():
-        _lengths(writer, inspection.files_of(found), repair.file_length)
+    for name in inspection.units("queues"):
+        _lengths(writer, inspection.queue("queues", name).files, repair.file_length)
 
 
 def _file(
@@ -116,7 +113,7 @@ def _file(
     pieces = [(position, patch.raw) for position, patch in patches if any(patch.raw)]
     if not pieces:
         return
-    is_first = queue.files is None or not queue.files.segments or start < queue.files.start
+    is_first = not queue.files or start < queue.files.start
     if is_first and pieces[0][0]:
         pieces.insert(0, (0, PRE_BLANK * (pieces[0][0] // UNIT)))
     lost = "; ".join(patch.lost for _, patch in patches if patch.lost)
@@ -136,14 +133,13 @@ def _range(patch: Patch) -> str:
 
 
 def _directory(writer: Writer, queue: RepairedQueue | RepairedBatchQueue) -> str:
-    if queue.files is not None and queue.files.places:
+    if queue.files.places:
         return queue.files.places[0].location
     return f"{writer.root.location}/{queue.path}"
 
 
-def _segment(files: MappedFiles | None, start: int) -> Segment | None:
-    found = [one for one in files.segments if one.start == start] if files is not None else []
-    return found[0] if found else None
+def _segment(files: MappedFiles, start: int) -> Segment | None:
+    return next((one for one in files if one.start == start), None)
 
 
 def by_file(patches: Iterable[Patch], file_length: int) -> Iterator[tuple[int, int, Patch]]:
@@ -185,15 +181,17 @@ def _with(patch: Patch, raw: bytes) -> Patch:
 
 def edit_batch_queues(writer: Writer, repair: BatchRepair, inspection: Inspection) -> None:
     """Write what differs of the batch queues; of others only lengths are put right."""
-    for (topic, queue_id), found in inspection.family("batch_queues").items():
+    for topic, queue_id in inspection.units("batch_queues"):
         if (topic.encode(errors="surrogateescape"), queue_id) not in repair.queues:
-            _lengths(writer, inspection.files_of(found), repair.file_length)
+            units = inspection.queue("batch_queues", (topic, queue_id))
+            _lengths(writer, units.files, repair.file_length)
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
         if name_problem(queue.topic):
             continue
         _lengths(writer, queue.files, repair.file_length)
         files: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
-        for start, raw in _cut(queue.patches, repair.file_length):
+        patches = [(number * BATCH_UNIT, raw) for number, raw in queue.patches]
+        for start, raw in _cut(patches, repair.file_length):
             files[start - start % repair.file_length].append((start % repair.file_length, raw))
         for start, pieces in sorted(files.items()):
             _batch_file(writer, queue, start, pieces, repair.file_length)
@@ -207,7 +205,7 @@ def _batch_file(
     length: int,
 ) -> None:
     segment = _segment(queue.files, start)
-    if segment is not None and start >= queue.end:
+    if segment is not None and start >= queue.end * BATCH_UNIT:
         writer.remove(segment.place.location, BQ_UNIT, NO_UNIT)
         return
     if segment is not None:

@@ -14,10 +14,11 @@ import numpy as np
 
 from rmqtool.check.queues.consume_queue_ext import is_whole as ext_file_is_whole
 from rmqtool.check.queues.ext_units import ExtUnits
-from rmqtool.check.queues.queue_state import UNIT, QueueReader, as_units
+from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
+from rmqtool.queues.units import as_units
 from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue, kind_of
 from rmqtool.repair.queues.batch_queues import BatchRepair
 from rmqtool.repair.queues.further_queues import FurtherNumbers
@@ -64,7 +65,6 @@ class QueueRepair:
         self.last_start = 0
         self.dropped: set[tuple[str, int]] = set()
         self._inspection = inspection
-        self._reader = QueueReader()
         self.bad_ext: list[MappedFiles] = []
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
         commitlog = inspection.store.commitlog
@@ -129,9 +129,7 @@ class QueueRepair:
         self._add_waiting()
         store = self._inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
-            unwanted = UnwantedUnits(
-                self._inspection, self.judge, self._reader, log, self.last_start
-            )
+            unwanted = UnwantedUnits(self._inspection, self.judge, log, self.last_start)
             self._finish_placements()
             for name, number, record in self.further.find(log, self.judge, self.queues):
                 self._put_back(name, number, record)
@@ -168,15 +166,12 @@ class QueueRepair:
     def _others(self, unwanted: UnwantedUnits) -> None:
         """Look at queues of which the log has no message at all."""
         known = {(queue.topic, queue.queue_id) for queue in self.queues.values()}
-        for (topic, queue_id), found in self._inspection.family("queues").items():
+        for topic, queue_id in self._inspection.units("queues"):
             if (topic, queue_id) in known:
                 continue
-            files = self._inspection.files_of(found)
-            placement = BridgedPlacement(*self._log)
-            queue = RepairedQueue(topic, queue_id, found.path, files, placement)
-            odd = [
-                one for one in (files.segments if files else ()) if one.size != self._file_length
-            ]
+            units = self._inspection.queue("queues", (topic, queue_id))
+            queue = RepairedQueue(units, BridgedPlacement(*self._log))
+            odd = [one for one in units.files if one.size != self._file_length]
             try:
                 unwanted.of_other_queue(queue, is_odd=bool(odd))
             except UnreadablePath:
@@ -186,7 +181,7 @@ class QueueRepair:
 
     def close(self) -> None:
         """Close the files that were read."""
-        self._reader.close()
+        self._inspection.queues.close()
 
     def next_offset(self, topic: bytes, queue_id: int) -> int | None:
         """Give a queue's next queue offset as it will be; None where the log has no message of it.
@@ -204,17 +199,15 @@ class QueueRepair:
         """Yield the units behind the last one that the log wants, as far as they stay."""
         cuts = [patch.number for patch in queue.patches if patch.reason == CUT_REASON]
         begin = max(queue.placement.next, 0)
-        for number, units in self._reader.used(queue.files, begin, min(cuts, default=None)):
+        for number, units in queue.units.used(begin, min(cuts, default=None)):
             used = np.flatnonzero(units["size"])
             if used.size:
                 yield number, units[: used[-1] + 1]
 
     def _open(self, name: bytes, queue_id: int) -> RepairedQueue:
         topic = name.decode("utf-8", "backslashreplace")
-        found = self._inspection.family("queues").get((topic, queue_id))
-        path = found.path if found else f"consumequeue/{topic}/{queue_id}"
-        files = self._inspection.files_of(found) if found else None
-        queue = RepairedQueue(topic, queue_id, path, files, BridgedPlacement(*self._log))
+        units = self._inspection.queue("queues", (topic, queue_id))
+        queue = RepairedQueue(units, BridgedPlacement(*self._log))
         self.queues[name, queue_id] = queue
         return queue
 
@@ -222,7 +215,7 @@ class QueueRepair:
         """Tell whether a queue was deleted and made again: the files then hold the newer units."""
         if not 0 <= run.queue_offset < queue.placement.next:
             return False
-        return self._reader.read(queue.files, run.queue_offset, 1)[:12] == bytes(run.units[:12])
+        return queue.units.packed(run.queue_offset, 1)[:12] == bytes(run.units[:12])
 
     def _compare(self, queue: RepairedQueue, units: Units) -> bool:
         """Keep what differs from the units that belong here; tell whether nothing does."""
@@ -231,7 +224,7 @@ class QueueRepair:
         if self._file_length:
             last = (units.queue_offset + count) * UNIT - 1
             queue.times[last // self._file_length] = units.store_timestamp
-        found = self._reader.read(queue.files, units.queue_offset, count)
+        found = queue.units.packed(units.queue_offset, count)
         if found == wanted:
             return True
         want, have = as_units(wanted), as_units(found)

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from rmqtool.check.queues.queue_state import UNIT, as_units
+from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import CQ_HOLE, CQ_ORDER, CQ_RANGE
-from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
+from rmqtool.queues.units import UnitKind, as_units, kind_of, kinds_of
 from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
 from rmqtool.repair.queues.expired_order import ExpiredOrder
 from rmqtool.repair.queues.queue_place import alone
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
-    from rmqtool.check.queues.queue_state import QueueReader
     from rmqtool.repair.queues.unit_judge import UnitJudge
     from rmqtool.store.record_heads import LogReader
 
@@ -43,7 +42,6 @@ class UnwantedUnits:
     Args:
         inspection: of the store.
         judge: knows what is damaged of the log.
-        reader: of the queues.
         log: of the records.
         last_start: start of the last segment in use.
     """
@@ -52,12 +50,11 @@ class UnwantedUnits:
         self,
         inspection: Inspection,
         judge: UnitJudge,
-        reader: QueueReader,
         log: LogReader,
         last_start: int,
     ) -> None:
         self.dropped: set[tuple[str, int]] = set()
-        self._judge, self._reader, self._log = judge, reader, log
+        self._judge, self._log = judge, log
         self._has_bridges = bool(inspection.bridges)
         commitlog = inspection.store.commitlog
         self._place = (commitlog.start, commitlog.file_length, last_start)
@@ -69,7 +66,7 @@ class UnwantedUnits:
         if placement.next < 0:
             return
         if placement.first:
-            first = self._reader.read(queue.files, placement.first, 1)
+            first = queue.units.packed(placement.first, 1)
             known = [patch for patch in queue.patches if patch.number == placement.first]
             first = known[0].raw[:UNIT] if known else first
             self._in_front(queue, placement.first, first)
@@ -85,7 +82,7 @@ class UnwantedUnits:
         last, order, end = b"", ExpiredOrder(), self._end_of_known(queue)
         if is_odd and not end:
             queue.patches.append(Patch(0, bytes(UNIT), CQ_RANGE, CUT_REASON))
-        for number, units in self._reader.used(queue.files, 0):
+        for number, units in queue.units.used(0):
             wild = order.wild(units[: max(end - number, 0)], self._judge.log_end - 1)
             self._restore(queue, number, wild)
             found: list[_Unit] = []
@@ -97,7 +94,8 @@ class UnwantedUnits:
                 if size <= 0:
                     found.append(_Unit(row))
                     continue
-                if offset < self._place[0] or size == PRE_BLANK_SIZE:
+                is_blank = kind_of(offset, size, int(unit["tags_code"])) == UnitKind.PRE_BLANK
+                if is_blank or offset < self._place[0]:
                     last = unit.tobytes()
                     continue
                 found += self._without_record(queue, number + row, last, (row, offset, size))
@@ -110,7 +108,7 @@ class UnwantedUnits:
         if it was one and did not count, its number would be given away a second time.
         """
         end, is_open = 0, False
-        for number, units in self._reader.used(queue.files, 0):
+        for number, units in queue.units.used(0):
             is_empty = (units["physical_offset"] == 0) & (units["size"] == 0)
             is_behind = (units["size"] > 0) & (units["physical_offset"] >= self._judge.log_end)
             sound = np.flatnonzero((units["size"] > 0) & ~is_behind)
@@ -136,7 +134,7 @@ class UnwantedUnits:
     def _without_sound(self, queue: RepairedQueue, patch: Patch) -> Iterator[Patch]:
         """Yield a patch of fillers without the units that are right."""
         count = patch.end - patch.number
-        units = as_units(self._reader.read(queue.files, patch.number, count))
+        units = queue.units.read(patch.number, count)
         offsets, sizes = units["physical_offset"], units["size"]
         pairs = enumerate(zip(offsets.tolist(), sizes.tolist(), strict=True), patch.number)
         rows = np.array(
@@ -173,14 +171,14 @@ class UnwantedUnits:
             offsets, sizes = units["physical_offset"], units["size"]
             is_right = (sizes > 0) & (offsets >= 0) & (offsets <= bound)
             lost = self._judge.are_lost(units) & (offsets != bound)
-            is_blank = (sizes == PRE_BLANK_SIZE) & (offsets == 0)
+            is_blank = kinds_of(units) == UnitKind.PRE_BLANK
             rows = np.flatnonzero((lost | ~is_right) & ~is_blank).tolist()
             self._patch(queue, number, units, [_Unit(row, unit, REPEATED) for row in rows])
 
     def _end_of_expired(self, queue: RepairedQueue, end: int) -> int:
         """Give the number behind the last unit of an expired message, pre-blank among them."""
         found = 0
-        for number, units in self._reader.used(queue.files, 0, end):
+        for number, units in queue.units.used(0, end):
             offsets = units["physical_offset"]
             rows = np.flatnonzero((units["size"] > 0) & (offsets >= 0) & (offsets < self._place[0]))
             found = number + int(rows[-1]) + 1 if rows.size else found
@@ -193,9 +191,8 @@ class UnwantedUnits:
 
         Zeros stand for what no file has, but not for a range that no damage explains.
         """
-        segments = queue.files.segments if queue.files is not None else ()
-        expected = max(begin, segments[0].start // UNIT if segments else end)
-        for number, units in self._reader.used(queue.files, begin, end):
+        expected = max(begin, queue.files.start // UNIT if queue.files else end)
+        for number, units in queue.units.used(begin, end):
             if expected < number <= expected + MOST_MISSING:
                 yield expected, as_units(bytes((number - expected) * UNIT))
             yield number, units
@@ -212,7 +209,7 @@ class UnwantedUnits:
     def _behind(self, queue: RepairedQueue, begin: int, last: bytes) -> None:
         """Keep the numbers of lost messages taken; cut what the log knows nothing of."""
         is_cut = False
-        for number, units in self._reader.used(queue.files, begin):
+        for number, units in queue.units.used(begin):
             found: list[_Unit] = []
             for row in range(len(units)):
                 unit = units[row]

@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.release import Version
+from rmqtool.check.inspection import UNIT_FAMILIES
 
 if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
@@ -23,8 +24,8 @@ def topics_text(inspection: Inspection) -> str:
     """Give a `topics.json` of the topics that have queues."""
     queues: dict[str, int] = defaultdict(int)
     batch: set[str] = set()
-    for family in ("queues", "batch_queues"):
-        for topic, queue_id in inspection.family(family):
+    for family in UNIT_FAMILIES:
+        for topic, queue_id in inspection.units(family):
             if topic.startswith("%LMQ%"):
                 continue
             queues[topic] = max(queues[topic], queue_id + 1)

@@ -113,7 +113,7 @@ def _lower(
 
 def _used_end(survey: Survey, limit: int) -> int:
     """Give the end of what the timer log holds, at most a limit."""
-    from rmqtool.store.queue_range import used_bytes
+    from rmqtool.store.used import used_bytes
 
     segments = [one for one in survey.inspection.store.timer_log.segments if one.start < limit]
     if not segments:

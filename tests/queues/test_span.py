@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.queues.discovery import UNITS, Queues
+from rmqtool.queues.files import OpenFiles
+from rmqtool.queues.units import QueueSpan
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.place import Place
-from rmqtool.store.queue_range import QueueRange, read_range
 from rmqtool.store.queues import QueueFiles
 from rmqtool.store.tree import open_store
 from tests.plain_store import PRE_BLANK, queue_directories, units
@@ -24,9 +26,10 @@ PER_FILE = QUEUE_FILE_LENGTH // CQ_UNIT.size
 
 def range_of(
     directory: Path, log_start: int = 0, kind: BranchKind = BranchKind.CONSUME_QUEUE
-) -> QueueRange:
+) -> QueueSpan:
     """Read one queue's range."""
-    return read_range(QueueFiles("T", 0, Place.of(directory), "q"), kind, log_start)
+    with OpenFiles() as opened:
+        return UNITS[kind].of(QueueFiles("T", 0, Place.of(directory), "q"), opened).span(log_start)
 
 
 def unit(number: int, size: int = 100) -> bytes:
@@ -40,7 +43,8 @@ def test_fixtures(name: str, tmp_path: Path) -> None:
     root = fixture_store(name, tmp_path)
     store = open_store(root)
     start = store.commitlog.start
-    ranges = [read_range(queue, log_start=start) for queue in store.queues()]
+    with Queues(store) as queues:
+        ranges = [queue.span(start) for queue in queues.files.queues()]
     found = {(one.topic, one.queue_id): one for one in ranges}
     for directory in queue_directories(root):
         real = [
@@ -63,13 +67,13 @@ def test_fixtures(name: str, tmp_path: Path) -> None:
 def test_batch_fixtures(name: str, tmp_path: Path) -> None:
     """A batch queue's maximum is the base of its last unit and that unit's messages."""
     root = fixture_store(name, tmp_path)
-    queues = list(open_store(root).batch_queues())
+    queues = list(Queues(open_store(root)).batches.queues())
     assert queues
     for queue in queues:
         raw = b"".join(file.place.read(1 << 20) for file in queue.files)
         rows = list(BATCH_CQ_UNIT.packer.iter_unpack(raw[: len(raw) // 46 * 46]))
         used = [row for row in rows if row[1] > 0]
-        found = read_range(queue, BranchKind.BATCH_QUEUE)
+        found = queue.span()
         assert used[0][4] == found.min_offset
         assert used[-1][4] + used[-1][5] == found.max_offset
 

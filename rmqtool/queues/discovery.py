@@ -1,0 +1,153 @@
+"""Which queues a store has: in files, in batch files, in a database, or in two of these at once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
+
+from rmqtool.queues.batch import BatchUnits
+from rmqtool.queues.files import OPEN_FILES, FileUnits, MappedUnits, OpenFiles
+from rmqtool.queues.units import QueueSource
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.queues.units import QueueUnits
+    from rmqtool.store.queues import QueueFamily
+    from rmqtool.store.tree import Store
+
+UNITS: Final[dict[BranchKind, type[MappedUnits]]] = {
+    BranchKind.CONSUME_QUEUE: FileUnits,
+    BranchKind.BATCH_QUEUE: BatchUnits,
+}
+
+
+DIRECTORIES: Final = {
+    BranchKind.CONSUME_QUEUE: "consumequeue",
+    BranchKind.BATCH_QUEUE: "batchconsumequeue",
+}
+
+
+class FileSource(QueueSource):
+    """The queues in files of one kind.
+
+    Args:
+        store: that has them.
+        kind: CONSUME_QUEUE or BATCH_QUEUE.
+        opened: keeps files open.
+    """
+
+    def __init__(self, store: Store, kind: BranchKind, opened: OpenFiles) -> None:
+        self.kind = kind
+        self._store, self._opened = store, opened
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the store has a directory for such queues."""
+        return bool(self._store.branches_of(self.kind))
+
+    @cached_property
+    def family(self) -> QueueFamily | None:
+        """The directory that holds them; None when there is none."""
+        name = {BranchKind.CONSUME_QUEUE: "consume_queue", BranchKind.BATCH_QUEUE: "batch_queue"}
+        length = getattr(self._store.geometry, name[self.kind]).value if self.is_there else 0
+        return self._store.family(self.kind, length)
+
+    def topics(self) -> list[str]:
+        """See `QueueSource`."""
+        family = self._store.family(self.kind)  # the length of files costs, and is not needed
+        return family.topics() if family else []
+
+    def queues(self) -> Iterator[MappedUnits]:
+        """See `QueueSource`."""
+        for queue in self.family.queues() if self.family else ():
+            yield UNITS[self.kind].of(queue, self._opened)
+
+    def queues_of(self, topic: str) -> Iterator[MappedUnits]:
+        """See `QueueSource`."""
+        for queue in self.family.queues_of(topic) if self.family else ():
+            yield UNITS[self.kind].of(queue, self._opened)
+
+    def queue(self, topic: str, queue_id: int) -> MappedUnits | None:
+        """See `QueueSource`."""
+        found = self.family.queue(topic, queue_id) if self.family else None
+        return UNITS[self.kind].of(found, self._opened) if found else None
+
+
+class Queues:
+    """All queues of a store; a context manager, as some files stay open.
+
+    Attributes:
+        sources: where queues may lie, in the order in which one is looked for.
+
+    Args:
+        store: that has them.
+        limit: how many files stay open.
+    """
+
+    def __init__(self, store: Store, limit: int = OPEN_FILES) -> None:
+        self._opened = OpenFiles(limit)
+        self.files = FileSource(store, BranchKind.CONSUME_QUEUE, self._opened)
+        self.batches = FileSource(store, BranchKind.BATCH_QUEUE, self._opened)
+        self.sources: tuple[QueueSource, ...] = (self.files, self.batches)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files that are open; what is read later opens them again."""
+        self._opened.close()
+
+    def missing(
+        self, kind: BranchKind, name: tuple[str, int], path: str | None = None
+    ) -> QueueUnits:
+        """Give a queue without units, for one that is not there.
+
+        Args:
+            kind: CONSUME_QUEUE or BATCH_QUEUE.
+            name: topic, printable, and number.
+            path: of its directory; None for the usual one.
+        """
+        usual = f"{DIRECTORIES[kind]}/{name[0]}/{name[1]}"
+        return UNITS[kind](name, path or usual, self._opened)
+
+    def topics(self) -> list[str]:
+        """List the topics that have queues, source by source.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        return list(dict.fromkeys(topic for source in self.sources for topic in source.topics()))
+
+    def queue(self, topic: str, queue_id: int) -> QueueUnits | None:
+        """Give a queue from the first source that has it; None when none has."""
+        found = (source.queue(topic, queue_id) for source in self.sources)
+        return next(filter(None, found), None)
+
+    def queues_of(self, topic: str) -> list[QueueUnits]:
+        """Give the queues of a topic by number, each from the first source that has it.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        found: dict[int, QueueUnits] = {}
+        for source in self.sources:
+            for queue in source.queues_of(topic) if topic in source.topics() else ():
+                found.setdefault(queue.queue_id, queue)
+        return [found[queue_id] for queue_id in sorted(found)]
+
+    def pairs(self) -> Iterator[tuple[QueueUnits, QueueUnits]]:
+        """Give the queues that two sources have, as a broker writes that combines them.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        for number, source in enumerate(self.sources):
+            for queue in source.queues() if number else ():
+                for earlier in self.sources[:number]:
+                    if (other := earlier.queue(queue.topic, queue.queue_id)) is not None:
+                        yield other, queue

@@ -1,0 +1,231 @@
+"""Queues in files: consume queues, light queues among them.
+
+Each unit has its place in a file by its number. What no file has reads as zeros, and holes of
+sparse files are not read. A store has more queues than a process may open files, so some are kept
+open for all queues together.
+Source: ConsumeQueue#getIndexBuffer, MappedFileQueue#findMappedFileByOffset, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Self
+
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.queues.span import span_of
+from rmqtool.queues.units import (
+    LookedUp,
+    QueueUnits,
+    Unit,
+    UnitKind,
+    UnitPlace,
+    as_units,
+    kind_of,
+)
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.segment import MappedFiles
+from rmqtool.store.unread import unread_stretches
+from rmqtool.store.used import has_data
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.queues.units import QueueSpan, Units
+    from rmqtool.store.place import OpenFile
+    from rmqtool.store.queues import QueueFiles
+    from rmqtool.store.segment import Oddity, Segment
+
+OPEN_FILES: Final = 512  # half of what a process may usually have
+CHUNK_UNITS: Final = 1 << 15
+PROBLEMS: Final = {
+    UnitKind.PRE_BLANK: "a filler in front of the first unit",
+    UnitKind.EMPTY: "zeros: unused space",
+}
+
+
+class OpenFiles:
+    """Files that stay open; a context manager. The one not used for longest is closed first.
+
+    Args:
+        limit: how many stay open.
+    """
+
+    def __init__(self, limit: int = OPEN_FILES) -> None:
+        self._limit = limit
+        self._open: OrderedDict[str, OpenFile] = OrderedDict()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all files."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def of(self, segment: Segment) -> OpenFile:
+        """Open a file, or give it when it is open.
+
+        Raises:
+            UnreadablePath: see `Place.open`.
+        """
+        location = segment.place.location
+        if location in self._open:
+            self._open.move_to_end(location)
+        else:
+            if len(self._open) >= self._limit:
+                self._open.popitem(last=False)[1].close()
+            self._open[location] = segment.open()
+        return self._open[location]
+
+
+class MappedUnits(QueueUnits):
+    """A queue in mapped files, of units of either layout.
+
+    Args:
+        name: topic, printable, and number.
+        path: its directory, relative to the store root.
+        opened: keeps its files open.
+        listing: gives its files when they are first asked for; None for a queue without any.
+    """
+
+    def __init__(
+        self,
+        name: tuple[str, int],
+        path: str,
+        opened: OpenFiles,
+        listing: Callable[[], MappedFiles] | None = None,
+    ) -> None:
+        self.topic, self.queue_id = name
+        self.path = path
+        self._opened, self._listing = opened, listing
+
+    @classmethod
+    def of(cls, queue: QueueFiles, opened: OpenFiles) -> Self:
+        """Give the units of a queue that was listed."""
+        return cls((queue.topic, queue.queue_id), queue.path, opened, lambda: queue.files)
+
+    @cached_property
+    def files(self) -> MappedFiles:
+        """See `QueueUnits`."""
+        return self._listing() if self._listing else MappedFiles(self.path)
+
+    def file(self, segment: Segment) -> OpenFile:
+        """Open one of its files, or give it when it is open; nobody else closes it.
+
+        Raises:
+            UnreadablePath: see `Place.open`.
+        """
+        return self._opened.of(segment)
+
+    @property
+    def is_there(self) -> bool:
+        """See `QueueUnits`."""
+        return bool(self.files)
+
+    def unread(self) -> Iterator[tuple[Oddity, int, int]]:
+        """See `QueueUnits`."""
+        size = self.layout.size
+        for oddity, start, end in unread_stretches(self.files):
+            yield oddity, start // size, end // size
+
+    def span(self, log_start: int = 0) -> QueueSpan:
+        """See `QueueUnits`."""
+        return span_of(self, log_start)
+
+    def packed(self, first: int, count: int) -> bytes:
+        """See `QueueUnits`."""
+        size = self.layout.size
+        start, end = first * size, (first + count) * size
+        segment = self.files.at(start)
+        begin = self.begin(segment) if segment is not None else 0
+        if segment is not None and begin <= start and end <= begin + segment.size:
+            raw = self._opened.of(segment).read_at(start - begin, end - start)
+            return raw if len(raw) == end - start else raw.ljust(end - start, b"\0")
+        return self._packed_across(start, end)
+
+    def _packed_across(self, start: int, end: int) -> bytes:
+        raw = bytearray(end - start)
+        for segment in self.files:
+            begin = self.begin(segment)
+            low, high = max(start, begin), min(end, begin + segment.size)
+            if low < high:
+                part = self._opened.of(segment).read_at(low - begin, high - low)
+                raw[low - start : low - start + len(part)] = part
+        return bytes(raw)
+
+    def used(self, first: int = 0, end: int | None = None) -> Iterator[tuple[int, Units]]:
+        """See `QueueUnits`."""
+        size = self.layout.size
+        for segment in self.files:
+            begin = self.begin(segment)
+            position = max(first * size - begin, 0)
+            limit = segment.size if end is None else min(end * size - begin, segment.size)
+            file = self._opened.of(segment) if position < limit else None
+            while file is not None and position < limit:
+                data = file.next_data(position)
+                if data is None or data >= limit:
+                    break
+                # A hole ends where a page does, and the one past the data is not read.
+                position = max(position, data - (data + begin) % size)
+                units = min(CHUNK_UNITS, -((position - file.next_hole(data)) // size))
+                raw = file.read_at(position, min(units * size, limit - position))
+                if len(raw) < size:
+                    break
+                if has_data(raw):
+                    yield (position + begin) // size, as_units(raw, self.layout)
+                position += len(raw) // size * size
+
+    def locate(self, number: int) -> UnitPlace:
+        """See `QueueUnits`."""
+        start = number * self.layout.size
+        segment = self.files.at(start)
+        if segment is None:
+            return UnitPlace(self.path, None)
+        return UnitPlace(segment.path, start - self.begin(segment))
+
+    def holds(self, number: int) -> bool:
+        """See `QueueUnits`."""
+        return self.files.at((number + 1) * self.layout.size - 1) is not None
+
+    def look_up(self, number: int) -> LookedUp | None:
+        """See `QueueUnits`."""
+        start = number * self.layout.size
+        segment = self.files.at(start)
+        if segment is None:
+            return None
+        place = UnitPlace(segment.path, start - self.begin(segment))
+        raw = self._opened.of(segment).read_at(place.position or 0, self.layout.size)
+        if len(raw) < self.layout.size:
+            return LookedUp(None, place, "the file ends in it")
+        return self._looked_up(raw, number, place)
+
+    def begin(self, segment: Segment) -> int:
+        """Give the byte of the queue at which a file begins."""
+        return segment.start
+
+    def _looked_up(self, raw: bytes, number: int, place: UnitPlace) -> LookedUp:
+        raise NotImplementedError
+
+
+class FileUnits(MappedUnits):
+    """A consume queue, which may be a light queue."""
+
+    kind = BranchKind.CONSUME_QUEUE
+    layout = CQ_UNIT
+
+    @property
+    def blank_end(self) -> int:
+        """See `QueueUnits`: pre-blanks fill the first file up to the first real unit."""
+        return self.files.segments[0].end // self.layout.size if self.files else 0
+
+    def _looked_up(self, raw: bytes, number: int, place: UnitPlace) -> LookedUp:
+        physical_offset, size, tags_code = CQ_UNIT.packer.unpack(raw)
+        kind = kind_of(physical_offset, size, tags_code)
+        if kind == UnitKind.REAL:
+            return LookedUp(Unit(number, number, 1, physical_offset, size), place)
+        invalid = f"offset {physical_offset} and size {size} can be no record's"
+        return LookedUp(None, place, PROBLEMS.get(UnitKind(kind), invalid))

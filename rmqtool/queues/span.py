@@ -1,0 +1,201 @@
+"""How far a queue in files reaches: its first and last unit, found with a few reads.
+
+Files of a queue are made ahead of need like those of the commitlog: the first unit of zeros ends
+it. A file that was cut or copied without its holes is bisected.
+Source: ConsumeQueue#correctMinOffset, #fillPreBlank, BatchConsumeQueue#recover, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from functools import cache
+from struct import Struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.queues.units import QueueSpan, Unit, UnitKind, batch_kind_of, kind_of
+from rmqtool.store.used import BLOCK, last_used
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.formats.layout import Layout
+    from rmqtool.queues.units import QueueUnits
+    from rmqtool.store.place import OpenFile
+
+SIZE_AT: Final = CQ_UNIT.positions["size"]
+
+
+def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
+    """Find out how far a queue reaches.
+
+    Args:
+        queue: in files.
+        log_start: first byte of the commitlog that is there; units before it are expired.
+
+    Raises:
+        UnreadablePath: a file or the directory may not be read.
+    """
+    files, layout = queue.files, queue.layout
+    first: Unit | None = None
+    tail: _Tail | None = None
+    for segment in reversed(files.segments):
+        number = segment.start // layout.size
+        with segment.open() as file:
+            tail = _tail_of(layout, file, number)
+            if tail and segment is files.segments[0]:
+                is_all = tail.first.number == number
+                first = tail.first if is_all else _first_of(layout, file, number)
+        if tail:
+            break
+    last = tail.last if tail else None
+    first, skipped = _first_alive(queue, log_start, first, last)
+    mean_size, is_exact = tail.mean_size(first) if tail and first else (0.0, True)
+    return QueueSpan(
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        kind=queue.kind,
+        first=first,
+        last=last,
+        expired=skipped,
+        mean_size=mean_size,
+        is_exact=is_exact,
+        files=len(files),
+        size=files.size,
+        allocated=files.allocated,
+        oddities=files.oddities,
+    )
+
+
+class _Tail(NamedTuple):
+    """The last real units of a queue: an object for each would take ten times as long.
+
+    Attributes:
+        first: the first of these.
+        last: unit of the queue.
+        numbers: of each.
+        messages: how many each stands for.
+        sizes: bytes of the record of each.
+    """
+
+    first: Unit
+    last: Unit
+    numbers: Sequence[int]
+    messages: Sequence[int]
+    sizes: Sequence[int]
+
+    def mean_size(self, first: Unit) -> tuple[float, bool]:
+        """Give the bytes of a message from a unit on, and whether the unit is one of these."""
+        row = bisect_left(self.numbers, first.number)
+        mean = sum(self.sizes[row:]) / sum(self.messages[row:])
+        return mean, self.numbers[row] == first.number
+
+
+def _tail_of(layout: Layout, file: OpenFile, number: int) -> _Tail | None:
+    """Read the last units of a file that begins with a unit; None where none is real."""
+    end, block, raw = last_used(file, layout.size)
+    begin = max(end - BLOCK // layout.size * layout.size, 0)
+    if begin >= block:
+        units = raw[begin - block :].ljust(end - begin, b"\0")
+    else:
+        units = file.read_at(begin, end - begin)
+    return _tail(layout, units, number + begin // layout.size)
+
+
+def _first_of(layout: Layout, file: OpenFile, number: int) -> Unit | None:
+    return next(real_units(layout, file.read_at(0, layout.size), number), None)
+
+
+def _first_alive(
+    queue: QueueUnits, log_start: int, first: Unit | None, last: Unit | None
+) -> tuple[Unit | None, int]:
+    """Give the first unit whose record is there, and the number of units that expired before it."""
+    if last is None:
+        return None, 0
+    begin = queue.files.start // queue.layout.size
+    if first is None:
+        first = _unit_at(queue, begin)
+    if first is not None and first.physical_offset >= log_start:
+        return first, 0
+    real = _bisect(queue, 0, begin, last)
+    alive = _bisect(queue, log_start, real.number, last)
+    skipped = alive.number - real.number
+    if alive.physical_offset < log_start:  # all of them
+        return None, skipped + 1
+    return alive, skipped
+
+
+def _bisect(queue: QueueUnits, physical_offset: int, number: int, last: Unit) -> Unit:
+    """Give the first real unit that points to a physical offset or past it.
+
+    The last unit where none does. Offsets grow along a queue, pre-blanks come first.
+    """
+    low, high, found = number, last.number, last
+    while low < high:
+        middle = (low + high) // 2
+        unit = _unit_at(queue, middle)
+        if unit is not None and unit.physical_offset >= physical_offset:
+            high, found = middle, unit
+        else:
+            low = middle + 1
+    return found
+
+
+def _unit_at(queue: QueueUnits, number: int) -> Unit | None:
+    found = queue.look_up(number)
+    return found.unit if found else None
+
+
+def _tail(layout: Layout, raw: bytes, number: int) -> _Tail | None:
+    """Read whole units; leave out what is not real."""
+    count = len(raw) // CQ_UNIT.size
+    if layout is CQ_UNIT and count:
+        end, zeros = count * CQ_UNIT.size, bytes(count)
+        # Nearly always: what is not negative, nor the size of a pre-blank, begins with a zero.
+        if raw[0 : end : CQ_UNIT.size] == zeros == raw[SIZE_AT : end : CQ_UNIT.size]:
+            sizes = _sizes(count).unpack_from(raw)
+            if 0 not in sizes:
+                ends = (0, count - 1)
+                first, last = (_unit(raw[row * CQ_UNIT.size :], number + row) for row in ends)
+                return _Tail(first, last, range(number, number + count), (1,) * count, sizes)
+    units = list(real_units(layout, raw, number))
+    if not units:
+        return None
+    numbers, _, messages, _, sizes, _ = zip(*units, strict=True)
+    return _Tail(units[0], units[-1], numbers, messages, sizes)
+
+
+@cache
+def _sizes(count: int) -> Struct:
+    """Give what unpacks the sizes of so many units."""
+    return Struct(">" + f"{SIZE_AT}xi{CQ_UNIT.size - SIZE_AT - 4}x" * count)
+
+
+def _unit(raw: bytes, number: int) -> Unit:
+    physical_offset, size, _ = CQ_UNIT.packer.unpack_from(raw)
+    return Unit(number, number, 1, physical_offset, size)
+
+
+def real_units(layout: Layout, raw: bytes, number: int) -> Iterator[Unit]:
+    """Read whole units, one by one; leave out what is not real.
+
+    Args:
+        layout: of the units.
+        raw: their bytes.
+        number: of the first.
+    """
+    rows = layout.packer.iter_unpack(raw[: len(raw) // layout.size * layout.size])
+    return (_batch_units if layout is BATCH_CQ_UNIT else _plain_units)(rows, number)
+
+
+def _plain_units(rows: Iterator[tuple[int, ...]], first: int) -> Iterator[Unit]:
+    for number, (physical_offset, size, tags_code) in enumerate(rows, first):
+        if kind_of(physical_offset, size, tags_code) == UnitKind.REAL:
+            yield Unit(number, number, 1, physical_offset, size)
+
+
+def _batch_units(rows: Iterator[tuple[int, ...]], first: int) -> Iterator[Unit]:
+    for number, (physical_offset, size, _, time, base, messages, _, _) in enumerate(rows, first):
+        if batch_kind_of(physical_offset, size, time, base, messages) == UnitKind.REAL:
+            yield Unit(number, base, messages, physical_offset, size, time)
