@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
@@ -32,19 +33,6 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import MappedFiles, Oddity
 
-# Topics that a broker makes for itself; not all of them are in topics.json.
-SYSTEM_TOPIC_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_", "%LMQ%", "%RETRY%", "%DLQ%")
-SYSTEM_TOPICS: Final = frozenset(
-    {
-        "SCHEDULE_TOPIC_XXXX",
-        "TBW102",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "BenchmarkTest",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "CHECKPOINT_TOPIC",
-    }
-)
 LOGS: Final = ("commitlog", "old_commitlog")
 
 
@@ -202,11 +190,6 @@ def _lock(inspection: Inspection) -> Iterator[Finding]:
         yield finding(FS_LOCK, At("lock"))
 
 
-def is_system_topic(topic: str) -> bool:
-    """Tell whether a broker makes this topic for itself, without asking topics.json."""
-    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_TOPIC_PREFIXES)
-
-
 def _orphans(inspection: Inspection) -> Iterator[Finding]:
     """Find queues that no configured topic has."""
     document = inspection.document("topics.json")
@@ -221,7 +204,7 @@ def _orphans(inspection: Inspection) -> Iterator[Finding]:
     for name in UNIT_FAMILIES:
         for topic, queue_id in inspection.units(name):
             known = topics.get(topic)
-            if is_system_topic(topic):
+            if is_made_by_brokers(topic):
                 continue
             count = max(known.read_queue_nums or 0, known.write_queue_nums or 0) if known else 0
             if queue_id >= count:

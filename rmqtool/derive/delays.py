@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.derive.dispatch import SCHEDULE_TOPIC
+from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
@@ -44,7 +44,7 @@ def observed_delays(store: Store, usual: Sequence[int]) -> tuple[int, ...]:
 
 def _observed(store: Store, level: int) -> int | None:
     """Give the delay that most units of a level show; None when none can be judged."""
-    queue = store.queue(SCHEDULE_TOPIC.decode(), level - 1)
+    queue = store.queue(SCHEDULE_TOPIC, level - 1)
     if queue is None:
         return None
     delays: Counter[int] = Counter()

@@ -11,19 +11,20 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker import names
+from rmqtool.broker.names import LMQ_QUEUE_ID
 from rmqtool.broker.release import COMMONEST, Version
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-SCHEDULE_TOPIC: Final = b"SCHEDULE_TOPIC_XXXX"
-RETRY_PREFIX: Final = b"%RETRY%"
-SYSTEM_PREFIX: Final = b"rmq_sys_"
-TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
-LMQ_PREFIX: Final = b"%LMQ%"
+SCHEDULE_TOPIC: Final = names.SCHEDULE_TOPIC.raw
+RETRY_PREFIX: Final = names.RETRY_PREFIX.raw
+SYSTEM_PREFIX: Final = names.SYSTEM_PREFIX.raw
+TIMER_TOPIC: Final = names.TIMER_TOPIC.raw
+LMQ_PREFIX: Final = names.LMQ_PREFIX.raw
 LMQ_SEPARATOR: Final = b","
 FILE_SEPARATOR: Final = b"/"
-LMQ_QUEUE_ID: Final = 0
 
 DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 _UNIT_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -113,21 +114,21 @@ class DispatchRules:
         return not topic.startswith(SYSTEM_PREFIX)
 
     def further_queues(
-        self, names: bytes, offsets: bytes, queue_id: int
+        self, topics: bytes, offsets: bytes, queue_id: int
     ) -> Iterator[tuple[bytes, int, int]]:
         """Yield topic, queue id and queue offset of the further queues that a record goes to.
 
         Nothing is yielded after a text that is no number: there the broker throws.
 
         Args:
-            names: value of INNER_MULTI_DISPATCH.
+            topics: value of INNER_MULTI_DISPATCH.
             offsets: value of INNER_MULTI_QUEUE_OFFSET.
             queue_id: of the record.
         """
-        topics, numbers = _split(names), _split(offsets)
-        if len(topics) != len(numbers) or not names.strip() or not offsets.strip():
+        further, numbers = _split(topics), _split(offsets)
+        if len(further) != len(numbers) or not topics.strip() or not offsets.strip():
             return
-        for topic, number in zip(topics, numbers, strict=True):
+        for topic, number in zip(further, numbers, strict=True):
             if self.version >= LMQ_NOT_WITH_SEPARATOR_SINCE and FILE_SEPARATOR in topic:
                 continue
             if not re.fullmatch(rb"[+-]?[0-9]{1,19}", number):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.derive.delays import observed_delays
-from rmqtool.derive.dispatch import DEFAULT_DELAY_LEVELS, LMQ_PREFIX, DispatchRules
+from rmqtool.derive.dispatch import DEFAULT_DELAY_LEVELS, DispatchRules
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.config_shapes import topics
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
@@ -71,4 +71,4 @@ def has_lmq_queues(store: Store) -> bool:
         names = family.topics() if family else []
     except UnreadablePath:
         return True
-    return not names or any(os.fsencode(name).startswith(LMQ_PREFIX) for name in names)
+    return not names or any(name.startswith(LMQ_PREFIX) for name in names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
 from rmqtool.info.overview_rows import GroupRow
 
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.config_shapes import ConsumerOffset
     from rmqtool.queues.units import QueueSpan
-
-RETRY_GROUP_TOPIC_PREFIX = "%RETRY%"
-DLQ_GROUP_TOPIC_PREFIX = "%DLQ%"
 
 
 class TopicSums(NamedTuple):
@@ -48,7 +46,7 @@ def group_rows(
     found = {pair: _row(pair, offsets[pair], by_queue, topics) for pair in offsets}
     known = {group for group, _ in offsets}
     for topic in topics.messages:
-        group = topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX)
+        group = topic.removeprefix(DLQ_PREFIX)
         if group != topic and group not in known:
             found[group, ""] = _row((group, ""), [], by_queue, topics)
     return [found[pair] for pair in sorted(found)]
@@ -85,6 +83,6 @@ def _row(
         lag=lag,
         expired=expired,
         ahead=ahead,
-        dead_letters=topics.messages[DLQ_GROUP_TOPIC_PREFIX + group],
-        retries=topics.messages[RETRY_GROUP_TOPIC_PREFIX + group],
+        dead_letters=topics.messages[DLQ_PREFIX + group],
+        retries=topics.messages[RETRY_PREFIX + group],
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.properties import (
     INNER_BASE,
@@ -15,7 +16,6 @@ from rmqtool.formats.properties import (
     INNER_MULTI_QUEUE_OFFSET,
     INNER_NUM,
 )
-from rmqtool.query.topics import LMQ_PREFIX
 from rmqtool.queues.batch import BatchUnits
 
 if TYPE_CHECKING:

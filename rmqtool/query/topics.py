@@ -9,25 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker import names
 from rmqtool.errors import UnreadablePath
 from rmqtool.queues.discovery import Queues
 
 if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
-OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
-ROCKSDB_HALF_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
-ROCKSDB_OP_TOPIC: Final = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
-CHECK_MAX_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
-TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
-LMQ_PREFIX: Final = "%LMQ%"
-RETRY_PREFIX: Final = "%RETRY%"
-DLQ_PREFIX: Final = "%DLQ%"
 SYSTEM_TOPICS: Final = (
-    *(SCHEDULE_TOPIC, TIMER_TOPIC, HALF_TOPIC, OP_TOPIC, CHECK_MAX_TOPIC),
-    *(ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC),
+    *(names.SCHEDULE_TOPIC, names.TIMER_TOPIC, names.HALF_TOPIC, names.OP_TOPIC),
+    *(names.CHECK_MAX_TIME_TOPIC, names.ROCKSDB_HALF_TOPIC, names.ROCKSDB_OP_TOPIC),
 )
 TOPICS_FILE: Final = "topics.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
@@ -40,7 +31,7 @@ def known_topics(store: Store) -> list[str]:
     found = dict.fromkeys(_listed(store))
     found |= dict.fromkeys(_named(store.config(TOPICS_FILE).document, "topicConfigTable"))
     for group in _named(store.config(GROUPS_FILE).document, "subscriptionGroupTable"):
-        found |= {f"{RETRY_PREFIX}{group}": None, f"{DLQ_PREFIX}{group}": None}
+        found |= {names.RETRY_PREFIX + group: None, names.DLQ_PREFIX + group: None}
     found |= dict.fromkeys(SYSTEM_TOPICS)
     return list(found)
 
@@ -59,7 +50,7 @@ def nearest(topic: str, known: list[str]) -> list[str]:
 
 def light_hint(topic: str) -> str:
     """Say where the messages of a light message queue are; empty for other topics."""
-    if not topic.startswith(LMQ_PREFIX):
+    if not topic.startswith(names.LMQ_PREFIX):
         return ""
     return (
         f"{topic} is a light message queue: its messages are records of other topics, and are "

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker import names
 from rmqtool.formats.message_id import OffsetMessageId, recognise
-from rmqtool.query import topics
 from rmqtool.query.answer import BY_OFFSET, BY_QUEUE, Answer, Found
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import TRANSACTION_ID, Wanted, members
@@ -32,15 +32,13 @@ ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
 HALF_OFFSET: Final = "TRANS_OFFSET"  # 5.4.0+, in the operations of RocksDB transactions
 MOST_UNITS: Final = 50_000  # of a queue that are read for one operation
 MOST_RECORDS: Final = 1000  # of one life; a unique key that everybody uses is none
-HALF_TOPICS: Final = frozenset({topics.HALF_TOPIC, topics.ROCKSDB_HALF_TOPIC})
-OP_TOPICS: Final = frozenset({topics.OP_TOPIC, topics.ROCKSDB_OP_TOPIC})
 TIMES: Final = ("TIMER_OUT_MS", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 STAGES: Final = {
-    **dict.fromkeys(HALF_TOPICS, "half"),
-    **dict.fromkeys(OP_TOPICS, "operation"),
-    topics.CHECK_MAX_TOPIC: "discarded",
-    topics.DLQ_PREFIX: "dead letter",
-    topics.RETRY_PREFIX: "retry",
+    **dict.fromkeys(names.HALF_TOPICS, "half"),
+    **dict.fromkeys(names.OP_TOPICS, "operation"),
+    names.CHECK_MAX_TIME_TOPIC: "discarded",
+    names.DLQ_PREFIX: "dead letter",
+    names.RETRY_PREFIX: "retry",
 }
 
 
@@ -74,10 +72,10 @@ def follow(lookup: Lookup, answer: Answer) -> None:
 def stage(message: Message) -> str:
     """Say which part of its life a record is."""
     topic, stored = message.topic, message.properties
-    if topic == topics.SCHEDULE_TOPIC:
-        is_retry = stored.get("REAL_TOPIC", "").startswith(topics.RETRY_PREFIX)
+    if topic == names.SCHEDULE_TOPIC:
+        is_retry = stored.get("REAL_TOPIC", "").startswith(names.RETRY_PREFIX)
         return "scheduled retry" if is_retry else "scheduled"
-    if topic == topics.TIMER_TOPIC:
+    if topic == names.TIMER_TOPIC:
         return _timer_stage(stored)
     for prefix, word in STAGES.items():
         if topic.startswith(prefix):
@@ -125,13 +123,14 @@ def _read(lookup: Lookup, physical_offset: int, how: str, answer: Answer) -> Non
 
 def _later(lookup: Lookup, message: Message, answer: Answer) -> None:
     """Find what names a record later on: the operation on a half message, a recall."""
-    if message.topic in HALF_TOPICS:
-        topic = {topics.HALF_TOPIC: topics.OP_TOPIC}.get(message.topic, topics.ROCKSDB_OP_TOPIC)
+    if message.topic in names.HALF_TOPICS:
+        is_plain = message.topic == names.HALF_TOPIC
+        topic = names.OP_TOPIC if is_plain else names.ROCKSDB_OP_TOPIC
         for record in _since(lookup, topic, message.queue_id, message.store_timestamp, answer):
             if _names(record.message, message):
                 answer.take(Found(record, BY_QUEUE, "names the half message"))
                 return
-    elif message.topic == topics.TIMER_TOPIC and RECALLED_KEY not in message.properties:
+    elif message.topic == names.TIMER_TOPIC and RECALLED_KEY not in message.properties:
         key = message.unique_key or ""
         for record in _since(lookup, message.topic, 0, message.store_timestamp, answer):
             named = record.message.properties.get(RECALLED_KEY, "")
@@ -193,12 +192,11 @@ def _outcome(half: Message, answer: Answer) -> str:
         for one in others
     ):
         return "committed"
-    if any(
-        one.topic in HALF_TOPICS and one.physical_offset > half.physical_offset for one in others
-    ):
+    halves = (one for one in others if one.topic in names.HALF_TOPICS)
+    if any(one.physical_offset > half.physical_offset for one in halves):
         return "stored anew, as the broker came back to ask"
-    if any(one.topic == topics.CHECK_MAX_TOPIC for one in others):
+    if any(one.topic == names.CHECK_MAX_TIME_TOPIC for one in others):
         return "discarded after too many checks"
-    if not any(one.topic in OP_TOPICS and _names(one, half) for one in others):
+    if not any(one.topic in names.OP_TOPICS and _names(one, half) for one in others):
         return "no operation on it: undecided"
     return "rolled back"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
+from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.broker.release import Version
 from rmqtool.derive.collector import RunCollector
-from rmqtool.derive.dispatch import SCHEDULE_TOPIC
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import rules_of
@@ -249,9 +249,8 @@ def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[st
     if target.has_index and geometry.index_entries.source is LengthSource.DEFAULT:
         slots, entries = geometry.index_slots.value, geometry.index_entries.value
         yield f"index files of {slots} slots and {entries} entries"
-    delayed = SCHEDULE_TOPIC.decode()
-    if store.broker_conf is None and any(queue.topic == delayed for queue in result.queues):
-        yield f"delays as the queues of {delayed} show them, else RocketMQ's own"
+    if store.broker_conf is None and any(one.topic == SCHEDULE_TOPIC for one in result.queues):
+        yield f"delays as the queues of {SCHEDULE_TOPIC} show them, else RocketMQ's own"
 
 
 def _missing(store: Store) -> Iterator[LostRange]:

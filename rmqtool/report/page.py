@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
+from rmqtool.broker.names import DLQ_PREFIX
 from rmqtool.findings.catalogue import Severity
-from rmqtool.info.overview_groups import DLQ_GROUP_TOPIC_PREFIX
 from rmqtool.render.values import escape
 from rmqtool.report.bars import ranges, spark
 from rmqtool.report.segment_map import columns_for, segment_bar
@@ -167,7 +167,7 @@ def _about_groups(facts: Facts) -> dict[str, Any]:
     groups.sort(key=lambda one: (-one.lag, one.group, one.topic))
     dead: dict[str, dict[str, Any]] = {}
     for queue in facts.sections["queues"]:
-        group = queue.topic.removeprefix(DLQ_GROUP_TOPIC_PREFIX)
+        group = queue.topic.removeprefix(DLQ_PREFIX)
         if group != queue.topic and queue.messages:
             entry = dead.setdefault(group, {"messages": 0, "first": None, "last": None})
             entry["messages"] += queue.messages

@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from rmqtool.broker.names import OP_TOPIC
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.spark.jobs import Job, is_connect_session
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.sql_plan import Plan, changes
 from rmqtool.spark.sql_values import plain, readable, unique_names
-from rmqtool.spark.views import OPERATIONS, OPERATIONS_TOPIC, VIEWS
+from rmqtool.spark.views import OPERATIONS, VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -169,7 +170,7 @@ class Questions:
         if source.broker_conf:
             given["broker_conf"] = source.broker_conf
         if name == OPERATIONS:
-            given |= {"table": "messages", "topic": OPERATIONS_TOPIC, "body": "text"}
+            given |= {"table": "messages", "topic": OP_TOPIC, "body": "text"}
         elif name not in {"messages", OPERATIONS}:
             del given["body"]
         reader = self._spark.read.format("rocketmq")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 OPERATIONS: Final = "transaction_operations"  # a table that only views read: bodies are decoded
-OPERATIONS_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 
 
 @dataclass(frozen=True, slots=True)

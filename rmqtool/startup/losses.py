@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.startup.census import census
 from rmqtool.startup.coverage import is_in
-from rmqtool.startup.model import LMQ_PREFIX
 from rmqtool.startup.prediction import Loss, TopicLoss
 
 if TYPE_CHECKING:

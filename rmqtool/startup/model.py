@@ -11,6 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import (
+    LMQ_PREFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    SYSTEM_PREFIX,
+    TIMER_TOPIC,
+)
 from rmqtool.formats import properties
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.sys_flag import SysFlag
@@ -31,11 +38,6 @@ if TYPE_CHECKING:
     from rmqtool.startup.settings import Settings
     from rmqtool.startup.walk import Block
 
-RETRY_PREFIX: Final = "%RETRY%"
-LMQ_PREFIX: Final = "%LMQ%"
-_SYSTEM_PREFIX: Final = "rmq_sys_"
-_SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-_TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 _QUEUED_TYPES: Final = (
     SysFlag.TRANSACTION_NOT_TYPE,
     SysFlag.TRANSACTION_COMMIT_TYPE,
@@ -227,5 +229,5 @@ class Model:
         """Tell whether records of a topic go to no further queue, in 5.x only."""
         if not self.rules.has_batch_queues:
             return False
-        prefixes = (RETRY_PREFIX, _SYSTEM_PREFIX if self.rules.checks_bounds else _TIMER_TOPIC)
-        return topic.startswith(prefixes) or topic == _SCHEDULE_TOPIC
+        prefixes = (RETRY_PREFIX, SYSTEM_PREFIX if self.rules.checks_bounds else TIMER_TOPIC)
+        return topic.startswith(prefixes) or topic == SCHEDULE_TOPIC

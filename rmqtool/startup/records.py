@@ -11,6 +11,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.formats import java, properties
 from rmqtool.formats.message import (
     BLANK_MAGIC_CODE,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.startup.rules import Rules
     from rmqtool.startup.settings import Settings
 
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 _LARGEST_ARRAY: Final = 2**31 - 3  # a longer one is refused whatever the heap
 _CRC_CHUNK: Final = 1 << 20
 _LARGEST_SHORT: Final = 2**15 - 1

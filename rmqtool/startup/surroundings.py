@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.store.config_files import BACKUP
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ _CONFIGURATION_OF_5: Final = ("topicQueueMapping.json", "consumerOrderInfo.json"
 _TIMER_WHEEL_LENGTHS: Final = (0, 38_707_200)
 _QUEUE_TYPE: Final = "queue.type"
 _BATCH: Final = "BatchCQ"
-_SYSTEM_PREFIXES: Final = ("rmq_sys_", "RMQ_SYS_", "%RETRY%", "%DLQ%")
-_SYSTEM_TOPICS: Final = frozenset({"SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC", "TBW102"})
 
 
 def refuse_configuration(store: Store, rules: Rules, loader: Loader) -> None:
@@ -78,11 +77,7 @@ def is_known(store: Store, queue_topics: frozenset[str], topic: str) -> bool:
     """
     configured = _configured(store)
     return (
-        not configured
-        or topic in configured
-        or topic in queue_topics
-        or topic in _SYSTEM_TOPICS
-        or topic.startswith(_SYSTEM_PREFIXES)
+        not configured or topic in configured or topic in queue_topics or is_made_by_brokers(topic)
     )
 
 

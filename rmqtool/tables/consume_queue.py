@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.findings.registry_consume_queue import CQ_HOLE
 from rmqtool.formats import java
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK_SIZE
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     Bools: TypeAlias = npt.NDArray[np.bool_]
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 NOTHING, NO_TAG, TAG_HASH, DELIVER_TIME, EXT_ADDRESS, PRE_BLANK = range(6)
 MEANINGS: Final = (None, "no tag", "tag hash", "deliver time", "ext address", "filler")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker import names
 from rmqtool.check.log import kernels_message as has
 from rmqtool.check.log.bridges import is_bridge
 from rmqtool.check.log.message_content import check_content, check_further, timer_facts
@@ -47,15 +48,14 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.scan.batch import Batch
 
+HALF_TOPICS: Final = frozenset(topic.raw for topic in names.HALF_TOPICS)
+TIMER_TOPIC: Final = names.TIMER_TOPIC.raw
+SPECIAL_TOPICS: Final = HALF_TOPICS | {names.OP_TOPIC.raw, TIMER_TOPIC}
 LEGAL_TOPIC: Final = re.compile(rb"[%|a-zA-Z0-9_\-]+")
 # What can at least be a directory; a plugin or another protocol may have let it pass.
 POSSIBLE_TOPIC: Final = re.compile(
     r"[^\x00-\x1f/\x7f\ud800-\udfff]*[^\x00-\x1f./\x7f\ud800-\udfff]+"
 )
-HALF_TOPIC: Final = b"RMQ_SYS_TRANS_HALF_TOPIC"
-HALF_TOPICS: Final = frozenset({HALF_TOPIC, b"RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"})
-OP_TOPIC: Final = b"RMQ_SYS_TRANS_OP_HALF_TOPIC"
-TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
 BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
 UNUSABLE: Final = frozenset({CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF, CL_LMQ})
 CONTENT: Final = has.COMPRESSED | has.INNER_BATCH
@@ -165,7 +165,7 @@ class RecordJudge:
             topic = batch.topics[number]
             if not LEGAL_TOPIC.fullmatch(topic):
                 self._illegal.append(number)
-            if topic in HALF_TOPICS or topic in {OP_TOPIC, TIMER_TOPIC}:
+            if topic in SPECIAL_TOPICS:
                 self._special[topic] = number
         self._known = len(batch.topics)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker import names
 from rmqtool.check.log.bridges import is_bridge
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -45,7 +46,10 @@ ZONE_STEP_MS: Final = 900_000  # clients count from their own midnight; zones di
 KEY_TOLERANCE_MS: Final = 1000
 MOST_ATTEMPTS: Final = 1 << 16
 # Where attempts are counted: retries, what waits for one, and what broker or proxy move about.
-COUNTING: Final = (b"%", b"SCHEDULE_TOPIC", b"rmq_sys_", b"RMQ_SYS_", b"TRANS_CHECK_MAX_TIME")
+COUNTING: Final = (
+    *(b"%", names.SCHEDULE_TOPIC.raw, names.CHECK_MAX_TIME_TOPIC.raw),
+    *(names.SYSTEM_PREFIX.raw, names.OLD_SYSTEM_PREFIX.raw),
+)
 MIX: Final = 0x100000001B3  # odd: the lowest bit stays that of the kind of address
 FEW: Final = 20  # at most one in so many is taken for damage
 NO_DIGIT: Final = 99

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.queues.queue_state import UNIT
-from rmqtool.check.queues.queue_units import LMQ_PREFIX
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.log.bridges import BRIDGE_TOPIC
 from rmqtool.check.queues.queue_state import UNIT, QueueState
 from rmqtool.findings.catalogue import Severity
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 LOOKED_AT: Final = 64  # records of one stretch that are read; the rest is like them
-LMQ_PREFIX: Final = "%LMQ%"
 NOT_DISPATCHED: Final = (SysFlag.TRANSACTION_PREPARED_TYPE, SysFlag.TRANSACTION_ROLLBACK_TYPE)
 
 

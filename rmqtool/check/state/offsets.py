@@ -5,9 +5,9 @@ Source: ConsumerOffsetManager, ScheduleMessageService, PullMessageProcessor, 4.9
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from rmqtool.check.layout import is_system_topic
+from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_made_by_brokers
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.config_shapes import ConsumerOffset
-
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
-LMQ_PREFIX: Final = "%LMQ%"
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
@@ -68,7 +65,7 @@ def _known(inspection: Inspection, name: str) -> frozenset[str] | None:
 def _missing(
     offset: ConsumerOffset, topics: frozenset[str] | None, groups: frozenset[str] | None
 ) -> str:
-    if topics is not None and offset.topic not in topics and not is_system_topic(offset.topic):
+    if topics is not None and offset.topic not in topics and not is_made_by_brokers(offset.topic):
         return "the topic is not in topics.json"
     if groups is not None and offset.group not in groups and not _is_system_group(offset.group):
         return "the group is not in subscriptionGroup.json"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.state.timer_log import TimerLog, check_chains, read_segment
 from rmqtool.errors import DecodeError, UnreadablePath
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 SLOT: Final = TIMER_SLOT.size
 CHUNK_SLOTS: Final = 1 << 15
-TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 CHECK_PATH: Final = "config/timercheck"
 CLOCK_TOLERANCE_MS: Final = 3_600_000
 MS_NS: Final = 1_000_000

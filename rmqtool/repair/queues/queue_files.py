@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.layout import is_system_topic
+from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_LEN
@@ -52,7 +52,7 @@ def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> 
 def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
     """Tell whether a queue without a directory should have one: not when its topic was deleted."""
     topics = inspection.topics
-    return topics is None or queue.topic in topics or is_system_topic(queue.topic)
+    return topics is None or queue.topic in topics or is_made_by_brokers(queue.topic)
 
 
 def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from rmqtool.repair.log.stretches import Damaged, Stretches
     from rmqtool.store.record_heads import LogReader, RecordHead
 
-LMQ_PREFIX: Final = "%LMQ%"
 FURTHER_QUEUES: Final = "INNER_MULTI_DISPATCH"
 DAMAGED_BYTES: Final = 2  # of a name, beside which it is still known
 REPEATED: Final = "the unit of a neighbour, whose message is delivered again"

@@ -9,6 +9,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.broker.release import Version
 from rmqtool.check.inspection import UNIT_FAMILIES
 
@@ -26,7 +27,7 @@ def topics_text(inspection: Inspection) -> str:
     batch: set[str] = set()
     for family in UNIT_FAMILIES:
         for topic, queue_id in inspection.units(family):
-            if topic.startswith("%LMQ%"):
+            if topic.startswith(LMQ_PREFIX):
                 continue
             queues[topic] = max(queues[topic], queue_id + 1)
             if family == "batch_queues":

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
 from rmqtool.repair.log.content import Content
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.repair.survey import Survey
     from rmqtool.repair.writer import Writer
 
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 REASON: Final = "offsets ahead of their queue are set to its end"
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS
 from rmqtool.errors import DecodeError
 from rmqtool.findings.catalogue import Severity
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
 
-TIMER_TOPIC: Final = b"rmq_sys_wheel_timer"
 CUT: Final = "zeros: the broker cuts the timer log here, and reads these timers from their topic"
 WHEEL: Final = "the broker makes the wheel anew from the timer log"
 
@@ -93,7 +93,8 @@ def _lower(
     limit = log.end if end is None else end
     flushed = wanted["last_timer_log_flush_pos"]
     wanted["last_timer_log_flush_pos"] = min(flushed, _used_end(survey, limit))
-    last = survey.queues.next_offset(TIMER_TOPIC, 0) if survey.inspection.compares_queues else None
+    compares = survey.inspection.compares_queues
+    last = survey.queues.next_offset(TIMER_TOPIC.raw, 0) if compares else None
     if last is not None:
         offset = wanted["last_timer_queue_offset"]
         wanted["last_timer_queue_offset"] = min(offset, last)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from rmqtool import repair
-from rmqtool.check.layout import is_system_topic
+from rmqtool.broker.names import is_made_by_brokers
 from tests import inflict, plain_store
 from tests.broker.jvm import Jvm
 from tests.plain_store import Record
@@ -54,7 +54,7 @@ def _queues_gone(store: Path) -> None:
     """Delete all queues; a topic that is configured no more counts as deleted, so keep these."""
     topics = json.loads((store / "config" / "topics.json").read_text())["topicConfigTable"]
     for directory in [*store.glob("consumequeue/*"), *store.glob("batchconsumequeue/*")]:
-        if directory.name in topics or is_system_topic(directory.name):
+        if directory.name in topics or is_made_by_brokers(directory.name):
             shutil.rmtree(directory)
 
 

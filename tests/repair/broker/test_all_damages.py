@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from rmqtool import repair
-from rmqtool.check.layout import is_system_topic
+from rmqtool.broker.names import is_made_by_brokers
 from tests.broker.client import wait_until
 from tests.broker.jvm import Jvm
 from tests.damage import DAMAGES
@@ -118,7 +118,7 @@ def delivers(
 
 def put_one(jvm: Jvm, opened: OpenStore, truth: Truth) -> dict[QueueKey, int]:
     """Put a message into a queue; give where it lies."""
-    keys = [key for key in truth.queues if not is_system_topic(key[0]) and truth.queues[key]]
+    keys = [key for key in truth.queues if not is_made_by_brokers(key[0]) and truth.queues[key]]
     key = next(key for key in keys if not key[0].startswith(("%", "SCHEDULE")))
     outline = Outline(*key, b"new", {"UNIQ_KEY": "7F" + "0" * 30})
     result = opened.store.putMessage(inner(jvm, outline)).getAppendMessageResult()

@@ -1,0 +1,55 @@
+"""Topics that brokers make for themselves, and what the names of others begin with.
+
+Source: TopicValidator, MixAll, KeyBuilder, TimerMessageStore#TIMER_TOPIC, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+class Name(str):
+    """A topic, or what topics begin with."""
+
+    __slots__ = ()
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes that a record has."""
+        return self.encode()
+
+
+SCHEDULE_TOPIC: Final = Name("SCHEDULE_TOPIC_XXXX")  # queue id: delay level - 1
+TIMER_TOPIC: Final = Name("rmq_sys_wheel_timer")  # 5.0.0+
+HALF_TOPIC: Final = Name("RMQ_SYS_TRANS_HALF_TOPIC")
+OP_TOPIC: Final = Name("RMQ_SYS_TRANS_OP_HALF_TOPIC")
+ROCKSDB_HALF_TOPIC: Final = Name("RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC")  # 5.4.0+
+ROCKSDB_OP_TOPIC: Final = Name("RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC")
+CHECK_MAX_TIME_TOPIC: Final = Name("TRANS_CHECK_MAX_TIME_TOPIC")  # halves that were given up
+
+SYSTEM_PREFIX: Final = Name("rmq_sys_")
+OLD_SYSTEM_PREFIX: Final = Name("RMQ_SYS_")
+RETRY_PREFIX: Final = Name("%RETRY%")
+DLQ_PREFIX: Final = Name("%DLQ%")
+LMQ_PREFIX: Final = Name("%LMQ%")
+LMQ_QUEUE_ID: Final = 0
+
+HALF_TOPICS: Final = frozenset({HALF_TOPIC, ROCKSDB_HALF_TOPIC})
+OP_TOPICS: Final = frozenset({OP_TOPIC, ROCKSDB_OP_TOPIC})
+_OWN_TOPICS: Final = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        CHECK_MAX_TIME_TOPIC,
+        Name("TBW102"),
+        Name("SELF_TEST_TOPIC"),
+        Name("OFFSET_MOVED_EVENT"),
+        Name("BenchmarkTest"),
+        Name("CHECKPOINT_TOPIC"),
+    }
+)
+_OWN_PREFIXES: Final = (SYSTEM_PREFIX, OLD_SYSTEM_PREFIX, LMQ_PREFIX, RETRY_PREFIX, DLQ_PREFIX)
+
+
+def is_made_by_brokers(topic: str) -> bool:
+    """Tell whether a broker makes this topic for itself, so that topics.json may lack it."""
+    return topic in _OWN_TOPICS or topic.startswith(_OWN_PREFIXES)
