@@ -160,7 +160,7 @@ def _refuse_looks(delivery: Delivery) -> None:
     if delivery.format is Format.CSV:
         reason = "csv holds rows of one kind, and here are edits and what is left; choose jsonl"
         raise UsageError(option="--format", reason=reason)
-    known = dict.fromkeys((*EDITS, *LEFT))
+    known = dict.fromkeys((*EDITS.names, *LEFT.names))
     for name in delivery.wanted_columns or ():
         if name not in known:
             reason = f"no column {name}; there are: {' '.join(known)}"

@@ -36,15 +36,12 @@ from rmqtool.cli.options import (
 )
 from rmqtool.ranges import size
 from rmqtool.render.progress import progress
-from rmqtool.rows import Rows
 from rmqtool.spark.export_options import ExportFormat, ExportOptions
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
 if TYPE_CHECKING:
     from rmqtool.spark.export import ExportResult
-
-COLUMNS = ("files", "rows", "damaged", "tasks", "resumed")
 
 
 def export(
@@ -152,9 +149,11 @@ def _run(
 
 def _deliver(result: ExportResult, quiet: bool) -> int:
     """Say what was written, in one row."""
+    from rmqtool.spark.export import EXPORT
+
     delivery = Delivery(quiet=quiet)
-    row = {name: getattr(result, name) for name in COLUMNS}
-    delivery.emit(Rows(COLUMNS, [[row]], name="export"))
+    row = {name: getattr(result, name) for name in EXPORT.names}
+    delivery.emit(EXPORT.rows([[row]]))
     for path in result.unread:
         delivery.note(f"{path}: could not be read")
     if result.was_complete:

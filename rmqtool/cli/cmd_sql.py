@@ -107,13 +107,13 @@ def _check_store(source: SourceOptions) -> None:
 
 
 def _list_views(delivery: Delivery) -> int:
-    from rmqtool.spark.views import VIEWS
+    from rmqtool.spark.views import VIEW_LIST, VIEWS
 
     rows = [
         {"view": view.name, "meaning": view.meaning, "sql": " ".join(view.sql.split())}
         for view in VIEWS.values()
     ]
-    delivery.emit(Rows(("view", "meaning", "sql"), [rows], ("view", "meaning"), "views"))
+    delivery.emit(VIEW_LIST.rows([rows]))
     return DONE
 
 

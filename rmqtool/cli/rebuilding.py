@@ -15,7 +15,6 @@ from rmqtool.cli.engines import Choice, working
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.errors import NoSuchQueue, UsageError
 from rmqtool.rebuild.options import Mode, RebuildOptions, Target
-from rmqtool.rows import Rows
 from rmqtool.store.place import is_remote
 from rmqtool.words import counted
 
@@ -24,22 +23,12 @@ if TYPE_CHECKING:
 
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.render.emit import Format
-    from rmqtool.rows import Row
 
 TARGETS: Final = {
     "rebuild": Target.ALL,
     "rebuild-cq": Target.QUEUES,
     "rebuild-index": Target.INDEX,
 }
-QUEUE_COLUMNS: Final = (
-    "kind", "topic", "queue_id", "first_queue_offset", "next_queue_offset", "units", "files",
-    "filler", "repeated", "misnumbered", "implausible", "shifted", "left_out",
-)  # fmt: skip
-QUEUE_SHOWN: Final = (
-    "topic", "queue_id", "units", "first_queue_offset", "next_queue_offset", "files", "kind",
-)  # fmt: skip
-INDEX_COLUMNS: Final = ("index_files", "entries")
-DIFFERENCE_COLUMNS: Final = ("path", "position", "length", "expected", "actual")
 LOST_SHOWN: Final = 10
 TROUBLE: Final = {
     "filler": "units that stand in for lost records, so that later ones keep their queue offset: "
@@ -111,6 +100,7 @@ def run(asked: Asked) -> int:
 
 def _rebuild(options: RebuildOptions, delivery: Delivery) -> int:
     gc.disable()  # what is imported now lives to the end: looking through it takes 0.1 s
+    from rmqtool.rebuild.report import rows_of
     from rmqtool.rebuild.work import rebuild
     from rmqtool.render.progress import progress
     from rmqtool.store.tree import open_store
@@ -123,14 +113,7 @@ def _rebuild(options: RebuildOptions, delivery: Delivery) -> int:
             result = rebuild(options, advance=advance)
     except NoSuchQueue as error:
         raise _with_hint(error, options) from error
-    if result.mode is Mode.CHECK:
-        columns, rows = DIFFERENCE_COLUMNS, list(_differences(result))
-        delivery.emit(Rows(columns, [rows], name="differences"))
-    elif options.target.has_queues:
-        delivery.emit(Rows(QUEUE_COLUMNS, [list(_queues(result))], _shown(result), "queues"))
-    else:
-        row = {"index_files": result.index_files, "entries": result.entries}
-        delivery.emit(Rows(INDEX_COLUMNS, [[row]], name="index"))
+    delivery.emit(rows_of(options, result))
     for sentence in _summary(options, result):
         delivery.note(sentence)
     if not result.is_complete:
@@ -149,38 +132,6 @@ def _with_hint(error: NoSuchQueue, options: RebuildOptions) -> UsageError:
         reason="; ".join(hints) or error.reason,
         step=f"rmqtool info {shlex.quote(options.store)} --section {section}",
     )
-
-
-def _queues(result: RebuildResult) -> Iterator[Row]:
-    for queue in result.queues:
-        tally = queue.tally
-        yield {
-            "kind": str(queue.kind),
-            "topic": queue.topic,
-            "queue_id": queue.queue_id,
-            "first_queue_offset": queue.first_queue_offset,
-            "next_queue_offset": queue.next_queue_offset,
-            "units": tally.units,
-            "files": queue.files,
-            "filler": tally.filler,
-            "repeated": tally.repeated,
-            "misnumbered": tally.misnumbered,
-            "implausible": tally.implausible,
-            "shifted": tally.shifted,
-            "left_out": queue.left_out or None,
-        }
-
-
-def _shown(result: RebuildResult) -> tuple[str, ...]:
-    """Show the columns about trouble only where there is some."""
-    rows = list(_queues(result))
-    trouble = [name for name in QUEUE_COLUMNS[7:] if any(row[name] for row in rows)]
-    return (*QUEUE_SHOWN[:3], *trouble, *QUEUE_SHOWN[3:])
-
-
-def _differences(result: RebuildResult) -> Iterator[Row]:
-    for one in result.differences:
-        yield {name: getattr(one, name) for name in DIFFERENCE_COLUMNS}
 
 
 def _summary(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:

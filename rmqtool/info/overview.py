@@ -6,7 +6,7 @@ Source for what is compared: StoreCheckpoint, IndexHeader, ConsumerOffsetManager
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 LARGEST_ABORT = 32  # bytes; a process id
+MILLISECONDS: Final = "ms"
 
 
 def overview(
@@ -245,10 +246,11 @@ def checkpoint_rows(survey: Survey) -> list[rows.CheckpointRow]:
     found = []
     for name, stored in fields.items():
         seen = actual.get(name)
-        unit = "ms" if name.endswith("_timestamp") else "bytes"
+        unit = MILLISECONDS if name.endswith("_timestamp") else "bytes"
         # 0: never set, or the release does not know the field.
         difference = seen - stored if seen is not None and stored else None
-        found.append(rows.CheckpointRow(name, stored, seen, difference, unit))
+        times = (stored, seen) if unit == MILLISECONDS else (None, None)
+        found.append(rows.CheckpointRow(name, stored, seen, difference, unit, *times))
     return found
 
 
@@ -313,22 +315,4 @@ SECTIONS: Final[Mapping[str, Callable[[Survey], list[Any]]]] = {
     "databases": database_rows,
     "disk": disk_rows,
     "problems": problem_rows,
-}
-# What the rows of each section are, for whoever needs the columns of one that is empty.
-ROWS: Final[Mapping[str, type[NamedTuple]]] = {
-    "store": rows.StoreRow,
-    "release": rows.EvidenceRow,
-    "geometry": rows.LengthRow,
-    "segments": rows.SegmentRow,
-    "oddities": rows.OddityRow,
-    "end": rows.EndRow,
-    "dispatch": rows.DispatchRow,
-    "topics": rows.TopicRow,
-    "queues": rows.QueueRow,
-    "index": rows.IndexRow,
-    "checkpoint": rows.CheckpointRow,
-    "groups": rows.GroupRow,
-    "databases": rows.DatabaseRow,
-    "disk": rows.DiskRow,
-    "problems": rows.ProblemRow,
 }

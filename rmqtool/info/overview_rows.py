@@ -1,288 +1,351 @@
 """Rows of an overview: one class a section, fields in the order they are shown.
 
+The annotations are the public declaration; a time is in ms since 1970 here and a text in its
+column. None is "not known" or "there is none".
 Named tuples, as sixteen dataclasses would take a tenth of the whole command to declare.
-Names of fields are public. Times are ms since 1970; None is "not known" or "there is none".
 """
 
-from __future__ import annotations
+from collections.abc import Iterable
+from functools import cache
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
-from typing import NamedTuple
+from rmqtool.rows import Rows
+from rmqtool.table import Says, Table, Type, columns_of
+from rmqtool.times import iso_time
+
+Path: TypeAlias = Annotated[str, Says("file or directory, relative to the store root")]
+Topic: TypeAlias = Annotated[str, Says("name of the topic")]
+Size: TypeAlias = Annotated[int, Says("length of the files", "bytes")]
+Files: TypeAlias = Annotated[int, Says("number of files", "files")]
+Allocated: TypeAlias = Annotated[int, Says("bytes that the disk really holds", "bytes")]
+First: TypeAlias = Annotated[
+    int | None,
+    Says("when the oldest message was stored", type=Type.TIME, name="first_store_time"),
+]
+Last: TypeAlias = Annotated[
+    int | None,
+    Says("when the newest message was stored", type=Type.TIME, name="last_store_time"),
+]
+AtLeast: TypeAlias = Annotated[str, Says("oldest release that can have written it")]
+Below: TypeAlias = Annotated[str, Says("first release that cannot have written it")]
+QueueKind: TypeAlias = Annotated[str, Says("plain or batch queues")]
+Messages: TypeAlias = Annotated[
+    int, Says("messages that queues and commitlog still have", "messages")
+]
+MessageBytes: TypeAlias = Annotated[int, Says("bytes of these in the commitlog", "bytes")]
+IsEstimate: TypeAlias = Annotated[
+    bool, Says("message_bytes is extrapolated from the newest units of each queue")
+]
+Expired: TypeAlias = Annotated[int, Says("messages that only the queues still name", "messages")]
 
 
 class StoreRow(NamedTuple):
-    """The store as a whole.
+    """The store as a whole."""
 
-    Attributes:
-        path: the store root, or what was asked for.
-        recognised_as: what it is.
-        recognised_by: place or content.
-        release: which releases may have written it last, as a phrase.
-        at_least: the oldest of these.
-        below: the first release that cannot have written it.
-        rules_of: the release by whose rules every command judges it, unless told another.
-        stopped: how the broker stopped, a phrase.
-        lock_held: a process on this machine holds the lock.
-        commitlog: plain or DLedger.
-    """
-
-    path: str
-    recognised_as: str
-    recognised_by: str
-    release: str
-    at_least: str
-    below: str
-    rules_of: str
-    stopped: str
-    lock_held: bool | None
-    commitlog: str
+    path: Annotated[str, Says("the store root, or what was asked for")]
+    recognised_as: Annotated[str, Says("what it is")]
+    recognised_by: Annotated[str, Says("what told: place or content")]
+    release: Annotated[str, Says("which releases may have written it last")]
+    at_least: AtLeast
+    below: Below
+    rules_of: Annotated[str, Says("release whose rules commands use, unless told another")]
+    stopped: Annotated[str, Says("how the broker stopped")]
+    lock_held: Annotated[bool | None, Says("a process on this machine holds the lock")]
+    commitlog: Annotated[str, Says("plain or dledger")]
 
 
 class EvidenceRow(NamedTuple):
     """One trace of the release that wrote the store; `at_least` or `below` is empty."""
 
-    path: str
-    says: str
-    at_least: str
-    below: str
+    path: Path
+    says: Annotated[str, Says("what the file shows")]
+    at_least: AtLeast
+    below: Below
 
 
 class LengthRow(NamedTuple):
-    """One length of the geometry: bytes, or items for the index."""
+    """One length of the geometry."""
 
-    name: str
-    value: int
-    source: str
+    name: Annotated[str, Says("which length")]
+    value: Annotated[int, Says("bytes, or items for the index")]
+    source: Annotated[str, Says("where the length is known from")]
 
 
 class SegmentRow(NamedTuple):
-    """One commitlog file.
+    """One commitlog file."""
 
-    Attributes:
-        path: relative to the store root.
-        state: full, last or unused.
-        start: first physical offset, from the name.
-        end: physical offset behind the file.
-        size: bytes on disk.
-        allocated: bytes that the disk really holds.
-        first_store_timestamp: of the first record.
-        last_store_timestamp: of the last record.
-    """
-
-    path: str
-    state: str
-    start: int
-    end: int
-    size: int
-    allocated: int
-    first_store_timestamp: int | None
-    last_store_timestamp: int | None
+    path: Path
+    state: Annotated[str, Says("full, last or unused")]
+    start: Annotated[int, Says("first physical offset, from the name", "bytes")]
+    end: Annotated[int, Says("physical offset past the file", "bytes")]
+    size: Annotated[int, Says("length of the file", "bytes")]
+    allocated: Allocated
+    first_store_timestamp: First
+    last_store_timestamp: Last
 
 
 class OddityRow(NamedTuple):
-    """Something about names, lengths or kinds of files that a broker does not leave behind."""
+    """Something about names, lengths or kinds of files that a broker does not leave."""
 
-    oddity: str
-    path: str
-    expected: str
-    actual: str
-    start: int | None
-    length: int | None
+    oddity: Annotated[str, Says("what is odd")]
+    path: Path
+    expected: Annotated[str, Says("what a broker leaves")]
+    actual: Annotated[str, Says("what is there")]
+    start: Annotated[int | None, Says("where it begins in the commitlog or queue", "bytes")]
+    length: Annotated[int | None, Says("how much is concerned", "bytes")]
 
 
 class EndRow(NamedTuple):
-    """The real end of data.
+    """The real end of data."""
 
-    Attributes:
-        physical_offset: first byte behind the last record.
-        path: file that it lies in; empty when it lies behind all files.
-        position: the same in that file.
-        last_store_timestamp: of the last record.
-        found_by: how it was found.
-        stopped_at: what lies there.
-        data_beyond: offset of something behind it that is not zero; None when samples show none.
-    """
-
-    physical_offset: int
-    path: str
-    position: int | None
-    last_store_timestamp: int | None
-    found_by: str
-    stopped_at: str
-    data_beyond: int | None
+    physical_offset: Annotated[int, Says("first byte past the last record", "bytes")]
+    path: Annotated[str, Says("file in which the end lies; empty where it lies past all files")]
+    position: Annotated[int | None, Says("first byte past the last record in the file", "bytes")]
+    last_store_timestamp: Annotated[
+        int | None, Says("when the last record was stored", type=Type.TIME, name="last_store_time")
+    ]
+    found_by: Annotated[str, Says("how the end was found")]
+    stopped_at: Annotated[str, Says("what lies there")]
+    data_beyond: Annotated[
+        int | None, Says("physical offset of data past the end; null where none was seen", "bytes")
+    ]
 
 
 class DispatchRow(NamedTuple):
-    """How far the queues follow the commitlog.
+    """How far the queues follow the commitlog."""
 
-    Attributes:
-        dispatched_to: physical offset behind the last record that a queue names.
-        end: physical offset behind the last record.
-        lag_bytes: bytes that no queue names yet; negative when queues name what is not there.
-        lag_records: records in these; None where too many to count, or where the queues are ahead.
-    """
-
-    dispatched_to: int | None
-    end: int
-    lag_bytes: int | None
-    lag_records: int | None
+    dispatched_to: Annotated[
+        int | None, Says("physical offset past the last record that a queue names", "bytes")
+    ]
+    end: Annotated[int, Says("physical offset past the last record", "bytes")]
+    lag_bytes: Annotated[
+        int | None,
+        Says("bytes that no queue names yet; negative where queues are ahead", "bytes"),
+    ]
+    lag_records: Annotated[
+        int | None, Says("records in these bytes; null where they are too many to count", "records")
+    ]
 
 
 class TopicRow(NamedTuple):
-    """One topic.
+    """One topic."""
 
-    Attributes:
-        topic: its name.
-        queue_kind: plain or batch queues.
-        queues: number of its queues.
-        messages: that queues and commitlog still have.
-        message_bytes: of these in the commitlog.
-        is_estimate: `message_bytes` is extrapolated from the newest units of each queue.
-        first_store_timestamp: of the oldest message.
-        last_store_timestamp: of the newest message.
-        expired: messages that only the queues still name.
-        files: of its queues.
-        size: bytes of these files.
-        allocated: bytes that the disk really holds for them.
-    """
-
-    topic: str
-    queue_kind: str
-    queues: int
-    messages: int
-    message_bytes: int
-    is_estimate: bool
-    first_store_timestamp: int | None
-    last_store_timestamp: int | None
-    expired: int
-    files: int
-    size: int
-    allocated: int
+    topic: Topic
+    queue_kind: QueueKind
+    queues: Annotated[int, Says("queues of the topic", "queues")]
+    messages: Messages
+    message_bytes: MessageBytes
+    is_estimate: IsEstimate
+    first_store_timestamp: First
+    last_store_timestamp: Last
+    expired: Expired
+    files: Files
+    size: Size
+    allocated: Allocated
 
 
 class QueueRow(NamedTuple):
-    """One queue; fields as for a topic.
+    """One queue; fields as for a topic."""
 
-    Attributes:
-        min_queue_offset: of the first message that is still there.
-        max_queue_offset: of the next message.
-    """
-
-    topic: str
-    queue_id: int
-    queue_kind: str
-    min_queue_offset: int
-    max_queue_offset: int
-    messages: int
-    message_bytes: int
-    is_estimate: bool
-    first_store_timestamp: int | None
-    last_store_timestamp: int | None
-    expired: int
-    files: int
-    size: int
-    allocated: int
+    topic: Topic
+    queue_id: Annotated[int, Says("number of the queue")]
+    queue_kind: QueueKind
+    min_queue_offset: Annotated[
+        int, Says("queue offset of the first message that is still there", aliases=("minOffset",))
+    ]
+    max_queue_offset: Annotated[
+        int, Says("queue offset of the next message", aliases=("maxOffset",))
+    ]
+    messages: Messages
+    message_bytes: MessageBytes
+    is_estimate: IsEstimate
+    first_store_timestamp: First
+    last_store_timestamp: Last
+    expired: Expired
+    files: Files
+    size: Size
+    allocated: Allocated
 
 
 class IndexRow(NamedTuple):
-    """One key index file.
+    """One key index file."""
 
-    Attributes:
-        path: relative to the store root.
-        keys: entries in use.
-        capacity: entries that it can hold; 0 when its geometry is unknown.
-        fill_percent: of the capacity; None when that is unknown.
-        slots: hash slots; 0 when unknown.
-        used_slots: of these.
-        first_store_timestamp: of the first entry.
-        last_store_timestamp: of the newest entry.
-        first_physical_offset: of the first entry.
-        last_physical_offset: of the newest entry.
-        size: bytes on disk.
-        allocated: bytes that the disk really holds.
-    """
-
-    path: str
-    keys: int
-    capacity: int
-    fill_percent: float | None
-    slots: int
-    used_slots: int
-    first_store_timestamp: int | None
-    last_store_timestamp: int | None
-    first_physical_offset: int | None
-    last_physical_offset: int | None
-    size: int
-    allocated: int
+    path: Path
+    keys: Annotated[int, Says("entries in use", "entries", aliases=("indexCount",))]
+    capacity: Annotated[
+        int, Says("entries that the file has room for; 0 where nobody knows", "entries")
+    ]
+    fill_percent: Annotated[float | None, Says("share of the capacity that is in use", "percent")]
+    slots: Annotated[int, Says("hash slots; 0 where nobody knows", "slots")]
+    used_slots: Annotated[int, Says("hash slots that are not empty", "slots")]
+    first_store_timestamp: First
+    last_store_timestamp: Last
+    first_physical_offset: Annotated[
+        int | None, Says("physical offset of the first entry", "bytes")
+    ]
+    last_physical_offset: Annotated[
+        int | None, Says("physical offset of the newest entry", "bytes")
+    ]
+    size: Annotated[int, Says("length of the file", "bytes")]
+    allocated: Allocated
 
 
 class CheckpointRow(NamedTuple):
-    """One field of the checkpoint beside what the files show.
+    """One field of the checkpoint beside what the files show."""
 
-    Attributes:
-        field: its name.
-        stored: what the checkpoint says; ms or a physical offset.
-        actual: what the files show; None when they do not tell.
-        difference: actual - stored; positive when the checkpoint is behind.
-        unit: of the three, ms or bytes.
-    """
-
-    field: str
-    stored: int
-    actual: int | None
-    difference: int | None
-    unit: str
+    field: Annotated[str, Says("name of the field")]
+    stored: Annotated[int, Says("what the checkpoint says: ms, or a physical offset")]
+    actual: Annotated[int | None, Says("what the files show; null where they do not tell")]
+    difference: Annotated[
+        int | None, Says("actual minus stored; positive where the checkpoint lags")
+    ]
+    unit: Annotated[str, Says("unit of the three: ms or bytes")]
+    stored_timestamp: Annotated[
+        int | None, Says("stored as a time, where it is one", type=Type.TIME, name="stored_time")
+    ]
+    actual_timestamp: Annotated[
+        int | None, Says("actual as a time, where it is one", type=Type.TIME, name="actual_time")
+    ]
 
 
 class GroupRow(NamedTuple):
-    """One consumer group on one topic.
+    """One consumer group on one topic."""
 
-    Attributes:
-        group: the consumer group.
-        topic: what it consumes.
-        queues: queues for which it has stored an offset.
-        queues_without_offset: queues of the topic for which it has stored none; these are not
-            counted in the lag, as where it would begin is the consumer's to say.
-        lag: messages that it has not consumed, in the queues for which it has an offset.
-        expired: messages that it never consumed and that are gone.
-        ahead: offsets behind the end of a queue, summed up: the queue was cut, or lost.
-        dead_letters: messages in the group's dead letter topic, whatever topic they came from.
-        retries: messages in the group's retry topic, consumed or not.
-    """
-
-    group: str
-    topic: str
-    queues: int
-    queues_without_offset: int
-    lag: int
-    expired: int
-    ahead: int
-    dead_letters: int
-    retries: int
+    group: Annotated[str, Says("name of the consumer group", aliases=("consumerGroup",))]
+    topic: Annotated[str, Says("topic that it consumes")]
+    queues: Annotated[int, Says("queues for which the group has stored an offset", "queues")]
+    queues_without_offset: Annotated[
+        int,
+        Says("queues of the topic without an offset of the group; not part of the lag", "queues"),
+    ]
+    lag: Annotated[int, Says("messages that the group has not consumed", "messages")]
+    expired: Annotated[int, Says("messages that it never consumed and that are gone", "messages")]
+    ahead: Annotated[
+        int, Says("sum of offsets past the ends of queues: these were cut, or lost", "messages")
+    ]
+    dead_letters: Annotated[
+        int, Says("messages in the group's dead letter topic, whatever their topic was", "messages")
+    ]
+    retries: Annotated[
+        int, Says("messages in the group's retry topic, consumed or not", "messages")
+    ]
 
 
 class DatabaseRow(NamedTuple):
     """One RocksDB database: recognised, not read."""
 
-    path: str
-    holds: str
-    since: str
-    is_empty: bool
-    table_files: int
-    size: int
-    allocated: int
+    path: Path
+    holds: Annotated[str, Says("what it holds")]
+    since: Annotated[str, Says("release that wrote it first")]
+    is_empty: Annotated[bool, Says("no data was ever written to it")]
+    table_files: Annotated[int, Says("its table files", "files")]
+    size: Size
+    allocated: Allocated
 
 
 class DiskRow(NamedTuple):
-    """Disk use of one name in the store root; apparent size and what the disk really holds."""
+    """Disk use of one name in the store root."""
 
-    name: str
-    files: int
-    size: int
-    allocated: int
+    name: Annotated[str, Says("name in the store root")]
+    files: Files
+    size: Size
+    allocated: Allocated
 
 
 class ProblemRow(NamedTuple):
     """Something that could not be read, and is missing in the other sections."""
 
-    path: str
-    reason: str
+    path: Path
+    reason: Annotated[str, Says("why it could not be read")]
+
+
+class Public(NamedTuple):
+    """What is public of a section beside its columns.
+
+    Attributes:
+        row: the class of its rows.
+        meaning: what one of them is.
+        shown: columns that a narrow terminal shows first; empty for all, in order.
+        whole: columns that say nothing when they are cut.
+    """
+
+    row: type[NamedTuple]
+    meaning: str
+    shown: tuple[str, ...] = ()
+    whole: tuple[str, ...] = ()
+
+
+_TOPIC_SHOWN: Final = (
+    "messages", "message_bytes", "first_store_time", "last_store_time", "expired", "is_estimate",
+    "files", "size", "allocated", "queue_kind",
+)  # fmt: skip
+_PUBLIC: Final = {
+    "store": Public(StoreRow, "the store as a whole"),
+    "release": Public(EvidenceRow, "a trace of the release that wrote the store"),
+    "geometry": Public(LengthRow, "a length that files of the store have"),
+    "segments": Public(
+        SegmentRow,
+        "a file of the commitlog",
+        (
+            *("start", "state", "first_store_time", "last_store_time", "size", "path", "end"),
+            "allocated",
+        ),
+    ),
+    "oddities": Public(
+        OddityRow,
+        "something that a broker does not leave",
+        whole=("path", "expected", "actual"),
+    ),
+    "end": Public(EndRow, "the end of data"),
+    "dispatch": Public(DispatchRow, "how far the queues follow the commitlog"),
+    "topics": Public(TopicRow, "a topic", ("topic", "queues", *_TOPIC_SHOWN)),
+    "queues": Public(
+        QueueRow,
+        "a queue",
+        ("topic", "queue_id", "min_queue_offset", "max_queue_offset", *_TOPIC_SHOWN),
+    ),
+    "index": Public(
+        IndexRow,
+        "a key index file",
+        (
+            *("path", "keys", "fill_percent", "first_store_time", "last_store_time", "capacity"),
+            *("used_slots", "slots", "first_physical_offset", "last_physical_offset", "size"),
+            "allocated",
+        ),
+    ),
+    "checkpoint": Public(
+        CheckpointRow,
+        "a field of the checkpoint beside what the files show",
+        ("field", "stored", "actual", "difference", "unit", "stored_time", "actual_time"),
+    ),
+    "groups": Public(GroupRow, "a consumer group on one topic"),
+    "databases": Public(DatabaseRow, "a RocksDB database"),
+    "disk": Public(DiskRow, "disk use of a name in the store root"),
+    "problems": Public(ProblemRow, "something that could not be read"),
+}
+NAMES: Final = tuple(_PUBLIC)
+
+
+@cache
+def table(name: str) -> Table:
+    """Give the table of a section; made when it is first asked for, as each takes its time."""
+    section = _PUBLIC[name]
+    return Table(name, section.meaning, columns_of(section.row), section.shown, whole=section.whole)
+
+
+def section_rows(name: str, found: Iterable[NamedTuple]) -> Rows:
+    """Give a section as rows to be written: times as text, and the columns even without a row.
+
+    Args:
+        name: of the section.
+        found: what `overview.SECTIONS` gives for it.
+    """
+    own = table(name)
+    times = [number for number, one in enumerate(own.columns) if one.type is Type.TIME]
+    rows = []
+    for one in found:
+        values: list[Any] = list(one)
+        for number in times:
+            values[number] = None if values[number] is None else iso_time(values[number])
+        rows.append(dict(zip(own.names, values, strict=True)))
+    return own.rows([rows], label="section")

@@ -9,8 +9,8 @@ from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Severity
-from rmqtool.rows import Row, Rows
 from rmqtool.store.tree import open_store
+from rmqtool.table import Column, Table, Type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,22 +18,47 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Plan
+    from rmqtool.rows import Row, Rows
 
-EDITS: Final = (
-    "action", "path", "position", "length", "size", "old_sha256", "new_sha256", "code", "reason",
-    "lost",
-)  # fmt: skip
-SHOWN_EDITS: Final = ("action", "path", "position", "size", "code", "reason", "lost", "sha256")
-SENTENCES: Final = ("reason", "lost", "sha256")
+DIGESTS: Final = "sha256"  # in tables only: the first digits of both
 DIGITS: Final = 12  # of a digest that a person compares
-LEFT: Final = ("code", "path", "message", "why")
+EDITS: Final = Table(
+    "edits",
+    "a change that repair would make, or made",
+    (
+        Column("action", Type.TEXT, "what is done, such as patch or remove"),
+        Column("path", Type.TEXT, "file or directory, relative to the store root"),
+        Column("position", Type.INT64, "first byte that changes", "bytes"),
+        Column("length", Type.INT64, "how many bytes change", "bytes"),
+        Column("size", Type.INT64, "length of the file afterwards", "bytes"),
+        Column("old_sha256", Type.TEXT, "SHA-256 of what is there now; null where nothing is"),
+        Column("new_sha256", Type.TEXT, "SHA-256 of what replaces it; null where nothing does"),
+        Column("code", Type.TEXT, "finding code that the edit removes"),
+        Column("reason", Type.TEXT, "why, in a sentence"),
+        Column("lost", Type.TEXT, "what is lost by it; null where nothing is"),
+    ),
+    shown=("action", "path", "position", "size", "code", "reason", "lost", DIGESTS),
+    below=("reason", "lost", DIGESTS),
+    whole=("path",),
+)
+LEFT: Final = Table(
+    "left",
+    "a finding that repair leaves as it is",
+    (
+        Column("code", Type.TEXT, "finding code"),
+        Column("path", Type.TEXT, "file or directory, relative to the store root"),
+        Column("message", Type.TEXT, "what is wrong, in a sentence"),
+        Column("why", Type.TEXT, "why repair leaves it"),
+    ),
+    below=("message", "why"),
+)
 
 
 def rows_of(plan: Plan) -> list[Rows]:
     """Give a plan as rows: its edits, and what it leaves."""
     sections = [
-        Rows(EDITS, [list(_edits(plan))], SHOWN_EDITS, "edits", below=SENTENCES, whole=("path",)),
-        Rows(LEFT, [list(_left(plan))], LEFT, "left", below=("message", "why")),
+        EDITS.rows([list(_edits(plan))]),
+        LEFT.rows([list(_left(plan))]),
     ]
     return [rows for rows in sections if any(rows.chunks)]
 
@@ -51,7 +76,7 @@ def _edits(plan: Plan) -> Iterator[Row]:
             "code": edit.code,
             "reason": edit.reason,
             "lost": edit.lost or None,
-            "sha256": f"{_digits(edit.old)} -> {_digits(edit.new)}",  # in tables only
+            DIGESTS: f"{_digits(edit.old)} -> {_digits(edit.new)}",
         }
 
 
@@ -61,7 +86,7 @@ def _digits(sha256: str) -> str:
 
 def _left(plan: Plan) -> Iterator[Row]:
     for one in plan.left:
-        yield {name: getattr(one, name) for name in LEFT}
+        yield {name: getattr(one, name) for name in LEFT.names}
 
 
 @dataclass(slots=True)

@@ -8,11 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from rmqtool.table import Column, Table, Type
+
 OPERATIONS: Final = "transaction_operations"  # a table that only views read: bodies are decoded
 
 
+VIEW_LIST: Final = Table(
+    "views",
+    "a ready-made question",
+    (
+        Column("view", Type.TEXT, "name of the view, as SQL takes it"),
+        Column("meaning", Type.TEXT, "what it answers"),
+        Column("sql", Type.TEXT, "the question that it stands for"),
+    ),
+    shown=("view", "meaning"),
+)
+
+
 @dataclass(frozen=True, slots=True)
-class View:
+class SqlView:
     """A ready-made question.
 
     Attributes:
@@ -27,7 +41,7 @@ class View:
 
 
 _VIEWS: Final = (
-    View(
+    SqlView(
         "traffic_per_minute",
         "messages and bytes that were stored, by topic and minute",
         """
@@ -37,7 +51,7 @@ _VIEWS: Final = (
         GROUP BY topic, minute ORDER BY minute, topic
         """,
     ),
-    View(
+    SqlView(
         "largest_messages",
         "the 100 largest records",
         """
@@ -47,7 +61,7 @@ _VIEWS: Final = (
         ORDER BY size DESC, physical_offset LIMIT 100
         """,
     ),
-    View(
+    SqlView(
         "slowest_stores",
         "the 100 records that were stored the longest after they were born; delayed and "
         "retried messages were born when they were first sent",
@@ -59,7 +73,7 @@ _VIEWS: Final = (
         ORDER BY delay_ms DESC, physical_offset LIMIT 100
         """,
     ),
-    View(
+    SqlView(
         "retries_per_group",
         "retries and dead letters of each consumer group",
         """
@@ -73,7 +87,7 @@ _VIEWS: Final = (
         GROUP BY consumer_group ORDER BY dead_letters DESC, retries DESC, consumer_group
         """,
     ),
-    View(
+    SqlView(
         "undecided_transactions",
         "transactions without commit, rollback or end of checks; a half record that the broker "
         "asked about is stored again each time, and counts once",
@@ -100,7 +114,7 @@ _VIEWS: Final = (
         GROUP BY unique_key ORDER BY first_store_time, last_physical_offset
         """,
     ),
-    View(
+    SqlView(
         "duplicate_unique_keys",
         "unique keys that a topic has more than once: sent again after a time-out, or copied; "
         "the messages of a batch share one; topics of the system, which hold copies by design, are "
@@ -117,7 +131,7 @@ _VIEWS: Final = (
         ORDER BY messages DESC, topic, unique_key
         """,
     ),
-    View(
+    SqlView(
         "hot_keys",
         "the 100 keys of a topic that most messages have",
         """
@@ -127,7 +141,7 @@ _VIEWS: Final = (
         GROUP BY topic, key ORDER BY messages DESC, topic, key LIMIT 100
         """,
     ),
-    View(
+    SqlView(
         "disk_use_per_topic",
         "bytes of the commitlog that each topic takes, and its share of all records",
         """

@@ -4,73 +4,103 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.rows import Row, Rows
 from rmqtool.startup.verdict import verdict
+from rmqtool.table import Column, Table, Type
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rmqtool.rows import Row, Rows
     from rmqtool.startup.prediction import Loss, Prediction, QueueFate
 
 SECTIONS: Final = ("verdict", "losses", "steps", "queues")
-VERDICT: Final = (
-    "broker_version",
-    "is_proven",
-    "starts",
-    "recovery",
-    "messages_lost",
-    "first_lost_time",
-    "last_lost_time",
-    "messages_unreachable",
-    "messages_missing",
-    "segments_deleted",
-    "log_end",
+VERDICT: Final = Table(
     "verdict",
+    "what would happen as a whole",
+    (
+        Column("broker_version", Type.TEXT, "release whose start is predicted"),
+        Column("is_proven", Type.BOOLEAN, "brokers of this release were compared with predictions"),
+        Column("starts", Type.BOOLEAN, "the broker would start"),
+        Column("recovery", Type.TEXT, "normal after a clean stop, else abnormal"),
+        Column("messages_lost", Type.INT64, "messages that this start loses", "messages"),
+        Column("first_lost_time", Type.TIME, "when the oldest lost message was stored"),
+        Column("last_lost_time", Type.TIME, "when the newest lost message was stored"),
+        Column(
+            "messages_unreachable",
+            Type.INT64,
+            "messages of the log that no queue would name",
+            "messages",
+        ),
+        Column(
+            "messages_missing",
+            Type.INT64,
+            "messages that queues point to and no file holds whole",
+            "messages",
+        ),
+        Column("segments_deleted", Type.INT64, "files of the log that this start deletes", "files"),
+        Column("log_end", Type.INT64, "physical offset where the log would end", "bytes"),
+        Column("verdict", Type.TEXT, "the same in a sentence"),
+    ),
+    shown=(
+        *("recovery", "messages_lost", "messages_unreachable", "messages_missing"),
+        *(
+            "segments_deleted",
+            "log_end",
+            "starts",
+            "first_lost_time",
+            "last_lost_time",
+            "is_proven",
+        ),
+    ),
 )
-LOSSES: Final = ("loss", "topic", "messages", "first_store_time", "last_store_time")
-STEPS: Final = ("step", "path", "physical_offset", "count", "message")
-QUEUES: Final = (
-    "topic",
-    "queue_id",
-    "min_queue_offset",
-    "next_queue_offset",
-    "units_now",
-    "units_cut",
-    "units_added",
-    "units_shifted",
-    "readable",
-    "files_deleted",
-    "files_created",
-    "queue_kind",
+LOSSES: Final = Table(
+    "losses",
+    "messages of one topic that would be lost, in one way",
+    (
+        Column("loss", Type.TEXT, "lost, missing, cut, unlisted or deleted-topic"),
+        Column("topic", Type.TEXT, "name of the topic"),
+        Column("messages", Type.INT64, "how many", "messages"),
+        Column("first_store_time", Type.TIME, "when the oldest of them was stored"),
+        Column("last_store_time", Type.TIME, "when the newest of them was stored"),
+    ),
+    shown=("messages", "topic", "loss", "first_store_time", "last_store_time"),
 )
-_SHOWN_VERDICT: Final = (
-    "recovery",
-    "messages_lost",
-    "messages_unreachable",
-    "messages_missing",
-    "segments_deleted",
-    "log_end",
-    "starts",
-    "first_lost_time",
-    "last_lost_time",
-    "is_proven",
+STEPS: Final = Table(
+    "steps",
+    "a thing that the broker would do",
+    (
+        Column("step", Type.TEXT, "what kind of step, such as recover or delete"),
+        Column("path", Type.TEXT, "file or directory, relative to the store root"),
+        Column("physical_offset", Type.INT64, "place in the commitlog", "bytes"),
+        Column("count", Type.INT64, "records, units or entries that the step concerns"),
+        Column("message", Type.TEXT, "the step in a sentence"),
+    ),
+    shown=("step", "message"),
+    below=("message",),
 )
-_SHOWN_LOSSES: Final = ("messages", "topic", "loss", "first_store_time", "last_store_time")
-_SHOWN_STEPS: Final = ("step", "message")
-_SHOWN_QUEUES: Final = (
-    "topic",
-    "queue_id",
-    "next_queue_offset",
-    "units_now",
-    "units_cut",
-    "units_added",
-    "readable",
-    "min_queue_offset",
-    "units_shifted",
-    "files_deleted",
-    "files_created",
-    "queue_kind",
+QUEUES: Final = Table(
+    "queues",
+    "what would become of a queue",
+    (
+        Column("topic", Type.TEXT, "name of the topic"),
+        Column("queue_id", Type.INT64, "number of the queue"),
+        Column("min_queue_offset", Type.INT64, "queue offset of its first unit then"),
+        Column("next_queue_offset", Type.INT64, "queue offset of the next message then"),
+        Column("units_now", Type.INT64, "units that it has now", "units"),
+        Column("units_cut", Type.INT64, "units that recovery would cut off", "units"),
+        Column("units_added", Type.INT64, "units that dispatch would add", "units"),
+        Column("units_shifted", Type.INT64, "units that would not lie at their offset", "units"),
+        Column("readable", Type.INT64, "messages that consumers could read", "messages"),
+        Column("files_deleted", Type.INT64, "files that would be deleted", "files"),
+        Column("files_created", Type.INT64, "files that would be made", "files"),
+        Column("queue_kind", Type.TEXT, "simple or batch"),
+    ),
+    shown=(
+        *("topic", "queue_id", "next_queue_offset", "units_now", "units_cut", "units_added"),
+        *("readable", "min_queue_offset", "units_shifted", "files_deleted", "files_created"),
+        "queue_kind",
+    ),
 )
 
 
@@ -83,10 +113,10 @@ def report(prediction: Prediction, *, all_queues: bool = False) -> list[Rows]:
     """
     queues = [queue for queue in prediction.queues if all_queues or queue.changes]
     sections = [
-        Rows(VERDICT, [[_verdict(prediction)]], _SHOWN_VERDICT, "verdict"),
-        Rows(LOSSES, [list(_losses(prediction))], _SHOWN_LOSSES, "losses"),
-        Rows(STEPS, [list(steps(prediction))], _SHOWN_STEPS, "steps", below=("message",)),
-        Rows(QUEUES, [[_queue(queue) for queue in queues]], _SHOWN_QUEUES, "queues"),
+        VERDICT.rows([[_verdict(prediction)]]),
+        LOSSES.rows([list(_losses(prediction))]),
+        STEPS.rows([list(steps(prediction))]),
+        QUEUES.rows([[_queue(queue) for queue in queues]]),
     ]
     return [rows for rows in sections if any(rows.chunks)]
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from rmqtool.cli.main import main
-from rmqtool.info.overview import ROWS, SECTIONS
+from rmqtool.info.overview import SECTIONS
+from rmqtool.info.overview_rows import table
 from tests.evidence import Evidence
 from tests.imports import imports
 from tests.store.built_store import build_store
@@ -40,7 +41,7 @@ def test_json(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert (0, "") == (code, said)
     assert [*SECTIONS] == [*document]
     for name, rows in document.items():
-        fields = [field.replace("_timestamp", "_time") for field in ROWS[name]._fields]
+        fields = list(table(name).names)
         assert all([*row][: len(fields)] == fields for row in rows)
     assert {len("2026-11-21T02:03:04.005Z")} == {
         len(row["first_store_time"]) for row in document["topics"]
