@@ -38,7 +38,6 @@ CIRCLES = (
         "check.manifest.manifest_ledger",
     },
     {"cli.completing", "cli.main"},
-    {"machine.compiled", "machine.compiler"},
     {"repair.queues.misplaced", "repair.survey"},
 )  # fmt: skip
 OWNERS = {
@@ -64,8 +63,9 @@ WRITERS = {
     "rmqtool.spark.shipping": "the package for executors, in the directory for temporary files",
     "rmqtool.spark.scratch": "what Spark wants to have, in the directory for temporary files",
     "rmqtool.spark.spool": "results of tasks on their way to the driver, in the same place",
-    "rmqtool.machine.compiled": "the cache of compiled kernels",
     "rmqtool.store.rocksdb_database": "a directory of links, in that for temporary files",
+    "rmqtool.machine.cache": "the cache of compiled kernels",
+    "rmqtool.machine.cache_place": "its directory",
     "rmqtool.writing.attempts": "parts of a tree that executors write",
     "rmqtool.spark.shim": "the package itself, unpacked on an executor",
 }

@@ -61,12 +61,10 @@ def _run(arguments: Sequence[str]) -> int:
         return _complete(arguments)
     from rmqtool.cli import direct
 
-    if sys.stderr is not None and sys.stderr.isatty() and not {"-q", "--quiet"} & {*arguments}:
+    if not {"-q", "--quiet"} & {*arguments}:
         from rmqtool.machine import announce
 
-        announce.listen(
-            lambda: say("compiling for this machine: some ten seconds, the first time only")
-        )
+        announce.listen(say)
     if (answered := direct.call(arguments)) is not None:
         return answered
     import typer  # in here: when it cannot be imported that is a bug report, no traceback

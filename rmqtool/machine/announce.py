@@ -1,21 +1,53 @@
-"""Tell who waits that kernels are being compiled: the very first run on a machine takes a while."""
+"""What whoever waits is told of compiling, and how long compiling took."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-_listeners: list[Callable[[], None]] = []
+COMPILING: Final = "compiling native code for this machine; it is kept for later runs"
+
+_listeners: list[Callable[[str], None]] = []
+_said: set[str] = set()
+_spent = [0.0]
 
 
-def listen(listener: Callable[[], None]) -> None:
-    """Have a function called, once, when a kernel has to be compiled."""
-    _listeners[:] = [listener]
+def listen(listener: Callable[[str], None]) -> None:
+    """Have a function called with each sentence that there is to say."""
+    forget()
+    _listeners.append(listener)
 
 
-def compiling() -> None:
-    """Tell it; who was told once is not told again."""
-    while _listeners:
-        _listeners.pop()()
+def forget() -> None:
+    """Have no function called any more, and what was said is new again."""
+    _listeners.clear()
+    _said.clear()
+
+
+def say(sentence: str) -> None:
+    """Say a sentence; who was told once is not told again."""
+    if sentence in _said:
+        return
+    _said.add(sentence)
+    for listener in _listeners:
+        listener(sentence)
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Say that native code is compiled, and count the time until that is done."""
+    say(COMPILING)
+    begin = time.monotonic()
+    try:
+        yield
+    finally:
+        _spent[0] += time.monotonic() - begin
+
+
+def seconds() -> float:
+    """Give the seconds that this process has waited for the compiler so far."""
+    return _spent[0]

@@ -1,59 +1,181 @@
-"""Compile a kernel to object code with numba. Nothing else of rmqtool loads numba."""
+"""Compile a kernel with numba. Nothing else of rmqtool loads numba.
+
+numba optimises each function and makes machine code of it before the function is compiled into its
+callers, where both are done again. Here the functions of a kernel are put together first; then the
+whole is optimised and becomes machine code once. That takes half the processor time.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-import types
+import sys
+import types as python_types
+import warnings
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-import numba
-from numba.core.extending import intrinsic
-
-from rmqtool.machine.compiled import Instruction, Kernel, Piece
-from rmqtool.machine.machine_code import KNOWN_SYMBOLS, emit
+from rmqtool.machine.machine_code import emit
+from rmqtool.machine.pieces import Instruction, Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+
+@contextmanager
+def _without_configuration() -> Iterator[None]:
+    """Keep numba from the file `.numba_config.yaml` of the current directory.
+
+    That may be the directory of a store, of which nothing is ever read as configuration. Without
+    a YAML reader numba cannot read it, and warns.
+    """
+    known = sys.modules.get("yaml")
+    sys.modules["yaml"] = None  # type: ignore[assignment]  # Python's own sign for "not there"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        del sys.modules["yaml"]
+        if known is not None:
+            sys.modules["yaml"] = known
+
+
+with _without_configuration():
+    import numba
+    from numba.core import config
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import CompilerBase, DefaultPassBuilder
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.extending import intrinsic
+    from numba.core.types import unliteral
+
+config._config_fname = os.devnull  # noqa: SLF001 - numba looks again before each compilation
 
 # Some releases of numba have types and some have none: neither is to be relied on.
 NJIT: Any = numba.njit
-OPTIONS: Final = {"boundscheck": False, "error_model": "numpy"}
-BARE: Final = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+LIBRARY: Any = JITCodeLibrary
+COMPILER: Any = CompilerBase
+PASSES: Any = DefaultPassBuilder
+OPTIONS: Final = {
+    "boundscheck": False,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+BARE: Final = {"_nrt": False}  # no counts of references: kernels allocate nothing
 DECLARED: Final = re.compile(r'^declare [^@]*@"?([^"(]+)"?\(', re.MULTILINE)
 
 
-def compile_kernel(kernel: Kernel) -> tuple[str, bytes]:
-    """Give the symbol and the object code of a kernel."""
-    made = NJIT(kernel.signature, **OPTIONS, **BARE)(_with_compiled_globals(kernel.function))
+class _Parts(LIBRARY):  # type: ignore[misc]  # of no type that is known
+    """The LLVM code of one function and of those it calls: put together, and left at that."""
+
+    def _optimize_final_module(self) -> None:
+        """Leave it to who has the whole."""
+
+    def _finalize_final_module(self) -> None:
+        """Make no machine code."""
+        self._finalized = True
+
+    def optimised(self) -> str:
+        """Give the whole as assembly, optimised as numba would have done it."""
+        with global_compiler_lock:
+            self._ensure_finalized()
+            super()._optimize_final_module()
+        return str(self._final_module)
+
+
+class _PartCompiler(COMPILER):  # type: ignore[misc]  # of no type that is known
+    """Takes a function to LLVM code by numba's own passes, and no further."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Give numba's passes."""
+        codegen = self.state.targetctx.codegen()
+        self.state.library = _Parts(codegen, self.state.func_id.func_qualname)
+        self.state.flags.no_compile = True
+        return [PASSES.define_nopython_pipeline(self.state)]
+
+    def compile_extra(self, function: Callable[..., object]) -> Any:  # noqa: ANN401 - numba's own
+        """Compile a function, and let others call it."""
+        # numba tells functions apart by their entry points, and here there are none: any method
+        # of an object of its own serves, as nothing ever calls it.
+        entry_point = [function].count
+        made = super().compile_extra(function)._replace(entry_point=entry_point)
+        self.state.targetctx.insert_user_function(entry_point, made.fndesc, [made.library])
+        return made
+
+
+def compile_kernel(function: Callable[..., object], signature: str) -> tuple[str, bytes]:
+    """Give the symbol and the object code of a kernel.
+
+    Raises:
+        TypeError: it needs something of numba's run-time library.
+    """
+    made = _jit(signature, **BARE, pipeline_class=_PartCompiler)(_prepared(function, _part))
     (overload,) = made.overloads.values()
-    (assembly,) = made.inspect_llvm().values()
+    assembly = overload.library.optimised()
     needed = {name for name in DECLARED.findall(assembly) if not name.startswith("llvm.")}
-    if unknown := needed - KNOWN_SYMBOLS:
+    if needed:
         # LLVM ends the process when it cannot find one: rather say it here, to who wrote it.
-        message = f"{kernel.function.__qualname__} needs {min(unknown)}, which no process has"
+        message = f"{function.__qualname__} needs {min(needed)}, which no process has"
         raise TypeError(message)
     return overload.fndesc.llvm_func_name, emit(assembly)
 
 
-def _with_compiled_globals(function: Callable[..., object]) -> Callable[..., object]:
+def plain(function: Callable[..., object], signature: str) -> Callable[..., Any]:
+    """Give a kernel as numba alone compiles, links and calls it, for this process only."""
+    made: Callable[..., Any] = NJIT(signature, boundscheck=False, error_model="numpy", nogil=True)(
+        _prepared(function, _plain)
+    )
+    return made
+
+
+def _jit(*signature: str, **options: Any) -> Any:  # noqa: ANN401 - numba's own
+    return NJIT(*signature, **OPTIONS, **options)
+
+
+def _prepared(
+    function: Callable[..., object], compiled: Callable[[Instruction | Piece], Any]
+) -> Callable[..., object]:
     """Give a function that finds compiled ones where the source names pieces and instructions."""
     code = function.__code__
     known = function.__globals__
-    names = {name: _compiled(known[name]) for name in code.co_names if _is_ours(known.get(name))}
-    made = types.FunctionType(code, known | names, function.__name__, function.__defaults__)
+    names = {
+        name: compiled(known[name])
+        for name in code.co_names
+        if isinstance(known.get(name), Instruction | Piece)
+    }
+    made = python_types.FunctionType(code, known | names, function.__name__, function.__defaults__)
     made.__module__, made.__qualname__ = function.__module__, function.__qualname__
     return made
 
 
-def _is_ours(value: object) -> bool:
-    return isinstance(value, Instruction | Piece | Kernel)
+@cache
+def _part(one: Instruction | Piece) -> Any:  # noqa: ANN401 - numba's own
+    """Give what kernels call; it is compiled when the first one does."""
+    if isinstance(one, Instruction):
+        return _instruction(one)
+    forced = {"forceinline": True} if one.forceinline else {}
+    made = _jit(**BARE, **forced, pipeline_class=_PartCompiler)(_prepared(one.function, _part))
+    told = made.get_call_template
+
+    def for_any_number(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:  # noqa: ANN401
+        # Else numba compiles a function again for each constant that it is called with.
+        return told(tuple(map(unliteral, arguments)), keywords)
+
+    made.get_call_template = for_any_number
+    return made
 
 
 @cache
-def _compiled(one: Instruction | Piece | Kernel) -> Any:  # noqa: ANN401 - numba's own objects
+def _plain(one: Instruction | Piece) -> Any:  # noqa: ANN401 - numba's own
     if isinstance(one, Instruction):
-        return intrinsic(getattr(import_module(one.module), one.name))
-    forced = {"forceinline": True} if isinstance(one, Piece) and one.forceinline else {}
-    return NJIT(**OPTIONS, **forced)(_with_compiled_globals(one.function))
+        return _instruction(one)
+    return NJIT(boundscheck=False, error_model="numpy")(_prepared(one.function, _plain))
+
+
+@cache
+def _instruction(one: Instruction) -> Any:  # noqa: ANN401 - numba's own
+    return intrinsic(getattr(import_module(one.module), one.name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from rmqtool.machine.compiled import Instruction
+from rmqtool.machine.pieces import Instruction
 
 if TYPE_CHECKING:
     from collections.abc import Callable

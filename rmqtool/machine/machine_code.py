@@ -24,10 +24,6 @@ ITEM_BYTES: Final = {"uint8": 1, "int32": 4, "uint32": 4, "int64": 8}
 SCALAR: Final = "int64"
 OK: Final = frozenset({0, -2})  # -2: it returned nothing
 MOST_KNOWN: Final = 256  # arrays whose facts are kept
-# What numba declares in every kernel and none reaches: arrays come without an owner to be freed.
-NEVER_CALLED: Final = frozenset({"NRT_MemInfo_call_dtor"})
-KNOWN_SYMBOLS: Final = NEVER_CALLED
-_STAND_IN: Final = ctypes.CFUNCTYPE(None)(lambda: None)  # lives as long as the process
 
 
 @cache
@@ -37,10 +33,6 @@ def _llvm() -> Any:  # noqa: ANN401 - llvmlite has no types
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    end = ctypes.cast(_STAND_IN, ctypes.c_void_p).value
-    for name in NEVER_CALLED:
-        if llvm.address_of_symbol(name) is None:  # numba, if it is there, has the real one
-            llvm.add_symbol(name, end)
     return llvm
 
 

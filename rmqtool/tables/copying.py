@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from rmqtool.machine.compiled import Instruction
+from rmqtool.machine.pieces import Instruction
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from rmqtool.machine.announce import COMPILING
+
 COMMAND = [sys.executable, "-m", "rmqtool"]
 # What lets root read and write whatever it is forbidden to.
 MIGHT = "-dac_override,-dac_read_search,-fowner"
@@ -58,7 +60,12 @@ def rmqtool(
         cwd=str(cwd) if cwd else None,
         timeout=120,
     )
-    return Run(done.returncode, done.stdout, done.stderr.decode())
+    return Run(done.returncode, done.stdout, _said(done.stderr))
+
+
+def _said(err: bytes) -> str:
+    """Give what a command said, but for what only the first run after a change says."""
+    return err.decode().replace(f"rmqtool: {COMPILING}\n", "")
 
 
 def on_terminal(
@@ -84,4 +91,4 @@ def on_terminal(
         out += piece
     os.close(terminal)
     _, err = process.communicate(timeout=120)
-    return Run(process.returncode, bytes(out).replace(b"\r\n", b"\n"), err.decode())
+    return Run(process.returncode, bytes(out).replace(b"\r\n", b"\n"), _said(err))

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import rmqtool
 
 MASTER = "org.apache.spark.deploy.master.Master"
 WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -23,16 +20,16 @@ BROKEN = 'Exception in thread "main"'
 STARTED_WITHIN = 120  # seconds, on a machine that is busy
 
 
-def environment(kernels: Path | None = None) -> dict[str, str]:
+def environment(temporary: Path | None = None) -> dict[str, str]:
     """Give the variables of a machine that has Python with the dependencies, and no rmqtool.
 
     Args:
-        kernels: directory with kernels that are compiled already; None is none.
+        temporary: directory for temporary files; None is the usual one.
     """
     left_out = {"PYTHONPATH", "SPARK_HOME", "SPARK_CONF_DIR"}
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
-    if kernels is not None:
-        kept |= {"NUMBA_CACHE_DIR": str(kernels), "TMPDIR": str(kernels.parent)}
+    if temporary is not None:
+        kept["TMPDIR"] = str(temporary)
     found = {**kept, **QUICK, "SPARK_LOCAL_IP": "127.0.0.1"}
     return {**found, "PYSPARK_PYTHON": sys.executable}
 
@@ -40,12 +37,9 @@ def environment(kernels: Path | None = None) -> dict[str, str]:
 @contextmanager
 def cluster(directory: Path, workers: int = 2) -> Iterator[str]:
     """Start a master and workers of one core each; give the master's address."""
-    kernels = compiled_kernels(directory / "kernels")
     common = ("--host", "127.0.0.1", "--webui-port", "0")
     with ExitStack() as running:
-        log = running.enter_context(
-            daemon(directory / "master", kernels, MASTER, *common, "--port", "0")
-        )
+        log = running.enter_context(daemon(directory / "master", MASTER, *common, "--port", "0"))
         address = wait_for(log, ADDRESS)
         logs = []
         for number in range(workers):
@@ -60,24 +54,14 @@ def cluster(directory: Path, workers: int = 2) -> Iterator[str]:
                 str(place),
                 address,
             )
-            logs.append(running.enter_context(daemon(place, kernels, WORKER, *arguments)))
+            logs.append(running.enter_context(daemon(place, WORKER, *arguments)))
         for one in logs:
             wait_for(one, REGISTERED)
         yield address
 
 
-def compiled_kernels(directory: Path) -> Path:
-    """Copy the kernels that are compiled here: workers have their own copy of the package.
-
-    What they are compiled from names them, so only those that are right are ever found.
-    """
-    for source in Path(rmqtool.__file__).parent.glob("*/__pycache__/kernels-*"):
-        shutil.copytree(source, directory / source.name, dirs_exist_ok=True)
-    return directory
-
-
 @contextmanager
-def daemon(directory: Path, kernels: Path, *arguments: str) -> Iterator[Path]:
+def daemon(directory: Path, *arguments: str) -> Iterator[Path]:
     """Run one of Spark's daemons; give its log. It is killed at the end, by its own number."""
     import pyspark
 
@@ -89,7 +73,7 @@ def daemon(directory: Path, kernels: Path, *arguments: str) -> Iterator[Path]:
             [str(program), *arguments],
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=environment(kernels) | {"SPARK_HOME": str(program.parents[1])},
+            env=environment(directory.parent) | {"SPARK_HOME": str(program.parents[1])},
             cwd=directory,
         )
     try:

@@ -1,0 +1,173 @@
+"""Machine code of kernels on the disk: found, verified, kept, and forgotten when unused.
+
+A file holds what it is, a SHA-256 over all that follows, the stamp of what the code was made from,
+the symbol, and the code. Nothing of it is used before the digest and the stamp are right, and its
+directory and the file itself are those of root or of the user alone (`cache_place`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.machine import cache_place
+from rmqtool.machine.cache_place import OTHERS_WRITE, Untrusted, is_ours, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAGIC: Final = b"rmqtool kernel 1\n"
+DIGEST: Final = 32  # bytes of a SHA-256
+LARGEST: Final = 16 << 20  # bytes of a file; those of the largest kernel are 40,000
+UNUSED_SECONDS: Final = 30 * 24 * 3600
+OURS: Final = re.compile(r"[\w.]+-[0-9a-f]{32}\.kernel(\.[0-9a-f]{16})?")
+PUBLIC: Final = 0o755
+EVERYBODY: Final = 0o644
+ALONE: Final = 0o600
+_OPEN: Final = os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Code(NamedTuple):
+    """Object code, and the symbol by which it is called."""
+
+    symbol: str
+    code: bytes
+
+
+class Key(NamedTuple):
+    """What the machine code of a kernel is found by.
+
+    Attributes:
+        name: of the kernel, with that of its module.
+        stamp: what it is made from (`stamp.stamp`).
+    """
+
+    name: str
+    stamp: bytes
+
+    @property
+    def file(self) -> str:
+        """Name of its file; half of the stamp, as the file holds the whole."""
+        return f"{self.name}-{self.stamp[: DIGEST // 2].hex()}.kernel"
+
+
+def find(key: Key) -> Code | None:
+    """Give what is kept of a kernel; None when nothing is, or nothing that can be trusted."""
+    for place in (cache_place.installed(), *cache_place.own()):
+        with suppress(OSError, Untrusted), opened(place) as directory:
+            if (found := _decode(_read(directory, key.file), key.stamp)) is not None:
+                return found
+    return None
+
+
+def keep(key: Key, made: Code) -> str | None:
+    """Keep the machine code of a kernel for this user's later runs.
+
+    Returns:
+        None when it is kept; else why it is not.
+    """
+    reasons = []
+    for place in cache_place.own():
+        try:
+            with opened(place, makes=True) as directory:
+                _write(directory, key.file, _encode(key.stamp, made), ALONE)
+                _forget_unused(directory)
+        except Untrusted as error:
+            reasons.append(str(error))
+        except OSError as error:
+            reasons.append(f"{place}: {error.strerror}")
+        else:
+            return None
+    return "; ".join(reasons) or "there is no home directory"
+
+
+def keep_installed(key: Key, made: Code) -> None:
+    """Keep the machine code of a kernel beside the modules, for all users of the machine.
+
+    Raises:
+        Untrusted: others than root may write there.
+        OSError: the system refused.
+    """
+    with opened(cache_place.installed(), makes=True, mode=PUBLIC) as directory:
+        _write(directory, key.file, _encode(key.stamp, made), EVERYBODY)
+        _forget_unused(directory)
+
+
+def _encode(stamp: bytes, made: Code) -> bytes:
+    content = b"\0".join([stamp + made.symbol.encode(), made.code])
+    return MAGIC + hashlib.sha256(content).digest() + content
+
+
+def _decode(raw: bytes, stamp: bytes) -> Code | None:
+    """Give what a file holds; None when it is torn, or made from something else."""
+    begin = len(MAGIC) + DIGEST
+    content = raw[begin:]
+    is_right = (
+        raw[: len(MAGIC)] == MAGIC
+        and raw[len(MAGIC) : begin] == hashlib.sha256(content).digest()
+        and content[:DIGEST] == stamp
+    )
+    if not is_right:
+        return None
+    symbol, _, code = content[DIGEST:].partition(b"\0")
+    return Code(symbol.decode(), code)
+
+
+def _read(directory: int, name: str) -> bytes:
+    """Read a file that only root or the user can have written; no bytes for any other."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _OPEN, dir_fd=directory)
+    with os.fdopen(descriptor, "rb") as file:
+        facts = os.fstat(descriptor)
+        is_trusted = (
+            stat.S_ISREG(facts.st_mode)
+            and is_ours(facts)
+            and not facts.st_mode & OTHERS_WRITE
+            and facts.st_size <= LARGEST
+        )
+        return file.read() if is_trusted else b""
+
+
+def _write(directory: int, name: str, content: bytes, mode: int) -> None:
+    """Write a file; others see all or nothing of it."""
+    new = f"{name}.{os.urandom(8).hex()}"
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, mode, dir_fd=directory)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            os.fchmod(descriptor, mode)  # whatever the umask takes away
+        os.replace(new, name, src_dir_fd=directory, dst_dir_fd=directory)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(new, dir_fd=directory)
+        raise
+
+
+def _forget_unused(directory: int) -> None:
+    """Remove what nobody has read for a month: that of other versions.
+
+    Whoever still needs it compiles it again; whoever is just reading it has it whole.
+    """
+    limit = time.time() - UNUSED_SECONDS
+    for name, used in _last_uses(directory):
+        if used < limit:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=directory)
+
+
+def _last_uses(directory: int) -> Iterator[tuple[str, float]]:
+    """Yield our files, and when each was last read or written, s since 1970."""
+    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
+    try:
+        with os.scandir(readable) as entries:
+            names = [entry.name for entry in entries if OURS.fullmatch(entry.name)]
+    finally:
+        os.close(readable)
+    for name in names:
+        with suppress(OSError):  # somebody else is removing it
+            facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            yield name, max(facts.st_atime, facts.st_mtime)

@@ -1,0 +1,40 @@
+"""Who waits for the compiler is told so, once, and the wait is counted."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from rmqtool.machine import announce
+
+
+def test_once() -> None:
+    """The first kernel that is compiled says so, and no other one."""
+    told: list[str] = []
+    announce.listen(told.append)
+    for _ in range(2):
+        with announce.compiling():
+            pass
+    assert [announce.COMPILING] == told
+
+
+def test_nobody() -> None:
+    """A library has nobody to tell."""
+    announce.forget()
+    with announce.compiling():
+        pass
+
+
+def test_seconds() -> None:
+    """What was spent on compiling adds up, also where it failed."""
+    before = announce.seconds()
+    with pytest.raises(ValueError, match="sleep length"), announce.compiling():
+        fail_slowly()
+    assert 0.05 <= announce.seconds() - before < 5
+
+
+def fail_slowly() -> None:
+    """Fail after a while."""
+    time.sleep(0.05)
+    time.sleep(-1)
