@@ -191,6 +191,7 @@ COMMITLOG: Final[list[Damage]] = [
     Damage("cut-first-segment", inflict.cut_segment(0, lambda size: size - 4096), ("FS-LEN",)),
     Damage("long-last-segment", inflict.cut_segment(-1, lambda size: size + 4096), ("FS-LEN",)),
     Damage("empty-last-segment", inflict.cut_segment(-1, lambda _: 0), ("FS-LEN",)),
+    Damage("remove-all-segments", inflict.remove_log, ("FS-NOLOG",)),
     Damage("remove-middle-segment", inflict.remove_segment(1), ("FS-GAP",)),
     Damage(
         "remove-last-segment",

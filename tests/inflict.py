@@ -223,6 +223,12 @@ def remove_segment(number: int) -> Callable[[Path], None]:
     return inflict
 
 
+def remove_log(store: Path) -> None:
+    """Delete all segments, as when the volume of the log is not mounted."""
+    for path in plain_store.segments(store):
+        path.unlink()
+
+
 def segment_at(store: Path, number: int) -> Path:
     """Give one segment of the used ones; a middle one must have neighbours.
 

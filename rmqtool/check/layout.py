@@ -7,11 +7,12 @@ Source: MappedFileQueue#doLoad, MultiPathMappedFileQueue#load, ConsumeQueueStore
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.check.inspection import UNIT_FAMILIES
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import Truncated, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import (
     FS_DIR,
@@ -20,11 +21,14 @@ from rmqtool.findings.registry_layout import (
     FS_LEN,
     FS_LOCK,
     FS_NAME,
+    FS_NOLOG,
     FS_ORPHAN,
 )
 from rmqtool.formats import config_shapes
+from rmqtool.store.branch import BranchKind
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import REASONS, is_unread, reason_of, unread_stretches
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import MappedFiles, Oddity
+    from rmqtool.store.tree import Store
 
 LOGS: Final = ("commitlog", "old_commitlog")
 
@@ -60,6 +65,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             if files is not None and (files.oddities or _is_misnamed(files)):
                 yield from mapped_files(inspection, files)
         yield from inspection.pending()
+    yield from _no_log(inspection)
     yield from _lock(inspection)
     yield from _orphans(inspection)
 
@@ -183,6 +189,50 @@ def _length_message(oddity: Oddity) -> str:
 def _gap_message(oddity: Oddity) -> str:
     start, length = oddity.start or 0, oddity.length or 0
     return f"the {length} bytes from {start} to {start + length} are missing before this file"
+
+
+def _no_log(inspection: Inspection) -> Iterator[Finding]:
+    """Find a store whose queues, index or checkpoint speak of a commitlog that is not there.
+
+    Source: CommitLog#recoverNormally, DefaultMessageStore#destroyLogics, 4.9.3 to 5.5.0.
+    """
+    store = inspection.store
+    logs = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
+    is_unread = any(inspection.is_above_unread(log.path) for log in store.branches_of(*logs))
+    if store.asked.kind is not BranchKind.STORE or is_unread:
+        return
+    if store.commitlog or store.old_commitlog or any(one.start is not None for one in _odd(store)):
+        return
+    witnesses = [
+        counted(count, one, several)
+        for count, one, several in (
+            (_queues_with_files(inspection), "queue with files", "queues with files"),
+            (len(store.index_files()), "index file", ""),
+        )
+        if count
+    ]
+    with contextlib.suppress(Truncated, UnreadablePath):  # said elsewhere
+        if (store.checkpoint() or {}).get("physic_msg_timestamp", 0) > 0:
+            witnesses.append("a checkpoint")
+    if witnesses:
+        speak = "speaks" if witnesses[0].startswith("1 ") and len(witnesses) == 1 else "speak"
+        message = f"there is no commitlog; {', '.join(witnesses)} {speak} of one"
+        yield finding(FS_NOLOG, At("commitlog"), message)
+
+
+def _odd(store: Store) -> Iterator[Oddity]:
+    """Give what lies in a commitlog directory and is no segment of it."""
+    yield from store.commitlog.oddities
+    yield from store.old_commitlog.oddities
+
+
+def _queues_with_files(inspection: Inspection) -> int:
+    found = 0
+    for name in UNIT_FAMILIES:
+        for queue in inspection.family(name).values():
+            files = inspection.files_of(queue)
+            found += bool(files)
+    return found
 
 
 def _lock(inspection: Inspection) -> Iterator[Finding]:

@@ -68,6 +68,17 @@ FS_DUP: Final = Code(
     remedy="compare them and move the inferior copy away",
     command="rmqtool validate STORE --only commitlog",
 )
+FS_NOLOG: Final = Code(
+    "FS-NOLOG",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="the store has no commitlog, though other files of it speak of one",
+    consequence="a broker that is started on it deletes every consume queue, and begins an empty "
+    "log; no message can be read",
+    remedy="do not start a broker; mount or restore the commitlog directory, or correct "
+    "storePathCommitLog in broker.conf",
+    command=INFO,
+)
 FS_ZERO: Final = Code(
     "FS-ZERO",
     NOTE,

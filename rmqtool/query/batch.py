@@ -67,7 +67,7 @@ def _search_keys(lookup: Lookup, answers: list[Answer], stretches: list[LogRange
         for wanted in _wanted(answer.request):
             by_text.setdefault(wanted.text, []).append((wanted, answer))
             for stretch in stretches:
-                answer.trail.search(f"the log {stretch}")
+                answer.trail.search(lookup.log.described(stretch))
     if not by_text or not stretches:
         return
     all_wanted = [wanted for pairs in by_text.values() for wanted, _ in pairs]
@@ -107,5 +107,5 @@ def _search_places(lookup: Lookup, answers: list[Answer]) -> None:
             answer.take(Found(record, BY_SEARCH, PLACE))
     for asked in lost.values():
         for answer in asked:
-            answer.trail.search(f"the log {stretch}")
+            answer.trail.search(lookup.log.described(stretch))
             answer.problem = "" if answer.found else answer.problem

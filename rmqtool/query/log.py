@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 FIRST_READ: Final = 4096  # most records are shorter, and one read is then enough
+NO_LOG: Final = "there is no commitlog: mount or restore it, or correct storePathCommitLog"
 NEAR: Final = 64 << 10  # how far in front of an offset its record is first looked for
 
 
@@ -156,6 +157,18 @@ class Log:
         if not self.files:
             return "there is no commitlog"
         return f"the log has [{self.start}, {self.end})"
+
+    def described(self, stretch: LogRange) -> str:
+        """Name a stretch of the log for people, and what of it no file holds."""
+        if not self.files:
+            return "no commitlog"
+        holes = [
+            LogRange(one.start - one.missing_before, one.start)
+            for one in self.segments
+            if one.missing_before and stretch.start < one.start <= stretch.end
+        ]
+        without = f" without {', '.join(map(str, holes))}, which no file holds" if holes else ""
+        return f"the log {stretch}{without}"
 
     def _why_nowhere(self, physical_offset: int) -> str:
         """Say why no file holds an offset."""

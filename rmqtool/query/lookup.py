@@ -22,7 +22,7 @@ from rmqtool.query.answer import (
     Answer,
     Found,
 )
-from rmqtool.query.log import LogRange, LogRecord
+from rmqtool.query.log import NO_LOG, LogRange, LogRecord
 from rmqtool.query.match import Wanted, hash_collision
 from rmqtool.query.requests import (
     ById,
@@ -80,6 +80,8 @@ class Lookup(Sources):
             case ByTransaction():
                 answer.taken_for = "transaction ID"
                 self.find_text(Wanted(request.text, as_transaction=True), answer)
+        if not self.log.files and not answer.is_found:
+            answer.problem = "; ".join(filter(None, (NO_LOG, answer.problem)))
         return answer
 
     # IDs
@@ -251,7 +253,7 @@ class Lookup(Sources):
         todo = [one for one in stretches if one.length and one not in answer.searched]
         answer.searched += todo
         for stretch in todo:
-            answer.trail.search(f"the log {stretch}")
+            answer.trail.search(self.log.described(stretch))
         for record, how in search(self.log, wanted, todo, answer.trail):
             if answer.take(Found(record, BY_SEARCH, how)):
                 self.verified(record, answer, how)

@@ -31,7 +31,8 @@ def find_time(sources: Sources, request: ByTime, answer: Answer) -> None:
     is_lower = request.boundary is Boundary.LOWER
     search_log = first_record_from if is_lower else last_record_until
     head = search_log(sources.log, request.timestamp)
-    answer.trail.search(f"the times of the log {LogRange(sources.log.start, sources.log.end)}")
+    whole = sources.log.described(LogRange(sources.log.start, sources.log.end))
+    answer.trail.search(f"the times of {whole}")
     record = sources.log.record_at(head.physical_offset) if head else None
     if isinstance(record, LogRecord):
         sources.verified(record, answer, BY_TIME)

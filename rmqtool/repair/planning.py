@@ -10,7 +10,7 @@ from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
 from rmqtool.findings.registry_index import IX_KEY
-from rmqtool.findings.registry_layout import FS_DUP, FS_LOCK
+from rmqtool.findings.registry_layout import FS_DUP, FS_LOCK, FS_NOLOG
 from rmqtool.repair import layout
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import DEFAULT_LARGEST, BridgeMaker
@@ -20,7 +20,7 @@ from rmqtool.repair.queues import ext
 from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
-from rmqtool.repair.remedies import DLEDGER, DUPLICATES, is_repaired, misnamed, remedy
+from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
 from rmqtool.repair.state import checkpoint, config, index, timer
 from rmqtool.repair.survey import Survey
 from rmqtool.repair.writer import Writer
@@ -179,6 +179,8 @@ def _obstacle(survey: Survey, found: list[Finding]) -> str:
     for segment in log.segments:
         if length and segment.start % length:
             return misnamed(segment)
+    if any(one.code == FS_NOLOG for one in found):
+        return NO_LOG
     if any(one.code == FS_DUP for one in found) and duplicates.copies(log) is None:
         return DUPLICATES
     return ""

@@ -32,6 +32,10 @@ DUPLICATES: Final = (
     "first move one of the two commitlog files of the same name away: they differ, and "
     "rmqtool validate FILE judges each"
 )
+NO_LOG: Final = (
+    "first mount or restore the commitlog directory, or correct storePathCommitLog; without a "
+    "commitlog nothing can be repaired"
+)
 LINKED: Final = (
     "first remove the link, or bring back what it leads to; a queue without the file is repaired "
     "from the log"

@@ -95,6 +95,10 @@ class Looker:
     def take(self, part: SegmentPart, report: PartReport) -> None:
         """Count what a part has."""
         segment = part.segment
+        if segment.missing_before and part.is_first:
+            begin, length = segment.start - segment.missing_before, segment.missing_before
+            path = f"no file for {begin}"
+            self.segments[path] = SegmentFacts(path, begin, length, 0, [("gap", 0, length)])
         facts = self.segments.setdefault(
             segment.path, SegmentFacts(segment.path, segment.start, segment.size)
         )

@@ -20,7 +20,7 @@ from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import FilesTask, LogTask, UnreadTask, WholeTask, view_of
 from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
-from rmqtool.tables.messages import MessageOptions, message_rows
+from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
 from rmqtool.tables.readers import READERS
 
 if TYPE_CHECKING:
@@ -82,6 +82,9 @@ def _messages(
         options.selection, options.body, options.fillers, is_dledger=task.is_dledger
     )
     position = part.begin
+    missing = missing_rows(part, asked)
+    if missing is not None:
+        yield missing.select(names)
     try:
         known = task.start
         position = true_start(part, is_dledger=task.is_dledger) if known is None else known

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -77,6 +77,7 @@ class Segment:
         size: bytes on disk.
         mtime_ms: last change of the file, ms since 1970 UTC.
         allocated: bytes that the disk really holds.
+        missing_before: bytes of the byte space right before this file that no file holds.
     """
 
     place: Place
@@ -85,6 +86,7 @@ class Segment:
     size: int
     mtime_ms: int = 0
     allocated: int = 0
+    missing_before: int = 0
 
     @property
     def end(self) -> int:
@@ -219,11 +221,12 @@ def assemble(
     if len(ordered) > 1:
         ordered.sort(key=lambda segment: (segment.start, segment.path))
     length = file_length or length_of(ordered)
+    joints = list(_joints(ordered, length))
     return MappedFiles(
         path=directories[0][1] if directories else "",
-        segments=tuple(ordered),
+        segments=tuple(_with_holes(ordered, joints, length)),
         file_length=length,
-        oddities=(*oddities, *_lengths(ordered, length), *_joints(ordered, length)),
+        oddities=(*oddities, *_lengths(ordered, length), *joints),
         places=tuple(place for place, _ in directories),
     )
 
@@ -288,6 +291,18 @@ def _lengths(segments: Sequence[Segment], length: int) -> Iterator[Oddity]:
             yield Oddity(
                 kind, segment.path, str(length), str(segment.size), segment.start, segment.size
             )
+
+
+def _with_holes(segments: list[Segment], joints: list[Oddity], length: int) -> Iterable[Segment]:
+    """Tell each file of the hole before it; before a file under a wrong name there is none."""
+    holes = {
+        joint.path: joint.length or 0
+        for joint in joints
+        if joint.kind is OddityKind.HOLE and not ((joint.start or 0) + (joint.length or 0)) % length
+    }
+    if not holes:
+        return segments
+    return [replace(one, missing_before=holes.get(one.path, 0)) for one in segments]
 
 
 def _joints(segments: Sequence[Segment], length: int) -> Iterator[Oddity]:

@@ -132,6 +132,10 @@ def segment_parts(
             if before > segment.size:
                 continue  # however large a part is
             begin = before // each * each if each else 0
+            if segment.missing_before and end is not None and end <= segment.start:
+                if end > segment.start - segment.missing_before:
+                    found.append(SegmentPart(segment, 0, 0))  # it tells of the hole before it
+                continue
             stop = segment.size if end is None else min(segment.size, end - segment.start)
             while begin < stop:
                 behind = min(stop, begin + each)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_layout import FS_GAP
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.message import scan
@@ -86,6 +87,9 @@ class MessagesOf:
         first: int | None = None
         end = part.end
         chunks: list[pa.RecordBatch | JsonLines] = []
+        missing = missing_rows(part, self.options)
+        if missing is not None:
+            chunks.append(self._chunk(missing))
         try:
             for batch in batches_of(part, self.options, start=start):
                 first = batch.position if first is None else first
@@ -146,6 +150,21 @@ def message_rows(
     return arrow.batch(SCHEMA, found, columns.shape[1])
 
 
+def missing_rows(part: SegmentPart, options: MessageOptions) -> pa.RecordBatch | None:
+    """Give the row of a stretch of the log that no file holds, with the file after it.
+
+    Args:
+        part: of a segment; only its first part tells of the hole before the segment.
+        options: which rows.
+    """
+    length = part.segment.missing_before
+    begin = part.segment.start - length
+    if not length or not part.is_first or not _overlaps(begin, length, options.selection):
+        return None
+    known = {"physical_offset": begin, "size": length, "extent": "gap", "code": str(FS_GAP)}
+    return pa.RecordBatch.from_pylist([known], SCHEMA)
+
+
 def _other(batch: Batch) -> pa.RecordBatch:
     """Give the one row of what is no record."""
     known = {
@@ -161,6 +180,9 @@ def _other(batch: Batch) -> pa.RecordBatch:
 
 def _touches(batch: Batch, selection: Selection) -> bool:
     """Say whether an extent that is no record lies in the offsets that were asked for."""
+    return _overlaps(batch.segment.start + batch.position, batch.length, selection)
+
+
+def _overlaps(offset: int, length: int, selection: Selection) -> bool:
     start, end = selection.offsets
-    offset = batch.segment.start + batch.position
-    return (end is None or offset < end) and (start is None or offset + batch.length > start)
+    return (end is None or offset < end) and (start is None or offset + length > start)

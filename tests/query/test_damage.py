@@ -10,10 +10,11 @@ import pytest
 
 from rmqtool import engine
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position, slot_position
-from rmqtool.query import Boundary, ById, ByKey, ByQueueOffset, ByTime, Lookup, Request
+from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByQueueOffset, ByTime, Lookup, Request
 from rmqtool.query.answer import BY_SEARCH
 from rmqtool.query.batch import find_all
 from rmqtool.store.tree import open_store
+from tests import inflict, plain_store
 from tests.query.expected import Expected, offsets
 from tests.stores import broker_conf, fixture_names, fixture_store
 from tests.truth.fixture import Fixture
@@ -227,3 +228,25 @@ def test_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert [expected.by_key[key] for key in keys] == [offsets(answer) for answer in answers]
     with Lookup(open_store(expected.fixture.store)) as lookup, pytest.raises(AssertionError):
         list(find_all(lookup, requests))
+
+
+def test_log_with_a_hole(tmp_path: Path) -> None:
+    """What is said to have been searched leaves out what no file holds."""
+    name = fixture_names("5.3.3", "traffic")[0]
+    root = fixture_store(name, tmp_path)
+    segments = plain_store.segments(root)
+    begin, end = int(segments[1].name), int(segments[2].name)
+    segments[1].unlink()
+    with Lookup(open_store(root, broker_conf(name)), scan=True) as lookup:
+        said = lookup.find(ByKey("no such key", ())).summary
+    assert f"without [{begin}, {end}), which no file holds" in said
+
+
+def test_no_log(tmp_path: Path) -> None:
+    """Without a commitlog every answer says so, and what to do."""
+    name = fixture_names("5.3.3", "traffic")[0]
+    root = fixture_store(name, tmp_path)
+    inflict.remove_log(root)
+    with Lookup(open_store(root, broker_conf(name))) as lookup:
+        for request in (ByKey("ORDER-1", ()), ByQueueOffset("traffic-orders", 1, 3), ByOffset(0)):
+            assert "there is no commitlog: mount or restore it" in lookup.find(request).summary

@@ -26,6 +26,7 @@ STAYS: Final = frozenset(
         "CL-QOFF-GAP", "CL-QOFF-BACK", "CL-LMQ", "CL-PROPS", "CQ-EXTRA", "CQ-LMQ", "CC-PAIR",
         "CO-TOPIC", "FS-ORPHAN", "FS-READ", "BF-PARAM", "BF-POS", "CX-SIZE", "TL-REF",
         "DL-ENTRY", "CP-REACH",
+        "FS-NOLOG",
         "EP-CRC",  # without a .bak
     }
 )  # fmt: skip

@@ -124,12 +124,6 @@ def remove_segments(first: int, last: int) -> Harm:
     return harm
 
 
-def remove_log(store: Path) -> None:
-    """Delete all segments."""
-    for path in plain_store.segments(store):
-        path.unlink()
-
-
 def body_in_segment(number: int) -> Harm:
     """Flip a bit in the body of a record in the middle of a segment."""
 

@@ -146,7 +146,7 @@ def test_missing_segment(tmp_path: Path) -> None:
 def test_no_log(tmp_path: Path) -> None:
     """Without a commitlog every message is missing, and the verdict says what happens to queues."""
     root = fixture_store(NAME, tmp_path)
-    harm.remove_log(root)
+    inflict.remove_log(root)
     prediction = foretell(root, "5.3.3")
     assert sum(queue.units_before for queue in prediction.queues) == prediction.missing.messages
     assert "there is no commitlog, so every queue would be deleted" in verdict(prediction)

@@ -138,7 +138,7 @@ def _segments() -> Iterator[Variant]:
     yield from both("second-last segment gone", harm.remove_segments(-2, -1), in_sample=True)
     yield from both("last segment gone", harm.remove_segments(-1, 99))
     yield from both("last three segments gone", harm.remove_segments(-3, 99))
-    yield from both("log gone", harm.remove_log, in_sample=True)
+    yield from both("log gone", inflict.remove_log, in_sample=True)
     yield Variant("first segment cut", (inflict.cut_segment(0, lambda size: size - 4096),))
     yield Variant(
         "last segment cut", (inflict.cut_segment(-1, lambda size: size // 2),), in_sample=True

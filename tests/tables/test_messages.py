@@ -188,3 +188,23 @@ def test_offsets_inside_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert [(begin, end - begin, "gap"), (end, built.sizes[9], None)] == [
         (row["physical_offset"], row["size"], row.get("extent")) for row in found
     ]
+
+
+def test_missing_segment(tmp_path: Path) -> None:
+    """Where a segment is missing, one row says from where to where, whichever offsets are asked."""
+    build_store(tmp_path, 200)
+    one, gone, after, *_ = open_store(tmp_path).commitlog
+    (tmp_path / gone.path).unlink()
+    hole = (gone.start, gone.size, "gap", "FS-GAP")
+    for offsets in ((None, None), (gone.start + 5, gone.start + 6), (one.end - 1, after.start + 1)):
+        found = rows(tmp_path, selection=Selection(offsets=offsets))
+        assert [hole] == [
+            (row["physical_offset"], row["size"], row["extent"], row["code"])
+            for row in found
+            if "code" in row
+        ]
+        places = [row["physical_offset"] for row in found]
+        assert sorted(places) == places
+    outside = rows(tmp_path, selection=Selection(offsets=(after.start, None)))
+    assert outside
+    assert not any("code" in row for row in outside)

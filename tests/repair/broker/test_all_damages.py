@@ -30,7 +30,7 @@ SAMPLED: Final = (
     "close-segment-early",
 )
 # A person has to decide first, and is told so: the log cannot be judged, or is not a file's alone.
-UNDECIDED: Final = frozenset({"odd-name", "loop", "converted-to-dledger"})
+UNDECIDED: Final = frozenset({"odd-name", "loop", "converted-to-dledger", "remove-all-segments"})
 # Nothing is to be repaired: the queue was made anew, and newer messages have the numbers of older
 # ones now.
 STAYS: Final = frozenset({"queue-numbered-anew"})
