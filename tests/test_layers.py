@@ -37,7 +37,6 @@ CIRCLES = (
         "check.log.message_content", "check.log.part", "check.log.transactions",
         "check.manifest.manifest_ledger",
     },
-    {"cli.completing", "cli.main"},
     {"repair.queues.misplaced", "repair.survey"},
 )  # fmt: skip
 OWNERS = {

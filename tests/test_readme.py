@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.text import Text
 
 from rmqtool.cli import manual
-from rmqtool.cli.app import CONTENTS
-from rmqtool.cli.manual_words import word_page
+from rmqtool.cli.commands import NAMES
+from rmqtool.cli.manual.words import word_page
 from tests import tour
 from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence, snapshot
@@ -95,7 +95,7 @@ def test_every_command_is_named() -> None:
     """The table of commands leaves none out."""
     text = README.read_text(encoding="utf-8")
     table = text.partition("## Which command when")[2].partition("\n## ")[0]
-    assert [] == [entry.name for entry in CONTENTS if not re.search(rf"\b{entry.name}\b", table)]
+    assert [] == [name for name in NAMES if not re.search(rf"\b{name}\b", table)]
 
 
 def test_every_benchmark_is_named() -> None:

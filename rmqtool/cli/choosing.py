@@ -1,110 +1,104 @@
-"""Options that choose rows and say how bodies look, for commands that show or write messages."""
+"""Options that choose messages and say how bodies look, for commands that give messages."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, TypedDict, Unpack
+from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
-import typer
-
+from rmqtool.cli.completion.values import queues, topics
+from rmqtool.cli.declaration import Option
 from rmqtool.errors import UsageError
-from rmqtool.ranges import number_range, time_of
-from rmqtool.tables.bodies import BodyMode
+from rmqtool.ranges import number_range, size, time_of
+from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
 
-BODY_LIMIT: Final = "64MiB"
-
-TopicsOption = Annotated[
-    list[str] | None,
-    typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated."),
+Fillers: TypeAlias = Annotated[
+    bool, Option("--fillers", "Show blank records, unused tails and empty slots, too.")
 ]
-QueueOption = Annotated[
-    int | None, typer.Option("--queue", metavar="ID", help="Only this queue number.")
-]
-TagOption = Annotated[
-    str | None, typer.Option("--tag", metavar="TAG", help="Only messages with this tag.")
-]
-KeyOption = Annotated[
-    str | None,
-    typer.Option("--key", metavar="KEY", help="Only messages with this key or unique key."),
-]
-WherePropertyOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--where-property",
-        metavar="NAME=VALUE",
-        help="Only messages with this property; may be repeated, all must match.",
-    ),
-]
-FromOption = Annotated[
-    str | None,
-    typer.Option(
-        "--from", metavar="TIME", help="Stored at or after: ISO 8601, UTC by default, or ms."
-    ),
-]
-ToOption = Annotated[
-    str | None, typer.Option("--to", metavar="TIME", help="Stored before this time.")
-]
-OffsetsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--offsets",
-        metavar="A:B",
-        help="Physical offsets from A up to but not B, such as 0x1000:64KiB; A or B may be "
-        "left out.",
-    ),
-]
-QueueOffsetsOption = Annotated[
-    str | None,
-    typer.Option("--queue-offsets", metavar="A:B", help="Queue offsets from A up to but not B."),
-]
-FillersOption = Annotated[
-    bool,
-    typer.Option("--fillers", help="Show blank records, unused tails and empty slots, too."),
-]
-BodyOption = Annotated[
-    BodyMode,
-    typer.Option("--body", help="How to show bodies; compressed ones are decompressed."),
-]
-RawOption = Annotated[bool, typer.Option("--raw", help="Show bodies as they are stored.")]
-BodyLimitOption = Annotated[
-    str, typer.Option("--body-limit", metavar="SIZE", help="Show no body that is larger.")
-]
-HexOption = Annotated[
-    bool,
-    typer.Option("--hex", help="Show every byte with the name and the value of its field."),
+Hex: TypeAlias = Annotated[
+    bool, Option("--hex", "Show every byte with the name and the value of its field.")
 ]
 
 
-class Typed(TypedDict):
-    """The options above as they were typed, by the names of the parameters."""
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """Which messages are wanted."""
 
-    topic: list[str] | None
-    queue: int | None
-    tag: str | None
-    key: str | None
-    where_property: list[str] | None
-    from_: str | None
-    to: str | None
-    offsets: str | None
-    queue_offsets: str | None
+    topic: Annotated[
+        tuple[str, ...],
+        Option("--topic", "Only this topic; may be repeated.", "TOPIC", completes=topics),
+    ] = ()
+    queue: Annotated[
+        int | None, Option("--queue", "Only this queue number.", "ID", completes=queues)
+    ] = None
+    tag: Annotated[str | None, Option("--tag", "Only messages with this tag.", "TAG")] = None
+    key: Annotated[
+        str | None, Option("--key", "Only messages with this key or unique key.", "KEY")
+    ] = None
+    where_property: Annotated[
+        tuple[str, ...],
+        Option(
+            "--where-property",
+            "Only messages with this property; may be repeated, all must match.",
+            "NAME=VALUE",
+        ),
+    ] = ()
+    from_: Annotated[
+        str | None,
+        Option("--from", "Stored at or after: ISO 8601, UTC by default, or ms.", "TIME"),
+    ] = None
+    to: Annotated[str | None, Option("--to", "Stored before this time.", "TIME")] = None
+    offsets: Annotated[
+        str | None,
+        Option(
+            "--offsets",
+            "Physical offsets from A up to but not B, such as 0x1000:64KiB; A or B may be "
+            "left out.",
+            "A:B",
+        ),
+    ] = None
+    queue_offsets: Annotated[
+        str | None,
+        Option("--queue-offsets", "Queue offsets from A up to but not B.", "A:B"),
+    ] = None
+
+    def selection(self) -> Selection:
+        """Give them as the tables want them.
+
+        Raises:
+            UsageError: an option cannot be meant.
+        """
+        return Selection(
+            topics=self.topic,
+            queue_id=self.queue,
+            tag=self.tag,
+            key=self.key,
+            properties=tuple(map(_property, self.where_property)),
+            store_time=(time_of("--from", self.from_), time_of("--to", self.to)),
+            offsets=number_range("--offsets", self.offsets),
+            queue_offsets=number_range("--queue-offsets", self.queue_offsets),
+        )
 
 
-def selection(**typed: Unpack[Typed]) -> Selection:
-    """Say which rows are wanted.
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """How bodies are shown."""
 
-    Raises:
-        UsageError: an option cannot be meant.
-    """
-    return Selection(
-        topics=tuple(typed["topic"] or ()),
-        queue_id=typed["queue"],
-        tag=typed["tag"],
-        key=typed["key"],
-        properties=tuple(_property(text) for text in typed["where_property"] or ()),
-        store_time=(time_of("--from", typed["from_"]), time_of("--to", typed["to"])),
-        offsets=number_range("--offsets", typed["offsets"]),
-        queue_offsets=number_range("--queue-offsets", typed["queue_offsets"]),
+    body: Annotated[
+        BodyMode, Option("--body", "How to show bodies; compressed ones are decompressed.")
+    ] = BodyMode.NONE
+    raw: Annotated[bool, Option("--raw", "Show bodies as they are stored.")] = False
+    body_limit: Annotated[str, Option("--body-limit", "Show no body that is larger.", "SIZE")] = (
+        "64MiB"
     )
+
+    def options(self) -> BodyOptions:
+        """Give them as the tables want them.
+
+        Raises:
+            UsageError: the limit is no size.
+        """
+        return BodyOptions(self.body, self.raw, size("--body-limit", self.body_limit))
 
 
 def _property(text: str) -> tuple[str, str]:

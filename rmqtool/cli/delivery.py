@@ -6,55 +6,66 @@ import os
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+from rmqtool.cli.completion.values import zones
+from rmqtool.cli.declaration import Only, Option
 from rmqtool.cli.exits import say
 from rmqtool.errors import UsageError
-from rmqtool.render.emit import Format, Look, chosen_columns, emit, emit_all
-from rmqtool.render.sink import Sink, standard_output
-from rmqtool.times import zone_of
+from rmqtool.render.look import Color, Format, Look
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import tzinfo
 
+    from rmqtool.render.sink import Sink
     from rmqtool.rows import Rows
-
-COLORS: Final = ("auto", "always", "never")
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """Where rows go, and how they are to look, as asked for on the command line.
+    """Where rows go, and how they are to look, as asked for on the command line."""
 
-    Attributes:
-        format: None is a table on a terminal, JSON lines elsewhere, or what the file's name says.
-        output: a file to create; None is standard output.
-        columns: comma separated.
-        color: auto, always or never.
-        quiet: no remarks on stderr.
-        time_zone: whose clock the times of tables follow; None is UTC.
-    """
-
-    format: Format | None = None
-    output: str | None = None
-    columns: str | None = None
-    color: str = "auto"
-    quiet: bool = False
-    time_zone: str | None = None
+    format: Annotated[
+        Format | None,
+        Option(
+            "--format",
+            "How to write rows; 'table' on a terminal and 'jsonl' elsewhere by default.",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        Option("--output", "Write rows to a new file instead of standard output.", "FILE"),
+    ] = None
+    columns: Annotated[
+        str | None, Option("--columns", "Only these columns, in this order.", "A,B,...")
+    ] = None
+    color: Annotated[Color, Option("--color", "Colour in tables; NO_COLOR counts.")] = Color.AUTO
+    time_zone: Annotated[
+        str | None,
+        Option(
+            "--time-zone",
+            "Show the times of tables as clocks there do: Europe/Berlin, local, ... Other formats "
+            "stay in UTC, as does what is given.",
+            "ZONE",
+            completes=zones,
+        ),
+    ] = None
+    quiet: Annotated[bool, Option("-q, --quiet", "Nothing on stderr but errors.")] = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""
-        if self.color not in COLORS:
-            reason = f"{self.color!r} is none of: {' '.join(COLORS)}"
-            raise UsageError(option="--color", reason=reason)
         try:
             self._zone()
         except ValueError as error:
             raise UsageError(option="--time-zone", reason=str(error)) from error
 
     def _zone(self) -> tzinfo | None:
-        return None if self.time_zone is None else zone_of(self.time_zone)
+        if self.time_zone is None:
+            return None
+        from rmqtool.times import zone_of
+
+        return zone_of(self.time_zone)
 
     @property
     def wanted_columns(self) -> tuple[str, ...] | None:
@@ -64,8 +75,7 @@ class Delivery:
     @property
     def wanted_format(self) -> Format:
         """The format that rows will have."""
-        is_terminal = self.output is None and sys.stdout is not None and sys.stdout.isatty()
-        return self._format(is_terminal=is_terminal)
+        return self._format(is_terminal=not self.is_unseen)
 
     @property
     def is_unseen(self) -> bool:
@@ -76,8 +86,7 @@ class Delivery:
     def is_json(self) -> bool:
         """Whether rows will be JSON objects."""
         if self.format is None and self.output is None:
-            is_terminal = sys.stdout is not None and sys.stdout.isatty()
-            return not is_terminal
+            return self.is_unseen
         return self._format(is_terminal=False) in {Format.JSON, Format.JSONL}
 
     def chosen(self, rows: Rows) -> Rows:
@@ -86,9 +95,11 @@ class Delivery:
         Raises:
             UsageError: there is no such column.
         """
-        wanted = self.wanted_columns
-        if wanted is None:
+        if self.wanted_columns is None:
             return rows
+        from rmqtool.render.emit import chosen_columns
+        from rmqtool.render.sink import standard_output
+
         columns = chosen_columns(rows, self._look(standard_output()))
         return replace(rows, columns=columns, shown=columns, optional=())
 
@@ -100,17 +111,21 @@ class Delivery:
             WriteFailed: there is no directory for it, or it lies in a store.
         """
         if self.output is not None:
-            from rmqtool.cli.targets import refuse_targets
+            from rmqtool.writing.output import refuse_targets
 
             refuse_targets(stores, self.output)
 
     def emit(self, rows: Rows) -> int:
         """Write rows of one kind; return how many there were."""
+        from rmqtool.render.emit import emit
+
         with self._sink() as sink:
             return emit(rows, self._look(sink), sink)
 
     def emit_all(self, kinds: Iterable[Rows], empty: str = "") -> int:
         """Write rows of several kinds; return how many there were; see `emit.emit_all`."""
+        from rmqtool.render.emit import emit_all
+
         with self._sink() as sink:
             return emit_all(kinds, self._look(sink), sink, empty)
 
@@ -121,6 +136,8 @@ class Delivery:
 
     @contextmanager
     def _sink(self) -> Iterator[Sink]:
+        from rmqtool.render.sink import Sink, standard_output
+
         if self.output is None:
             yield standard_output()
             return
@@ -148,7 +165,13 @@ class Delivery:
         return Format.TABLE if is_terminal else Format.JSONL
 
     def _has_color(self, sink: Sink) -> bool:
-        if self.color != "auto":
-            return self.color == "always"
+        if self.color is not Color.AUTO:
+            return self.color is Color.ALWAYS
         is_dumb = os.environ.get("TERM") == "dumb" or bool(os.environ.get("NO_COLOR"))
         return sink.is_terminal and not is_dumb
+
+
+# What commands take of it.
+Untimed: TypeAlias = Annotated[Delivery, Only("format", "output", "columns", "color", "quiet")]
+Shown: TypeAlias = Annotated[Delivery, Only("format", "columns", "color", "quiet")]
+Quiet: TypeAlias = Annotated[Delivery, Only("quiet")]

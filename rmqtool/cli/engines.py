@@ -9,11 +9,11 @@ from __future__ import annotations
 import enum
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
+from rmqtool.cli.declaration import Only, Option
 from rmqtool.errors import EngineMissing, UsageError
-from rmqtool.store.place import is_remote
-from rmqtool.store.remote import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,78 +32,88 @@ class Engine(enum.StrEnum):
     SPARK = "spark"
 
 
-class Choice(NamedTuple):
-    """What was said about the engine.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was said about the engine. Without `engine` it is `auto`, of which nothing is said."""
 
-    Attributes:
-        engine: None is as good as auto, and needs no words.
-        master: of Spark.
-        verbose: keep Spark's log.
-    """
+    engine: Annotated[
+        Engine | None,
+        Option(
+            "--engine",
+            "Who does the work: this process, or Spark. auto, the default, takes Spark when a "
+            "master is named or configured or the store is remote.",
+        ),
+    ] = None
+    master: Annotated[
+        str | None,
+        Option(
+            "--master",
+            "Where Spark runs: local[*], spark://HOST:PORT, yarn, k8s://..., or sc://HOST for "
+            "Spark Connect.",
+            "URL",
+        ),
+    ] = None
+    verbose: Annotated[
+        bool, Option("--verbose", "Keep what Spark says in a log file, and name it.")
+    ] = False
 
-    engine: Engine | None = None
-    master: str | None = None
-    verbose: bool = False
+    @contextmanager
+    def working(self, paths: Sequence[str], delivery: Delivery) -> Iterator[None]:
+        """Let the chosen engine do the work of the block.
+
+        Raises:
+            UsageError: a master without Spark.
+            EngineMissing: Spark was chosen, and something for it is not here.
+            SparkFailed: Spark did not start.
+        """
+        is_spark, why = decide(self, paths)
+        if self.engine is Engine.AUTO or (is_spark and self.engine is None):
+            delivery.note(f"engine: {'spark' if is_spark else 'local'}, {why}")
+        if not is_spark:
+            yield
+            return
+        from rmqtool import engine
+
+        with self.spark(delivery, forwards=True) as spark, engine.using(spark):
+            yield
+
+    @contextmanager
+    def spark(self, delivery: Delivery, *, forwards: bool = False) -> Iterator[SparkEngine]:
+        """Use the Spark session of this process, or start one and stop it at the end of the block.
+
+        Args:
+            delivery: says where its log is.
+            forwards: Java computes nothing, all is done in Python.
+
+        Raises:
+            EngineMissing: pyspark or Java is not here, or is too old.
+            SparkFailed: Spark did not start.
+        """
+        from rmqtool.spark.engine import SparkEngine
+        from rmqtool.spark.session import FORWARDING, active_session, session
+
+        log_file = _log_file() if self.verbose else None
+        if log_file:
+            delivery.note(f"Spark's log is {log_file}")
+        running = active_session()
+        options = FORWARDING if forwards else {}
+        spark = running or session(self.master, log_file=log_file, options=options)
+        try:
+            yield SparkEngine.on(spark)
+        finally:
+            if running is None:
+                spark.stop()
 
 
-@contextmanager
-def working(choice: Choice, paths: Sequence[str], delivery: Delivery) -> Iterator[None]:
-    """Let the chosen engine do the work of the block.
-
-    Raises:
-        UsageError: a master without Spark.
-        EngineMissing: Spark was chosen, and something for it is not here.
-        SparkFailed: Spark did not start.
-    """
-    is_spark, why = decide(choice, paths)
-    if choice.engine is Engine.AUTO or (is_spark and choice.engine is None):
-        delivery.note(f"engine: {'spark' if is_spark else 'local'}, {why}")
-    if not is_spark:
-        yield
-        return
-    from rmqtool import engine
-
-    with (
-        spark_engine(choice.master, delivery, verbose=choice.verbose, forwards=True) as spark,
-        engine.using(spark),
-    ):
-        yield
-
-
-@contextmanager
-def spark_engine(
-    master: str | None, delivery: Delivery, *, verbose: bool, forwards: bool = False
-) -> Iterator[SparkEngine]:
-    """Use the Spark session of this process, or start one and stop it at the end of the block.
-
-    Args:
-        master: where Spark runs.
-        delivery: says where its log is.
-        verbose: keep its log.
-        forwards: Java computes nothing, all is done in Python.
-
-    Raises:
-        EngineMissing: pyspark or Java is not here, or is too old.
-        SparkFailed: Spark did not start.
-    """
-    from rmqtool.spark.engine import SparkEngine
-    from rmqtool.spark.session import FORWARDING, active_session, session
-
-    log_file = _log_file() if verbose else None
-    if log_file:
-        delivery.note(f"Spark's log is {log_file}")
-    running = active_session()
-    options = FORWARDING if forwards else {}
-    spark = running or session(master, log_file=log_file, options=options)
-    try:
-        yield SparkEngine.on(spark)
-    finally:
-        if running is None:
-            spark.stop()
+# What commands take of it that only Spark can do.
+OnSpark: TypeAlias = Annotated[Choice, Only("master", "verbose")]
 
 
 def everywhere(path: str) -> str:
     """Give a path that other processes understand, too: their directory may be another one."""
+    from rmqtool.store.place import is_remote
+    from rmqtool.store.remote import place_of
+
     return path if is_remote(path) else place_of(path).location
 
 
@@ -125,6 +135,8 @@ def decide(choice: Choice, paths: Sequence[str]) -> tuple[bool, str]:
 
     if configured := configured_master():
         return True, f"as {configured[1]} names a master"
+    from rmqtool.store.place import is_remote
+
     remote = next((path for path in paths if is_remote(path)), None)
     return _of_remote(remote) if remote else (False, NOTHING)
 

@@ -1,20 +1,12 @@
-"""How a command ends, and what it says on stderr meanwhile.
-
-| exit | meaning |
-|---|---|
-| 0 | done; found, sound, same |
-| 1 | done; the answer is no: nothing found, damage found, stores differ |
-| 2 | not done: usage, unreadable, unsupported, locked |
-| 3 | done in part: some input could not be read |
-| 70 | a bug in rmqtool |
-| 130 141 143 | interrupted, output closed, terminated |
-"""
+"""How a command ends, and what it says on stderr meanwhile."""
 
 from __future__ import annotations
 
 import signal
 import sys
 from typing import Final
+
+from rmqtool.errors import OutputClosed
 
 DONE: Final = 0
 NO: Final = 1
@@ -23,6 +15,17 @@ IN_PART: Final = 3
 BUG: Final = 70
 INTERRUPTED: Final = 128 + signal.SIGINT
 TERMINATED: Final = 128 + signal.SIGTERM
+EXIT_STATUS: Final = {
+    DONE: "Done: found, sound, the same.",
+    NO: "Done, and the answer is no: nothing found, damage found, stores differ.",
+    NOT_DONE: "Not done: the command line, or a path that cannot be read, is not supported or is "
+    "locked by a running broker.",
+    IN_PART: "Done in part: some input could not be read; stderr names it.",
+    BUG: "A bug in rmqtool; stderr says where the report was written.",
+    INTERRUPTED: "Interrupted.",
+    OutputClosed.exit_code: "The reader of the output went away.",
+    TERMINATED: "Terminated.",
+}
 
 
 def say(sentence: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typer import TyperException
 
 OBJECTS: Final = 100_000  # before they are looked through: imports make many, and all of them stay
-COMPLETES: Final = "_RMQTOOL_COMPLETE"  # set by the scripts in completion/
+ASKED_BY: Final = "_RMQTOOL_COMPLETE"  # a shell: set by the scripts in completion/
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,41 +56,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    """Let Typer parse and call; give what the command returned."""
-    if COMPLETES in os.environ:
+    """Read the command line and do what it asks for."""
+    if ASKED_BY in os.environ:
         return _complete(arguments)
-    from rmqtool.cli import direct
-
+    if not arguments:
+        return _offer()
     if not {"-q", "--quiet"} & {*arguments}:
         from rmqtool.machine import announce
 
         announce.listen(say)
-    if (answered := direct.call(arguments)) is not None:
-        return answered
+    from rmqtool.cli import plain
+
+    command = plain.read(arguments)
+    return _typed(arguments) if command is None else command.run()
+
+
+def _typed(arguments: Sequence[str]) -> int:
+    """Let Typer read a line that is not plain."""
     import typer  # in here: when it cannot be imported that is a bug report, no traceback
 
-    from rmqtool.cli.app import PROGRAM, application
+    from rmqtool.cli.typed import read
 
     try:
-        code = application().main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        command = read(arguments)
     except typer.Abort:
         return INTERRUPTED
     except typer.TyperException as error:
         _refuse(error)
         return NOT_DONE
-    except SystemExit as error:  # Typer's own answer to a closed pipe, and to completion
+    except SystemExit as error:  # Typer's own answer to a closed pipe
         if isinstance(error.__context__, BrokenPipeError):
             raise OutputClosed from error
         return error.code if isinstance(error.code, int) else DONE
-    return code if isinstance(code, int) else DONE
+    return command if isinstance(command, int) else command.run()
+
+
+def _offer() -> int:
+    """Say what there is to somebody who asked for nothing."""
+    from rmqtool.cli.commands import PROGRAM
+    from rmqtool.cli.manual.brief import brief
+
+    if sys.stderr is not None:
+        sys.stderr.write(brief(PROGRAM))
+    return NOT_DONE
 
 
 def _complete(words: Sequence[str]) -> int:
     """Answer a shell that asks what may come next; a person is typing, so nothing is ever said."""
     try:
-        from rmqtool.cli.completing import answer
+        from rmqtool.cli.completion.answer import answer
 
-        return answer(words)
+        return answer(words, os.environ[ASKED_BY])
     except Exception:  # noqa: BLE001  (no report of a bug in the middle of a line)
         return BUG
 
@@ -113,9 +129,9 @@ def _tell(error: RmqtoolError, arguments: Sequence[str]) -> None:
     words = str(error)
     step = error.next_step
     if isinstance(error, UsageError) and not step:
-        from rmqtool.cli.app import CONTENTS
+        from rmqtool.cli.commands import NAMES
 
-        names = [entry.name for entry in CONTENTS if entry.name in arguments[:1]]
+        names = [name for name in NAMES if name in arguments[:1]]
         step = " ".join(["rmqtool", *names, "--help"])
     say(f"{words}\ntry: {step}" if step else words)
 
@@ -123,13 +139,8 @@ def _tell(error: RmqtoolError, arguments: Sequence[str]) -> None:
 def _refuse(error: TyperException) -> None:
     """Word a usage error: what, and where the help is."""
     context = getattr(error, "ctx", None)
-    if type(error).__name__ == "NoArgsIsHelpError":  # `rmqtool` alone: the table of contents
-        if sys.stderr is not None:
-            sys.stderr.write(f"{error.format_message()}\n")
-        return
     where = context.command_path if context is not None else "rmqtool"
-    words = error.format_message().replace("Value error, ", "")  # pydantic's own
-    say(f"{words}\ntry: {where} --help")
+    say(f"{error.format_message()}\ntry: {where} --help")
 
 
 def _report_bug(error: Exception) -> None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.queues.discovery import Queues
+from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rmqtool.store.tree import Store
 
 SYSTEM_TOPICS: Final = (
@@ -82,3 +85,23 @@ def _listed(store: Store) -> list[str]:
 def _named(document: dict[str, object], table: str) -> list[str]:
     names = document.get(table)
     return [name for name in names if isinstance(name, str)] if isinstance(names, dict) else []
+
+
+def topic_hints(
+    paths: Iterable[str], broker_conf: str | None, topics: Iterable[str]
+) -> Iterator[str]:
+    """Give a sentence for each topic that is not there, with the names like it, or is no record's.
+
+    Such a topic is that of a light message queue.
+    """
+    known: dict[str, None] = {}
+    for path in paths:
+        try:
+            known |= dict.fromkeys(known_topics(open_store(path, broker_conf)))
+        except RmqtoolError:
+            return  # it has been said that this store cannot be read
+    for topic in topics:
+        if topic not in known:
+            yield hint(topic, list(known))
+        elif light := light_hint(topic):
+            yield light

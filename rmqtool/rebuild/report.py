@@ -1,12 +1,15 @@
-"""What a rebuild gave, as rows: its queues, its index, or where the store has something else."""
+"""A rebuild as rows (queues, index, or where the store differs) and as sentences."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.rebuild.options import Mode
+from rmqtool.store.place import is_remote
 from rmqtool.table import Column, Table, Type
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +63,16 @@ DIFFERENCES: Final = Table(
     ),
 )
 
+LOST_SHOWN: Final = 10
+TROUBLE: Final = {
+    "filler": "units that stand in for lost records, so that later ones keep their queue offset: "
+    "consumers get nothing for them or, in the first segment, the message before once more",
+    "repeated": "records left out, whose queue offset was taken already",
+    "misnumbered": "records with a damaged queue offset; their unit is where it was missing",
+    "implausible": "records left out, whose queue offset is impossible",
+    "shifted": "units that are not at their queue offset, as with a broker",
+}
+
 
 def rows_of(options: RebuildOptions, result: RebuildResult) -> Rows:
     """Give what was asked for as rows to be written."""
@@ -97,3 +110,82 @@ def _queues(result: RebuildResult) -> Iterator[Row]:
 def _differences(result: RebuildResult) -> Iterator[Row]:
     for one in result.differences:
         yield {name: getattr(one, name) for name in DIFFERENCES.names}
+
+
+def sentences(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
+    """Say what was done, what was not, and what to do next."""
+    yield f"rules of {result.rules.version}, {result.why_rules}"
+    for assumption in result.assumed:
+        yield f"assumed: {assumption}; --broker-conf would tell"
+    built = []
+    if options.target.has_queues:
+        built.append(f"{counted(len(result.queues), 'queue')} with {counted(result.units, 'unit')}")
+    if options.target.has_index:
+        files = counted(result.index_files, "index file")
+        built.append(f"{files} with {counted(result.entries, 'entry', 'entries')}")
+    yield (
+        f"{' and '.join(built)} from {counted(result.records, 'record')}, {result.bytes} bytes, "
+        f"in {result.seconds:.2f} s ({result.fsync_seconds:.2f} s of it waiting for the disk)"
+    )
+    if result.not_understood:
+        count = counted(result.not_understood, "SQL92 expression")
+        yield f"{count} not understood: the broker will look at each of those messages itself"
+    yield from _left_out(options, result)
+    yield from _outcome(options, result)
+
+
+def _outcome(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
+    """Say what became of the files, and what to do next."""
+    if result.mode is Mode.CHECK:
+        same = "the store has the same" if not result.differences else "the store differs"
+        yield f"{same}; nothing was written"
+        if result.differences:
+            yield "next: the same command with --in-place, or with --output DIR"
+    elif result.mode is Mode.DRY_RUN:
+        yield "nothing was written; next: --output DIR or --in-place"
+    elif result.mode is Mode.IN_PLACE and result.undo:
+        store = shlex.quote(options.store)
+        yield f"replaced in place; rmqtool repair --undo {store} takes it back"
+        yield f"next: rmqtool validate {store}"
+    elif result.mode is Mode.IN_PLACE:
+        yield "the store has the same already; nothing was changed"
+    else:
+        yield f"written to {options.output}"
+        if not is_remote(options.store):
+            yield "to put them into the store, undoable, with its checkpoint: --in-place instead"
+
+
+def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
+    """Name what could not be derived, with offsets."""
+    for lost in result.lost[:LOST_SHOWN]:
+        yield (
+            f"nothing was derived from {lost.length} bytes at physical offset "
+            f"{lost.physical_offset} ({lost.path}): {lost.code}"
+        )
+    if len(result.lost) > LOST_SHOWN:
+        yield f"... and from {len(result.lost) - LOST_SHOWN} more such stretches"
+    if result.lost:
+        yield f"what that is, and what helps: rmqtool validate {shlex.quote(options.store)}"
+    for offset in result.undispatched[:LOST_SHOWN]:
+        yield f"no broker can dispatch the record at physical offset {offset}: a number is none"
+    yield from _trouble(result)
+    for queue in result.queues:
+        if queue.left_out:
+            yield f"left out: {queue.topic!r} queue {queue.queue_id}: {queue.left_out}"
+
+
+def _trouble(result: RebuildResult) -> Iterator[str]:
+    """Say of each kind of trouble once what it means, and in which queues it is."""
+    hurt = [queue for queue in result.queues if not queue.tally.is_whole and not queue.left_out]
+    for name, sentence in TROUBLE.items():
+        found = [queue for queue in hurt if getattr(queue.tally, name)]
+        if not found:
+            continue
+        total = sum(getattr(queue.tally, name) for queue in found)
+        places = [
+            f"{queue.topic} {queue.queue_id} ({getattr(queue.tally, name)})"
+            for queue in found[:LOST_SHOWN]
+        ]
+        more = f" and {len(found) - LOST_SHOWN} more" if len(found) > LOST_SHOWN else ""
+        where = "queue" if len(found) == 1 else "queues"
+        yield f"{total} {sentence}; {where} {', '.join(places)}{more}"

@@ -8,51 +8,23 @@ clock. Nothing else writes to standard output.
 from __future__ import annotations
 
 import csv
-import enum
 import io
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.errors import UsageError
+from rmqtool.render.look import Format
 from rmqtool.render.table import TableWriter
 from rmqtool.render.values import as_csv, dump_json, json_line
 from rmqtool.rows import JsonLines, rows_of
 from rmqtool.times import in_zone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import tzinfo
 
+    from rmqtool.render.look import Look
     from rmqtool.render.sink import Sink
     from rmqtool.rows import Chunk, Row, Rows
-
-
-class Format(enum.StrEnum):
-    """How rows are written."""
-
-    TABLE = "table"
-    JSON = "json"
-    JSONL = "jsonl"
-    CSV = "csv"
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How rows are to look.
-
-    Attributes:
-        format: see `Format`.
-        columns: the fields that were asked for, in that order; None is the usual ones.
-        color: whether to colour a table.
-        note: takes a remark for the person who looks, such as columns that had no room.
-        zone: whose clock the times of a table follow; None is UTC.
-    """
-
-    format: Format
-    columns: tuple[str, ...] | None = None
-    color: bool = False
-    note: Callable[[str], None] = lambda _: None
-    zone: tzinfo | None = None
 
 
 class _Writer(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +12,7 @@ from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.store.tree import open_store
 from rmqtool.table import Column, Table, Type
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,6 +65,19 @@ def rows_of(plan: Plan) -> list[Rows]:
     return [rows for rows in sections if any(rows.chunks)]
 
 
+def sentences(plan: Plan) -> Iterator[str]:
+    """Sum a plan up."""
+    yield from plan.notes
+    codes = ", ".join(f"{count} {code}" for code, count in sorted(plan.counts.items()))
+    if codes:
+        yield f"{counted(len(plan.edits), 'edit')}: {codes}"
+    else:
+        yield "no edit is planned" if plan.left else "nothing to repair"
+    if plan.left:
+        stay = "stays as it is" if len(plan.left) == 1 else "stay as they are"
+        yield f"{counted(len(plan.left), 'finding')} {stay}: see the section `left`"
+
+
 def _edits(plan: Plan) -> Iterator[Row]:
     for edit in plan.edits:
         yield {
@@ -102,6 +117,25 @@ class Proof:
     findings: list[Finding] = field(default_factory=list)
     verdict: str = ""
     loses: bool = False
+
+    def sentences(self, store: str, options: RepairOptions) -> Iterator[str]:
+        """Say what was found, and what to do next.
+
+        Args:
+            store: the repaired store, as it was typed.
+            options: of the repair.
+        """
+        where = shlex.quote(store)
+        if self.findings:
+            codes = ", ".join(sorted({one.code for one in self.findings}))
+            yield f"validated: {counted(len(self.findings), 'finding')} above a note: {codes}"
+            yield f"next: rmqtool validate {where}"
+        else:
+            yield "validated: nothing above a note"
+        yield self.verdict
+        if options.broker_version is None:
+            command = f"rmqtool startup {where} --broker-version V"
+            yield f"next, if another release is to run on it: {command}"
 
 
 def prove(store: str, options: RepairOptions, version: str) -> Proof:

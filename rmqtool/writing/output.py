@@ -12,13 +12,15 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from rmqtool.errors import WriteFailed
+from rmqtool.errors import OutputExists, WriteFailed
+from rmqtool.store.place import EntryKind
 from rmqtool.store.remote import place_of
 from rmqtool.writing.output_tree import OutputTree
 from rmqtool.writing.staging import DiskSync, Staging, write_all, write_errors
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
     from types import TracebackType
     from typing import BinaryIO, TextIO
 
@@ -35,6 +37,29 @@ def refuse_within(store: Place, target: str | os.PathLike[str]) -> None:
     """
     if place_of(target).location.startswith(f"{store.location.rstrip('/')}/"):
         raise WriteFailed(path=str(target), reason="lies in the store, where nothing is written")
+
+
+def refuse_targets(stores: Sequence[str], *targets: str | None) -> None:
+    """Refuse a report that cannot or must not be written, before anything is read.
+
+    Raises:
+        OutputExists: a target is there.
+        WriteFailed: there is no directory for it, or it lies in a store.
+    """
+    roots = [place_of(store) for store in stores]
+    taken: set[Place] = set()
+    for target in filter(None, targets):
+        place = place_of(target)
+        if place in taken:
+            raise OutputExists(path=target, reason="is asked for twice; choose another name")
+        taken.add(place)
+        for root in roots:
+            refuse_within(root, target)
+        if place.stat() is not None:
+            raise OutputExists(path=target, reason="exists already; choose another name")
+        parent = place.parent.stat()
+        if parent is None or parent.kind is not EntryKind.DIRECTORY:
+            raise WriteFailed(path=target, reason="there is no such directory")
 
 
 class OutputDirectory(OutputTree):

@@ -11,7 +11,7 @@ from rmqtool import rebuild, repair
 from rmqtool.broker.release import COMMONEST, LINES, RELEASES, Trace, Version, WrittenBy
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
-from rmqtool.cli.answer_query import Asked
+from rmqtool.cli.commands.query import Query
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.info.overview import overview
 from rmqtool.rebuild.options import RebuildOptions
@@ -50,7 +50,7 @@ TAKEN: Final = {
 
 
 def _query(text: str) -> object:
-    return Asked("store", topic=["T"], time="0", like_broker=text).wanted()
+    return Query("store", topic=("T",), time="0", like_broker=text).wanted()
 
 
 ASK: Final[dict[str, Callable[[str], object]]] = {

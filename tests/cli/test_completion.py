@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from rmqtool.cli.app import CONTENTS, command
-from rmqtool.cli.completing_values import VALUES
+from rmqtool.cli.commands import NAMES, load
+from rmqtool.cli.declaration import parameters
 from rmqtool.findings.registry import CODES
 from tests import inflict
 from tests.cli.run import rmqtool
@@ -41,7 +41,7 @@ def store(tmp_path: Path, evidence: Evidence) -> Path:
 
 def test_commands() -> None:
     """All commands, and of them those that begin with what was typed."""
-    assert [entry.name for entry in CONTENTS] == offers("")
+    assert [*NAMES] == offers("")
     assert ["rebuild", "rebuild-cq", "rebuild-index"] == offers("reb")
     assert ["--version"] == offers("--v")
     assert [] == offers("nothing-like-it", "")
@@ -49,20 +49,24 @@ def test_commands() -> None:
 
 def test_options() -> None:
     """The options of each command are those that it takes."""
-    for entry in CONTENTS:
-        known = {
-            spelt
-            for param in command(entry.name).params
-            for spelt in (*param.opts, *param.secondary_opts)
-            if spelt.startswith("-")
-        }
-        assert known - {"-q"} <= set(offers(entry.name, "--")) | {"-q"}
+    for name in NAMES:
+        known = {spelt for one in parameters(load(name)) for spelt in one.spellings}
+        assert known - {"-q"} <= set(offers(name, "--")) | {"-q"}
 
 
-def test_values_are_of_parameters() -> None:
-    """What is completed is the name of a parameter of some command."""
-    names = {str(param.name) for entry in CONTENTS for param in command(entry.name).params}
-    assert set() == VALUES.keys() - names
+def test_values_of_options() -> None:
+    """An option of one name offers the same wherever it is taken, or nothing but files."""
+    sources: dict[str, set[object]] = {}
+    for name in NAMES:
+        for one in parameters(load(name)):
+            if (
+                one.name in {"topic", "queue", "broker_version", "time_zone"}
+                and not one.is_argument
+            ):
+                sources.setdefault(one.name, set()).add(one.said.completes)
+    assert {"topic": 1, "queue": 1, "broker_version": 1, "time_zone": 1} == {
+        name: len(found) for name, found in sources.items()
+    }
 
 
 def test_store(store: Path) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.cli.app import CONTENTS, PROGRAM
+from rmqtool.cli.commands import CONTENTS, NAMES, PROGRAM
 from rmqtool.cli.main import main
 from rmqtool.cli.manual import page, topics
-from rmqtool.cli.manual_examples import first_example
-from rmqtool.cli.manual_page import Verbatim
+from rmqtool.cli.manual.examples import first_example
+from rmqtool.cli.manual.page import Verbatim
 
-NAMES = [PROGRAM, *(entry.name for entry in CONTENTS)]
+ALL = [PROGRAM, *NAMES]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_help_has_an_example(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     """The help of each command ends in one that is run by a test, on a line of its own."""
     found = first_example(name)
@@ -35,6 +35,6 @@ def test_each_task_once(capfd: pytest.CaptureFixture[str]) -> None:
     """The program alone lists commands under what a person wants to do, each task once."""
     assert 2 == main([])
     said = capfd.readouterr().err
-    tasks = [f"\n{task}:\n" for task in dict.fromkeys(entry.task for entry in CONTENTS)]
+    tasks = [f"\n{task}:\n" for task in CONTENTS]
     assert [1] * len(tasks) == [said.count(task) for task in tasks]
-    assert all(f"\n  {entry.name} " in said for entry in CONTENTS)
+    assert all(f"\n  {name} " in said for name in NAMES)

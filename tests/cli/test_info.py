@@ -154,7 +154,7 @@ def test_light() -> None:
     assert [] == [
         one
         for one in imports()
-        if one.importer.startswith(("rmqtool.store", "rmqtool.cli.answer_info"))
+        if one.importer.startswith(("rmqtool.store", "rmqtool.info", "rmqtool.cli.commands.info"))
         and one.imported.split(".")[0] in heavy
         and not one.is_lazy
     ]

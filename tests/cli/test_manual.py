@@ -16,14 +16,24 @@ from typing import Final
 
 import pytest
 
-from rmqtool.cli import manual_examples, manual_files, manual_findings
-from rmqtool.cli.app import CONTENTS
+from rmqtool.cli import exits
+from rmqtool.cli.commands import NAMES
 from rmqtool.cli.main import main
-from rmqtool.cli.manual import REGENERATE, page, pages, topics, whole_page, write
-from rmqtool.cli.manual_commands import EXIT_STATUS
-from rmqtool.cli.manual_page import Item, References, Section, Text, Verbatim
-from rmqtool.cli.manual_plain import plain
-from rmqtool.cli.manual_roff import roff
+from rmqtool.cli.manual import (
+    REGENERATE,
+    examples,
+    files,
+    findings,
+    page,
+    pages,
+    topics,
+    whole_page,
+    write,
+)
+from rmqtool.cli.manual.page import Item, References, Section, Text, Verbatim
+from rmqtool.cli.manual.plain import plain
+from rmqtool.cli.manual.roff import roff
+from rmqtool.errors import RmqtoolError
 from rmqtool.findings.registry import CODES
 from rmqtool.formats.registry import LAYOUTS
 from tests import inflict
@@ -37,7 +47,7 @@ ROOT: Final = Path(__file__).parents[2]
 MAN: Final = ROOT / "man"
 EXAMPLES: Final = ROOT / "rmqtool" / "cli" / "examples"
 NEED_SPARK: Final = {"export", "sql"}
-NAMES: Final = {one.file_name: one.number for one in pages()}
+PAGES: Final = {one.file_name: one.number for one in pages()}
 TIMINGS: Final = re.compile(r"\b\d+\.\d\d (s|GB/s)(?=\b)")  # all that two runs may differ in
 REGENERATE_EXAMPLES: Final = "pytest tests/cli/test_manual.py --update-golden"
 STALE: Final = f"""the manual is not what the program says; write it anew with: {REGENERATE}
@@ -95,17 +105,17 @@ def test_examples(
         damage(tmp_path / word)
         evidence.keep(tmp_path / word)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", str(manual_examples.WIDTH))
+    monkeypatch.setenv("COLUMNS", str(examples.WIDTH))
     ran: list[str] = []
     for line in kept:
         ran.append(line)
-        if line.startswith(manual_examples.PROMPT):
-            ran += _run(line.removeprefix(manual_examples.PROMPT), capfd)
+        if line.startswith(examples.PROMPT):
+            ran += _run(line.removeprefix(examples.PROMPT), capfd)
     if update_golden:
         path.write_text("\n".join([*ran, ""]), encoding="utf-8")
     assert ran == lines or update_golden, f"write it anew with: {REGENERATE_EXAMPLES}"
     out = [line for line in ran if not line.startswith(("# ", "$ ", "stderr: "))]
-    assert [] == [line for line in out if len(line) > manual_examples.WIDTH], "too wide for a page"
+    assert [] == [line for line in out if len(line) > examples.WIDTH], "too wide for a page"
 
 
 def _run(line: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
@@ -113,7 +123,7 @@ def _run(line: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
     assert "rmqtool" == program
     code = main(arguments)
     out, said = (_steady(text) for text in capfd.readouterr())
-    return [*out, *(f"{manual_examples.ON_STDERR}{one}" for one in said), f"exit: {code}"]
+    return [*out, *(f"{examples.ON_STDERR}{one}" for one in said), f"exit: {code}"]
 
 
 def _steady(text: str) -> list[str]:
@@ -153,14 +163,14 @@ def test_installed() -> None:
     """The wheel puts each page where man looks for it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
-    wanted = {f"man/{name}": f"share/man/man{number}/{name}" for name, number in NAMES.items()}
+    wanted = {f"man/{name}": f"share/man/man{number}/{name}" for name, number in PAGES.items()}
     listed = {source: target for source, target in shared.items() if source.startswith("man")}
     assert wanted == listed, "[tool.hatch.build.targets.wheel.shared-data] lists each page"
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
 @pytest.mark.parametrize("device", ["utf8", "ascii"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PAGES)
 def test_clean(name: str, device: str) -> None:
     """Groff has nothing to say about a page, with all its warnings on."""
     done = subprocess.run(  # noqa: S603 - groff, found on the path
@@ -175,14 +185,14 @@ def test_clean(name: str, device: str) -> None:
 def test_every_command() -> None:
     """Each command has a page with all its options, with examples, and in the overview."""
     overview = roff(page("rmqtool")).replace("\\-", "-")
-    for entry in CONTENTS:
-        found = page(entry.name)
+    for name in NAMES:
+        found = page(name)
         titles = [block.title for block in found.blocks if isinstance(block, Section)]
         terms = {block.term for block in found.blocks if isinstance(block, Item)}
         assert {"SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"} <= {*titles}
         assert any(term.endswith("--help") for term in terms)
-        assert f"rmqtool-{entry.name}(1)" in overview
-        wanted = f"write rmqtool/cli/examples/{entry.name}.txt, then {REGENERATE_EXAMPLES}"
+        assert f"rmqtool-{name}(1)" in overview
+        wanted = f"write rmqtool/cli/examples/{name}.txt, then {REGENERATE_EXAMPLES}"
         assert "EXAMPLES" in titles, wanted
 
 
@@ -196,7 +206,7 @@ def test_every_layout() -> None:
             assert re.search(
                 rf"^\\fB *{field.position}  \S+  {field.name}\\fR$", table, re.MULTILINE
             )
-    assert {*LAYOUTS} == {name for one in manual_files.ARTEFACTS for name in one.layouts}
+    assert {*LAYOUTS} == {name for one in files.ARTEFACTS for name in one.layouts}
 
 
 def test_every_code() -> None:
@@ -214,7 +224,7 @@ def test_every_code() -> None:
 
 def test_undetectable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the checks say what they cannot find, the page says it, too."""
-    name = manual_findings.UNDETECTABLE
+    name = findings.UNDETECTABLE
     module = ModuleType(name)
     module.__spec__ = ModuleSpec(name, None)
     monkeypatch.setitem(sys.modules, name, module)
@@ -231,12 +241,12 @@ def test_links() -> None:
         for block in one.blocks:
             if isinstance(block, References):
                 linked |= {f"{name}.{number}" for name, number in block.pages}
-    assert {*NAMES} == linked
+    assert {*PAGES} == linked
 
 
 def test_commands_of_codes_exist() -> None:
     """A command that a finding recommends takes the options that it is recommended with."""
-    known = {entry.name: roff(page(entry.name)).replace("\\-", "-") for entry in CONTENTS}
+    known = {name: roff(page(name)).replace("\\-", "-") for name in NAMES}
     for code in CODES.values():
         _, _, recommended = code.command.partition(" ")
         name, *words = recommended.split() or [""]
@@ -246,13 +256,15 @@ def test_commands_of_codes_exist() -> None:
 
 
 def test_exit_status() -> None:
-    """The pages explain the exit codes that the entry point documents."""
-    from rmqtool.cli import exits
-
-    rows = re.findall(r"^\| ([\d ]+) \|", exits.__doc__ or "", re.MULTILINE)
-    assert sorted(int(code) for row in rows for code in row.split()) == sorted(
-        int(code) for code, _ in EXIT_STATUS
-    )
+    """Each way in which a command can end is explained."""
+    ends = {value for name, value in vars(exits).items() if name.isupper() and type(value) is int}
+    raised = [RmqtoolError]
+    for error in raised:
+        raised += error.__subclasses__()
+    ends |= {error.exit_code for error in raised}
+    shown = {block.term for block in page("info").blocks if isinstance(block, Item)}
+    assert {str(int(code)) for code in ends} <= shown
+    assert ends <= {*exits.EXIT_STATUS}
 
 
 # ---- reading ----------------------------------------------------------------------------------
@@ -329,7 +341,7 @@ def test_help_for_a_word(words: list[str], said: str, capfd: pytest.CaptureFixtu
 
 def test_every_name_of_a_file(capfd: pytest.CaptureFixture[str]) -> None:
     """Whatever the formats name leads to their own page."""
-    for artefact in manual_files.ARTEFACTS:
+    for artefact in files.ARTEFACTS:
         for name in (artefact.title, *artefact.names):
             assert 0 == main(["help", name])
             assert artefact.title.upper() in capfd.readouterr().out

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from rmqtool.cli.app import CONTENTS
+from rmqtool.cli.commands import NAMES
 from tests.cli.test_manual import EXAMPLES, STORES, _as_it_is
 
 TRANSCRIPTS: Final = Path(__file__).parent / "transcripts"
@@ -79,7 +79,7 @@ SHOWN: Final = {
 
 @pytest.mark.parametrize(
     ("command", "kind"),
-    [one for one in product([entry.name for entry in CONTENTS], KINDS) if one not in NEVER],
+    [one for one in product([*NAMES], KINDS) if one not in NEVER],
 )
 def test_shown(command: str, kind: str) -> None:
     """Help, success, damage, what is not found, bad input: each command, each of them."""

@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from rmqtool.cli.app import CONTENTS, command
+from rmqtool.cli.commands import NAMES, load
+from rmqtool.cli.declaration import parameters
 from rmqtool.cli.main import main
 from tests.evidence import Evidence
 from tests.stores import fixture_store
@@ -19,9 +20,7 @@ from tests.stores import fixture_store
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLES: Final = ROOT / "examples"
 PAGES: Final = [*sorted(EXAMPLES.iterdir()), ROOT / "Containerfile", ROOT / "README.md"]
-COMMAND: Final = re.compile(
-    rf"\brmqtool ((?:{'|'.join(entry.name for entry in CONTENTS)})\b[^`;|&>\\\n]*)"
-)
+COMMAND: Final = re.compile(rf"\brmqtool ((?:{'|'.join(name for name in NAMES)})\b[^`;|&>\\\n]*)")
 
 
 def commands(page: Path) -> Iterator[list[str]]:
@@ -36,7 +35,7 @@ def test_options_exist(page: Path) -> None:
     found = list(commands(page))
     assert found
     for name, *words in found:
-        known = {spelt for param in command(name).params for spelt in param.opts}
+        known = {spelt for one in parameters(load(name)) for spelt in one.spellings}
         asked = {word.partition("=")[0] for word in words if word.startswith("-")}
         assert asked <= known | {"--help", "-"}, (name, words)
 

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from rmqtool.errors import OutputClosed, UsageError
-from rmqtool.render.emit import Format, Look, emit, emit_all
+from rmqtool.render.emit import emit, emit_all
+from rmqtool.render.look import Format, Look
 from rmqtool.render.sink import Sink
 from rmqtool.rows import Chunk, JsonLines, Rows
 

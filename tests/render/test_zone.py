@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.render.emit import Format, Look, emit
+from rmqtool.render.emit import emit
+from rmqtool.render.look import Format, Look
 from rmqtool.render.sink import Sink
 from rmqtool.rows import Row, Rows
 from rmqtool.times import in_zone, iso_time, zone_of

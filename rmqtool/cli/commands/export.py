@@ -1,0 +1,114 @@
+"""`rmqtool export`: a table of a store as files for other programs, by Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from rmqtool.cli.choosing import Bodies, Choosing, Fillers
+from rmqtool.cli.declaration import Command, Only, Option
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import Choice, OnSpark, everywhere
+from rmqtool.cli.exits import DONE, IN_PART
+from rmqtool.cli.options import BrokerConf, StorePath
+from rmqtool.spark.export_options import ExportFormat, ExportOptions
+from rmqtool.spark.options import SourceOptions, TableName
+
+if TYPE_CHECKING:
+    from rmqtool.spark.export import ExportResult
+
+
+@dataclass(frozen=True)
+class Export(Command):
+    """Write a table of a store to Parquet, CSV or JSON lines files.
+
+    Spark does it, on this machine or on a cluster. Each file appears complete; _SUCCESS appears
+    when all of them are there. A run that was stopped is completed by the same command; another one
+    into the same directory is refused. Damage is rows, as in dump. What cannot be read makes the
+    exit code 3, and there is no _SUCCESS then.
+    """
+
+    store: StorePath
+    output: Annotated[
+        str,
+        Option(
+            "--output",
+            "A new directory, or a URI such as s3://bucket/prefix; that of an export which "
+            "was stopped is completed.",
+            "DIR",
+        ),
+    ]
+    table: Annotated[TableName, Option("--table", "Which rows of the store.")] = TableName.MESSAGES
+    format: Annotated[ExportFormat, Option("--format", "How to write rows.")] = ExportFormat.PARQUET
+    partition_by: Annotated[
+        str | None,
+        Option(
+            "--partition-by",
+            "Directories for the values of these columns: topic, queue_id, and date, the day "
+            "of store_time.",
+            "A,B,...",
+        ),
+    ] = None
+    choosing: Choosing = Choosing()
+    bodies: Bodies = Bodies()
+    fillers: Fillers = False
+    split: Annotated[str, Option("--split", "Log that one task reads, a file or more.", "SIZE")] = (
+        "128MiB"
+    )
+    broker_conf: BrokerConf = None
+    delivery: Annotated[Delivery, Only("columns", "quiet")] = Delivery()
+    choice: OnSpark = Choice()
+
+    def run(self) -> int:
+        """Write the files; 3 when some of the input could not be read."""
+        from rmqtool.spark.export import EXPORT
+
+        result = self._export(self._options())
+        row = {name: getattr(result, name) for name in EXPORT.names}
+        replace(self.delivery, columns=None).emit(EXPORT.rows([[row]]))
+        for path in result.unread:
+            self.delivery.note(f"{path}: could not be read")
+        if result.was_complete:
+            self.delivery.note("an earlier run had done it all: nothing was written")
+        if result.damaged:
+            said = f"{result.damaged} of {result.rows} rows tell of damage: see column code"
+            self.delivery.note(said)
+        if not result.is_complete:
+            said = "not complete, so there is no _SUCCESS; the same command tries again"
+            self.delivery.note(said)
+        return DONE if result.is_complete else IN_PART
+
+    def _options(self) -> ExportOptions:
+        from rmqtool.ranges import size
+        from rmqtool.render.values import as_csv
+
+        source = SourceOptions(
+            path=everywhere(self.store),
+            table=self.table,
+            columns=self.delivery.wanted_columns,
+            selection=self.choosing.selection(),
+            body=self.bodies.options(),
+            fillers=self.fillers,
+            split=size("--split", self.split),
+            broker_conf=self.broker_conf and everywhere(self.broker_conf),
+        )
+        by = tuple(filter(None, (self.partition_by or "").split(",")))
+        return ExportOptions(source, self.output, self.format, by, as_csv)
+
+    def _export(self, options: ExportOptions) -> ExportResult:
+        """Do it, on Spark; what is wrong with the options is said before Spark is started."""
+        from rmqtool.render.progress import progress
+        from rmqtool.spark.export import Export as Work
+        from rmqtool.spark.session import check_spark
+
+        check_spark(self.choice.master)
+        work = Work(options)
+        done = work.finished()
+        if done is not None:
+            return done
+        total, quiet = work.total_bytes or None, self.delivery.quiet
+        with (
+            self.choice.spark(self.delivery, forwards=True) as engine,
+            progress("export", total, quiet=quiet) as advance,
+        ):
+            return work.run(engine, advance)

@@ -1,0 +1,271 @@
+"""`rmqtool query`: from a pasted string to the message, and how that is known."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Final
+
+from rmqtool.cli.choosing import Bodies, Hex
+from rmqtool.cli.completion.values import broker_versions, queues, topics
+from rmqtool.cli.declaration import Argument, Command, Option
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.engines import Choice
+from rmqtool.cli.exits import DONE, NO, say
+from rmqtool.cli.options import BrokerConf, Jobs, StorePath
+from rmqtool.errors import UsageError
+from rmqtool.query.requests import Boundary
+from rmqtool.render.look import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.query.answer import Answer
+    from rmqtool.query.lookup import Lookup
+    from rmqtool.query.requests import Request
+    from rmqtool.rows import Rows
+    from rmqtool.tables.bodies import BodyOptions
+
+STANDARD_INPUT: Final = "-"
+FEW: Final = 3  # messages that are shown a field a line
+
+
+@dataclass(frozen=True)
+class Query(Command):
+    """Find a message by ID, key, offset or time, verified and explained.
+
+    What index and queues say is verified with the record; where they are missing or damaged the
+    log itself is searched. Exit code 1: not found, and stderr says what was searched. Spark helps
+    with --scan only.
+    """
+
+    store: StorePath
+    requests: Annotated[
+        str | None,
+        Argument(
+            "REQUESTS",
+            "A file of requests, one a line, or '-': bare IDs, offsets, keys, "
+            "'TOPIC QUEUE OFFSET', the options below, or JSON objects with their names.",
+        ),
+    ] = None
+    id: Annotated[
+        str | None, Option("--id", "Offset message ID or unique key of the client.", "ID")
+    ] = None
+    key: Annotated[tuple[str, ...], Option("--key", "A key; may be repeated.", "KEY")] = ()
+    topic: Annotated[
+        tuple[str, ...],
+        Option("--topic", "Topic of a key, a queue or a time.", "TOPIC", completes=topics),
+    ] = ()
+    at: Annotated[
+        str | None, Option("--at", "Physical offset, also inside of a record.", "OFFSET")
+    ] = None
+    queue: Annotated[
+        str | None, Option("--queue", "Number of the queue.", "ID", completes=queues)
+    ] = None
+    queue_offset: Annotated[str | None, Option("--queue-offset", "Offset in the queue.", "N")] = (
+        None
+    )
+    time: Annotated[
+        str | None,
+        Option("--time", "First message stored at or after: ISO 8601 or ms.", "TIME"),
+    ] = None
+    boundary: Annotated[
+        Boundary,
+        Option("--boundary", "upper: the last one stored at or before, instead."),
+    ] = Boundary.LOWER
+    transaction: Annotated[
+        str | None, Option("--transaction", "Transaction ID; implies --trace.", "ID")
+    ] = None
+    trace: Annotated[
+        bool, Option("--trace", "Follow the message across topics, in order of time.")
+    ] = False
+    like_broker: Annotated[
+        str | None,
+        Option(
+            "--like-broker",
+            "Say what a broker of that release would answer to --time, too.",
+            "VERSION",
+            completes=broker_versions,
+        ),
+    ] = None
+    explain: Annotated[bool, Option("--explain", "Show the way to the answer, step by step.")] = (
+        False
+    )
+    scan: Annotated[
+        bool | None,
+        Option(
+            "--scan/--no-scan",
+            "Always, or never, search the log itself; by default where index or queues fail.",
+        ),
+    ] = None
+    bodies: Bodies = Bodies()
+    hex: Hex = False
+    broker_conf: BrokerConf = None
+    jobs: Jobs = None
+    delivery: Delivery = Delivery()
+    choice: Choice = Choice()
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if not self.scan and (self.choice.engine is not None or self.choice.master is not None):
+            reason = "needs --scan; a lookup is done at once here"
+            raise UsageError(option="--engine", reason=reason)
+
+    def run(self) -> int:
+        """Answer what was asked; 1 when something was not found."""
+        self.delivery.keep_out_of(self.store)
+        show = Show(
+            self.trace or self.transaction is not None,
+            self.explain,
+            self.hex,
+            self.bodies.options(),
+        )
+        wanted = self.wanted()
+        if not self.scan:
+            return self._answer(wanted, show)
+        with self.choice.working([self.store], self.delivery):
+            return self._answer(wanted, show)
+
+    def wanted(self) -> list[Request]:
+        """Give the requests of the options, or of the file.
+
+        Raises:
+            UsageError: they cannot be meant.
+        """
+        from rmqtool.query.requests import parse_lines, request_of
+
+        named = {name: text for name, text in self._named() if text is not None}
+        if self.requests is not None:
+            if named or self.key or self.topic:
+                raise UsageError(option="REQUESTS", reason="cannot be combined with other requests")
+            return list(parse_lines(_lines(self.requests)))
+        like = None
+        if self.like_broker is not None:
+            from rmqtool.broker.release import Version
+
+            like = Version.parse(self.like_broker, "--like-broker")
+            if self.time is None or not self.topic:
+                raise UsageError(option="--like-broker", reason="needs --time and --topic")
+        return [
+            request_of(one, topics=self.topic, boundary=self.boundary, like_broker=like)
+            for one in [{**named, "key": text} for text in self.key] or [named]
+        ]
+
+    def _named(self) -> Iterator[tuple[str, str | None]]:
+        """Give what was asked for, by the names of `request_of`."""
+        yield "id", self.id
+        yield "at", self.at
+        yield "queue", self.queue
+        yield "queue-offset", self.queue_offset
+        yield "time", self.time
+        yield "transaction", self.transaction
+
+    def _answer(self, wanted: list[Request], show: Show) -> int:
+        from rmqtool.query.lookup import Lookup
+        from rmqtool.store.tree import open_store
+
+        store = open_store(self.store, self.broker_conf)
+        with Lookup(store, scan=self.scan, jobs=self.jobs) as lookup:
+            if self.requests is not None or len(wanted) > 1:
+                return _many(lookup, wanted, show, self.delivery)
+            return _one(lookup, wanted[0], show, self.delivery)
+
+
+@dataclass(frozen=True)
+class Show:
+    """What of an answer is wanted.
+
+    Attributes:
+        trace: the whole life of each message.
+        explain: the steps, too.
+        is_hex: every byte with its field.
+        body: how bodies are shown.
+    """
+
+    trace: bool
+    explain: bool
+    is_hex: bool
+    body: BodyOptions
+
+
+def _one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> int:
+    """Answer one request."""
+    from rmqtool.query.rows import message_rows, span_rows, step_table, time_rows
+
+    answer = lookup.find(request)
+    if show.trace and answer.found:
+        from rmqtool.query.trace import follow
+
+        follow(lookup, answer)
+    kinds: list[Rows] = []
+    if answer.rows:
+        kinds.append(time_rows(answer))
+    elif answer.found and show.is_hex:
+        kinds.append(span_rows(answer))
+    elif answer.found:
+        kinds.append(_for_people(message_rows(answer, show.body), answer, delivery))
+    if show.explain:
+        kinds.append(step_table(answer))
+    if len(kinds) > 1:
+        rows, steps = kinds
+        replace(delivery, columns=None).emit_all([delivery.chosen(rows), steps])
+    elif kinds:
+        delivery.emit(kinds[0])
+    if answer.is_found:
+        delivery.note(answer.summary)
+        return DONE
+    say(answer.summary)
+    from rmqtool.query.next_step import next_steps
+
+    for step in next_steps(lookup, answer):
+        delivery.note(f"try: {step}")
+    return NO
+
+
+def _for_people(rows: Rows, answer: Answer, delivery: Delivery) -> Rows:
+    """Turn a few messages round where a person looks, who wants to see all fields."""
+    is_table = delivery.wanted_format is Format.TABLE
+    is_trace = any(found.stage for found in answer.found)
+    from rmqtool.rows import turned
+
+    if is_table and not is_trace and delivery.columns is None and len(answer.found) <= FEW:
+        return turned(rows)
+    return rows
+
+
+def _many(lookup: Lookup, requests: list[Request], show: Show, delivery: Delivery) -> int:
+    """Answer many requests in one pass; 1 when one of them has no answer."""
+    from rmqtool.query.batch import find_all
+    from rmqtool.query.rows import batch_rows
+
+    if show.explain or show.is_hex:
+        option = "--explain" if show.explain else "--hex"
+        raise UsageError(option=option, reason="is for one request")
+    missing = 0
+
+    def answers() -> Iterator[Answer]:
+        nonlocal missing
+        for answer in find_all(lookup, requests):
+            if show.trace and answer.found:
+                from rmqtool.query.trace import follow
+
+                follow(lookup, answer)
+            missing += not answer.found
+            yield answer
+
+    delivery.emit(batch_rows(answers(), show.body))
+    delivery.note(f"{len(requests) - missing} of {len(requests)} requests found something")
+    return NO if missing else DONE
+
+
+def _lines(source: str) -> Iterator[str]:
+    """Read the lines of a file or of standard input."""
+    if source == STANDARD_INPUT:
+        for raw in sys.stdin.buffer:
+            yield raw.decode("utf-8", "replace")
+        return
+    try:
+        with open(source, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            yield from file
+    except OSError as error:
+        raise UsageError(option="REQUESTS", reason=f"{source}: {error.strerror}") from error

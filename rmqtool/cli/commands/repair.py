@@ -1,0 +1,250 @@
+"""`rmqtool repair`: bridge damage, put derived files right, take it back."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from rmqtool.cli.completion.values import broker_versions
+from rmqtool.cli.declaration import Command, Option
+from rmqtool.cli.delivery import Delivery, Shown
+from rmqtool.cli.exits import DONE, NO
+from rmqtool.cli.options import BrokerConf, Jobs, StorePath
+from rmqtool.errors import UsageError
+from rmqtool.render.look import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.repair.options import RepairOptions
+    from rmqtool.repair.plans import Plan
+    from rmqtool.rows import Rows
+
+
+@dataclass(frozen=True)
+class Repair(Command):
+    """Repair a store so that every undamaged message survives a start.
+
+    First comes a plan: each edit with its place, its reason and what is lost. Nothing is written
+    without --in-place or --output. A damaged record is bridged: a record of the same length takes
+    its place, which brokers walk over and deliver to nobody; the unit of its queue repeats the
+    neighbour's, so that later messages keep their queue offset: the neighbour is delivered twice,
+    no other message is lost. No message is invented, and no checksum is made for bad bytes.
+
+    Afterwards the store is validated, and the next start foretold. The exit code is 1 when
+    something is, or would be, left that is worse than a note; for a plan, when there is anything
+    to do.
+    """
+
+    store: StorePath
+    dry_run: Annotated[
+        bool, Option("--dry-run", "Only say what would be done; so it is by default.")
+    ] = False
+    in_place: Annotated[
+        bool,
+        Option(
+            "--in-place",
+            "Change the store itself. The broker must be down; what is replaced is kept in "
+            "rmqtool-undo-TIME, and a killed run is finished by the next one.",
+        ),
+    ] = False
+    output: Annotated[
+        str | None, Option("--output", "Write a repaired copy: a new directory.", "DIR")
+    ] = None
+    yes: Annotated[bool, Option("--yes", "With --in-place on a terminal: really do it.")] = False
+    plan: Annotated[str | None, Option("--plan", "Save the plan to a new file.", "FILE")] = None
+    apply: Annotated[
+        str | None,
+        Option(
+            "--apply",
+            "Make just the edits of a saved plan; refused if the store has changed since.",
+            "FILE",
+        ),
+    ] = None
+    undo: Annotated[
+        bool, Option("--undo", "Take the latest edit in place back, times included.")
+    ] = False
+    quarantine: Annotated[
+        str | None,
+        Option(
+            "--quarantine",
+            "Keep the original bytes of what is replaced in a new directory, as evidence.",
+            "DIR",
+        ),
+    ] = None
+    bridge_missing: Annotated[
+        bool,
+        Option("--bridge-missing", "Write files of bridges where whole segments are missing."),
+    ] = False
+    clamp_offsets: Annotated[
+        bool,
+        Option(
+            "--clamp-offsets",
+            "Move committed consumer and delay offsets that lie outside of their queue.",
+        ),
+    ] = False
+    broker_version: Annotated[
+        str | None,
+        Option(
+            "--broker-version",
+            "Release that is to run on the store; by default the one that wrote it.",
+            "X.Y.Z",
+            completes=broker_versions,
+        ),
+    ] = None
+    broker_conf: BrokerConf = None
+    jobs: Jobs = None
+    delivery: Shown = Delivery()
+
+    def run(self) -> int:
+        """Plan, repair or take back, as asked."""
+        from rmqtool import memory
+
+        memory.give_back_arrays()
+        from rmqtool.repair.options import RepairOptions
+
+        options = RepairOptions(
+            self.store,
+            broker_version=self.broker_version,
+            broker_conf=self.broker_conf,
+            bridge_missing=self.bridge_missing,
+            clamp_offsets=self.clamp_offsets,
+            jobs=self.jobs,
+        )
+        return self._undo() if self.undo else self._repair(options)
+
+    def _undo(self) -> int:
+        from rmqtool import repair
+
+        others = (self.plan, self.apply, self.quarantine, self.output)
+        if self.dry_run or self.in_place or any(one is not None for one in others):
+            raise UsageError(option="--undo", reason="stands alone")
+        repair.undo(self.store)
+        self.delivery.note("the latest edit is taken back; the store is as it was before")
+        self.delivery.note(f"next: rmqtool validate {shlex.quote(self.store)}")
+        return DONE
+
+    def _repair(self, options: RepairOptions) -> int:
+        from rmqtool.repair.in_place import planned_in_place
+        from rmqtool.repair.result import sentences
+
+        self._refuse()
+        name = ""
+        if self.in_place and self.writes:
+            plan, name = planned_in_place(options, lambda: self._plan(options), self)
+        else:
+            plan = self._plan(options)
+            if self.output is not None:
+                self._copy(plan, self.output)
+        replace(self.delivery, columns=None).emit_all(self._sections(plan))
+        for sentence in sentences(plan):
+            self.delivery.note(sentence)
+        if not self.writes:
+            return self._not_written(options, plan)
+        if name:
+            undo = f"rmqtool repair --undo {shlex.quote(self.store)}"
+            self.delivery.note(f"done; {undo} takes it back")
+        elif self.output is not None:
+            self.delivery.note(f"written to {self.output}")
+        if not plan.edits and self.output is None:
+            return NO if plan.left else DONE
+        return self._prove(options, plan)
+
+    @property
+    def writes(self) -> bool:
+        """Whether edits are to be made; on a terminal a person has to say so twice."""
+        streams = (sys.stdin, sys.stdout)
+        is_terminal = any(stream is not None and stream.isatty() for stream in streams)
+        asked = self.in_place and (self.yes or not is_terminal)
+        return asked or self.output is not None
+
+    def _refuse(self) -> None:
+        """Refuse what cannot be meant, shown or written, before any file is opened."""
+        from rmqtool.repair.result import EDITS, LEFT
+        from rmqtool.store.place import is_remote
+        from rmqtool.writing.output import refuse_targets
+
+        if sum((self.dry_run, self.in_place, self.output is not None)) > 1:
+            reason = "choose one of --dry-run, --in-place and --output DIR"
+            raise UsageError(option="--in-place", reason=reason)
+        if self.apply is not None and self.plan is not None:
+            raise UsageError(option="--plan", reason="the plan is in a file already")
+        if self.delivery.format is Format.CSV:
+            reason = "csv holds rows of one kind, and here are edits and what is left; choose jsonl"
+            raise UsageError(option="--format", reason=reason)
+        known = dict.fromkeys((*EDITS.names, *LEFT.names))
+        for name in self.delivery.wanted_columns or ():
+            if name not in known:
+                reason = f"no column {name}; there are: {' '.join(known)}"
+                raise UsageError(option="--columns", reason=reason)
+        refuse_targets([self.store], self.output, self.plan, self.quarantine)
+        if is_remote(self.store) and (self.in_place or self.output is not None):
+            reason = (
+                "a store on a remote file system is planned only: copy it here, and repair that"
+            )
+            raise UsageError(option="--in-place" if self.in_place else "--output", reason=reason)
+
+    def _sections(self, plan: Plan) -> Iterator[Rows]:
+        """Yield edits and what is left, each with those of the columns that it has."""
+        from rmqtool.repair.result import rows_of
+
+        for rows in rows_of(plan):
+            own = [name for name in self.delivery.wanted_columns or () if name in rows.columns]
+            yield replace(rows, columns=own, shown=own) if own else rows
+
+    def _plan(self, options: RepairOptions) -> Plan:
+        """Make the plan and save it, or read it."""
+        from rmqtool.render.progress import progress
+        from rmqtool.repair.planning import make_plan
+        from rmqtool.repair.plans import read_plan
+        from rmqtool.store.remote import place_of
+        from rmqtool.store.tree import open_store
+        from rmqtool.writing.output import OutputFile
+
+        if self.apply is not None:
+            plan = read_plan(self.apply)
+            plan.store = place_of(self.store).location
+            return plan
+        opened = open_store(self.store, self.broker_conf)
+        if not self.in_place and opened.lock_held():
+            said = "a broker runs on this store: the plan is for what it had written by now"
+            self.delivery.note(said)
+        with progress("plan", opened.commitlog.size, quiet=self.delivery.quiet) as advance:
+            plan = make_plan(options, advance)
+        if self.plan is not None:
+            with OutputFile(self.plan) as file:
+                file.text.write(plan.text())
+        return plan
+
+    def _copy(self, plan: Plan, output: str) -> None:
+        from rmqtool.repair.applying import apply_to_copy
+        from rmqtool.repair.quarantine import quarantine
+        from rmqtool.store.remote import place_of
+
+        root = place_of(plan.store)
+        if self.quarantine is not None:
+            quarantine(plan, root, self.quarantine)
+        apply_to_copy(plan, root, output)
+
+    def _not_written(self, options: RepairOptions, plan: Plan) -> int:
+        if plan.edits:
+            words = ["rmqtool", "repair", self.store]
+            saved = self.plan or self.apply
+            words += ["--apply", saved] if saved is not None else options.words
+            words += ["--in-place", "--yes"] if self.in_place else ["--in-place"]
+            said = "nothing was written; --in-place changes the store, --output DIR a copy"
+            self.delivery.note(said)
+            self.delivery.note(f"next: {shlex.join(words)}")
+        return NO if plan.edits or plan.left else DONE
+
+    def _prove(self, options: RepairOptions, plan: Plan) -> int:
+        """Validate what was written, and say what a broker would do with it."""
+        from rmqtool.repair.result import prove
+
+        store = self.output or self.store
+        proof = prove(store, options, plan.broker_version)
+        for sentence in proof.sentences(store, options):
+            self.delivery.note(sentence)
+        return NO if proof.findings or proof.loses else DONE

@@ -1,0 +1,183 @@
+"""`rmqtool sql`: questions about a store in SQL, answered by Spark."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
+
+from rmqtool.cli.declaration import Argument, Command, Option
+from rmqtool.cli.delivery import Delivery, Untimed
+from rmqtool.cli.engines import Choice, OnSpark, everywhere
+from rmqtool.cli.exits import DONE, IN_PART, NO, say
+from rmqtool.cli.options import BrokerConf, StorePath
+from rmqtool.errors import OutputClosed, RmqtoolError, UsageError
+from rmqtool.rows import Rows, count_of
+from rmqtool.spark.options import SourceOptions, TableName
+from rmqtool.tables.bodies import BodyMode, BodyOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.rows import Chunk
+    from rmqtool.spark.sql import Answer, Questions
+
+LARGEST_FILE: Final = 1 << 20
+PROMPT: Final = "sql> "
+MORE: Final = "...> "
+LEAVE: Final = frozenset({"exit", "quit", "exit;", "quit;"})
+
+
+@dataclass(frozen=True)
+class Sql(Command):
+    """Answer a question about a store in SQL.
+
+    Spark answers it, on this machine or on a cluster. Tables: messages, queue_units,
+    index_entries, findings, segments; ready-made views: see --views. Without a question there is a
+    prompt on a terminal, and a pipe is read. A statement that would change something is refused.
+    """
+
+    store: StorePath
+    query: Annotated[str | None, Argument("SQL", "One question, such as SELECT ...")] = None
+    file: Annotated[str | None, Option("--file", "A file with the question.", "FILE")] = None
+    views: Annotated[bool, Option("--views", "List the ready-made views; nothing is read.")] = False
+    body: Annotated[BodyMode, Option("--body", "How the column body of messages shows bodies.")] = (
+        BodyMode.NONE
+    )
+    broker_conf: BrokerConf = None
+    delivery: Untimed = Delivery()
+    choice: OnSpark = Choice()
+
+    def run(self) -> int:
+        """Answer it; 1 when nothing is found, 3 when something could not be read."""
+        from rmqtool.spark.session import check_spark
+
+        if self.views:
+            return _list_views(self.delivery)
+        if self.query is not None and self.file is not None:
+            raise UsageError(option="--file", reason="cannot be combined with a question")
+        is_terminal = sys.stdin is not None and sys.stdin.isatty()
+        is_prompt = self.query is None and self.file is None and is_terminal
+        text = self.query if is_prompt or self.query is not None else _read(self.file)
+        check_spark(self.choice.master)
+        source = SourceOptions(
+            path=everywhere(self.store),
+            table=TableName.MESSAGES,
+            body=BodyOptions(self.body),
+            broker_conf=self.broker_conf,
+        )
+        _check_store(source)
+        with self.choice.spark(self.delivery) as work:
+            from rmqtool.spark import register
+            from rmqtool.spark.sql import Questions
+
+            questions = Questions(register(work.spark), source)
+            if text is None:
+                return _talk(questions, self.delivery)
+            return _answer(questions, text, self.delivery)
+
+
+def _check_store(source: SourceOptions) -> None:
+    """Open the store: what is wrong with it is said before Spark is started.
+
+    Raises:
+        StoreError: it cannot be opened.
+    """
+    from rmqtool.store.tree import open_store
+
+    open_store(source.path, source.broker_conf)
+
+
+def _list_views(delivery: Delivery) -> int:
+    from rmqtool.spark.views import VIEW_LIST, VIEWS
+
+    rows = [
+        {"view": view.name, "meaning": view.meaning, "sql": " ".join(view.sql.split())}
+        for view in VIEWS.values()
+    ]
+    delivery.emit(VIEW_LIST.rows([rows]))
+    return DONE
+
+
+def _read(file: str | None) -> str:
+    """Read a question from a file, or from standard input.
+
+    Raises:
+        UsageError: there is none.
+        UnreadablePath: the file cannot be read.
+    """
+    from rmqtool.store.remote import place_of
+
+    if file is not None:
+        raw = place_of(file).read(LARGEST_FILE)
+    else:
+        raw = sys.stdin.buffer.read(LARGEST_FILE) if sys.stdin is not None else b""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(option="SQL", reason="is not UTF-8") from error
+    if not text.strip():
+        raise UsageError(option="SQL", reason="there is no question")
+    return text
+
+
+def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
+    """Answer one question."""
+    answer = questions.ask(text)
+    counted = _Counted(answer)
+    delivery.emit(Rows(answer.columns, counted, name="sql"))
+    unread = questions.unread(answer.tables)
+    for error in unread:
+        say(str(error))
+    if unread:
+        return IN_PART
+    if not counted.rows:
+        delivery.note("nothing found")
+    return DONE if counted.rows else NO
+
+
+class _Counted:
+    """Counts rows while they are written."""
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.rows = 0
+
+    def __iter__(self) -> Iterator[Chunk]:
+        for chunk in self._answer.chunks:
+            self.rows += count_of(chunk)
+            yield chunk
+
+
+def _talk(questions: Questions, delivery: Delivery) -> int:
+    """Answer questions until there are no more; a wrong one is not the end."""
+    from rmqtool.spark.views import VIEWS
+
+    delivery.note(f"tables: {', '.join(TableName)}; views: {', '.join(VIEWS)}")
+    delivery.note("a question ends with a semicolon; exit or Ctrl-D ends the conversation")
+    for text in _questions():
+        try:
+            _answer(questions, text, delivery)
+        except OutputClosed:
+            raise
+        except RmqtoolError as error:
+            say(str(error))
+    return DONE
+
+
+def _questions() -> Iterator[str]:
+    """Yield what is typed, question by question."""
+    import readline  # noqa: F401 - `input` uses it: lines can be edited and called back
+
+    lines: list[str] = []
+    while True:
+        try:
+            line = input(MORE if lines else PROMPT)
+        except EOFError:
+            return
+        if not lines and line.strip().lower() in LEAVE:
+            return
+        lines += [line] if line.strip() else []
+        if line.rstrip().endswith(";"):
+            yield "\n".join(lines)
+            lines = []

@@ -1,0 +1,281 @@
+"""Options as declarations: what the annotation of a field says, and how words become values.
+
+A command is a frozen dataclass. Each field is an argument or an option: its annotation holds an
+`Argument` or an `Option`, its type says how the value is read, its default what counts without it.
+
+| type | is |
+|---|---|
+| `bool` | a flag |
+| `str` | a text |
+| `int` | a whole number, at least `Option.least` |
+| a `StrEnum` | one of its words |
+| `tuple[str, ...]` | a text that may be given several times |
+| `frozenset[str]` | words, comma separated, that may be given several times |
+| a frozen dataclass | options that several commands share; `Only` takes some of them |
+
+What reads a command line (`plain.py`, `typed.py`) and what tells about it (`manual/`,
+`completion/`) knows a command by its `parameters` alone.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from functools import cache
+from types import UnionType
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
+
+from rmqtool.errors import UsageError
+
+C = TypeVar("C", bound="Command")
+Raw: TypeAlias = str | bool | list[str]  # as typed: a text, a flag, texts
+Word: TypeAlias = tuple[str, str]  # what may be typed, and what it is
+NOT: Final = "/"  # in the name of a flag, before what switches it off
+
+
+class Command(ABC):
+    """What a command line asks for. The docstring of a command is its help."""
+
+    @abstractmethod
+    def run(self) -> int:
+        """Do it and give the exit code.
+
+        Raises:
+            RmqtoolError: it cannot be done.
+        """
+
+
+class Line(NamedTuple):
+    """What stands on a command line before the word that is to be completed.
+
+    Attributes:
+        arguments: such as stores.
+        values: of options, by the name of the field.
+    """
+
+    arguments: Sequence[str]
+    values: Mapping[str, Sequence[str]]
+
+
+Completer: TypeAlias = Callable[[Line], Iterable[Word]]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What is said of a field that is no option.
+
+    Attributes:
+        metavar: what stands for it in the help.
+        help: sentences.
+        completes: gives what may stand there; None is a file.
+    """
+
+    metavar: str
+    help: str
+    completes: Completer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is said of a field that is an option.
+
+    Attributes:
+        names: as typed, comma separated; `--do/--no-do` is a flag and what switches it off.
+        help: sentences.
+        metavar: what stands for its value in the help; a choice has its words there.
+        least: the least number.
+        completes: gives what may stand there; None is a file, or the words of a choice.
+    """
+
+    names: str
+    help: str
+    metavar: str = ""
+    least: int | None = None
+    completes: Completer | None = None
+
+
+class Only:
+    """Takes some fields of a group: `delivery: Annotated[Delivery, Only("columns", "quiet")]`."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
+class Kind(enum.Enum):
+    """How a value is read."""
+
+    FLAG = enum.auto()
+    TEXT = enum.auto()
+    NUMBER = enum.auto()
+    CHOICE = enum.auto()
+    TEXTS = enum.auto()
+    WORDS = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument or option of a command.
+
+    Attributes:
+        name: of the field; no command has it twice.
+        group: the field of the command that holds the group with this field; empty without one.
+        said: the declaration.
+        kind: how its value is read.
+        type: of its value, None aside.
+        default: None where there is none, or none is needed.
+        is_required: there is no default.
+    """
+
+    name: str
+    group: str
+    said: Argument | Option
+    kind: Kind
+    type: Any
+    default: Any
+    is_required: bool
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether it stands without a name."""
+        return isinstance(self.said, Argument)
+
+    @property
+    def is_many(self) -> bool:
+        """Whether it may be given several times."""
+        return self.kind in {Kind.TEXTS, Kind.WORDS}
+
+    @property
+    def spellings(self) -> dict[str, bool]:
+        """What is typed for it; False is what switches a flag off."""
+        if isinstance(self.said, Argument):
+            return {}
+        return {
+            spelt: not number
+            for name in self.said.names.split(", ")
+            for number, spelt in enumerate(name.split(NOT))
+        }
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that there are; empty where there are more than a few."""
+        return tuple(map(str, self.type)) if self.kind is Kind.CHOICE else ()
+
+    @property
+    def term(self) -> str:
+        """Name and value, as the help has them."""
+        if isinstance(self.said, Argument):
+            dots = "..." if self.is_many else ""
+            name = self.said.metavar if self.is_required else f"[{self.said.metavar}]"
+            return f"{name}{dots}"
+        names = self.said.names.replace(NOT, f" {NOT} ")
+        return f"{names} {'|'.join(self.choices) or self.said.metavar}".rstrip()
+
+    @property
+    def text(self) -> str:
+        """What the help says about it."""
+        least = getattr(self.said, "least", None)
+        marks = [
+            f"at least {least}" if least is not None else "",
+            f"default: {self.default}" if self.default and self.kind is not Kind.FLAG else "",
+            "required" if self.is_required else "",
+        ]
+        return "  ".join([self.said.help, *(f"[{mark}]" for mark in marks if mark)])
+
+    def read(self, raw: Raw) -> object:
+        """Give the value of what was typed.
+
+        Raises:
+            UsageError: it is none.
+        """
+        if isinstance(raw, list):
+            if self.kind is Kind.TEXTS:
+                return tuple(raw)
+            return frozenset(word for text in raw for word in text.split(",") if word)
+        if self.kind is Kind.NUMBER:
+            return self._number(str(raw))
+        if self.kind is Kind.CHOICE:
+            if raw not in self.choices:
+                reason = f"{raw!r} is none of: {' '.join(self.choices)}"
+                raise self._refusal(reason)
+            return self.type(raw)
+        return raw
+
+    def _number(self, raw: str) -> int:
+        least = getattr(self.said, "least", None)
+        try:
+            number = int(raw)
+        except ValueError as error:
+            reason = f"{raw!r} is no whole number"
+            raise self._refusal(reason) from error
+        if least is not None and number < least:
+            reason = f"{number} is too small: at least {least}"
+            raise self._refusal(reason)
+        return number
+
+    def _refusal(self, reason: str) -> UsageError:
+        longest = max(self.spellings, key=len, default=self.term)
+        return UsageError(option=longest, reason=reason)
+
+
+def flag(name: str, said: Option) -> Parameter:
+    """Give a flag that is no field of a command, such as --help."""
+    return Parameter(name, "", said, Kind.FLAG, bool, False, is_required=False)
+
+
+@cache
+def parameters(command: type[Command]) -> tuple[Parameter, ...]:
+    """Give the arguments and options of a command, in the order of its fields."""
+    return tuple(_parameters(command))
+
+
+def _parameters(
+    owner: type[Any], group: str = "", only: Sequence[str] | None = None
+) -> Iterator[Parameter]:
+    hints = get_type_hints(owner, include_extras=True)
+    for field in fields(owner):
+        if only is not None and field.name not in only:
+            continue
+        hint = hints[field.name]
+        base, marks = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
+        if is_dataclass(base) and isinstance(base, type):
+            some = next((mark.names for mark in marks if isinstance(mark, Only)), None)
+            yield from _parameters(base, field.name, some)
+            continue
+        said = next(mark for mark in marks if isinstance(mark, Argument | Option))
+        type_ = _without_none(base)
+        default = None if field.default is MISSING else field.default
+        is_required = field.default is MISSING
+        yield Parameter(field.name, group, said, _kind(type_), type_, default, is_required)
+
+
+def _without_none(type_: Any) -> Any:  # noqa: ANN401 - annotations are of many types
+    if not isinstance(type_, UnionType):
+        return type_
+    return next(one for one in get_args(type_) if one is not type(None))
+
+
+def _kind(type_: Any) -> Kind:  # noqa: ANN401 - likewise
+    kinds = {bool: Kind.FLAG, str: Kind.TEXT, int: Kind.NUMBER}
+    if type_ in kinds:
+        return kinds[type_]
+    if isinstance(type_, type) and issubclass(type_, enum.StrEnum):
+        return Kind.CHOICE
+    return {tuple: Kind.TEXTS, frozenset: Kind.WORDS}[type_.__origin__]
+
+
+def build(command: type[C], given: Mapping[str, Raw]) -> C:
+    """Make a command of what was typed, by the names of its parameters.
+
+    Raises:
+        UsageError: a value is none, or contradicts another.
+    """
+    values: dict[str, dict[str, object]] = {"": {}}
+    for one in parameters(command):
+        if one.name in given:
+            values.setdefault(one.group, {})[one.name] = one.read(given[one.name])
+    own = values.pop("")
+    for group, some in values.items():
+        own[group] = replace(getattr(command, group), **some)  # its default is the class's own
+    return command(**own)

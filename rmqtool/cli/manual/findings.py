@@ -1,0 +1,97 @@
+"""`rmqtool-findings(7)`: what each code means, what follows from it, and what helps."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.cli.manual.commands import FINDINGS, see_also
+from rmqtool.cli.manual.examples import examples
+from rmqtool.cli.manual.page import Item, Page, Section, Subsection, Text
+from rmqtool.findings.catalogue import FAMILIES, Severity
+from rmqtool.findings.registry import CODES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqtool.cli.manual.page import Block
+    from rmqtool.findings.catalogue import Code
+
+NUMBER: Final = 7
+UNDETECTABLE: Final = "rmqtool.findings.undetectable"
+SEVERITIES: Final = {
+    Severity.DAMAGE: "Data is lost, or what consumers get is wrong.",
+    Severity.WARNING: "Something does not fit, and a broker will act on it or hide it.",
+    Severity.NOTE: "Worth knowing; a sound store may have it.",
+}
+
+
+def findings_page() -> Page:
+    """Give the whole page."""
+    blocks: list[Block] = [
+        Section("DESCRIPTION"),
+        Text(
+            "A finding says that something in a store is not as it should be: its code, how bad it "
+            "is, the file, the position and length in it, the physical offset, what is there, what "
+            "should be, and what helps. Codes are permanent: none ever gets another meaning. "
+            "'rmqtool help CODE' shows a single one."
+        ),
+        Section("SEVERITIES"),
+        *(Item(str(severity), (text,)) for severity, text in SEVERITIES.items()),
+        Section("CODES"),
+        Text(
+            "In commands, STORE is the store that was checked, DIR a new directory, VERSION the "
+            "release of the broker, {path} the file that the finding names."
+        ),
+    ]
+    for prefix, codes in groupby(CODES.values(), attrgetter("prefix")):
+        blocks.append(Subsection(f"{prefix}: {FAMILIES[prefix].title}"))
+        blocks += map(_item, codes)
+    blocks += _undetectable()
+    blocks += examples("findings")
+    blocks += see_also(FINDINGS)
+    return Page(FINDINGS, NUMBER, "what rmqtool finds wrong with a store", tuple(blocks))
+
+
+def code_page(code: Code) -> Page:
+    """Give what the page says of one code."""
+    _, *described = _item(code).texts
+    blocks: list[Block] = [Section(_term(code)), *map(Text, described)]
+    return Page(code.name, NUMBER, code.meaning, tuple(blocks))
+
+
+def _item(code: Code) -> Item:
+    return Item(
+        _term(code),
+        (
+            f"{_sentence(code.meaning)}",
+            *([f"Severity: {_sentence(code.when, upper=False)}"] if code.when else []),
+            f"Consequence: {_sentence(code.consequence, upper=False)}",
+            f"Remedy: {_sentence(code.remedy, upper=False)}",
+            f"Command: {code.command}",
+        ),
+    )
+
+
+def _term(code: Code) -> str:
+    return f"{code.name} ({' or '.join((code.severity, *code.also))})"
+
+
+def _sentence(text: str, *, upper: bool = True) -> str:
+    first = text[:1].upper() if upper else text[:1]
+    return f"{first}{text[1:].rstrip('.')}."
+
+
+def _undetectable() -> list[Block]:
+    """Give what no check can find, where the checks say so."""
+    if find_spec(UNDETECTABLE) is None:
+        return []
+    table: Mapping[str, str] = import_module(UNDETECTABLE).UNDETECTABLE
+    return [
+        Section("WHAT NO CHECK CAN FIND"),
+        Text("Nothing in a store tells a changed value of these from the one that was written:"),
+        *(Item(field, (_sentence(reason),)) for field, reason in table.items()),
+    ]

@@ -1,0 +1,104 @@
+"""A page of the manual as data: blocks of text that `roff.py` and `plain.py` write.
+
+Text is plain: whatever has a meaning to roff, or to a terminal, is the writers' affair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading such as DESCRIPTION."""
+
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subsection:
+    """A heading within a section."""
+
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A paragraph; lines are filled."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A term and what is said about it.
+
+    Attributes:
+        term: an option, a code, a field.
+        texts: each begins on a line of its own.
+        is_option: the term is an option with its value, or an argument.
+    """
+
+    term: str
+    texts: tuple[str, ...]
+    is_option: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Lines that stay as they are: what a terminal shows."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Synopsis:
+    """How a command is called: its name and what follows."""
+
+    command: str
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """Other pages.
+
+    Attributes:
+        pages: such as ("rmqtool-info", 1).
+    """
+
+    pages: tuple[tuple[str, int], ...]
+
+
+Block = Section | Subsection | Text | Item | Verbatim | Synopsis | References
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page.
+
+    Attributes:
+        name: such as `rmqtool-info`.
+        number: section of the manual: 1 commands, 5 files, 7 everything else.
+        summary: one sentence for the section NAME.
+        blocks: all that follows.
+    """
+
+    name: str
+    number: int
+    summary: str
+    blocks: tuple[Block, ...]
+
+    @property
+    def file_name(self) -> str:
+        """Where it lies in `man/`."""
+        return f"{self.name}.{self.number}"
+
+
+def texts(written: str) -> tuple[Text, ...]:
+    """Give the paragraphs of a docstring or of a help text."""
+    return tuple(
+        Text(" ".join(paragraph.split()))
+        for paragraph in written.split("\n\n")
+        if paragraph.strip()
+    )

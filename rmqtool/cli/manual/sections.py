@@ -1,0 +1,125 @@
+"""What the pages of some commands say besides, and what `rmqtool(1)` says of remote stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.cli.manual.page import Item, Section, texts
+
+if TYPE_CHECKING:
+    from rmqtool.cli.manual.page import Block
+
+PUT_BACK: Final = """
+A field that no checksum covers is put back instead of bridging its record where other bytes of the
+store tell what it was: the place in the log; topic and queue id, by the unit of the record in its
+true consume queue, if no other record claims that place; the numbers of a record in light queues,
+by their units there or, without these, by the number that is missing between its neighbours in the
+log. At a number that is none a broker which recovers after a crash does not start; where nothing
+tells it, spaces are written, at which brokers leave light queues out: the message stays in its own
+queue.
+"""
+LEFT: Final = (
+    ("CL-QOFF-BACK", (
+        "The queue was deleted and made anew: newer messages have the numbers of older ones. "
+        "rmqtool dump STORE --topic TOPIC --queue ID shows these; only sending them again "
+        "delivers them."
+    )),
+    ("CL-MIXDL, DL-*", (
+        "A DLedger log: what is committed, the other nodes of the group say. Move the node's data "
+        "away and let it copy the leader's."
+    )),
+    ("FS-DUP", (
+        "Two commitlog files of one name that differ: rmqtool validate FILE judges each; move the "
+        "worse one away. Of two that are the same, one is taken out."
+    )),
+    ("FS-NAME", (
+        "A commitlog file under a number that is no place of a file may hold records of the log. "
+        "Rename it to where its first record says it lies, as the plan words it, or move it away: "
+        "until then nothing can be judged against the log."
+    )),
+    ("FS-READ", (
+        "A link that is not followed, or a bad sector: what is behind it may be intact. Bring back "
+        "what the link leads to, or remove it: a queue is then repaired from the log. Of a bad "
+        "disk, repair a copy."
+    )),
+    ("FS-GAP", (
+        "A segment is missing: it may be in a backup. With --bridge-missing a file of bridges "
+        "takes its place."
+    )),
+    ("CO-RANGE, DO-RANGE", "Offsets ahead of their queue: --clamp-offsets sets them to its end."),
+    ("CF-JSON", (
+        "JSON that cannot be parsed, and no .bak that can: bring it back from a backup. A broker "
+        "starts as if it had never been."
+    )),
+)  # fmt: skip
+REMOTE: Final = """
+Every command that reads a store takes a URI in the place of a path, such as
+s3://bucket/prefix/store, for the whole store or for a directory or file of it. Files are read by
+ranges, as far as they are needed; nothing is downloaded as a whole. rebuild and export take a URI
+for --output, too; repair and --in-place need a local store. s3:// and file: are tested; gs://,
+abfs:// and hdfs:// are opened the same way, untested.
+
+Credentials, region and endpoint come from the usual places (AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, ~/.aws, the machine's role), on a
+cluster those of each executor, or from the URI: s3://KEY:SECRET@bucket/store?region=eu-west-1, or
+?scheme=http&endpoint_override=HOST:PORT. They are never shown.
+
+An object has the time of its upload instead of the file's own, there are no empty directories, and
+nobody can tell whether a broker holds the lock. Many jobs help: --jobs 16 keeps as many requests
+under way.
+"""
+FILES: Final = """
+Each file holds what one task read: names are part-TASK-PIECE.parquet, in the order of the log. With
+--partition-by they lie in directories such as topic=orders/date=2026-11-21. Those columns are not
+in the files, as readers take them off the names; date is text there. Characters that mean something
+to a file system are % and two hexadecimal digits; a row without the value, as damage is, lies in
+__HIVE_DEFAULT_PARTITION__, and a value of more than 255 bytes is cut and has a digest behind it.
+Some readers take 007 in a name for a number: tell them that topics are text.
+
+Every topic of a day makes a file a task: for many topics choose a larger --split or partition by
+date alone.
+
+_SUCCESS appears when all is there and everything could be read, and holds the counts. Until then,
+_export.json says what is exported and _receipts what is done: the same command goes on from there.
+Files of an unfinished export are complete, each by itself.
+
+Damage is rows with an extent or a code, as in dump. The times of Parquet are microseconds in UTC,
+keys a list, properties a map.
+"""
+TABLES: Final = """
+messages, queue_units and index_entries have the columns of dump --as commitlog, consume-queue and
+index. findings has those of validate, segments one row for each segment of the log.
+
+In messages, queue_units and index_entries a row with an extent is no record: a gap in the log, for
+example, has the extent gap, the code of the finding and neither topic nor time. Most questions want
+WHERE extent IS NULL. What could not be read has the code FS-READ; a file that cannot be opened
+makes the exit code 3 as well.
+
+Only the columns that a question refers to are decoded, and filters on topic, queue_id, store_time
+and offsets leave out segments and records, in questions that read a table in one place.
+"""
+
+
+def sections(command: str) -> list[Block]:
+    """Give the sections that the page of a command has besides those of all."""
+    if command == "repair":
+        left = [Item(codes, (text,)) for codes, text in LEFT]
+        put_back = texts(PUT_BACK)
+        return [Section("WHAT IS PUT BACK"), *put_back, Section("WHAT A PERSON DECIDES"), *left]
+    if command == "export":
+        return [Section("FILES"), *texts(FILES)]
+    if command == "sql":
+        from rmqtool.spark.views import VIEWS
+
+        views = [Item(view.name, (_sentence(view.meaning),)) for view in VIEWS.values()]
+        return [Section("TABLES"), *texts(TABLES), Section("VIEWS"), *views]
+    return []
+
+
+def remote() -> list[Block]:
+    """Give the section about remote stores."""
+    return [Section("REMOTE STORES"), *texts(REMOTE)]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

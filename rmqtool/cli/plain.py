@@ -1,0 +1,111 @@
+"""A plain command line without Typer, as its import takes longer than a lookup takes to answer.
+
+What is not plain (a wrong option, a missing value) is left to Typer, which has the words for it.
+Both read the same declarations, and that they read a line alike is tested over all options.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.cli.commands import HELP, NAMES, PROGRAM, VERSION, load
+from rmqtool.cli.declaration import Kind, build, parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rmqtool.cli.declaration import Command, Parameter, Raw
+
+
+class NotPlainError(Exception):
+    """This command line is for Typer."""
+
+
+def read(words: Sequence[str]) -> Command | None:
+    """Read a command line; None when Typer is to do it.
+
+    Args:
+        words: without the program's name.
+
+    Raises:
+        UsageError: a value is none.
+    """
+    first, *rest = words or [""]
+    if not rest and first in (*HELP.spellings, *VERSION.spellings):
+        from rmqtool.cli.commands.help import Brief, Versions
+
+        return Brief(PROGRAM) if first in HELP.spellings else Versions()
+    if first not in NAMES:
+        return None
+    command = load(first)
+    try:
+        given = _given(rest, parameters(command))
+    except NotPlainError:
+        return None
+    if HELP.name in given:
+        from rmqtool.cli.commands.help import Brief
+
+        return Brief(first)
+    return build(command, given)
+
+
+def _given(words: Sequence[str], known: Sequence[Parameter]) -> dict[str, Raw]:
+    """Take a command line apart.
+
+    Raises:
+        NotPlainError: it is not plain.
+    """
+    spelt = {name: one for one in (*known, HELP) for name in one.spellings}
+    given: dict[str, Raw] = {}
+    places: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            places.append(word)
+            continue
+        name, separator, value = word.partition("=")
+        option = spelt.get(name)
+        if option is None or (separator and option.kind is Kind.FLAG):
+            raise NotPlainError
+        if option.kind is Kind.FLAG:
+            _put(given, option, option.spellings[name])
+        else:
+            _put(given, option, value if separator else next(rest, ""))
+    if HELP.name not in given:
+        _place(given, places, [one for one in known if one.is_argument])
+        if any(one.is_required and one.name not in given for one in known):
+            raise NotPlainError
+    return given
+
+
+def _put(given: dict[str, Raw], option: Parameter, value: str | bool) -> None:
+    """Put one value where it belongs.
+
+    Raises:
+        NotPlainError: Typer has to look at it.
+    """
+    if value == "":
+        raise NotPlainError
+    if option.is_many and isinstance(value, str):
+        found = given.setdefault(option.name, [])
+        if isinstance(found, list):
+            found.append(value)
+    elif option.name in given:
+        raise NotPlainError
+    else:
+        given[option.name] = value
+
+
+def _place(given: dict[str, Raw], places: list[str], arguments: Sequence[Parameter]) -> None:
+    """Put what has no name where it belongs.
+
+    Raises:
+        NotPlainError: there is too much.
+    """
+    for one in arguments:
+        if one.is_many and places:
+            given[one.name], places = places, []
+        elif places:
+            given[one.name] = places.pop(0)
+    if places:
+        raise NotPlainError

@@ -1,0 +1,237 @@
+"""Run validations and show them while they run; write reports for CI systems behind them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from rmqtool import __version__
+from rmqtool.check.report import row_of, sentences
+from rmqtool.errors import UsageError
+from rmqtool.findings.finding import FINDINGS
+from rmqtool.render.look import Format
+from rmqtool.render.progress import progress
+from rmqtool.rows import Rows
+from rmqtool.store.remote import place_of
+from rmqtool.writing.output import refuse_targets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.validate import Findings
+    from rmqtool.cli.delivery import Delivery
+    from rmqtool.findings.finding import Finding
+
+VERSION: Final = "VERSION"  # how the catalogue calls the release in a command
+PLACEHOLDER: Final = re.compile(rf"(\brmqtool [a-z-]+ |--broker-version )(STORE|{VERSION})\b")
+STREAMED = (Format.JSONL, Format.CSV)
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Files that were asked for beside the rows.
+
+    Attributes:
+        sarif: where to write the findings as SARIF.
+        junit: the same as JUnit XML.
+        manifest: where to write what the files are now.
+        since: the manifest of an earlier run, to be read.
+    """
+
+    sarif: str | None = None
+    junit: str | None = None
+    manifest: str | None = None
+    since: str | None = None
+
+    @property
+    def replaces_manifest(self) -> bool:
+        """Whether the new manifest takes the place of the earlier one."""
+        paths = (self.manifest, self.since)
+        return None not in paths and len({place_of(path or "") for path in paths}) == 1
+
+    def refuse(self, stores: Sequence[str], output: str | None) -> None:
+        """Refuse what cannot be meant, and what cannot or must not be written.
+
+        Raises:
+            UsageError: a manifest of more than one store.
+            OutputExists, WriteFailed: see `refuse_targets`.
+        """
+        if (self.manifest or self.since) and len(stores) > 1:
+            option = "--manifest" if self.manifest else "--since-manifest"
+            raise UsageError(option=option, reason="a manifest is of one store; give one PATH")
+        new = None if self.replaces_manifest else self.manifest
+        refuse_targets(stores, output, self.sarif, self.junit, new)
+
+
+class Validation:
+    """The validations of one command line.
+
+    Attributes:
+        found: the findings so far, for each store.
+    """
+
+    def __init__(self, options: Sequence[ValidateOptions]) -> None:
+        from rmqtool.check.validate import validate
+
+        self._options = options
+        self._advance: Callable[[int], None] = _ignore
+        self._runs: list[Findings] = [validate(one, self._watch) for one in options]
+        self.found: list[list[Finding]] = [[] for _ in options]
+        self._is_shown = False
+
+    def _watch(self, done: int) -> None:
+        self._advance(done)
+
+    def show(self, delivery: Delivery) -> None:
+        """Show the findings: while they are found, or at the end, worst first, as formats allow."""
+        total = sum(run.total_bytes for run in self._runs)
+        with progress("validate", total, quiet=delivery.quiet) as advance:
+            self._advance = advance
+            if delivery.wanted_format in STREAMED:
+                self._is_shown = True
+                with closing(self._find()) as rows:
+                    delivery.emit(self._rows(rows))
+                return
+            for _ in self._find():
+                pass
+        self.show_rest(delivery)
+
+    def show_rest(self, delivery: Delivery) -> None:
+        """Show what was found so far, if it was not shown while it was found."""
+        if self._is_shown:
+            return
+        self._is_shown = True
+        everything = (
+            self._row(one, number)
+            for number, found in enumerate(self.found)
+            for one in sorted(found, key=lambda one: -one.severity.rank)
+        )
+        delivery.emit(FINDINGS.rows([list(everything)]))
+
+    def _find(self) -> Generator[dict[str, object], None, None]:
+        for number, run in enumerate(self._runs):
+            with closing(iter(run)) as findings:  # an interrupted one knows how long it took
+                for one in findings:
+                    self.found[number].append(one)
+                    yield self._row(one, number)
+
+    def _rows(self, rows: Iterator[dict[str, object]]) -> Rows:
+        return FINDINGS.rows([row] for row in rows)
+
+    def _row(self, one: Finding, number: int) -> dict[str, object]:
+        """Give a finding as a row, with the command that helps ready to be pasted."""
+        row = row_of(one, self._prefix(number))
+        row["repair"] = PLACEHOLDER.sub(partial(self._word, number), one.repair)
+        return row
+
+    def _word(self, number: int, found: re.Match[str]) -> str:
+        """Give a command with the store, or the release that wrote it, in place of its name."""
+        if found[2] == VERSION:
+            return f"{found[1]}{self._runs[number].version}"
+        given, root = os.fspath(self._options[number].store), self._runs[number].location
+        is_root = str(place_of(given)) == root  # else it is a part of the store, or one file
+        return f"{found[1]}{shlex.quote(given if is_root else root)}"
+
+    def _prefix(self, number: int) -> str:
+        if len(self._options) == 1:
+            return ""
+        return f"{os.fspath(self._options[number].store).rstrip('/')}/"
+
+    def say(self, delivery: Delivery) -> None:
+        """Sum up on stderr."""
+        for number, run in enumerate(self._runs):
+            prefix = self._prefix(number).rstrip("/")
+            changes = run.ledger.sentences() if run.ledger else ()
+            for sentence in (*sentences(run.summary), *changes):
+                delivery.note(f"{prefix}: {sentence}" if prefix else sentence)
+
+    @property
+    def exit_code(self) -> int:
+        """The worst of all stores: unread before damaged before sound."""
+        return max(run.exit_code for run in self._runs)
+
+    def write_reports(self, reports: Reports) -> None:
+        """Write the reports that were asked for.
+
+        Raises:
+            OutputExists: a target is there.
+            WriteFailed: the system refused.
+        """
+        if reports.sarif is not None:
+            _write(reports.sarif, self._sarif())
+        if reports.junit is not None:
+            _write(reports.junit, self._junit())
+        ledger = self._runs[0].ledger
+        if reports.manifest is not None and ledger is not None and ledger.manifest is not None:
+            data = ledger.manifest.encode()  # none of an interrupted run: it is not whole
+            _write(reports.manifest, data, overwrite=reports.replaces_manifest)
+
+    def _sarif(self) -> bytes:
+        from rmqtool.findings.registry import CODES
+        from rmqtool.render.sarif import SarifRun, sarif
+
+        return sarif(
+            [
+                SarifRun(
+                    findings=found,
+                    rules=tuple(CODES.values()),
+                    store=run.location,
+                    unread=run.summary.account.unread,
+                    left_out=run.summary.account.left_out,
+                    is_finished=run.summary.is_finished,
+                )
+                for run, found in zip(self._runs, self.found, strict=True)
+            ],
+            __version__,
+        )
+
+    def _junit(self) -> bytes:
+        from rmqtool.findings.registry import CODES
+        from rmqtool.render.junit import JunitSuite, junit
+
+        return junit(
+            [
+                JunitSuite(
+                    name=run.location,
+                    findings=found,
+                    codes=[(code.area, code) for code in CODES.values() if options.looks_for(code)],
+                    seconds=run.summary.seconds,
+                    fail_on=options.fail_on,
+                    unread=run.summary.account.unread,
+                    left_out=run.summary.account.left_out,
+                    unproven=_unproven(options, is_finished=run.summary.is_finished),
+                    is_finished=run.summary.is_finished,
+                )
+                for options, run, found in zip(self._options, self._runs, self.found, strict=True)
+            ]
+        )
+
+
+def _unproven(options: ValidateOptions, *, is_finished: bool) -> dict[str, str]:
+    """Give the codes whose absence proves nothing, with the reason."""
+    from rmqtool.check.options import LOG_AREAS
+    from rmqtool.findings.registry import CODES
+
+    if not is_finished:
+        return dict.fromkeys(CODES, "interrupted")
+    if options.level.reads_log:
+        return {}
+    why = f"--level {options.level} reads no records"
+    return {code: why for code in CODES.values() if code.area in LOG_AREAS}
+
+
+def _ignore(_: int) -> None:
+    """Take progress before there is a bar."""
+
+
+def _write(path: str, data: bytes, *, overwrite: bool = False) -> None:
+    from rmqtool.writing.output import OutputFile
+
+    with OutputFile(path, overwrite=overwrite) as file:
+        file.binary.write(data)

@@ -1,0 +1,50 @@
+"""How rows are to look: what a command line can say about it, and what a writer needs to know.
+
+Apart from `emit.py`, so that whoever reads or explains a command line loads no writer.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import tzinfo
+
+
+class Format(enum.StrEnum):
+    """How rows are written."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+class Color(enum.StrEnum):
+    """When tables have colour."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How rows are to look.
+
+    Attributes:
+        format: see `Format`.
+        columns: the fields that were asked for, in that order; None is the usual ones.
+        color: whether to colour a table.
+        note: takes a remark for the person who looks, such as columns that had no room.
+        zone: whose clock the times of a table follow; None is UTC.
+    """
+
+    format: Format
+    columns: tuple[str, ...] | None = None
+    color: bool = False
+    note: Callable[[str], None] = lambda _: None
+    zone: tzinfo | None = None
