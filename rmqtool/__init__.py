@@ -1,9 +1,10 @@
-"""A forensic toolkit for the store of an Apache RocketMQ broker."""
+"""A forensic toolkit for the store of an Apache RocketMQ broker.
 
-from __future__ import annotations
+Nothing is imported here: with `python -m rmqtool` the current directory, which may be that of a
+store, is searched for modules until `__main__` takes it away.
+"""
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # as type checkers know it, without the import
 if TYPE_CHECKING:
     from rmqtool.library import OpenStore
 
@@ -11,7 +12,7 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "open_store"]
 
 
-def open_store(path: str, broker_conf: str | None = None) -> OpenStore:
+def open_store(path: str, broker_conf: str | None = None) -> "OpenStore":
     """Open a store root, a directory of it, or one file, read-only.
 
     Args:

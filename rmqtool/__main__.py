@@ -2,7 +2,10 @@
 
 import sys
 
-from rmqtool.cli.main import main
-
 if __name__ == "__main__":
+    if not sys.flags.safe_path:
+        # Python searches the current directory first, which may be that of a store.
+        del sys.path[0]
+    from rmqtool.cli.main import main
+
     sys.exit(main())

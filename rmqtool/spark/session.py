@@ -211,16 +211,22 @@ def _has(package: str) -> bool:
 
 @contextmanager
 def _python_path() -> Iterator[None]:
-    """Let Python workers that are started from here find rmqtool where this process does."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [PACKAGES, before]))
+    """Let Python workers that are started from here find rmqtool where this process does.
+
+    They import nothing from the directory that they are started in, which may be that of a store.
+    """
+    paths = os.pathsep.join(filter(None, [PACKAGES, os.environ.get("PYTHONPATH")]))
+    new = {"PYTHONPATH": paths, "PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in new}
+    os.environ.update(new)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextmanager

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import weakref
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rmqtool.errors import EngineMissing, UnreadablePath
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 PACKAGE: Final = "rocksdict"
 INSTALL: Final = "pip install 'rmqtool'"
+PACKAGES: Final = str(Path(__file__).parents[2])
 MODULE: Final = "rmqtool.store.rocksdb_server"
 SILENCE_SECONDS: Final = 120.0  # without a byte from the process: it hangs
 SILENT: Final = f"RocksDB gave no answer for {SILENCE_SECONDS:.0f} s"
@@ -264,10 +266,10 @@ def _links(place: Place) -> str:
 
 def _start() -> subprocess.Popen[bytes]:
     """Start the process; it finds this package where this process found it."""
-    paths = os.pathsep.join(path for path in sys.path if path)
+    paths = os.pathsep.join([PACKAGES, *(path for path in sys.path if path)])
     environment = {**os.environ, "PYTHONPATH": paths}
     return subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-m", MODULE],
+        [sys.executable, "-P", "-m", MODULE],  # -P: never from the current directory
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
