@@ -157,11 +157,20 @@ class Inspection:
     def __post_init__(self) -> None:
         self.queues = Queues(self.store)
 
-    def unread(self, path: str, error: UnreadablePath) -> Finding:
-        """Take note of something that cannot be read; the result is incomplete from now on."""
+    def unread(
+        self, path: str, error: UnreadablePath, queue: QueueName | tuple[None, None] = (None, None)
+    ) -> Finding:
+        """Take note of something that cannot be read; the result is incomplete from now on.
+
+        Args:
+            path: what it is.
+            error: why not.
+            queue: that it belongs to.
+        """
         if not self.is_known_unread(path):
             self.account.unread.append((path, error.reason))
-        return finding(FS_READ, At(path), f"cannot be read: {error.reason}", actual=error.reason)
+        at = At(path, topic=queue[0], queue_id=queue[1])
+        return finding(FS_READ, at, f"cannot be read: {error.reason}", actual=error.reason)
 
     def is_known_unread(self, path: str) -> bool:
         """Tell whether it was said that a file or directory cannot be read."""
@@ -259,7 +268,8 @@ class Inspection:
             return queue.files
         except UnreadablePath as error:
             if not self.is_known_unread(queue.path):
-                self._pending.append(self.unread(queue.path, error))
+                name = (queue.topic, queue.queue_id)
+                self._pending.append(self.unread(queue.path, error, name))
             return None
 
     def document(self, name: str) -> dict[str, Any] | None:

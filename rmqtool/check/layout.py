@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import Truncated, UnreadablePath
-from rmqtool.findings.finding import At, finding
+from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_layout import (
     FS_DIR,
     FS_DUP,
@@ -63,7 +63,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         for queue in queues.values():
             files = inspection.files_of(queue)
             if files is not None and (files.oddities or _is_misnamed(files)):
-                yield from mapped_files(inspection, files)
+                yield from of_queue(mapped_files(inspection, files), queue.topic, queue.queue_id)
         yield from inspection.pending()
     yield from _no_log(inspection)
     yield from _lock(inspection)
@@ -267,4 +267,5 @@ def _orphans(inspection: Inspection) -> Iterator[Finding]:
             if known
             else f"topic {topic} is not in topics.json"
         )
-        yield finding(FS_ORPHAN, At(f"consumequeue/{topic}"), message, actual=f"queues {queues}")
+        at = At(f"consumequeue/{topic}", topic=topic)
+        yield finding(FS_ORPHAN, at, message, actual=f"queues {queues}")

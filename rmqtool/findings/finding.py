@@ -7,11 +7,14 @@ how bad it is and what helps stands once, with the code.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
-from typing import Annotated, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.findings.catalogue import DUMP, DUMP_FILLERS, DUMP_HEX, Code, Severity
 from rmqtool.table import Says, Table, Type, columns_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 DLEDGER: Final = "dledger-"
 DLEDGER_HEADER: Final = 48  # bytes of an entry before its record; `formats`, higher up, declares it
@@ -33,6 +36,13 @@ class Finding:
     length: Annotated[int | None, Says("affected bytes from position on; null likewise", "bytes")]
     physical_offset: Annotated[
         int | None, Says("place in the commitlog that is concerned; null where none is", "bytes")
+    ]
+    topic: Annotated[
+        str | None, Says("topic of the queue or record that is concerned; null where none is")
+    ]
+    queue_id: Annotated[int | None, Says("queue of that topic; null where it is not one alone")]
+    queue_offset: Annotated[
+        int | None, Says("offset of the unit or record in that queue, the first of several")
     ]
     expected: Annotated[str, Says("what should be there; empty where nobody knows")]
     actual: Annotated[str, Says("what is there")]
@@ -63,12 +73,18 @@ class At:
         position: first byte in that file; None when it is about the whole file.
         length: bytes from `position` on; None as above.
         physical_offset: commitlog offset that is concerned; None when there is none.
+        topic: of the queue or record that is concerned, printable; None when there is none.
+        queue_id: of that queue; None when it is not one alone.
+        queue_offset: of the unit or record in it, the first of several.
     """
 
     path: str
     position: int | None = None
     length: int | None = None
     physical_offset: int | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
 
 
 def finding(
@@ -102,11 +118,20 @@ def finding(
         position=at.position,
         length=at.length,
         physical_offset=at.physical_offset,
+        topic=at.topic,
+        queue_id=at.queue_id,
+        queue_offset=at.queue_offset,
         expected=str(expected),
         actual=str(actual),
         message=message or code.meaning,
         repair="; ".join(part for part in (code.remedy, _command(code, at)) if part),
     )
+
+
+def of_queue(found: Iterable[Finding], topic: str, queue_id: int) -> Iterator[Finding]:
+    """Name the queue in findings about its files."""
+    for one in found:
+        yield replace(one, topic=topic, queue_id=queue_id)
 
 
 def _command(code: Code, at: At) -> str:

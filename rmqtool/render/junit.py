@@ -110,8 +110,14 @@ def _line(finding: Finding) -> str:
     place = "" if finding.position is None else f" at {finding.position:#x} ({finding.position})"
     facts = "".join(
         f"; {name} {value}"
-        for name, value in (("expected", finding.expected), ("actual", finding.actual))
-        if value
+        for name, value in (
+            ("topic", finding.topic),
+            ("queue", finding.queue_id),
+            ("queue offset", finding.queue_offset),
+            ("expected", finding.expected),
+            ("actual", finding.actual),
+        )
+        if value not in {None, ""}
     )
     return escape(
         f"{finding.severity}: {finding.path}{place}: {finding.message}{facts} [{finding.repair}]"

@@ -127,6 +127,9 @@ def _result(finding: Finding, numbers: dict[str, int]) -> dict[str, Any]:
         location["region"] = {"byteOffset": finding.position, "byteLength": finding.length or 0}
     facts = {
         "physicalOffset": finding.physical_offset,
+        "topic": finding.topic and escape(finding.topic),
+        "queueId": finding.queue_id,
+        "queueOffset": finding.queue_offset,
         "expected": escape(finding.expected),
         "actual": escape(finding.actual),
         "repair": finding.repair,

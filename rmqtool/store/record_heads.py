@@ -151,6 +151,18 @@ class LogReader:
         head = head_of(raw, 0, physical_offset)
         return head if head and head.end <= segment.end else None
 
+    def topic_of(self, head: RecordHead) -> str:
+        """Read the topic of a record, printable; empty when its lengths do not lead to one."""
+        middle = middle_of(head.sys_flag)
+        at = head.physical_offset + MESSAGE_PREFIX.size + middle.positions["body_length"]
+        length = int.from_bytes(self.read_at(at, 4), "big", signed=True)
+        start = at + 4 + max(length, 0)
+        if start >= head.end:
+            return ""
+        width = 1 if head.magic_code == MESSAGE_MAGIC_CODE else 2
+        size = int.from_bytes(self.read_at(start, width), "big", signed=True)
+        return self.read_at(start + width, max(size, 0)).decode("utf-8", "backslashreplace")
+
     def first_from(self, segment: Segment, position: int = 0) -> RecordHead | None:
         """Find the first record at or behind a position, some MiB far at most."""
         file = self.file_of(segment)

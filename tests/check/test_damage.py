@@ -12,8 +12,11 @@ from typing import Final
 
 import pytest
 
+from rmqtool.errors import DecodeError
 from rmqtool.findings.finding import Finding
 from rmqtool.findings.registry import CODES
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.message import decode
 from tests.check.validation import run
 from tests.damage import DAMAGES, Damage, NotApplicable
 from tests.stores import broker_conf, fixture_names
@@ -24,6 +27,10 @@ ELSEWHERE: Final = {
     "FS-LOCK": "test_lock_of_a_running_broker",
     "FS-CHANGED": "tests/check/test_manifest.py",
 }
+QUEUES: Final = frozenset(
+    {"consumequeue", "consumequeue_ext", "batchconsumequeue", "compactionLog", "compactionCq"}
+)
+BETWEEN: Final = frozenset({"CL-TAIL", "CL-STALE", "CL-MAGIC", "CL-SIZE", "CL-CHAIN"})
 HOLDER: Final = """
 import fcntl, sys
 file = open(sys.argv[1], "r+")
@@ -75,6 +82,26 @@ def _judge(damage: Damage, name: str, store: Path, pristine: Path) -> None:
     codes = {one.code for one in found if _place(one) not in before}
     assert set(damage.codes) <= codes
     assert codes <= {*damage.codes, *damage.also}
+    for one in found:
+        _has_its_queue(store, one)
+
+
+def _has_its_queue(store: Path, one: Finding) -> None:
+    """Compare the fields that name a queue with the path, or with the record that lies there."""
+    family, *queue = one.path.split("/")
+    if family in QUEUES and len(queue) > 1 and one.code != "CQ-EXPIRED":  # of all queues
+        assert [one.topic, str(one.queue_id)] == queue[:2]
+    if family == "consumequeue" and len(queue) > 2 and one.position and "CQ" == one.code.prefix:
+        assert one.queue_offset == (int(queue[2]) + one.position) // CQ_UNIT.size
+    is_of_record = one.position is not None and one.code not in {*BETWEEN, "CL-QOFF-GAP"}
+    if family == "commitlog" and "CL" == one.code.prefix and is_of_record:
+        raw = (store / one.path).read_bytes()[one.position :]
+        try:
+            record = decode(raw[: int.from_bytes(raw[:4], "big")])
+        except DecodeError:
+            return
+        own = (record.topic, record.queue_id, record.queue_offset)
+        assert own == (one.topic, one.queue_id, one.queue_offset)
 
 
 @pytest.mark.usefixtures("every_finding")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import Finding
+from rmqtool.findings.finding import At, Finding, finding
 from rmqtool.findings.registry_commitlog import CL_TIME
 from rmqtool.render.junit import JunitSuite, junit
 from tests.render.test_sarif import FINDINGS, a_finding
@@ -80,7 +81,7 @@ def test_failure() -> None:
 
 def test_less_than_asked_for() -> None:
     """What is less severe than --fail-on is told, and does not fail."""
-    note = Finding(CL_TIME, Severity.NOTE, "commitlog/0", None, None, None, "", "", "m", "none")
+    note = replace(finding(CL_TIME, At("commitlog/0"), "m"), severity=Severity.NOTE)
     (suite,) = suites(a_suite(note))
     assert "system-out" == outcomes(suite)["CL-TIME"]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import Finding
+from rmqtool.findings.finding import At, Finding, finding
 from rmqtool.findings.registry import CODES
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.render.sarif import SarifRun, sarif
@@ -20,12 +20,15 @@ from tests.render.sarif_schema import LOG
 RULES = tuple(CODES.values())
 FINDINGS = st.builds(
     Finding,
-    code=st.sampled_from(sorted(CODES)),
+    code=st.sampled_from(list(CODES.values())),
     severity=st.sampled_from(Severity),
     path=st.text(max_size=20),
     position=st.none() | st.integers(-1, 2**63 - 1),
     length=st.none() | st.integers(0, 2**63 - 1),
     physical_offset=st.none() | st.integers(-(2**63), 2**63 - 1),
+    topic=st.none() | st.text(max_size=20),
+    queue_id=st.none() | st.integers(0, 2**31 - 1),
+    queue_offset=st.none() | st.integers(-(2**63), 2**63 - 1),
     expected=st.text(max_size=20),
     actual=st.text(max_size=20),
     message=st.text(max_size=20),
@@ -42,8 +45,8 @@ def log(*runs: SarifRun) -> dict[str, Any]:
 
 def a_finding() -> Finding:
     """Give one finding as validate does."""
-    facts = (CL_CRC, Severity.DAMAGE, "commitlog/00 0", 128, 20, 128, "1", "2", "what", "none")
-    return Finding(*facts)
+    at = At("commitlog/00 0", 128, 20, 128, "orders", 3, 7)
+    return finding(CL_CRC, at, "what", expected=1, actual=2)
 
 
 @given(st.lists(FINDINGS, max_size=4))

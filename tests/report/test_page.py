@@ -10,8 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import Finding
+from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.report.facts import Coverage, Facts, SegmentFacts
 from rmqtool.report.page import page
@@ -125,7 +124,7 @@ def test_bounded(facts: Facts) -> None:
     queues = [Coverage(f"{number:0127}", 0, (0, 10**12), (5, 10**11)) for number in range(50_000)]
     said = "x" * 300
     findings = [
-        Finding(CL_CRC, Severity.DAMAGE, one.path, at, 9, at, said, said, said, said)
+        finding(CL_CRC, At(one.path, at, 9, at), said, expected=said, actual=said)
         for one in segments
         for at in range(0, size, 1 << 27)
     ]

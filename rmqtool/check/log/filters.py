@@ -33,7 +33,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         if size != wanted:
             yield finding(
                 BF_PARAM,
-                At(path),
+                At(path, topic=entry.topic),
                 f"the filter of {name} has another size, so the broker ignores the whole file",
                 expected="{} bits, {} set".format(*wanted),
                 actual="{} bits, {} set".format(*size),
@@ -41,7 +41,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         elif entry.bit_positions != bloom.bit_positions(name):
             yield finding(
                 BF_POS,
-                At(path),
+                At(path, topic=entry.topic),
                 f"the bits of {name} are not the ones of this name",
                 expected=", ".join(map(str, bloom.bit_positions(name))),
                 actual=", ".join(map(str, entry.bit_positions)),

@@ -260,11 +260,15 @@ class RecordJudge:
 def at_record(batch: Batch, number: int) -> At:
     """Say where a record of a batch lies."""
     record = batch.matrix[:, number]
+    topic = batch.topics[int(record[row.TOPIC_NUMBER])] if batch.has_texts else None
     return At(
         batch.segment.path,
         int(record[row.POSITION]),
         int(record[row.SIZE]),
         int(record[row.PHYSICAL_OFFSET]),
+        None if topic is None else topic.decode("utf-8", "backslashreplace"),
+        int(record[row.QUEUE_ID]),
+        int(record[row.QUEUE_OFFSET]),
     )
 
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_TRANREF
+from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,13 +71,11 @@ class Transactions:
         # Records that were moved are known by what they say of themselves.
         moved = np.array(list(inspection.moved), np.int64)
         is_lone &= ~np.isin(prepared, moved)
-        for place, offset in commits[:, is_lone].T.tolist():
-            segment = inspection.segment_at(place)
-            at = (
-                At(segment.path, place - segment.start, None, place) if segment else At("commitlog")
-            )
-            message = "no half record lies where preparedTransactionOffset points to"
-            yield finding(CL_TRANREF, at, message, actual=offset)
+        store = inspection.store
+        with LogReader(store.old_commitlog, store.commitlog) as log:
+            for place, offset in commits[:, is_lone].T.tolist():
+                message = "no half record lies where preparedTransactionOffset points to"
+                yield finding(CL_TRANREF, _at(log, place), message, actual=offset)
 
     def _check_halves(self) -> Iterator[Finding]:
         if not self._halves:
@@ -86,3 +86,17 @@ class Transactions:
         if count:
             message = f"{count} of {len(offsets)} half records have no end yet"
             yield finding(CL_TRANREF, At("commitlog"), message, severity=Severity.NOTE)
+
+
+def _at(log: LogReader, place: int) -> At:
+    """Say where a record lies, and in which queue it belongs."""
+    segment = log.segment_at(place)
+    if segment is None:
+        return At("commitlog", physical_offset=place)
+    at = At(segment.path, place - segment.start, None, place)
+    try:
+        head = log.head_at(place)
+        queue = head and (log.topic_of(head), head.queue_id, head.queue_offset)
+    except UnreadablePath:
+        return at
+    return At(at.path, at.position, None, place, *queue) if queue else at

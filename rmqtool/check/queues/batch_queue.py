@@ -56,9 +56,17 @@ class BatchState:
         self.missing += 1
         self.first_missing = physical_offset if self.first_missing < 0 else self.first_missing
 
-    def at(self, number: int, count: int, physical_offset: int) -> At:
-        """Say where units lie."""
-        return At(*self.units.locate(number), count * UNIT, physical_offset)
+    def at(self, number: int, count: int, first: np.void) -> At:
+        """Say where units lie.
+
+        Args:
+            number: of the first one.
+            count: how many.
+            first: the first one, or what it should be.
+        """
+        queue = (self.units.topic, self.units.queue_id, int(first["msg_base_offset"]))
+        path, position = self.units.locate(number)
+        return At(path, position, count * UNIT, int(first["physical_offset"]), *queue)
 
 
 class BatchComparer:
@@ -84,13 +92,17 @@ class BatchComparer:
             try:
                 yield from self._compare(state, units)
             except UnreadablePath as error:
-                yield self._inspection.unread(self._inspection.path_of(error.path), error)
+                yield self._unread(state, error)
 
     def _new_state(self, name: tuple[str, int]) -> BatchState:
         units = self._inspection.queue("batch_queues", name)
         is_lost = self._inspection.is_below_unread(units.path)
         is_unread = is_lost or bool(self._inspection.name_unread(units.unread()))
         return BatchState(units, is_unread=is_unread)
+
+    def _unread(self, state: BatchState, error: UnreadablePath) -> Finding:
+        path, queue = self._inspection.path_of(error.path), state.units
+        return self._inspection.unread(path, error, (queue.topic, queue.queue_id))
 
     def _without_lost(self, wanted: bytes) -> bytes:
         """Leave out the units of records that are torn, or that lie elsewhere than they say."""
@@ -163,7 +175,7 @@ class BatchComparer:
         self._inspection.lost.count_units(offsets[explained])
         if not explained.all():
             count = int((~explained).sum())
-            at = state.at(state.next, count, int(offsets[~explained][0]))
+            at = state.at(state.next, count, units[~explained][0])
             plural = f"{count} units stand" if count > 1 else "a unit stands"
             yield finding(BQ_UNIT, at, f"{plural} here that no record asks for")
 
@@ -176,7 +188,7 @@ class BatchComparer:
         if fields:
             yield finding(
                 BQ_UNIT,
-                state.at(place, 1, int(want["physical_offset"])),
+                state.at(place, 1, want),
                 f"the unit is not that of its record: {', '.join(fields)}",
                 expected=", ".join(_word(want[name]) for name in fields),
                 actual=", ".join(_word(have[name]) for name in fields),
@@ -190,14 +202,15 @@ class BatchComparer:
                 continue
             if state.missing:
                 message = f"{state.missing} records of the queue have no unit"
-                at = At(state.units.path, None, None, state.first_missing)
+                queue = (state.units.topic, state.units.queue_id)
+                at = At(state.units.path, None, None, state.first_missing, *queue)
                 newest = self._inspection.newest_unit
                 is_behind = self._inspection.has_crashed and newest is not None
                 yield finding(CQ_LAG if is_behind else BQ_UNIT, at, message)
             try:
                 yield from self._behind(state)
             except UnreadablePath as error:
-                yield self._inspection.unread(self._inspection.path_of(error.path), error)
+                yield self._unread(state, error)
 
     def _behind(self, state: BatchState) -> Iterator[Finding]:
         units = state.units.read(state.next, SEARCHED_UNITS)
@@ -212,7 +225,7 @@ class BatchComparer:
             lost |= offsets == last  # repair lets the last record stand for lost ones behind it
         left = rows[~lost]
         if left.size:
-            at = state.at(state.next + int(left[0]), len(left), int(offsets[~lost][0]))
+            at = state.at(state.next + int(left[0]), len(left), units[left[0]])
             log = self._inspection.log
             beyond = log is not None and int(offsets[~lost][0]) >= log.end
             message = f"{len(left)} units stand behind the last one that a record asks for"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.check.queues.grouping import grouped
-from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueState
+from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueState, at_unit
 from rmqtool.check.queues.queue_tags import TagJudge
 from rmqtool.check.queues.queue_tails import Tails
 from rmqtool.check.queues.queue_units import UnitJudge
@@ -91,7 +91,7 @@ class QueueComparer:
         bad = next((one for one in state.units.files if one.path == path), None)
         state.unread.append((bad.start // UNIT, bad.end // UNIT) if bad else (0, EVERYTHING))
         if not self._inspection.is_known_unread(path):
-            yield self._inspection.unread(path, error)
+            yield self._inspection.unread(path, error, (state.topic, state.queue_id))
 
     def _found(
         self, state: QueueState, start: int, wanted: bytes
@@ -184,7 +184,7 @@ class QueueComparer:
             code = CL_QOFF_DUP if outlier.queue_offset >= state.first else CL_QOFF_BACK
         yield finding(
             code,
-            self._record_at(outlier.physical_offset),
+            self._record_at(state, outlier.physical_offset, outlier.queue_offset),
             f"the queueOffset of {_records(outlier.records)} of topic {state.topic} queue "
             f"{state.queue_id} is not the next one",
             expected=outlier.number,
@@ -194,7 +194,7 @@ class QueueComparer:
     def _of_shifted(self, state: QueueState, outlier: Outlier, delta: int) -> Finding:
         return finding(
             CQ_SHIFT,
-            At(*state.units.locate(outlier.number), None, outlier.physical_offset),
+            at_unit(state.units, outlier.number, None, outlier.physical_offset),
             f"from here on units stand {abs(delta)} {'before' if delta > 0 else 'behind'} the "
             "queue offsets of their records",
             expected=f"queue offset {outlier.queue_offset}",
@@ -204,18 +204,19 @@ class QueueComparer:
     def _of_restart(self, state: QueueState, number: int, physical_offset: int) -> Finding:
         return finding(
             CL_QOFF_BACK,
-            self._record_at(physical_offset),
+            self._record_at(state, physical_offset, number),
             f"queueOffset of topic {state.topic} queue {state.queue_id} goes back",
             expected=state.expected,
             actual=number,
         )
 
-    def _record_at(self, physical_offset: int) -> At:
+    def _record_at(self, state: QueueState, physical_offset: int, queue_offset: int) -> At:
         place = self._inspection.moved.get(physical_offset, physical_offset)
         segment = self._inspection.segment_at(place)
+        queue = (state.topic, state.queue_id, queue_offset)
         if segment is None:
-            return At("commitlog", None, None, place)
-        return At(segment.path, place - segment.start, None, place)
+            return At("commitlog", None, None, place, *queue)
+        return At(segment.path, place - segment.start, None, place, *queue)
 
     def _differ(
         self, state: QueueState, start: int, wanted: bytes, found: bytes
@@ -319,7 +320,7 @@ class QueueComparer:
             return
         yield finding(
             CL_QOFF_GAP,
-            self._record_at(gap.after),
+            self._record_at(state, gap.after, gap.start),
             f"{gap.end - gap.start} queue offsets of topic {state.topic} queue {state.queue_id} "
             "have no record",
             expected=gap.start,

@@ -12,7 +12,7 @@ import numpy as np
 from rmqtool.check.log.filters import configured_filter
 from rmqtool.check.queues.ext_units import read_units
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import At, finding
+from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_consume_queue import CX_BITMAP, CX_SIZE
 from rmqtool.formats.consume_queue_ext import END_BLANK, EXT_UNIT
 from rmqtool.store.used import CHUNK, has_data
@@ -36,9 +36,10 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         files = inspection.files_of(queue)
         for segment in files.segments if files else ():
             try:
-                yield from _segment(inspection, segment, bit_map_bytes)
+                found = _segment(inspection, segment, bit_map_bytes)
+                yield from of_queue(found, queue.topic, queue.queue_id)
             except UnreadablePath as error:
-                yield inspection.unread(segment.path, error)
+                yield inspection.unread(segment.path, error, (queue.topic, queue.queue_id))
     yield from inspection.pending()
 
 

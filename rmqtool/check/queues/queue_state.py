@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.findings.finding import At
 from rmqtool.formats.consume_queue import CQ_UNIT
 
 if TYPE_CHECKING:
@@ -43,6 +44,22 @@ class Outlier(NamedTuple):
     queue_offset: int
     records: int
     physical_offset: int
+
+
+def at_unit(
+    units: QueueUnits, number: int, length: int | None = None, physical_offset: int | None = None
+) -> At:
+    """Give the place of units, for a finding.
+
+    Args:
+        units: of a consume queue.
+        number: of the first one.
+        length: bytes.
+        physical_offset: of the record of the first one.
+    """
+    path, position = units.locate(number)
+    queue = (units.topic, units.queue_id, number)
+    return At(path, position, length, physical_offset, *queue)
 
 
 @dataclass(slots=True)

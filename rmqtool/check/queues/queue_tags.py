@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.check.queues.ext_units import ExtUnits
-from rmqtool.check.queues.queue_state import UNIT
+from rmqtool.check.queues.queue_state import UNIT, at_unit
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.finding import At, finding
+from rmqtool.findings.finding import finding
 from rmqtool.findings.registry_consume_queue import CQ_EXTADDR, CQ_TAG
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.store.record_heads import LogReader
@@ -68,7 +68,8 @@ class TagJudge:
         lost = self._inspection.lost.mask(offsets)
         self._inspection.lost.count_units(offsets[lost])
         for number in np.flatnonzero(wrong & ~lost).tolist():
-            at = self._at(state, start + int(rows[number]), int(offsets[number]))
+            place = start + int(rows[number])
+            at = at_unit(state.units, place, UNIT, int(offsets[number]))
             expected, actual = int(computed[number]), int(stored[number])
             code = CQ_EXTADDR if is_address[number] else CQ_TAG
             yield finding(code, at, expected=expected, actual=actual)
@@ -76,9 +77,6 @@ class TagJudge:
             right = np.flatnonzero(~wrong & ~lost)
             numbers = start + rows[right]
             yield from self._times(state, numbers, stored[right], offsets[right])
-
-    def _at(self, state: QueueState, number: int, physical_offset: int) -> At:
-        return At(*state.units.locate(number), UNIT, physical_offset)
 
     def _wrong_addresses(
         self, state: QueueState, stored: Numbers, computed: Numbers
@@ -89,7 +87,7 @@ class TagJudge:
         except UnreadablePath as error:
             path = self._inspection.path_of(error.path)
             if not self._inspection.is_known_unread(path):
-                yield self._inspection.unread(path, error)
+                yield self._inspection.unread(path, error, (state.topic, state.queue_id))
             self._ext[state.topic, state.queue_id] = None
             self._unread.add((state.topic, state.queue_id))
             return np.zeros(len(stored), bool)
@@ -130,5 +128,5 @@ class TagJudge:
                 continue  # the log's own check says so
             if head is not None and head.store_timestamp != time:
                 message = "the extension unit does not have the store time of the record"
-                at = self._at(state, number, offset)
+                at = at_unit(state.units, number, UNIT, offset)
                 yield finding(CQ_EXTADDR, at, message, expected=head.store_timestamp, actual=time)

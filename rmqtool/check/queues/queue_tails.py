@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.check.queues.queue_state import UNIT
+from rmqtool.check.queues.queue_state import UNIT, at_unit
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import At, finding
+from rmqtool.findings.finding import finding
 from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Tails:
         if self._behind:
             count = sum(state.expected - start for state, start in self._behind)
             state, start = self._behind[0]
-            at = At(*state.units.locate(start))
+            at = at_unit(state.units, start)
             message = f"{count} units of {len(self._behind)} queues are missing at the log's end"
             crashed = self._inspection.has_crashed
             severity = None if crashed else Severity.WARNING
@@ -66,10 +67,9 @@ class Tails:
             count = state.expected - start
             code = CQ_LMQ if state.topic.startswith(LMQ_PREFIX) else CQ_GAP
             message = f"the last {count} records of the queue have no unit"
-            yield finding(code, At(*state.units.locate(start), count * UNIT), message)
+            yield finding(code, at_unit(state.units, start, count * UNIT), message)
         for state, start in self._deleted:
             count = state.expected - start
             message = f"{count} records have no queue; the topic is not configured any more"
-            yield finding(
-                CQ_GAP, At(state.units.locate(start).path), message, severity=Severity.NOTE
-            )
+            at = replace(at_unit(state.units, start), position=None)
+            yield finding(CQ_GAP, at, message, severity=Severity.NOTE)

@@ -11,7 +11,7 @@ import numpy as np
 
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.log.bridges import BRIDGE_TOPIC
-from rmqtool.check.queues.queue_state import UNIT, QueueState
+from rmqtool.check.queues.queue_state import UNIT, QueueState, at_unit
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import (
@@ -26,7 +26,6 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_RANGE,
     CQ_SHIFT,
 )
-from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_PREFIX, middle_of
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.queues.units import UnitKind, kinds_of
 
@@ -101,7 +100,7 @@ class UnitJudge:
             yield from self._judge_real(state, number, (offsets, sizes), real)
 
     def _at(self, state: QueueState, number: int, count: int, physical_offset: int | None) -> At:
-        return At(*state.units.locate(number), count * UNIT, physical_offset)
+        return at_unit(state.units, number, count * UNIT, physical_offset)
 
     def _order(
         self, state: QueueState, number: int, offsets: Numbers, last: int
@@ -183,7 +182,7 @@ class UnitJudge:
         head = self._log.head_at(place)
         topic = ""
         if head is not None:
-            topic = topic_at(self._log, place, head)
+            topic = self._log.topic_of(head)
         return Found(number, physical_offset, size, head, topic)
 
     def _records(self, state: QueueState, looked: list[Found], count: int) -> Iterator[Finding]:
@@ -351,16 +350,3 @@ class UnitJudge:
             yield from self._one(state, found)
             return
         yield self._mismatch(state, found, found.head)
-
-
-def topic_at(log: LogReader, physical_offset: int, head: RecordHead) -> str:
-    """Read the topic of a record; empty when its lengths do not lead to one."""
-    middle = middle_of(head.sys_flag)
-    at = physical_offset + MESSAGE_PREFIX.size + middle.positions["body_length"]
-    length = int.from_bytes(log.read_at(at, 4), "big", signed=True)
-    start = at + 4 + max(length, 0)
-    if start >= head.end:
-        return ""
-    width = 1 if head.magic_code == MESSAGE_MAGIC_CODE else 2
-    size = int.from_bytes(log.read_at(start, width), "big", signed=True)
-    return log.read_at(start + width, max(size, 0)).decode("utf-8", "backslashreplace")

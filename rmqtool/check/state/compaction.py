@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.check.layout import mapped_files
-from rmqtool.findings.finding import At, finding
+from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_consume_queue import CC_PAIR
 
 if TYPE_CHECKING:
@@ -28,13 +28,15 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         log_files = inspection.files_of(log) if log else None
         queue_files = inspection.files_of(queue) if queue else None
         if log_files:
-            yield from mapped_files(inspection, log_files)
+            yield from of_queue(mapped_files(inspection, log_files), *name)
         log_starts = {one.start: one.path for one in log_files or ()}
         queue_starts = {one.start: one.path for one in queue_files or ()}
         for start in sorted(log_starts.keys() - queue_starts.keys()):
-            yield finding(CC_PAIR, At(log_starts[start]), "the log file has no queue file")
+            at = At(log_starts[start], topic=name[0], queue_id=name[1])
+            yield finding(CC_PAIR, at, "the log file has no queue file")
         for start in sorted(queue_starts.keys() - log_starts.keys()):
-            yield finding(CC_PAIR, At(queue_starts[start]), "the queue file has no log file")
+            at = At(queue_starts[start], topic=name[0], queue_id=name[1])
+            yield finding(CC_PAIR, at, "the queue file has no log file")
         inspection.account.files += len(log_starts) + len(queue_starts)
     yield from inspection.pending()
     if logs:

@@ -47,7 +47,8 @@ def _consumer_offsets(inspection: Inspection) -> Iterator[Finding]:
         if missing:
             if (offset.topic, offset.group) not in unknown:
                 unknown.add((offset.topic, offset.group))
-                yield finding(CO_TOPIC, At(path), f"{_words(offset)}: {missing}")
+                at = At(path, topic=offset.topic)
+                yield finding(CO_TOPIC, at, f"{_words(offset)}: {missing}")
             continue
         yield from _judge(inspection, offset, path)
 
@@ -91,7 +92,7 @@ def _judge(inspection: Inspection, offset: ConsumerOffset, path: str) -> Iterato
     where = "ahead of the queue's end" if is_ahead else "before the queue's first message"
     yield finding(
         CO_RANGE,
-        At(path),
+        At(path, None, None, None, offset.topic, offset.queue_id, offset.queue_offset),
         f"{_words(offset)}: the offset lies {where}",
         expected="{} to {}".format(*found),
         actual=offset.queue_offset,
@@ -121,7 +122,7 @@ def _delay_offsets(inspection: Inspection) -> Iterator[Finding]:
             continue
         yield finding(
             DO_RANGE,
-            At(path),
+            At(path, None, None, None, SCHEDULE_TOPIC, level - 1, offset),
             f"the offset of delay level {level} lies ahead of its queue's end",
             expected="{} to {}".format(*found_range),
             actual=offset,

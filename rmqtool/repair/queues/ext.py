@@ -41,10 +41,10 @@ def edit(
         found: all findings.
     """
     bad = {files.path: files for files in extensions}
-    harmed = {one.path.rpartition("/")[0] for one in found if one.code in {CX_SIZE, FS_LEN}}
+    harmed = {(one.topic, one.queue_id) for one in found if one.code in {CX_SIZE, FS_LEN}}
     length = inspection.store.geometry.consume_queue_ext.value
-    for queue in inspection.family("ext_queues").values() if harmed else ():
-        files = inspection.files_of(queue) if queue.path in harmed else None
+    for name, queue in inspection.family("ext_queues").items():
+        files = inspection.files_of(queue) if name in harmed else None
         if files is None or files.path in bad:
             continue
         if not _is_followed(files):

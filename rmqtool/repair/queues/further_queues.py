@@ -226,12 +226,11 @@ class FurtherNumbers:
 
     def is_answered(self, said: Finding) -> bool:
         """Tell whether a finding is only a consequence of numbers that are put back."""
-        topics = {topic.decode("utf-8", "backslashreplace") for topic in self._put_back()}
-        if said.code == CQ_LMQ:
-            return said.path.split("/")[-3] in topics
-        return said.code == CL_QOFF_GAP and any(f" {topic} " in said.message for topic in topics)
-
-    def _put_back(self) -> Iterator[bytes]:
-        for one in self.records:
-            if one.is_known:
-                yield from (topic for topic, _ in one.queues)
+        if said.code not in {CQ_LMQ, CL_QOFF_GAP} or said.position is None:
+            return False  # of a queue as a whole
+        return any(
+            (topic.decode("utf-8", "backslashreplace"), queue_id) == (said.topic, said.queue_id)
+            for one in self.records
+            if one.is_known
+            for topic, queue_id in one.queues
+        )

@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
     Place = tuple[bytes, int, int]  # topic, queue id, queue offset
 
-TELLING: Final = frozenset({CQ_MISMATCH, CQ_SHIFT, CL_QOFF_DUP, CL_QOFF_GAP})
-DIRECTORY: Final = "consumequeue"
-PARTS: Final = 4  # of the path of a queue file
+OF_UNITS: Final = frozenset({CQ_MISMATCH, CQ_SHIFT})
+BREAKS: Final = frozenset({CL_QOFF_DUP, CL_QOFF_GAP})
 FIELDS: Final = ("topic", "queue_id", "queue_offset")
 
 
@@ -72,15 +71,16 @@ class Misplaced:
         ]
 
     @property
-    def topics(self) -> set[str]:
-        """Topics whose queue offsets do not follow because of it."""
-        return {place[0].decode("utf-8", "backslashreplace") for place in (self.said, self.own)}
+    def queues(self) -> set[tuple[str | None, int | None]]:
+        """Topics and queue ids whose queue offsets do not follow because of it."""
+        places = (self.said, self.own)
+        return {(topic.decode("utf-8", "backslashreplace"), number) for topic, number, _ in places}
 
     def is_answered(self, said: Finding) -> bool:
         """Tell whether a finding is only a consequence."""
-        is_telling = said.code in TELLING or said.code == IX_KEY
-        is_its = said.physical_offset == self.physical_offset
-        return is_telling and (is_its or any(f" {name} " in said.message for name in self.topics))
+        if said.physical_offset == self.physical_offset:
+            return said.code in {*OF_UNITS, *BREAKS, IX_KEY}
+        return said.code in BREAKS and (said.topic, said.queue_id) in self.queues
 
 
 def find(survey: Survey, found: Iterable[Finding], log: LogReader) -> list[Misplaced]:
@@ -94,7 +94,7 @@ def find(survey: Survey, found: Iterable[Finding], log: LogReader) -> list[Mispl
     misplaced: dict[int, Misplaced] = {}
     try:
         for said in found:
-            if said.code in TELLING and said.path.startswith(f"{DIRECTORY}/"):
+            if said.code in OF_UNITS:
                 for one in _at(survey, said, log):
                     misplaced[one.physical_offset] = one
     except UnreadablePath:
@@ -104,13 +104,11 @@ def find(survey: Survey, found: Iterable[Finding], log: LogReader) -> list[Mispl
 
 def _at(survey: Survey, said: Finding, log: LogReader) -> Iterator[Misplaced]:
     """Give the record behind a unit that is not the one its record asks for."""
-    parts = said.path.split("/")
-    if len(parts) != PARTS:
-        return  # said of a whole queue
-    _, topic, queue_id, file = parts
-    number = (int(file) + (said.position or 0)) // UNIT
+    topic, queue_id, number = said.topic, said.queue_id, said.queue_offset
+    if topic is None or queue_id is None or number is None:
+        return  # said of more than a unit
     inspection = survey.inspection
-    unit = inspection.queue("queues", (topic, int(queue_id))).packed(number, 1)
+    unit = inspection.queue("queues", (topic, queue_id)).packed(number, 1)
     offset, size, _ = CQ_UNIT.packer.unpack(unit)
     head = log.head_at(offset) if size > 0 else None
     if head is None or head.size != size or survey.queues.judge.damaged_at(offset, size):
@@ -120,7 +118,7 @@ def _at(survey: Survey, said: Finding, log: LogReader) -> Iterator[Misplaced]:
     except DecodeError:
         return
     claim = (message.topic_bytes, message.queue_id, message.queue_offset)
-    own = (topic.encode(errors="surrogateescape"), int(queue_id), number)
+    own = (topic.encode(errors="surrogateescape"), queue_id, number)
     one = _one(offset, message, claim, own, unit)
     if one is not None and not _is_claimed(survey, own) and not _has_unit(survey, one):
         yield one
