@@ -27,6 +27,7 @@ FLOORS = (
     {"repair"},
     {"spark", "render"},
     {"report"},
+    {"dictionary"},
     {"cli", "library"},
 )
 RANK = {room: number for number, floor in enumerate(FLOORS) for room in floor}

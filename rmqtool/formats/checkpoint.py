@@ -18,9 +18,11 @@ CHECKPOINT: Final = Layout(
         "physic_msg_timestamp" / Int64sb * "store time of the newest flushed record, ms",  #  0
         "logics_msg_timestamp" / Int64sb * "store time of the newest queued record, ms",  #  8
         "index_msg_timestamp" / Int64sb * "end of the last full index file, ms",  # 16
-        "master_flushed_offset" / Int64sb * "5.0.0+: commitlog offset, for replicas",  # 24
-        "confirm_phy_offset" / Int64sb * "5.1.1+: commitlog offset that is confirmed",  # 32
-        "logics_physical_offset" / Int64sb * "5.5.0+: last record flushed to a queue",  # 40
+        "master_flushed_offset" / Int64sb * "5.0.0+: commitlog offset, for replicas, bytes",  # 24
+        "confirm_phy_offset" / Int64sb * "5.1.1+: commitlog offset that is confirmed, bytes",  # 32
+        "logics_physical_offset"
+        / Int64sb
+        * "5.5.0+: offset of the last record flushed to a queue, bytes",  # 40
     ),  # 48
     "checkpoint: progress of commitlog, queues and index",
 )

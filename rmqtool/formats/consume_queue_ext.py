@@ -18,10 +18,10 @@ from rmqtool.formats.layout import Layout
 EXT_UNIT: Final = Layout(
     "consume_queue_ext_unit",
     Struct(
-        "size" / Int16sb * "bytes of the unit with its bitmap; -1 closes the file",  #  0
+        "size" / Int16sb * "length with the bitmap, -1 closes the file, bytes",  #  0
         "tags_code" / Int64sb * "hash of TAGS",  #  2
         "msg_store_time" / Int64sb * "stored by the broker, ms since 1970",  # 10
-        "bit_map_size" / Int16sb * "bytes of the bitmap that follows",  # 18
+        "bit_map_size" / Int16sb * "length of the bitmap that follows, bytes",  # 18
     ),  # 20
     "consumequeue_ext/<topic>/<queue id>/*: head of one unit",
 )

@@ -20,14 +20,14 @@ DLEDGER_ENTRY: Final = Layout(
     "dledger_entry",
     Struct(
         "magic" / Int32sb * "1: an entry",  #  0
-        "size" / Int32sb * "bytes of header and body",  #  4
+        "size" / Int32sb * "length of header and body, bytes",  #  4
         "index" / Int64sb * "number of the entry",  #  8
         "term" / Int64sb * "raft term in which it was appended",  # 16
         "pos" / Int64sb * "position of this entry in the logical data, bytes",  # 24
-        "channel" / Int32sb * "0",  # 32
+        "channel" / Int32sb * "always 0",  # 32
         "chain_crc" / Int32sb * "0, never computed",  # 36
         "body_crc" / Int32sb * "0, never computed",  # 40
-        "body_length" / Int32sb * "bytes of the commitlog record that follows",  # 44
+        "body_length" / Int32sb * "length of the commitlog record that follows, bytes",  # 44
     ),  # 48
     "dledger-<id>/data/*: header of one commitlog record",
 )
@@ -46,7 +46,7 @@ DLEDGER_INDEX_UNIT: Final = Layout(
     Struct(
         "magic" / Int32sb * "1: an entry",  #  0
         "pos" / Int64sb * "position of the entry in the logical data, bytes",  #  4
-        "size" / Int32sb * "bytes of header and body",  # 12
+        "size" / Int32sb * "length of header and body, bytes",  # 12
         "index" / Int64sb * "number of the entry",  # 16
         "term" / Int64sb * "raft term in which it was appended",  # 24
     ),  # 32

@@ -18,8 +18,8 @@ INDEX_HEADER: Final = Layout(
     Struct(
         "begin_timestamp" / Int64sb * "store time of the first entry, ms",  #  0
         "end_timestamp" / Int64sb * "store time of the newest entry, ms",  #  8
-        "begin_physical_offset" / Int64sb * "commitlog offset of the first entry",  # 16
-        "end_physical_offset" / Int64sb * "commitlog offset of the newest entry",  # 24
+        "begin_physical_offset" / Int64sb * "commitlog offset of the first entry, bytes",  # 16
+        "end_physical_offset" / Int64sb * "commitlog offset of the newest entry, bytes",  # 24
         "hash_slot_count" / Int32sb * "slots that are not empty",  # 32
         "index_count" / Int32sb * "number of the next entry; starts at 1",  # 36
     ),  # 40

@@ -31,7 +31,7 @@ TIERED_INDEX_SLOT: Final = Layout(
     "tiered_index_slot",
     Struct(
         "number" / Int32sb * "newest item; compacted: position of the slot's items",  # 0
-        "length" / Int32sb * "0; compacted: bytes of the slot's items",  # 4
+        "length" / Int32sb * "0; compacted: length of the slot's items, bytes",  # 4
     ),  # 8
     "tiered_index_file/*: hash table, from byte 28 on",
 )
@@ -42,7 +42,7 @@ def _item_fields() -> list[Construct[Any, Any]]:
         "key_hash" / Int32sb * "hash of topic#key",  #  0
         "topic_id" / Int32sb * "number of the topic in tieredStoreMetadata.json",  #  4
         "queue_id" / Int32sb * "queue of the topic",  #  8
-        "physical_offset" / Int64sb * "offset in the queue's own tiered commitlog",  # 12
+        "physical_offset" / Int64sb * "offset in the queue's own tiered commitlog, bytes",  # 12
         "size" / Int32sb * "total size of the record, bytes",  # 20
         "time_difference" / Int32sb * "store time minus the file's begin, seconds",  # 24
     ]

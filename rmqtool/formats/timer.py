@@ -26,7 +26,7 @@ TIMER_SLOT: Final = Layout(
 TIMER_LOG_RECORD: Final = Layout(
     "timer_log_record",
     Struct(
-        "size" / Int32sb * "52",  #  0
+        "size" / Int32sb * "length of the record, always 52, bytes",  #  0
         "prev_pos" / Int64sb * "previous record of the slot in timerlog; -1 none",  #  4
         "magic" / Int32sb * "bits: 1 default, 2 rolled, 4 delete",  # 12
         "curr_write_time" / Int64sb * "when the record was written, ms since 1970",  # 16
@@ -34,7 +34,7 @@ TIMER_LOG_RECORD: Final = Layout(
         "physical_offset" / Int64sb * "commitlog offset of the message, bytes",  # 28
         "record_size" / Int32sb * "total size of the message's record, bytes",  # 36
         "topic_hash" / Int32sb * "hash of the real topic",  # 40
-        "reserved" / Int64sb * "0",  # 44
+        "reserved" / Int64sb * "always 0",  # 44
     ),  # 52
     "timerlog/*: one record a scheduled message",
 )

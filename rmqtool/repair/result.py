@@ -6,8 +6,6 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.check.options import ValidateOptions
-from rmqtool.check.validate import validate
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.store.tree import open_store
@@ -146,6 +144,8 @@ def prove(store: str, options: RepairOptions, version: str) -> Proof:
         options: of the repair.
         version: of the broker.
     """
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.validate import validate
     from rmqtool.startup.start import predict  # a plan alone needs neither of them
     from rmqtool.startup.verdict import verdict
 

@@ -23,7 +23,6 @@ from rmqtool.errors import OutputExists, RepairError
 from rmqtool.spark.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
 from rmqtool.spark.plan import FilesTask, LogTask, Task, tasks
 from rmqtool.store.remote import place_of
-from rmqtool.table import Column, Table, Type
 from rmqtool.writing.dataset import STAGING, Dataset
 from rmqtool.writing.output import refuse_within
 
@@ -38,19 +37,6 @@ PLAN: Final = "_export.json"
 LARGEST_PLAN: Final = 1 << 20
 LARGEST_RECEIPT: Final = 16 << 20
 OURS: Final = re.compile(r"part-\d{6,}-\d{4,}\.(parquet|csv|jsonl)")
-
-
-EXPORT: Final = Table(
-    "export",
-    "what an export wrote",
-    (
-        Column("files", Type.INT64, "files in the target, all runs together", "files"),
-        Column("rows", Type.INT64, "rows in them", "rows"),
-        Column("damaged", Type.INT64, "rows that tell of damage", "rows"),
-        Column("tasks", Type.INT64, "parts into which the work was cut", "tasks"),
-        Column("resumed", Type.INT64, "parts that an earlier run had done", "tasks"),
-    ),
-)
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UsageError
 from rmqtool.spark.options import SourceOptions, TableName
+from rmqtool.table import Column, Table, Type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,19 @@ PARTITIONS: Final = {
     TableName.FINDINGS: ("code", "severity"),
     TableName.SEGMENTS: (),
 }
+
+
+EXPORT: Final = Table(
+    "export",
+    "what an export wrote",
+    (
+        Column("files", Type.INT64, "files in the target, all runs together", "files"),
+        Column("rows", Type.INT64, "rows in them", "rows"),
+        Column("damaged", Type.INT64, "rows that tell of damage", "rows"),
+        Column("tasks", Type.INT64, "parts into which the work was cut", "tasks"),
+        Column("resumed", Type.INT64, "parts that an earlier run had done", "tasks"),
+    ),
+)
 
 
 class ExportFormat(enum.StrEnum):

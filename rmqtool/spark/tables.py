@@ -8,36 +8,14 @@ import pyarrow as pa
 
 from rmqtool.findings.finding import FINDINGS
 from rmqtool.spark.options import TableName
-from rmqtool.table import Column, Table, Type
 from rmqtool.tables.arrow import TEXT
+from rmqtool.tables.file_tables import SEGMENTS
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.unit_tables import CONSUME_QUEUE, INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-SEGMENTS: Final = Table(
-    "segments",
-    "a file of the commitlog",
-    (
-        MESSAGES["segment"]._replace(source=None),
-        Column("start", Type.INT64, "physical offset of the first byte", "bytes"),
-        Column("size", Type.INT64, "length of the file", "bytes"),
-        Column("allocated", Type.INT64, "bytes that the disk really holds", "bytes"),
-        Column("modified_time", Type.TIME, "when the file was last written"),
-        Column("records", Type.INT64, "records in the file", "records"),
-        Column("record_bytes", Type.INT64, "bytes of the records", "bytes"),
-        Column("filler_bytes", Type.INT64, "bytes of the blank at the end", "bytes"),
-        Column("gap_bytes", Type.INT64, "bytes that hold no record", "bytes"),
-        Column("unused_bytes", Type.INT64, "zeros up to the end of the file", "bytes"),
-        Column("gaps", Type.INT64, "stretches that hold no record", "gaps"),
-        Column("first_physical_offset", Type.INT64, "where the first record lies", "bytes"),
-        Column("last_physical_offset", Type.INT64, "where the last record lies", "bytes"),
-        Column("first_store_time", Type.TIME, "when the oldest message was stored"),
-        Column("last_store_time", Type.TIME, "when the newest message was stored"),
-        Column("unread", Type.TEXT, "why the rest of the file could not be read"),
-    ),
-)
 TABLES: Final = {
     TableName.MESSAGES: MESSAGES,
     TableName.QUEUE_UNITS: CONSUME_QUEUE,

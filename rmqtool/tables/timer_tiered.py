@@ -159,19 +159,24 @@ TIERED_SLOTS: Final = Fixed(
 )
 
 
-def _tiered(layout: Layout) -> Fixed:
+def _tiered(layout: Layout, begin_timestamp: int = 0) -> Fixed:
+    """Give what is particular about the items of one file.
+
+    Source: tieredstore IndexStoreFile#putKey, 5.1.0 to 5.5.0: time differences are seconds.
+    """
+
+    def times(units: FileUnits) -> Columns:
+        return {"store_time": arrow.times(begin_timestamp + units.column("time_difference") * 1000)}
+
     return Fixed(
         layout,
         tables.TIERED_INDEX,
         zeros_are_holes,
-        _plain(layout, _nothing),
+        _plain(layout, times),
         by_physical_offset,
         code="",
         is_hash_table=True,
     )
-
-
-TIERED_ITEMS: Final = _tiered(TIERED_INDEX_ITEM)
 
 
 def tiered_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Iterator[pa.RecordBatch]:
@@ -183,16 +188,16 @@ def tiered_rows(part: FilePart, selection: Selection, *, fillers: bool) -> Itera
     with part.open() as file:
         raw = file.read_at(0, TIERED_INDEX_HEADER.size)
         if len(raw) < TIERED_INDEX_HEADER.size:
-            yield odd_row(TIERED_ITEMS, part, 0)
+            yield odd_row(_tiered(TIERED_INDEX_ITEM), part, 0)
             return
-        compacted = TIERED_INDEX_HEADER.parse(raw)["magic_code"] == END_MAGIC_CODE
+        header = TIERED_INDEX_HEADER.parse(raw)
+        compacted = header["magic_code"] == END_MAGIC_CODE
         layout = TIERED_INDEX_COMPACTED_ITEM if compacted else TIERED_INDEX_ITEM
+        fixed = _tiered(layout, header["begin_timestamp"])
         begin = slots_end(file.size)
         first = 1 - begin // layout.size
         for units in read_units(file, layout, begin, file.size):
-            yield from rows_of_units(
-                _tiered(layout), part, units, first, selection, fillers=fillers
-            )
+            yield from rows_of_units(fixed, part, units, first, selection, fillers=fillers)
 
 
 def tiered_slot_rows(

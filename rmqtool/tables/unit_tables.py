@@ -171,7 +171,7 @@ TIERED_INDEX: Final = _plain(
     "tiered-index",
     "an item of a tiered index file",
     TIERED_INDEX_ITEM,
-    _STORE_TIME._replace(meaning="when the message was stored; not known here yet"),
+    _STORE_TIME._replace(meaning="when the message was stored, to the second"),
 )
 TIERED_INDEX_SLOTS: Final = Table(
     "tiered-index-slot",

@@ -13,6 +13,14 @@ from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position, slot_position
 from rmqtool.formats.layout import Layout
+from rmqtool.formats.tiered_index import (
+    BEGIN_MAGIC_CODE,
+    END_MAGIC_CODE,
+    TIERED_INDEX_COMPACTED_ITEM,
+    TIERED_INDEX_HEADER,
+    TIERED_INDEX_ITEM,
+    TIERED_INDEX_SLOT,
+)
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD, TIMER_SLOT
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.tree import open_store
@@ -208,3 +216,33 @@ def test_config(store: Path) -> None:
     found = rows(store, "config")
     assert found
     assert all("code" not in row for row in found)
+
+
+@pytest.mark.parametrize(
+    ("magic", "layout"),
+    [(BEGIN_MAGIC_CODE, TIERED_INDEX_ITEM), (END_MAGIC_CODE, TIERED_INDEX_COMPACTED_ITEM)],
+    ids=["open", "compacted"],
+)
+def test_tiered_index(tmp_path: Path, magic: int, layout: Layout) -> None:
+    """Slots and items of a tiered index, whose times are whole seconds after the file began."""
+    began, slots = 1_700_000_000_000, 8
+    header = {"magic_code": magic, "begin_timestamp": began, "end_timestamp": began + 5000}
+    item = {"key_hash": 17, "topic_id": 3, "queue_id": 1, "physical_offset": 4711, "size": 200}
+    items = [
+        layout.build({**item, "time_difference": seconds, "previous": 0}) for seconds in (0, 5)
+    ]
+    path = tmp_path / "index-1"
+    whole = TIERED_INDEX_HEADER.size + slots * (TIERED_INDEX_SLOT.size + 4 * TIERED_INDEX_ITEM.size)
+    parts = [
+        TIERED_INDEX_HEADER.build({**header, "hash_slot_count": 1, "index_item_count": 2}),
+        bytes(2 * TIERED_INDEX_SLOT.size),
+        TIERED_INDEX_SLOT.build({"number": 2, "length": 0}),
+        bytes((slots - 3) * TIERED_INDEX_SLOT.size),
+        *items,
+    ]
+    path.write_bytes(b"".join(parts).ljust(whole, b"\0"))
+    found = rows(path, "tiered-index")
+    assert [iso_time(began), iso_time(began + 5000)] == [row["store_time"] for row in found]
+    assert [item, item] == [{name: row[name] for name in item} for row in found]
+    (slot,) = rows(path, "tiered-index-slot")
+    assert (2, 2) == (slot["slot"], slot["number"])

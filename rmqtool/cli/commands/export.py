@@ -61,7 +61,7 @@ class Export(Command):
 
     def run(self) -> int:
         """Write the files; 3 when some of the input could not be read."""
-        from rmqtool.spark.export import EXPORT
+        from rmqtool.spark.export_options import EXPORT
 
         result = self._export(self._options())
         row = {name: getattr(result, name) for name in EXPORT.names}

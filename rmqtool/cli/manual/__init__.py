@@ -1,7 +1,7 @@
 """The manual: which pages there are, and `python -m rmqtool.cli.manual man/`, which writes them.
 
-1. `commands.py`, `formats.py`, `findings.py` make pages (`page.py`)
-   of the command tree, the Layouts and the codes; `examples.py` adds transcripts.
+1. `commands.py`, `formats.py`, `tables.py`, `findings.py` make pages (`page.py`) of the command
+   tree, the Layouts, the dictionary and the codes; `examples.py` adds transcripts.
 2. `roff.py` writes a page for `man`, `plain.py` for a terminal without it.
 
 No clock and no network: the same sources give the same bytes. A drift test compares.
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 REGENERATE: Final = "python -m rmqtool.cli.manual man/"
 FORMATS: Final = "formats"
+TABLES: Final = "tables"
 FINDINGS: Final = "findings"
 SPARK: Final = "spark"
 SECTION: Final = re.compile(r"[.(][1-9]\)?$")  # as in rmqtool-info(1)
@@ -33,8 +34,8 @@ WIDE: Final = 1000  # so that no line is broken
 
 
 def topics() -> tuple[str, ...]:
-    """Give what a whole page is about: rmqtool itself, each command, formats, findings."""
-    return (PROGRAM, *NAMES, FORMATS, FINDINGS, SPARK)
+    """Give what a whole page is about: rmqtool itself, each command, formats, tables, findings."""
+    return (PROGRAM, *NAMES, FORMATS, TABLES, FINDINGS, SPARK)
 
 
 def page(topic: str) -> Page:
@@ -43,6 +44,10 @@ def page(topic: str) -> Page:
         from rmqtool.cli.manual.formats import formats_page
 
         return formats_page()
+    if topic == TABLES:
+        from rmqtool.cli.manual.tables import tables_page
+
+        return tables_page()
     if topic == FINDINGS:
         from rmqtool.cli.manual.findings import findings_page
 

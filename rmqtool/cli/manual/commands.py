@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 COMMANDS, FILES, MISCELLANEOUS = 1, 5, 7
 FORMATS: Final = f"{PROGRAM}-formats"
+TABLES: Final = f"{PROGRAM}-tables"
 FINDINGS: Final = f"{PROGRAM}-findings"
 SPARK: Final = f"{PROGRAM}-spark"
 OUTPUT: Final = """
@@ -129,6 +130,7 @@ def see_also(this: str) -> list[Block]:
         (PROGRAM, COMMANDS),
         *((f"{PROGRAM}-{name}", COMMANDS) for name in NAMES),
         (FORMATS, FILES),
+        (TABLES, FILES),
         (FINDINGS, MISCELLANEOUS),
         (SPARK, MISCELLANEOUS),
     ]

@@ -17,6 +17,8 @@ from rmqtool.cli.manual.findings import code_page
 from rmqtool.cli.manual.formats import NUMBER as FORMATS_NUMBER
 from rmqtool.cli.manual.formats import artefact_blocks, field_item, layout_page
 from rmqtool.cli.manual.page import Item, Page, References, Section, Text
+from rmqtool.cli.manual.tables import column_page
+from rmqtool.dictionary import names as columns
 from rmqtool.findings.catalogue import FAMILIES
 from rmqtool.findings.registry import CODES
 from rmqtool.formats.registry import LAYOUTS
@@ -33,10 +35,19 @@ JSON: Final = "json"  # the key of config/*.json
 def word_page(word: str) -> Page | None:
     """Make the page of a word; None when nothing has that name."""
     for part in reversed(word.split("/")):  # of a path, the last that means something
-        for make in (_code, _family, _artefact, _layout, _text_file, _field):
+        for make in (_code, _family, _artefact, _layout, _text_file, _name):
             if (page := make(key(part))) is not None:
                 return page
     return None
+
+
+def _name(asked: str) -> Page | None:
+    """Give a name that is one of fields, of columns, or of both."""
+    field, column = _field(asked), column_page(asked)
+    if field is None or column is None:
+        return field or column
+    also = (*column.blocks, *field.blocks)
+    return Page(column.name, column.number, "a column, and a field of files", also)
 
 
 def key(word: str) -> str:
@@ -53,7 +64,7 @@ def nearest(word: str, others: Iterable[str]) -> list[str]:
     """
     fields = {field.name for layout in LAYOUTS.values() for field in layout.fields}
     files = {name for artefact in ARTEFACTS for name in artefact.names}
-    known = {key(name): name for name in (*files, *fields, *LAYOUTS, *CODES, *others)}
+    known = {key(name): name for name in (*files, *fields, *columns(), *LAYOUTS, *CODES, *others)}
     return [known[one] for one in difflib.get_close_matches(key(word), known, NEAREST)]
 
 

@@ -1,0 +1,76 @@
+"""`rmqtool-tables(5)`: the rows that commands write, and every column of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.cli.manual.commands import TABLES, see_also
+from rmqtool.cli.manual.page import Item, Page, Section, texts
+from rmqtool.dictionary import PublicTable, entries, names, public_tables
+from rmqtool.table import Type
+
+if TYPE_CHECKING:
+    from rmqtool.cli.manual.page import Block
+    from rmqtool.dictionary import Entry
+    from rmqtool.table import Column, Table
+
+NUMBER: Final = 5
+CONVENTIONS: Final = """
+JSON, CSV, tables for people, Arrow, Parquet and Spark have the same columns, in the same order. A
+time is ISO 8601 text in UTC with milliseconds in JSON, a timestamp in microseconds in Arrow,
+Parquet and Spark. Integers are never rounded. A null says that nothing is known; JSON leaves out
+some columns that are seldom filled.
+
+Bytes that are not UTF-8 are shown as text with replacement characters. A column whose name ends in
+_b64 holds them exactly, as base64.
+"""
+WORDS: Final = {Type.RAW: "text"}
+
+
+def tables_page() -> Page:
+    """Give the whole page."""
+    blocks: list[Block] = [Section("DESCRIPTION"), *texts(CONVENTIONS)]
+    blocks.append(Section("ROWS"))
+    blocks += [_table_item(*one) for one in _by_table()]
+    blocks.append(Section("COLUMNS"))
+    known = {column.name for _, table in public_tables() for column in table.columns}
+    for name in sorted(known.intersection(names())):
+        blocks += [column_item(entry) for entry in entries(name) if entry.column.name == name]
+    blocks += see_also(TABLES)
+    return Page(TABLES, NUMBER, "rows and columns that rmqtool writes", tuple(blocks))
+
+
+def column_page(word: str) -> Page | None:
+    """Give every column that has a name, or that others call so; None without one."""
+    found = entries(word)
+    if not found:
+        return None
+    blocks: list[Block] = [Section("COLUMNS"), *map(column_item, found)]
+    return Page(found[0].column.name, NUMBER, "a column", tuple(blocks))
+
+
+def column_item(entry: Entry) -> Item:
+    """Give one column: its name, type and unit, what it says, and which commands show it."""
+    column = entry.column
+    meaning = f"{column.meaning[:1].upper()}{column.meaning[1:]}."
+    also = f" Also called {', '.join(column.aliases)}." if column.aliases else ""
+    shown = f"Shown by: {'; '.join(entry.commands)}."
+    return Item(f"{column.name}  {_kind(column)}", (f"{meaning}{also}", shown))
+
+
+def _kind(column: Column) -> str:
+    kind = WORDS.get(column.type, str(column.type))
+    return f"{kind}, {column.unit}" if column.unit else kind
+
+
+def _by_table() -> list[PublicTable]:
+    """Give each table once, with all commands that show it."""
+    found: dict[tuple[Column, ...], tuple[list[str], Table]] = {}
+    for command, table in public_tables():
+        found.setdefault(table.columns, ([], table))[0].append(command)
+    return [PublicTable("; ".join(commands), table) for commands, table in found.values()]
+
+
+def _table_item(command: str, table: Table) -> Item:
+    meaning = f"A row is {table.meaning}."
+    return Item(command, (meaning, f"Columns: {', '.join(table.names)}."))

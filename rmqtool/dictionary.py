@@ -1,0 +1,114 @@
+"""The dictionary: every public table with its columns, and where a name stands.
+
+`help NAME`, the manual page of the tables and the JSON schemas are made of it. What RocketMQ, its
+clients and its consoles call a column finds it, too: `msgId`, `offsetMsgId`, `UNIQ_KEY`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.table import Column, Table
+
+
+class PublicTable(NamedTuple):
+    """A table and the command that shows it.
+
+    Attributes:
+        command: such as `info --section end`, without the program's name.
+        table: its columns.
+    """
+
+    command: str
+    table: Table
+
+
+class Entry(NamedTuple):
+    """A column, and the commands that show it.
+
+    Attributes:
+        column: its name, type, unit and meaning.
+        commands: in the order of the dictionary.
+    """
+
+    column: Column
+    commands: tuple[str, ...]
+
+
+@cache
+def public_tables() -> tuple[PublicTable, ...]:
+    """Give every table that a command shows, or that SQL and the data source have."""
+    return tuple(_public_tables())
+
+
+def _public_tables() -> Iterator[PublicTable]:
+    from rmqtool.findings.finding import FINDINGS
+    from rmqtool.info import overview_rows
+    from rmqtool.query import explain
+    from rmqtool.query import rows as query
+    from rmqtool.rebuild import report as rebuild
+    from rmqtool.repair import result as repair
+    from rmqtool.spark.export_options import EXPORT
+    from rmqtool.spark.views import VIEW_LIST
+    from rmqtool.startup import report as startup
+    from rmqtool.tables.file_tables import LINES, SEGMENTS
+    from rmqtool.tables.views import VIEWS
+
+    for word, view in VIEWS.items():
+        yield PublicTable(f"dump --as {word}", view.table)
+    yield PublicTable("dump --hex", LINES)
+    yield PublicTable("query", query.FOUND)
+    yield PublicTable("query (many requests)", query.BATCH)
+    yield PublicTable("query --time", query.TIMES)
+    yield PublicTable("query --explain", explain.STEPS)
+    yield PublicTable("query --hex", query.BYTES)
+    yield PublicTable("validate", FINDINGS)
+    for name in overview_rows.NAMES:
+        yield PublicTable(f"info --section {name}", overview_rows.table(name))
+    for table in (startup.VERDICT, startup.LOSSES, startup.STEPS, startup.QUEUES):
+        yield PublicTable(f"startup --section {table.name}", table)
+    for table in (repair.EDITS, repair.LEFT):
+        yield PublicTable(f"repair ({table.name})", table)
+    yield PublicTable("rebuild-cq", rebuild.QUEUES)
+    yield PublicTable("rebuild-index", rebuild.INDEX)
+    yield PublicTable("rebuild --check", rebuild.DIFFERENCES)
+    yield PublicTable("export", EXPORT)
+    yield PublicTable("export --table segments", SEGMENTS)
+    yield PublicTable("sql --list-views", VIEW_LIST)
+
+
+def entries(word: str) -> list[Entry]:
+    """Give the columns that have a name, or that somebody else calls so; equal ones once.
+
+    Args:
+        word: as in a row, as in Java or as in this manual: `queueOffset`, `queue offset`.
+    """
+    asked = plain(word)
+    found: dict[Column, list[str]] = {}
+    for command, table in public_tables():
+        for column in table.columns:
+            if asked in map(plain, (column.name, *column.aliases)):
+                same = column._replace(source=None, is_optional=False, has_few=False)
+                found.setdefault(same, []).append(command)
+    return [Entry(column, tuple(commands)) for column, commands in found.items()]
+
+
+def names() -> Iterator[str]:
+    """Give the names of all columns, and what else they are called."""
+    seen = dict.fromkeys(
+        name
+        for _, table in public_tables()
+        for column in table.columns
+        for name in (column.name, *column.aliases)
+    )
+    yield from seen
+
+
+def plain(word: str) -> str:
+    """Give a word without what people write in different ways."""
+    return re.sub(r"[^a-z0-9]", "", word.lower())

@@ -1,0 +1,157 @@
+"""Every column of every public table has an entry, and is found by what others call it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+
+from rmqtool.cli.main import main
+from rmqtool.dictionary import entries, names, public_tables
+from rmqtool.table import EXACT, Column, Table, Type
+from tests.imports import modules
+from tests.stores import broker_conf, fixture_names, fixture_store
+
+TABLES: Final = dict(public_tables())
+UNITS: Final = {
+    "", "bytes", "ms", "seconds", "percent", "messages", "records", "units", "entries", "slots",
+    "queues", "files", "rows", "tasks", "gaps",
+}  # fmt: skip
+NUMBERS: Final = {Type.INT32, Type.INT64, Type.DOUBLE}
+# Names whose values are bytes of something, wherever they stand.
+IN_BYTES: Final = re.compile(
+    r"(?<!batch)(^|_)(position|length|size|allocated|bytes|physical_offset)$"
+)
+LONGEST: Final = 90  # characters of a meaning: one line beside a name
+BANNED: Final = re.compile(r"\b(behind|foretold|foretell|whereof|in front of|at which|of which)\b")
+
+
+def columns() -> Iterator[tuple[str, Column]]:
+    """Yield each column of each table with a name for a failure."""
+    for command, table in TABLES.items():
+        for column in table.columns:
+            yield f"{command}: {column.name}", column
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_table(table: Table) -> None:
+    """A table says what its rows are, names each column once, and shows what it has."""
+    assert table.meaning
+    assert table.name
+    assert len(table.names) == len(set(table.names))
+    shown = {*table.shown, *table.below, *table.whole} - {"sha256"}  # of edits: made for people
+    assert shown <= set(table.names)
+
+
+def test_entries() -> None:
+    """Each column has a meaning in plain words, and a number has its unit where it has one."""
+    wrong = []
+    for name, column in columns():
+        is_plain = 3 < len(column.meaning) <= LONGEST and not BANNED.search(column.meaning)
+        is_phrase = not column.meaning.endswith(".")
+        in_bytes = column.type in NUMBERS and IN_BYTES.search(column.name)
+        has_unit = column.unit in UNITS and (column.unit == "bytes" or not in_bytes)
+        if not (is_plain and is_phrase and has_unit):
+            wrong.append((name, column.meaning, column.unit))
+    assert [] == wrong
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("msgId", "unique_key"),
+        ("UNIQ_KEY", "unique_key"),
+        ("offsetMsgId", "message_id"),
+        ("queueOffset", "queue_offset"),
+        ("store_timestamp", "store_time"),
+        ("storeTimestamp", "store_time"),
+        ("maxOffset", "max_offset"),
+        ("TAGS", "tags"),
+    ],
+)
+def test_found(word: str, name: str) -> None:
+    """What users call a column finds it."""
+    assert name in {entry.column.name for entry in entries(word)}
+
+
+def test_names_are_found() -> None:
+    """Each name has an entry, and each entry a command that shows it."""
+    assert all(entry.commands for name in names() for entry in entries(name))
+    assert all(entries(name) for name in names())
+
+
+def test_one_way() -> None:
+    """Rows to be written come from a declared table, but for what SQL answers and rows turned."""
+    made = {
+        name
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Rows"
+    }
+    assert {"rmqtool.table", "rmqtool.rows", "rmqtool.cli.commands.sql"} == made
+
+
+def test_arrow() -> None:
+    """A schema carries the meaning and the unit of each column."""
+    field = TABLES["dump --as commitlog"].arrow.field("physical_offset")
+    assert {b"comment": b"where the record lies in the commitlog, bytes"} == field.metadata
+
+
+TOPIC: Final = "traffic-orders"
+COMMANDS: Final = {
+    "dump --as commitlog": ["dump", "STORE", "--as", "commitlog", "--body", "text", "--fillers"],
+    "dump --as consume-queue": ["dump", "STORE", "--as", "consume-queue", "--fillers"],
+    "dump --as index": ["dump", "STORE", "--as", "index"],
+    "dump --as checkpoint": ["dump", "STORE", "--as", "checkpoint"],
+    "dump --as config": ["dump", "STORE", "--as", "config"],
+    "dump --as timer-log": ["dump", "STORE", "--as", "timer-log"],
+    "dump --hex": ["dump", "STORE", "--hex", "--limit", "200"],
+    "validate": ["validate", "STORE"],
+    "query": ["query", "STORE", "--topic", "traffic-orders", "--queue", "1", "--queue-offset", "3"],
+    "query --time": ["query", "STORE", "--time", "2026-11-21T03:00:00Z", "--topic", TOPIC],
+    "repair (edits)": ["repair", "STORE"],
+    "rebuild-cq": ["rebuild-cq", "STORE", "--dry-run"],
+    "rebuild --check": ["rebuild", "STORE", "--check"],
+    **{
+        f"info --section {name}": ["info", "STORE", "--section", name]
+        for name in ("store", "segments", "topics", "queues", "index", "checkpoint", "groups")
+    },
+    **{
+        f"startup --section {name}": ["startup", "STORE", "--section", name]
+        for name in ("verdict", "steps")
+    },
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("scenario", ["traffic", "timer"])
+def test_json_schema(
+    command: str, scenario: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Lines that commands write are what the JSON schema of their table says, field for field."""
+    fixture = fixture_names(scenario=scenario)[-1]
+    store = str(fixture_store(fixture, tmp_path))
+    words = [store if word == "STORE" else word for word in COMMANDS[command]]
+    if command.startswith("startup"):
+        words += ["--broker-version", "5.5.0"]
+    if broker_conf(fixture).is_file() and words[0] != "validate":
+        words += ["--broker-conf", str(broker_conf(fixture))]
+    main([*words, "--format", "jsonl", "--quiet"])
+    schema = TABLES[command].json_schema()
+    Draft202012Validator.check_schema(schema)
+    judge = Draft202012Validator({**schema, "additionalProperties": False})
+    lines = islice(capfd.readouterr().out.splitlines(), 500)
+    for line in lines:
+        row: dict[str, Any] = orjson.loads(line)
+        if "kind" not in TABLES[command].names:
+            row.pop("kind", None)  # which of several kinds of rows it is
+        assert [] == [error.message for error in judge.iter_errors(row)], line
+        present = [name for name in row if not name.endswith(EXACT)]
+        assert present == [name for name in TABLES[command].names if name in present]
