@@ -20,6 +20,12 @@ EXT_HEAD: Final = 20
 BATCH_UNIT: Final = 46
 
 
+def _empty_next_file(queue: Path, found: list[Unit]) -> None:
+    """Add a file without a byte where the next one will be, as a full disk leaves it."""
+    last = found[-1].path
+    (queue / f"{int(last.name) + last.stat().st_size:020}").touch()
+
+
 def _rotated(found: list[Unit], first: int) -> list[tuple[int, int, int]]:
     """Lose one unit and append all later ones in its place, as a broker does."""
     return [*map(fields_of, found[first + 1 :]), ZERO]
@@ -150,6 +156,7 @@ QUEUES: Final[list[Damage]] = [
     Damage(
         "unit-in-a-record", inflict.in_busiest_queue(_unit_inside_a_record), ("CQ-NOREC",), NEEDS
     ),
+    Damage("empty-queue-file", inflict.in_busiest_queue(_empty_next_file), ("FS-LEN",), NEEDS),
     Damage("zero-unit", inflict.put_units(0.5, lambda *_: [ZERO]), ("CQ-HOLE",), NEEDS),
     Damage("zero-units", inflict.put_units(0.1, lambda *_: [ZERO] * 9), ("CQ-HOLE",), NEEDS),
     Damage("lose-a-unit", inflict.put_units(0.4, _rotated), ("CQ-SHIFT",), NEEDS),

@@ -70,16 +70,29 @@ def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:
     A broker takes a file of zeros for one with a unit: the next message gets the wrong offset, and
     the start after that cuts it off. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
     """
-    cuts = [patch.number for patch in queue.patches if patch.reason == CUT_REASON]
+    cuts = [patch.number * UNIT for patch in queue.patches if patch.reason == CUT_REASON]
+    cuts += _empty_files(queue)
     if not cuts:
         return set()
-    behind = [one for one in queue.files.segments if one.start >= min(cuts) * UNIT]
+    behind = [one for one in queue.files.segments if one.start >= min(cuts)]
     if len(behind) == len(queue.files.segments) and queue.files.places:
         writer.remove(queue.files.places[0].location, CQ_RANGE, f"{NO_UNIT}: the whole queue")
     else:
         for segment in behind:
-            writer.remove(segment.place.location, CQ_RANGE, NO_UNIT)
+            code = CQ_RANGE if segment.size else FS_LEN
+            writer.remove(segment.place.location, code, NO_UNIT)
     return {segment.start for segment in behind}
+
+
+def _empty_files(queue: RepairedQueue) -> list[int]:
+    """Give the starts of the newest files, as far as they have no byte and get no unit."""
+    end = max((patch.end * UNIT for patch in queue.patches), default=0)
+    found: list[int] = []
+    for segment in reversed(queue.files.segments):
+        if segment.size or segment.start < end:
+            break
+        found.append(segment.start)
+    return found
 
 
 def _lengths(writer: Writer, files: MappedFiles, length: int, gone: Collection[int] = ()) -> None:
