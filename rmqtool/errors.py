@@ -224,6 +224,18 @@ class WriteFailed(RepairError, OSError):
         return f"{self.path}: {self.reason}"
 
 
+class EditUnfinished(WriteFailed):
+    """An edit in place, or its undoing, stopped half way; both can be brought to their end."""
+
+    @property
+    def next_step(self) -> str:
+        """What goes on where it stopped."""
+        return (
+            "once the cause is gone, rmqtool repair --undo STORE: it goes on from here, and puts "
+            "back what there was"
+        )
+
+
 class OutputExists(RepairError):
     """The target is there already; nothing is ever overwritten without being told."""
 

@@ -9,6 +9,7 @@ from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.rebuild.sinks import INDEX, WritingSink
+from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.place import Place
 from rmqtool.store.remote import place_of
 from rmqtool.writing.edits import Transaction
@@ -40,8 +41,9 @@ def rebuild_in_place(
         StoreLocked: a broker uses the store.
         WriteFailed: the system refused; the store is as it was.
     """
-    with StoreLock(options.store) as lock:
-        resume(lock)
+    elsewhere = places_elsewhere(place_of(options.store), options.broker_conf)
+    with StoreLock(options.store, elsewhere) as lock:
+        resumed = [one.told for one in resume(lock)]
         with Transaction(lock, command=COMMAND) as edits:
             trees = _Trees(edits, options)
             result = run(WritingSink(trees.tree, skipped=trees.skipped))
@@ -49,6 +51,7 @@ def rebuild_in_place(
             _set_checkpoint(edits, lock.root.as_posix(), result, options)
     if edits.is_changing:
         result.undo = edits.undo_directory.name
+    result.resumed = resumed
     result.fsync_seconds = edits.fsync_seconds
     return result
 

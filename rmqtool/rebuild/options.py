@@ -164,6 +164,7 @@ class RebuildResult:
         last_store_timestamp: of it, ms.
         index_end: store time of the last index entry, ms.
         not_understood: SQL92 expressions that any message may fulfil, as far as is known here.
+        resumed: what was said of interrupted runs that were finished first.
         undo: name of the directory that takes an edit in place back; empty without.
         fsync_seconds: spent waiting for the disk.
         seconds: all of it.
@@ -186,6 +187,7 @@ class RebuildResult:
     last_store_timestamp: int = 0
     index_end: int = 0
     not_understood: int = 0
+    resumed: list[str] = field(default_factory=list)
     undo: str = ""
     fsync_seconds: float = 0.0
     seconds: float = 0.0

@@ -136,6 +136,7 @@ def sentences(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
 
 def _outcome(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     """Say what became of the files, and what to do next."""
+    yield from result.resumed
     if result.mode is Mode.CHECK:
         same = "the store has the same" if not result.differences else "the store differs"
         yield f"{same}; nothing was written"
@@ -145,7 +146,9 @@ def _outcome(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
         yield "nothing was written; next: --output DIR or --in-place"
     elif result.mode is Mode.IN_PLACE and result.undo:
         store = shlex.quote(options.store)
-        yield f"replaced in place; rmqtool repair --undo {store} takes it back"
+        words = ["--broker-conf", options.broker_conf] if options.broker_conf is not None else []
+        undo = shlex.join(["rmqtool", "repair", "--undo", options.store, *words])
+        yield f"replaced in place; {undo} takes it back"
         yield f"next: rmqtool validate {store}"
     elif result.mode is Mode.IN_PLACE:
         yield "the store has the same already; nothing was changed"

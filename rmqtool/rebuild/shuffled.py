@@ -118,11 +118,12 @@ class Gather:
     def __call__(self, blobs: Iterable[bytes]) -> bytes:
         """Write the queues of some blobs, which come in log order; say what was done."""
         tree = attempt(self.top)
-        builder = QueueBuilder(self.options, WritingSink(tree.subtree))
-        for blob in blobs:
-            builder.add(_unpacked(blob))
-        results = tuple(builder.finish())
-        tree.finish()
+        with tree.top:
+            builder = QueueBuilder(self.options, WritingSink(tree.subtree))
+            for blob in blobs:
+                builder.add(_unpacked(blob))
+            results = tuple(builder.finish())
+            tree.finish()
         directories = tuple(
             f"{one.kind}/{one.topic}/{one.queue_id}" for one in results if one.files
         )
@@ -167,7 +168,7 @@ def rebuild_queues(
     """
     work, options = steps
     heads, reports = engine.shuffle(
-        Spread(work, PART_BYTES), segments, Gather(options, str(tree.top)), advance
+        Spread(work, PART_BYTES), segments, Gather(options, tree.top.path), advance
     )
     queues: list[QueueResult] = []
     units, seconds = 0, 0.0

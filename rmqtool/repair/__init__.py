@@ -97,13 +97,18 @@ def apply(plan: Plan, output: Path | None = None, *, in_place: bool = False) -> 
     if output is not None:
         apply_to_copy(plan, place_of(plan.store), os.fspath(output))
         return ""
-    with StoreLock(plan.store) as lock:
+    with StoreLock(plan.store, plan.elsewhere) as lock:
         resume(lock)
         return apply_in_place(plan, lock)
 
 
-def undo(store: Path, which: str | None = None) -> str:
+def undo(store: Path, which: str | None = None, *, broker_conf: str | None = None) -> str:
     """Take the latest edit in place back, or the one of that name.
+
+    Args:
+        store: the store root.
+        which: name of its undo directory.
+        broker_conf: the broker's configuration file, where it places part of the store elsewhere.
 
     Returns:
         Name of the undo directory that it was kept in.
@@ -112,8 +117,11 @@ def undo(store: Path, which: str | None = None) -> str:
         RepairError: there is none, or the store was changed since.
         StoreLocked: a broker uses the store.
     """
+    from rmqtool.store.broker_conf import places_elsewhere
+    from rmqtool.store.remote import place_of
     from rmqtool.writing.lock import StoreLock
     from rmqtool.writing.undo import undo as take_back
 
-    with StoreLock(store) as lock:
+    place = place_of(store)
+    with StoreLock(place.location, places_elsewhere(place, broker_conf)) as lock:
         return take_back(lock, which).name

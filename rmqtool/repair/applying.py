@@ -9,14 +9,19 @@ that runs on the copy would write into the original.
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import PlanMismatch
 from rmqtool.repair.plans import Action, Edit, Plan, verify
-from rmqtool.store.place import EntryKind, Place
+from rmqtool.store.place import Place
+from rmqtool.store.root import is_known
+from rmqtool.writing.directory import Directory, Spot, spot_of
 from rmqtool.writing.edits import Transaction
-from rmqtool.writing.journal import DISCARD_PREFIX, UNDO_PREFIX
 from rmqtool.writing.output import OutputDirectory, refuse_within
+from rmqtool.writing.staging import write_errors
+from rmqtool.writing.undo_directory import DISCARD_PREFIX, UNDO_PREFIX
+from rmqtool.writing.workplace import name_of_link
 
 if TYPE_CHECKING:
     from rmqtool.repair.log.content import Content
@@ -81,16 +86,22 @@ def pieces(content: Content, start: int) -> list[tuple[int, bytes]]:
     return found
 
 
-def apply_to_copy(plan: Plan, store: Place, output: str) -> None:
+def apply_to_copy(plan: Plan, store: Place, output: str) -> list[str]:
     """Write a repaired copy of a store into a new directory.
+
+    Nobody can read in the copy what they cannot read in the original.
 
     Args:
         plan: verified here once more.
         store: the original; only read.
         output: the new directory.
 
+    Returns:
+        What was left out, as it is no file: links, sockets and the like.
+
     Raises:
-        PlanMismatch: the store is not the one that the plan was made for.
+        PlanMismatch: the store is not the one that the plan was made for; or part of it is
+            elsewhere, and no configuration names that place.
         OutputExists: the directory is there.
         WriteFailed: the system refused, and nothing is left of the copy; or it would lie in the
             store.
@@ -103,52 +114,81 @@ def apply_to_copy(plan: Plan, store: Place, output: str) -> None:
             reason = "lies outside of the store: a copy cannot have it; use --in-place"
             raise PlanMismatch(path=edit.path, reason=reason)
         by_path.setdefault(edit.path, []).append(edit)
-    with OutputDirectory(output) as tree:
-        _copy(tree, store, (), by_path)
-        for path, edits in by_path.items():
-            for edit in edits:
-                if edit.action is Action.CREATE and edit.content is not None:
-                    _create(tree, path, edit)
+    with write_errors(store), Directory.at(store.location) as root:
+        mode = os.fstat(root.handle).st_mode & 0o777
+        with OutputDirectory(output, mode=mode) as tree:
+            copy = _Copy(tree, by_path, plan.elsewhere)
+            copy.root(root)
+            for path, edits in by_path.items():
+                for edit in edits:
+                    if edit.action is Action.CREATE and edit.content is not None:
+                        _create(tree, path, edit)
+    return copy.left_out
 
 
-def _copy(
-    tree: OutputTree, directory: Place, above: tuple[str, ...], edits: dict[str, list[Edit]]
-) -> None:
-    for entry in directory.entries():
-        if not above and entry.name.startswith((UNDO_PREFIX, DISCARD_PREFIX)):
-            continue
-        parts = (*above, entry.name)
-        place = directory.child(entry.name)
-        own = edits.get("/".join(parts), [])
+class _Copy:
+    """A copy while it is made.
+
+    Attributes:
+        left_out: paths of what is no file.
+    """
+
+    def __init__(
+        self, tree: OutputTree, edits: dict[str, list[Edit]], elsewhere: tuple[str, ...]
+    ) -> None:
+        self.left_out: list[str] = []
+        self._tree, self._edits, self._elsewhere = tree, edits, elsewhere
+
+    def root(self, root: Directory) -> None:
+        """Copy a store; what a link of its root leads to only if the configuration names it."""
+        for name, facts in root.entries():
+            if name.startswith((UNDO_PREFIX, DISCARD_PREFIX)):
+                continue
+            if not stat.S_ISLNK(facts.st_mode):
+                self._entry(Spot(root, name), facts, (name,))
+                continue
+            place = os.path.realpath(name_of_link(root, name))
+            if place in self._elsewhere:
+                with spot_of(place).directory as above:
+                    spot = Spot(above, place.rpartition("/")[2])
+                    if (behind := spot.facts()) is not None:
+                        self._entry(spot, behind, (name,))
+            elif is_known(name):
+                reason = f"is a link to {place}, and no --broker-conf names that place"
+                raise PlanMismatch(path=root.shown(name), reason=reason)
+            else:
+                self.left_out.append(name)
+
+    def _entry(self, spot: Spot, facts: os.stat_result, parts: tuple[str, ...]) -> None:
+        path = "/".join(parts)
+        own = self._edits.get(path, [])
         if any(edit.action is Action.REMOVE for edit in own):
-            continue
-        kind = entry.kind
-        if kind is EntryKind.LINK and not above:
-            place = Place.of(place.location)
-            found = place.stat()
-            kind = found.kind if found is not None else kind
-        if kind is EntryKind.DIRECTORY:
-            tree.directory(*parts)
-            _copy(tree, place, parts, edits)
-        elif kind is EntryKind.FILE:
-            _copy_file(tree, place, parts, own)
-
-
-def _copy_file(tree: OutputTree, place: Place, parts: tuple[str, ...], edits: list[Edit]) -> None:
-    for edit in edits:
-        if edit.action in {Action.REPLACE, Action.CREATE}:
-            _create(tree, "/".join(parts), edit)
             return
-    sizes = [edit.size for edit in edits if edit.action is Action.LENGTH]
-    copied = tree.copy(place.location, *parts, size=sizes[-1] if sizes else None)
-    writes = [edit for edit in edits if edit.action is Action.WRITE and edit.content is not None]
-    if not writes:
-        return
-    with copied.writing() as handle:
-        for edit in writes:
-            assert edit.content is not None  # noqa: S101 - chosen so
-            for position, raw in pieces(edit.content, edit.position):
-                copied.put(handle, position, raw)
+        if stat.S_ISDIR(facts.st_mode):
+            self._tree.directory(*parts, mode=facts.st_mode & 0o777)
+            with spot.directory.enter(spot.name) as directory:
+                for name, below in directory.entries():
+                    self._entry(Spot(directory, name), below, (*parts, name))
+        elif stat.S_ISREG(facts.st_mode):
+            self._file(spot, parts, own)
+        else:
+            self.left_out.append(path)
+
+    def _file(self, spot: Spot, parts: tuple[str, ...], edits: list[Edit]) -> None:
+        for edit in edits:
+            if edit.action in {Action.REPLACE, Action.CREATE}:
+                _create(self._tree, "/".join(parts), edit)
+                return
+        sizes = [edit.size for edit in edits if edit.action is Action.LENGTH]
+        copied = self._tree.copy(spot, *parts, size=sizes[-1] if sizes else None)
+        writes = [edit for edit in edits if edit.action is Action.WRITE and edit.content]
+        if not writes:
+            return
+        with copied.writing() as handle:
+            for edit in writes:
+                assert edit.content is not None  # noqa: S101 - chosen so
+                for position, raw in pieces(edit.content, edit.position):
+                    copied.put(handle, position, raw)
 
 
 def _create(tree: OutputTree, path: str, edit: Edit) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.repair.applying import apply_in_place
 from rmqtool.repair.quarantine import quarantine
+from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
@@ -25,7 +26,10 @@ class Keeping(Protocol):
 
 
 def planned_in_place(
-    options: RepairOptions, make: Callable[[], Plan], keeping: Keeping
+    options: RepairOptions,
+    make: Callable[[], Plan],
+    keeping: Keeping,
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[Plan, str]:
     """Finish what a killed run left, make the plan, and make its edits.
 
@@ -33,6 +37,7 @@ def planned_in_place(
         options: what is asked.
         make: gives the plan, once the lock is held.
         keeping: where the original bytes are to be kept.
+        say: told of an interrupted run that is finished first.
 
     Returns:
         The plan, and the name of the undo directory; empty when nothing had to be done.
@@ -42,8 +47,10 @@ def planned_in_place(
         PlanMismatch: a plan from a file was made for another store.
         WriteFailed: the system refused; the store is as it was.
     """
-    with StoreLock(options.store) as lock:
-        resume(lock)
+    elsewhere = places_elsewhere(Place.of(options.store), options.broker_conf)
+    with StoreLock(options.store, elsewhere) as lock:
+        for one in resume(lock):
+            say(one.told)
         plan = make()
         if keeping.quarantine is not None and plan.edits:
             quarantine(plan, Place.of(plan.store), keeping.quarantine)

@@ -25,6 +25,7 @@ from rmqtool.repair.state import checkpoint, config, index, timer
 from rmqtool.repair.survey import Survey
 from rmqtool.repair.writer import Writer
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
 
@@ -146,6 +147,7 @@ def _decide(
         writer.edits,
         writer.left,
         [] if obstacle else list(_notes(survey)),
+        places_elsewhere(store.root, store.broker_conf),
     )
 
 

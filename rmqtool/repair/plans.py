@@ -15,11 +15,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool import __version__
-from rmqtool.errors import PlanMismatch, UsageError
+from rmqtool.errors import PlanMismatch, RepairError, UsageError
 from rmqtool.findings.registry import CODES
 from rmqtool.repair.log.content import Content
+from rmqtool.store.names import relative_path
 from rmqtool.store.place import Entry, EntryKind, Place
-from rmqtool.writing.journal import DISCARD_PREFIX, UNDO_PREFIX
+from rmqtool.store.root import is_known
+from rmqtool.writing.undo_directory import DISCARD_PREFIX, UNDO_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,12 +87,16 @@ class Edit:
 
         Raises:
             LookupError, TypeError, ValueError: it is no such form.
+            RepairError: its path could lead elsewhere.
         """
         facts = {name: document[name] for name in _FACTS}
         for name, kind in _FACTS.items():
             if not isinstance(facts[name], kind):
                 raise TypeError(name)
         facts["action"], facts["code"] = Action(facts["action"]), CODES[facts["code"]]
+        relative_path(tuple(facts["path"].removeprefix("/").split("/")))
+        if min(facts["position"], facts["length"], facts["size"]) < 0:
+            raise ValueError(facts["path"])
         raw = document["content"]
         edit = cls(**facts, content=None if raw is None else Content.from_json(raw))
         if edit.content is not None and (edit.content.sha256, edit.content.size) != (
@@ -137,6 +143,8 @@ class Plan:
         edits: what will be done.
         left: what is wrong and stays.
         notes: what the person should know.
+        elsewhere: absolute paths of what the broker's configuration places outside of the root;
+            of the command line, never from a plan's file.
     """
 
     store: str
@@ -145,6 +153,7 @@ class Plan:
     edits: list[Edit] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def lost(self) -> list[Edit]:
@@ -181,6 +190,8 @@ def read_plan(path: str) -> Plan:
     raw = Place.of(path).read(LARGEST_PLAN)
     try:
         return _read(json.loads(raw))
+    except RepairError as error:  # a path that could lead elsewhere
+        raise UsageError(option="--apply", reason=f"{path}: {error}") from error
     except (LookupError, TypeError, ValueError, RecursionError) as error:
         reason = f"{path} is no plan that this version of rmqtool wrote"
         raise UsageError(option="--apply", reason=reason) from error
@@ -203,15 +214,35 @@ def verify(plan: Plan, root: Place) -> None:
     """Prove that a store is still the one that a plan was made for.
 
     Raises:
-        PlanMismatch: it is not.
+        PlanMismatch: it is not, or an edit leads out of it.
     """
     if fingerprint(root) != plan.fingerprint:
         reason = "the store has changed since the plan was made; make a new one"
         raise PlanMismatch(path=str(root), reason=reason)
     for edit in plan.edits:
+        refuse_elsewhere(plan, edit.path)
         if edit.old and digest_of(root, edit.path, edit.position, edit.length) != edit.old:
             reason = f"bytes at {edit.position} are not those that the plan was made for"
             raise PlanMismatch(path=edit.path, reason=reason)
+
+
+def refuse_elsewhere(plan: Plan, path: str) -> None:
+    """Refuse a path that leads out of the store, to where no configuration says it may.
+
+    Raises:
+        PlanMismatch: it does.
+    """
+    place = path
+    if not path.startswith("/"):
+        first, _, rest = path.partition("/")
+        link = Place(plan.store).child(first)
+        entry = link.stat()
+        if entry is None or entry.kind is not EntryKind.LINK:
+            return
+        place = f"{link.resolved().location}/{rest}"
+    if not any(f"{place}/".startswith(f"{one}/") for one in plan.elsewhere):
+        reason = "leads out of the store, and no --broker-conf names that place"
+        raise PlanMismatch(path=path, reason=reason)
 
 
 def fingerprint(root: Place) -> str:
@@ -232,7 +263,8 @@ def _files(directory: Place, path: str) -> Iterator[tuple[str, Entry]]:
             continue
         below = f"{path}{entry.name}"
         place = directory.child(entry.name)
-        if entry.kind is EntryKind.LINK and not path:  # a broker may be led elsewhere, here only
+        is_link = entry.kind is EntryKind.LINK
+        if is_link and not path and is_known(entry.name):  # a broker is led elsewhere, here only
             place = Place.of(place.location)
             found = place.stat()
             if found is not None and found.kind is EntryKind.DIRECTORY:

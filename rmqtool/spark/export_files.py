@@ -23,6 +23,7 @@ from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from typing import IO
 
     import numpy.typing as npt
 
@@ -121,32 +122,32 @@ def directory_name(column: str, value: object) -> str:
 
 
 def open_writer(
-    path: str, schema: pa.Schema, optional: Collection[str], options: ExportOptions
+    file: IO[bytes], schema: pa.Schema, optional: Collection[str], options: ExportOptions
 ) -> Writer:
-    """Create a file and give its writer.
+    """Give the writer of a file.
 
     Args:
-        path: local; must not exist.
+        file: empty; stays open.
         schema: of the rows.
         optional: fields that JSON leaves out where they are null.
         options: the format, and how values are written.
     """
     if options.form is ExportFormat.PARQUET:
-        return _Parquet(path, schema)
+        return _Parquet(file, schema)
     if options.form is ExportFormat.JSONL:
-        return _JsonLines(path, schema, optional)
-    return _Csv(path, schema, options.cell)
+        return _JsonLines(file, schema, optional)
+    return _Csv(file, schema, options.cell)
 
 
 class _Parquet:
-    def __init__(self, path: str, schema: pa.Schema) -> None:
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         from pyarrow.parquet import ParquetWriter
 
         few = [name for name in schema.names if name in FEW_VALUES]
         limits = [name for name in schema.names if name in LIMITED]
         # Without Arrow's own copy of the schema: every reader sees the same types.
         self._writer = ParquetWriter(
-            path,
+            file,
             schema,
             compression="zstd",
             use_dictionary=few,
@@ -165,8 +166,8 @@ class _Parquet:
 
 
 class _JsonLines:
-    def __init__(self, path: str, schema: pa.Schema, optional: Collection[str]) -> None:
-        self._file = pa.OSFile(path, "wb")
+    def __init__(self, file: IO[bytes], schema: pa.Schema, optional: Collection[str]) -> None:
+        self._file = file
         self._names, self._optional = schema.names, optional
 
     def write(self, rows: pa.Table) -> None:
@@ -174,12 +175,12 @@ class _JsonLines:
             self._file.write(bytes(json_lines(batch, self._names, self._optional).text))
 
     def close(self) -> None:
-        self._file.close()
+        pass  # each row is written already
 
 
 class _Csv:
-    def __init__(self, path: str, schema: pa.Schema, cell: Callable[[object], str]) -> None:
-        self._file = pa.OSFile(path, "wb")
+    def __init__(self, file: IO[bytes], schema: pa.Schema, cell: Callable[[object], str]) -> None:
+        self._file = file
         self._names, self._cell = schema.names, cell
         self._put([schema.names])
 
@@ -188,7 +189,7 @@ class _Csv:
             self._put([self._cell(one[name]) for name in self._names] for one in plain_rows(batch))
 
     def close(self) -> None:
-        self._file.close()
+        pass  # each row is written already
 
     def _put(self, rows: Iterable[Sequence[str]]) -> None:
         text = io.StringIO(newline="")

@@ -247,7 +247,9 @@ class _File:
     def __init__(self, task: ExportTask, name: str) -> None:
         self.name = name
         self._new = task.target.new_file(name)
-        self.writer: Writer = open_writer(self._new.path, task.schema, task.optional, task.options)
+        self.writer: Writer = open_writer(
+            self._new.stream, task.schema, task.optional, task.options
+        )
 
     def close(self) -> int:
         """Give the file its name; return its length."""

@@ -6,20 +6,20 @@ MessageStoreConfig, BrokerConfig, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import PurePath
 
 from rmqtool.errors import UsageError
 from rmqtool.store.place import Place
 from rmqtool.store.remote import place_of
 
-if TYPE_CHECKING:
-    import os
-
 LARGEST_CONF = 1 << 20
 MULTI_PATH_SPLITTER = ","  # JVM property rocketmq.broker.multiPathSplitter; not in the file
 
+# Brokers know those of the log; the others stand in many a broker.conf, and say what is meant.
+NAMES_A_PLACE = re.compile(r"storePath\w+|readOnlyCommitLogStorePaths|storeCheckpoint|abortFile")
 CONTINUED_LINE = re.compile(r"(?<!\\)(?:\\\\)*\\$")
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 KEY_AND_VALUE = re.compile(
@@ -84,6 +84,34 @@ class BrokerConf:
         """Give one value as a list of directories, sorted as MultiPathMappedFileQueue does."""
         value = self.text(key) or ""
         return tuple(sorted({part.strip() for part in value.split(MULTI_PATH_SPLITTER)} - {""}))
+
+
+def places_elsewhere(root: Place, broker_conf: str | BrokerConf | None) -> tuple[str, ...]:
+    """Give what a configuration places outside of a store root: the only places written there.
+
+    Names below the root, the broker's own or the one at hand, are none: what lies below it may be
+    a link that the owner of the store has made.
+
+    Returns:
+        Absolute paths without links.
+
+    Raises:
+        UnreadablePath: the configuration cannot be read.
+    """
+    if broker_conf is None:
+        return ()
+    conf = broker_conf if isinstance(broker_conf, BrokerConf) else read_broker_conf(broker_conf)
+    roots = {root.location, conf.text("storePathRootDir") or root.location}
+    roots |= {os.path.realpath(one) for one in roots}
+    found = []
+    for key in filter(NAMES_A_PLACE.fullmatch, conf.values):
+        for path in map(PurePath, conf.paths(key)):
+            above = {str(one) for one in (path, *path.parents)}
+            above |= {os.path.realpath(one) for one in above}
+            place = os.path.realpath(path)
+            if path.is_absolute() and ".." not in path.parts and place != "/":
+                found += [] if above & roots else [place]
+    return tuple(dict.fromkeys(found))
 
 
 def read_broker_conf(path: str | os.PathLike[str] | Place) -> BrokerConf:

@@ -110,6 +110,11 @@ def branches_of_root(
     return tuple(sorted(found, key=lambda branch: branch.path)), tuple(oddities)
 
 
+def is_known(name: str) -> bool:
+    """Say whether brokers look for a name in the root of a store."""
+    return bool(_candidates(name))
+
+
 def _candidates(name: str) -> list[tuple[BranchKind, str]]:
     """Say what a name in the root may stand for, with the path of each artefact."""
     if TIMER_WHEEL_SNAPSHOT.fullmatch(name):

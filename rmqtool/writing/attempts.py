@@ -7,14 +7,13 @@ reported as done is adopted, the others are removed. Nothing of it is seen befor
 
 from __future__ import annotations
 
-import os
-import tempfile
-from pathlib import Path
+import uuid
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import WriteFailed
+from rmqtool.writing.directory import Directory
 from rmqtool.writing.output_tree import OutputTree
-from rmqtool.writing.staging import DiskSync, remove, write_errors
+from rmqtool.writing.staging import DiskSync, write_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +22,7 @@ PREFIX: Final = ".attempt-"
 
 
 def attempt(top: str) -> OutputTree:
-    """Begin a tree inside of a staged one, maybe on another machine.
+    """Begin a tree inside of a staged one, maybe on another machine; close its `top` in the end.
 
     Args:
         top: of the staged tree, on a file system that all machines share.
@@ -31,12 +30,15 @@ def attempt(top: str) -> OutputTree:
     Raises:
         WriteFailed: the system refused, or the staged tree cannot be seen from here.
     """
-    if not os.path.isdir(top):  # noqa: PTH112 - a str travels
+    try:
+        staged = Directory.at(top)
+    except (FileNotFoundError, NotADirectoryError) as error:
         reason = "cannot be seen from this executor: all of them must share the output's disk"
-        raise WriteFailed(path=top, reason=reason)
-    with write_errors(top):
-        directory = tempfile.mkdtemp(prefix=PREFIX, dir=top)
-    return OutputTree(Path(directory), DiskSync())
+        raise WriteFailed(path=top, reason=reason) from error
+    except OSError as error:
+        raise WriteFailed.of(top, error) from error
+    with staged, write_errors(top):
+        return OutputTree(staged.own(f"{PREFIX}{uuid.uuid4().hex}"), DiskSync())
 
 
 def adopt(tree: OutputTree, name: str, directories: Iterable[str]) -> None:
@@ -52,7 +54,7 @@ def adopt(tree: OutputTree, name: str, directories: Iterable[str]) -> None:
         WriteFailed: the system refused.
     """
     for path in directories:
-        tree.adopt(f"{tree.top}/{name}/{path}", path)
+        tree.adopt(f"{name}/{path}", path)
 
 
 def clear(tree: OutputTree) -> None:
@@ -61,6 +63,7 @@ def clear(tree: OutputTree) -> None:
     Raises:
         WriteFailed: the system refused.
     """
-    with write_errors(tree.top):
-        for path in tree.top.glob(f"{PREFIX}*"):
-            remove(path)
+    with write_errors(tree):
+        for name in tree.top.names():
+            if name.startswith(PREFIX):
+                tree.top.remove(name)

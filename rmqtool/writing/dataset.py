@@ -1,15 +1,15 @@
 """A directory of many files that many processes write, each file there completely or not at all.
 
 For `export`, whose files are made by executors on other machines: no process sees them all, so
-they cannot be staged as one. A file is made in `_staging` (or, for a remote file system, in the
-local directory for temporary files) and moved to its name at once. Names that begin with `_` are
-ours, and readers of data leave them out.
+they cannot be staged as one. A file is made in `_staging` (or, for a remote file system, on this
+machine, where it has no name) and moved to its name at once. Names that begin with `_` are ours,
+and readers of data leave them out.
 """
 
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
 import tempfile
 import uuid
 from dataclasses import dataclass
@@ -19,12 +19,16 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import UnreadablePath, WriteFailed
 from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.remote import RemotePlace, place_of, reason_of
+from rmqtool.writing.directory import Directory, Spot
 from rmqtool.writing.staging import DiskSync, write_errors
+from rmqtool.writing.system_calls import rename_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import IO
 
 STAGING: Final = "_staging"
+_BUFFERED_BYTES: Final = 1 << 20
 _PIECE_BYTES: Final = 8 << 20
 
 
@@ -111,8 +115,8 @@ class Dataset:
         """
         file = self.new_file(name)
         try:
-            with write_errors(file.path):
-                Path(file.path).write_bytes(data)
+            with write_errors(file.place):
+                file.stream.write(data)
             file.commit()
         finally:
             file.discard()
@@ -127,12 +131,21 @@ class Dataset:
             WriteFailed: the system refused.
         """
         place = self._place(name)
-        is_local = not isinstance(place, RemotePlace)
-        above = Path(self._place(STAGING).location) if is_local else Path(tempfile.gettempdir())
-        with write_errors(above):
-            above.mkdir(exist_ok=True)
-        # Another machine may try the same task at the same time.
-        return NewFile(place, str(above / f"rmqtool-{uuid.uuid4().hex}"))
+        if isinstance(place, RemotePlace):
+            with write_errors(tempfile.gettempdir()):
+                return NewFile(place, tempfile.TemporaryFile(buffering=_BUFFERED_BYTES))
+        with write_errors(self), Directory.at(self.place.location) as top:
+            with contextlib.suppress(FileExistsError):
+                top.make(STAGING)
+            staging = top.enter(STAGING)
+            try:
+                # Another machine may try the same task at the same time.
+                staged = Spot(staging, f"rmqtool-{uuid.uuid4().hex}")
+                stream = os.fdopen(staging.create(staged.name), "wb", _BUFFERED_BYTES)
+            except BaseException:
+                staging.close()
+                raise
+        return NewFile(place, stream, staged, (self.place.location, *name.split("/")))
 
     def remove(self, name: str) -> None:
         """Remove a file or a directory that was written here, if it is there.
@@ -149,10 +162,10 @@ class Dataset:
             if isinstance(place, RemotePlace):
                 system = place.file_system()
                 (system.delete_dir if is_directory else system.delete_file)(place.path)
-            elif is_directory:
-                shutil.rmtree(place.location)
             else:
-                Path(place.location).unlink()
+                *above, last = name.split("/")
+                with Directory.at(self.place.location) as top, top.enter(*above) as directory:
+                    directory.remove(last)
 
     def _place(self, name: str) -> Place:
         place = self.place
@@ -163,17 +176,21 @@ class Dataset:
         return place
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewFile:
     """A file while it is made.
 
     Attributes:
         place: what it will be.
-        path: where it is made, on this machine.
+        stream: what is written to.
+        staged: where it is made; None where it has no name before it is uploaded.
+        target: the directory of the dataset, and the components of its name there.
     """
 
     place: Place
-    path: str
+    stream: IO[bytes]
+    staged: Spot | None = None
+    target: tuple[str, ...] = ()
 
     def commit(self) -> int:
         """Give it its name; return its length.
@@ -181,22 +198,43 @@ class NewFile:
         Raises:
             WriteFailed: the system refused.
         """
-        staged = Path(self.path)
         with _errors(self.place):
-            size = staged.stat().st_size
+            self.stream.flush()
+            size = os.fstat(self.stream.fileno()).st_size
             if isinstance(self.place, RemotePlace):
-                _upload(staged, self.place)
-                return size
-            DiskSync().path(staged)
-            target = Path(self.place.location)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            staged.replace(target)
+                _upload(self.stream, self.place)
+            elif self.staged is not None:
+                DiskSync().handle(self.stream.fileno())
+                self._rename(self.staged)
+        self._close()
         return size
 
     def discard(self) -> None:
         """Remove what was not committed."""
+        if self.staged is not None:
+            with contextlib.suppress(OSError):
+                self.staged.directory.unlink(self.staged.name)
         with contextlib.suppress(OSError):
-            Path(self.path).unlink()
+            self._close()
+
+    def _rename(self, staged: Spot) -> None:
+        """Move it to its name, through directories that are made where they are missing."""
+        top, *above, last = self.target
+        directory = Directory.at(top)
+        try:
+            for name in above:
+                with contextlib.suppress(FileExistsError):
+                    directory.make(name)
+                with directory:
+                    directory = directory.enter(name)
+            rename_over(staged, Spot(directory, last))
+        finally:
+            directory.close()
+
+    def _close(self) -> None:
+        self.stream.close()
+        if self.staged is not None:
+            self.staged.directory.close()
 
 
 @contextlib.contextmanager
@@ -211,8 +249,10 @@ def _errors(place: Place) -> Iterator[None]:
         raise WriteFailed(path=str(place), reason=reason_of(error)) from error
 
 
-def _upload(staged: Path, place: RemotePlace) -> None:
+def _upload(staged: IO[bytes], place: RemotePlace) -> None:
     """Copy a whole local file; an object appears when its upload ends."""
-    with staged.open("rb") as file, place.file_system().open_output_stream(place.path) as stream:
-        while piece := file.read(_PIECE_BYTES):
+    position = 0
+    with place.file_system().open_output_stream(place.path) as stream:
+        while piece := os.pread(staged.fileno(), _PIECE_BYTES, position):
             stream.write(piece)
+            position += len(piece)

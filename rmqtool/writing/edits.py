@@ -25,52 +25,40 @@ from __future__ import annotations
 
 import itertools
 import os
-import stat
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from rmqtool.errors import PlanMismatch, RepairError, WriteFailed
+from rmqtool.errors import EditUnfinished, PlanMismatch, RepairError
 from rmqtool.store.names import relative_path
-from rmqtool.writing.file_edit import NEW, OLD, SAVED_NAMES
-from rmqtool.writing.journal import (
-    Journal,
-    State,
-    discard_path,
-    new_undo_name,
-    state_line,
-    undo_directories,
-)
-from rmqtool.writing.output_tree import OutputTree, inherit
+from rmqtool.writing.asides import Asides
+from rmqtool.writing.directory import Directory, Spot
+from rmqtool.writing.discard import discard, remove_leftovers
+from rmqtool.writing.file_edit import NEW, OLD, SAVED_NAMES, open_single
+from rmqtool.writing.journal import Journal, State, state_line
+from rmqtool.writing.settling import finish, restore_mtimes, settle
 from rmqtool.writing.staged import SavedBytes, StagedEdit, StagedSwap
 from rmqtool.writing.staging import DiskSync, write_errors
 from rmqtool.writing.swap import Swap
 from rmqtool.writing.system_calls import rename_new
-from rmqtool.writing.undo import (
-    discard,
-    finish,
-    remove_leftovers,
-    restore_mtime,
-    restore_mtimes,
-    settle,
-)
-from rmqtool.writing.workplace import Workplace, inode, like_of
+from rmqtool.writing.undo_directory import discarded, new_undo_name, undo_directories
+from rmqtool.writing.workplace import Workplace
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from typing_extensions import Buffer
 
     from rmqtool.writing.lock import StoreLock
-    from rmqtool.writing.output_tree import Pieces
-    from rmqtool.writing.undo import Change
+    from rmqtool.writing.output_tree import OutputTree, Pieces
+    from rmqtool.writing.settling import Change
 
 
 class Transaction:
     """One edit of a store in place; a context manager.
 
     A path is of the store and relative, `/` separated; or absolute, where the configuration of
-    the broker places part of the store elsewhere.
+    the broker, given to the lock, places part of the store elsewhere.
 
     Attributes:
         undo_directory: where the journal and what was replaced are; `undo` takes its name.
@@ -82,19 +70,20 @@ class Transaction:
     """
 
     def __init__(self, lock: StoreLock, *, command: str) -> None:
-        self.undo_directory = lock.root / new_undo_name(lock.root)
         self.is_changing = False
         self._lock = lock
         self._root_mtime_ns = 0
         self._command = command
         self._sync = DiskSync()
-        self._work = Workplace(lock.root, self.undo_directory)
-        self._staging = discard_path(self.undo_directory)
-        self._journal = Journal(self._staging, self._sync)
-        self._asides: dict[Path, OutputTree] = {}
+        self._asides: Asides | None = None
         self._swaps: dict[str, StagedSwap] = {}
         self._edits: dict[str, StagedEdit] = {}
         self._saved: list[SavedBytes] = []
+        self._undo: Directory | None = None
+
+    undo_directory: Path
+    _work: Workplace
+    _journal: Journal
 
     @property
     def fsync_seconds(self) -> float:
@@ -108,26 +97,34 @@ class Transaction:
             PlanMismatch: an earlier edit was interrupted; `resume` has to finish it first.
             WriteFailed: the system refused.
         """
-        root = self._lock.root
-        if not self._lock.is_held:
-            raise RepairError(path=str(root), reason="its lock is not held")
+        lock = self._lock
+        if not lock.is_held:
+            raise RepairError(path=str(lock.root), reason="its lock is not held")
+        root = lock.directory
         for edit in undo_directories(root):
             if edit.state is not State.DONE:
                 reason = f"{edit.name} was interrupted and has to be finished first"
-                raise PlanMismatch(path=str(root), reason=reason)
-        remove_leftovers(self._lock, self._sync)
-        with write_errors(self._staging):
-            self._root_mtime_ns = root.stat().st_mtime_ns
-            self._staging.mkdir()
+                raise PlanMismatch(path=root.path, reason=reason)
+        remove_leftovers(lock, self._sync)
+        name = new_undo_name(root)
+        self.undo_directory = lock.root / name
+        with write_errors(self.undo_directory):
+            self._root_mtime_ns = os.fstat(root.handle).st_mtime_ns
+            root.make(discarded(name), 0o755)  # others may look how far it is, and no more
             try:
+                self._undo = undo = root.enter(discarded(name))
+                undo.path = root.shown(name)
+                self._work = Workplace(root, undo, lock.elsewhere)
+                self._journal = Journal(undo, self._sync)
                 self._journal.begin(
-                    self._command, root_mtime_ns=self._root_mtime_ns, lock=self._lock.found
+                    self._command, root_mtime_ns=self._root_mtime_ns, lock=lock.found
                 )
-                for name in SAVED_NAMES:
-                    self._saved.append(SavedBytes(self._staging / name))
-                self._aside(self._staging / "aside")
+                for saved in SAVED_NAMES:
+                    self._saved.append(SavedBytes(undo, saved))
+                self._asides = Asides(self._work, self._journal, self._sync)
             except BaseException:
                 self._abandon()
+                self._close()
                 raise
         return self
 
@@ -137,20 +134,23 @@ class Transaction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is not None:
-            self._abandon()
-            return
         try:
-            changes = self._prepare()
-            line = self._committed_line(changes)
-        except BaseException:
-            self._abandon()
-            raise
-        if changes:
-            self._commit(changes, line)
-            self.is_changing = True
-        else:
-            remove_leftovers(self._lock, self._sync)
+            if kind is not None:
+                self._abandon()
+                return
+            try:
+                changes = self._prepare()
+                line = self._committed_line(changes)
+            except BaseException:
+                self._abandon()
+                raise
+            if changes:
+                self._commit(changes, line)
+                self.is_changing = True
+            else:
+                remove_leftovers(self._lock, self._sync)
+        finally:
+            self._close()
 
     def replace_tree(self, path: str | os.PathLike[str], *, reason: str = "") -> OutputTree:
         """Stage a tree in place of what is there, or where nothing is.
@@ -191,12 +191,8 @@ class Transaction:
         staged, rest = self._stage(path, reason)
         if rest:
             staged.open_tree().file(*rest, size=size, pieces=pieces, mtime_ms=mtime_ms)
-            return
-        staged.file = staged.aside.file(staged.name, size=size, pieces=pieces, mtime_ms=mtime_ms)
-        like = like_of(staged.target)
-        with write_errors(staged.file.path):
-            mode = stat.S_IMODE(like.st_mode) if stat.S_ISREG(like.st_mode) else None
-            inherit(Path(staged.file.path), like, mode=mode)
+        else:
+            staged.write_file(size, pieces, mtime_ms)
 
     def remove(self, path: str | os.PathLike[str], *, reason: str = "") -> None:
         """Take a file or a tree out of the store; it is kept in the undo directory.
@@ -204,7 +200,9 @@ class Transaction:
         Raises:
             RepairError: the path cannot be meant, or was mentioned already.
         """
-        if inode(self._work.target(self._shown(path))) is not None:
+        with self._work.spot(self._shown(path)) as spot:
+            is_there = spot.facts() is not None
+        if is_there:
             self._stage(path, reason)[0].what = "remove"
 
     def write(
@@ -246,12 +244,13 @@ class Transaction:
         top, rest = self._topmost_missing(shown)
         staged = self._swaps.get(top)
         if staged is None:
-            target = self._work.target(top)
-            aside, number = self._aside_of(top, target), self._next_number()
-            is_inside = aside.top.parent == self._staging
-            name = f"{number:04}" if is_inside else f"{aside.top}/{number:04}"
-            what = "create" if inode(target) is None else "replace"
-            staged = StagedSwap(number, top, target, aside, name, what, reason, bool(rest))
+            assert self._asides is not None  # noqa: S101 - the block has begun
+            number = self._next_number()
+            with self._work.spot(top) as spot:
+                place, aside = self._asides.tree_for(top, spot)
+                what = "create" if spot.facts() is None else "replace"
+            name = f"{place}/{number:04}" if place else f"{number:04}"
+            staged = StagedSwap(number, top, self._work, aside, name, what, reason, bool(rest))
             self._swaps[top] = staged
         elif not (rest and staged.is_ancestor):
             raise RepairError(path=shown, reason="is to be changed twice")
@@ -260,30 +259,23 @@ class Transaction:
     def _edit(self, path: str | os.PathLike[str], reason: str) -> StagedEdit:
         shown = self._shown(path)
         if shown not in self._edits:
-            target = self._work.target(shown)
-            with write_errors(target):
-                facts = target.lstat()
-            if not stat.S_ISREG(facts.st_mode):
-                raise RepairError(path=str(target), reason="is not a regular file")
-            if facts.st_nlink > 1:  # `cp -al` made it: its other name is somebody's backup
-                reason = "has another hard link, which would be changed, too; copy it first"
-                raise RepairError(path=str(target), reason=reason)
+            with self._work.spot(shown) as spot:
+                handle = open_single(spot)
+                facts = os.fstat(handle)
+                os.close(handle)
             sizes, times = [facts.st_size] * 2, [facts.st_mtime_ns] * 2
-            self._edits[shown] = StagedEdit(self._next_number(), shown, target, sizes, times)
+            self._edits[shown] = StagedEdit(self._next_number(), shown, self._work, sizes, times)
         edit = self._edits[shown]
         edit.reason = edit.reason or reason
         return edit
 
     def _shown(self, path: str | os.PathLike[str]) -> str:
         """Give a path as the journal has it: relative where it is in the store."""
-        given = Path(path)
-        if not given.is_absolute():
-            return os.fspath(path)
-        relative_path(given.parts[1:])
-        with write_errors(given):
-            given = given.parent.resolve() / given.name
-        is_inside = given.is_relative_to(self._lock.root)
-        return str(given.relative_to(self._lock.root) if is_inside else given)
+        shown = os.fspath(path)
+        if not shown.startswith("/"):
+            return shown
+        relative_path(tuple(shown.split("/")[1:]))
+        return shown.removeprefix(f"{self._lock.root}/")
 
     def _topmost_missing(self, shown: str) -> tuple[str, tuple[str, ...]]:
         if shown.startswith("/"):
@@ -291,40 +283,10 @@ class Transaction:
         parts = shown.split("/")
         for count in range(1, len(parts)):
             top = "/".join(parts[:count])
-            if inode(self._work.target(top)) is None:
-                return top, tuple(parts[count:])
+            with self._work.spot(top) as spot:
+                if spot.facts() is None:
+                    return top, tuple(parts[count:])
         return shown, ()
-
-    def _aside_of(self, shown: str, target: Path) -> OutputTree:
-        """Give the directory to stage a target in: on its own file system, as renames need.
-
-        It must not be in a directory that the broker lists, so it is beside the outermost one.
-        """
-        with write_errors(target):
-            device = target.parent.stat().st_dev
-            if device == self._lock.root.stat().st_dev:
-                return self._asides[self._staging / "aside"]
-            beside = self._beside(shown)
-            if beside.stat().st_dev != device:
-                reason = "is a file system of its own: nothing can be swapped in; write a new copy"
-                raise RepairError(path=str(target), reason=reason)
-            place = beside / self.undo_directory.name
-            if place not in self._asides:
-                self._journal.append({"outside": str(place)})
-            return self._aside(place)
-
-    def _beside(self, shown: str) -> Path:
-        """Give the directory that holds the outermost directory of the store above a path."""
-        if shown.startswith("/"):
-            return self._work.target(shown).parent.parent
-        return self._work.target(shown.partition("/")[0]).parent
-
-    def _aside(self, place: Path) -> OutputTree:
-        if place not in self._asides:
-            with write_errors(place):
-                place.mkdir()
-            self._asides[place] = OutputTree(place, self._sync)
-        return self._asides[place]
 
     def _next_number(self) -> int:
         return len(self._swaps) + len(self._edits) + 1
@@ -340,40 +302,43 @@ class Transaction:
             saved.finish(self._sync)
             saved.close()
         if changes:
-            for aside in self._asides.values():
-                aside.finish()
+            assert self._asides is not None  # noqa: S101 - the block has begun
+            self._asides.finish()
             lines = [line for change in changes for line in change.lines()]
             self._journal.append(*lines, state_line(State.PREPARED, changes=len(changes)))
+            name, root = self.undo_directory.name, self._lock.directory
             with write_errors(self.undo_directory):
-                self._sync.all(sorted({place.parent for place in self._asides}))
-                rename_new(self._staging, self.undo_directory)
-                self._sync.path(self._lock.root)
+                self._sync.handle(self._work.undo.handle)
+                rename_new(Spot(root, discarded(name)), Spot(root, name))
+                self._sync.handle(root.handle)
         return changes
 
     def _refuse_nested(self) -> None:
-        paths = [swap.target.parts for swap in self._swaps.values()]
-        paths += [edit.target.parts for edit in self._edits.values()]
+        paths = [tuple(self._work.real(path).split("/")) for path in (*self._swaps, *self._edits)]
         for outer, inner in itertools.pairwise(sorted(paths)):
             if inner[: len(outer)] == outer:
-                raise RepairError(path=str(Path(*inner)), reason="is to be changed twice")
+                raise RepairError(path="/".join(inner), reason="is to be changed twice")
 
     def _committed_line(self, changes: list[Change]) -> dict[str, Any]:
         """Give the line that commits: what is where now, and what will have to be put back."""
         swaps = [change for change in changes if isinstance(change, Swap)]
-        above = {self._work.target(swap.path).parent: swap.path for swap in reversed(swaps)}
-        with write_errors(self._lock.root):
-            return state_line(
-                State.COMMITTED,
-                inodes={str(swap.number): swap.inodes(self._work) for swap in swaps},
-                fingerprints={str(swap.number): swap.fingerprints(self._work) for swap in swaps},
-                directories={path: parent.stat().st_mtime_ns for parent, path in above.items()},
-                lock=self._lock.found,
-            )
+        first = {swap.path.rpartition("/")[0]: swap.path for swap in reversed(swaps)}
+        directories = {}  # each by the first path that changes in it
+        for path in first.values():
+            with self._work.spot(path) as spot:
+                directories[path] = os.fstat(spot.directory.handle).st_mtime_ns
+        return state_line(
+            State.COMMITTED,
+            inodes={str(swap.number): swap.inodes(self._work) for swap in swaps},
+            fingerprints={str(swap.number): swap.fingerprints(self._work) for swap in swaps},
+            directories=directories,
+            lock=self._lock.found,
+        )
 
     def _commit(self, changes: list[Change], line: dict[str, Any]) -> None:
         """Make the changes; on an error take back those already made."""
         try:
-            Journal(self.undo_directory, self._sync).append(line)
+            self._journal.append(line)
             settle(self._work, changes, line["inodes"], NEW, self._sync, trusted=True)
             finish(self._lock, self._work, self._sync)
         except BaseException as error:
@@ -384,17 +349,23 @@ class Transaction:
         try:
             settle(self._work, changes, line["inodes"], OLD, self._sync, trusted=True)
             restore_mtimes(self._work, line["directories"])
-            discard(self._lock, self.undo_directory, self._sync)
+            discard(self._lock, self.undo_directory.name, self._sync)
         except RepairError as second:
-            reason = f"{error}; it could not be taken back ({second}): run again to finish it"
-            raise WriteFailed(path=str(self.undo_directory), reason=reason) from error
+            reason = f"{error}; what was changed could not be put back: {second}"
+            raise EditUnfinished(path=str(self.undo_directory), reason=reason) from error
+
+    def _close(self) -> None:
+        for saved in self._saved:
+            saved.close()
+        if self._asides is not None:
+            self._asides.close()
+        if self._undo is not None:
+            self._undo.close()
 
     def _abandon(self) -> None:
         """Remove what was staged, as far as the system lets us; a later run removes the rest."""
-        for saved in self._saved:
-            saved.close()
-        with suppress(RepairError):
-            if inode(self.undo_directory) is not None:
-                discard(self._lock, self.undo_directory, self._sync)
+        with suppress(RepairError, OSError):
+            if self._lock.directory.facts(self.undo_directory.name) is not None:
+                discard(self._lock, self.undo_directory.name, self._sync)
             remove_leftovers(self._lock, self._sync)
-            restore_mtime(self._lock.root, self._root_mtime_ns)
+            self._lock.directory.set_mtime(self._root_mtime_ns)

@@ -11,20 +11,19 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from rmqtool.errors import PlanMismatch
+from rmqtool.errors import PlanMismatch, RepairError
 from rmqtool.writing.staging import write_all, write_errors
-from rmqtool.writing.workplace import READ_FLAGS, Workplace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
+    from rmqtool.writing.directory import Directory, Spot
     from rmqtool.writing.staging import DiskSync
+    from rmqtool.writing.workplace import Workplace
 
 OLD: Final = 0
 NEW: Final = 1
 SAVED_NAMES: Final = ("bytes.old", "bytes.new")
-_OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -101,12 +100,11 @@ class FileEdit:
             PlanMismatch: it holds bytes of neither side.
             WriteFailed: the system refused.
         """
-        path = work.target(self.path)
-        with write_errors(path), _Saved(work) as saved:
-            handle = os.open(path, _OPEN)
+        with _Saved(work.undo) as saved, work.spot(self.path) as spot:
+            handle = open_single(spot, os.O_RDWR)
             try:
                 if not trusted:
-                    self._refuse_foreign(saved, handle, path)
+                    self._refuse_foreign(saved, handle, spot)
                 if self._is_at(saved, side, handle):
                     sync.handle(handle)  # whoever wrote it may have been killed before that
                     return
@@ -124,9 +122,8 @@ class FileEdit:
 
     def problem(self, work: Workplace) -> str | None:
         """Say what differs from how the edit left things; None when nothing does."""
-        path = work.target(self.path)
-        with write_errors(path), _Saved(work) as saved:
-            handle = os.open(path, READ_FLAGS)
+        with _Saved(work.undo) as saved, work.spot(self.path) as spot:
+            handle = spot.directory.open(spot.name)
             try:
                 if os.fstat(handle).st_size != self.length[NEW]:
                     return "its length changed since"
@@ -155,10 +152,10 @@ class FileEdit:
             )
         )
 
-    def _refuse_foreign(self, saved: _Saved, handle: int, path: Path) -> None:
+    def _refuse_foreign(self, saved: _Saved, handle: int, spot: Spot) -> None:
         """Refuse a file whose bytes are of neither side; a torn write has some of each."""
         if os.fstat(handle).st_size not in self.length:
-            raise PlanMismatch(path=str(path), reason="its length changed since")
+            raise PlanMismatch(path=str(spot), reason="its length changed since")
         for part in self.ranges:
             longest = max(part.old.length, part.new.length)
             sides = zip(
@@ -171,21 +168,25 @@ class FileEdit:
                 here = os.pread(handle, len(old), position)
                 if not _is_mixture(here, old, new):
                     reason = f"the bytes at {position} changed since"
-                    raise PlanMismatch(path=str(path), reason=reason)
+                    raise PlanMismatch(path=str(spot), reason=reason)
                 position += len(old)
 
 
 class _Saved:
     """Reads what is saved of both sides; open once for all ranges of a file."""
 
-    def __init__(self, work: Workplace) -> None:
-        self._paths = [work.undo / name for name in SAVED_NAMES]
+    def __init__(self, undo: Directory) -> None:
+        self._undo = undo
         self._handles: list[int] = []
 
     def __enter__(self) -> Self:
-        for path in self._paths:
-            with write_errors(path):
-                self._handles.append(os.open(path, READ_FLAGS))
+        try:
+            for name in SAVED_NAMES:
+                with write_errors(self._undo.shown(name)):
+                    self._handles.append(self._undo.open(name))
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -199,7 +200,23 @@ class _Saved:
             length += len(chunk)
             yield chunk
         if length != wanted.length:
-            raise PlanMismatch(path=str(self._paths[side]), reason="was cut off")
+            path = self._undo.shown(SAVED_NAMES[side])
+            raise PlanMismatch(path=path, reason="was cut off")
+
+
+def open_single(spot: Spot, flags: int = os.O_RDONLY) -> int:
+    """Give a descriptor of a file that has no second name: that may be somebody's backup.
+
+    Raises:
+        RepairError: it has one, or is no regular file.
+        OSError: it cannot be opened.
+    """
+    handle = spot.directory.open(spot.name, flags)
+    if os.fstat(handle).st_nlink > 1:  # `cp -al` made it
+        os.close(handle)
+        reason = "has another hard link, which would be changed, too; copy it first"
+        raise RepairError(path=str(spot), reason=reason)
+    return handle
 
 
 def _digest(chunks: Iterator[bytes]) -> str:

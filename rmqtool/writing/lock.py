@@ -21,11 +21,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from rmqtool.errors import StoreLocked, UnreadablePath, WriteFailed
+from rmqtool.errors import RepairError, StoreLocked, UnreadablePath, WriteFailed
+from rmqtool.writing.directory import Directory
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+_NAME: Final = "lock"
 _FLOCK: Final = "hhqqi4x"  # struct flock: type, whence, start, length, process
 _HELD: Final = (errno.EAGAIN, errno.EACCES)
 _NO_OFD: Final = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -40,14 +42,22 @@ class StoreLock:
 
     Attributes:
         root: the store root, without links.
+        directory: the same, open while the lock is held: all that is written goes through it.
+        elsewhere: absolute paths of what the broker's configuration places outside of the root.
         found: size and mtime (ns) of `lock` as a broker left it; None when none ever wrote it.
             A broker that starts does, so a change of these tells that one ran.
+
+    Args:
+        root: the store root, as the user names it.
+        elsewhere: as above.
     """
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    directory: Directory
+
+    def __init__(self, root: str | os.PathLike[str], elsewhere: tuple[str, ...] = ()) -> None:
         self.root = Path(root).resolve()
+        self.elsewhere = elsewhere
         self.found: tuple[int, int] | None = None
-        self._path = self.root / "lock"
         self._handle = -1
         self._is_ours = False
 
@@ -57,17 +67,23 @@ class StoreLock:
         Raises:
             StoreLocked: a broker, or another rmqtool, uses the store.
             UnreadablePath: there is no such directory.
+            RepairError: `lock` is a link, or no file.
             WriteFailed: the lock file cannot be opened for writing, or cannot be locked.
         """
-        if not self.root.is_dir():
-            raise UnreadablePath(path=str(self.root), reason="no such directory")
+        try:
+            self.directory = Directory.at(self.root)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise UnreadablePath(path=str(self.root), reason="no such directory") from error
+        except OSError as error:
+            raise WriteFailed.of(self.root, error) from error
         try:
             self._take()
         except OSError as error:
             self._release()
-            raise WriteFailed.of(self._path, error) from error
+            raise WriteFailed.of(self.root / _NAME, error) from error
         except BaseException:
             self._close()
+            self.directory.close()
             raise
         return self
 
@@ -87,20 +103,29 @@ class StoreLock:
     def _take(self) -> None:
         """Open and lock the file; start over when it was replaced in between."""
         while True:
-            facts = self.root.stat()
             self._look()
-            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            if self._is_ours:
-                os.utime(self._handle, ns=(_OUR_MTIME_NS, _OUR_MTIME_NS))
-                _inherit_owner(self._handle, facts)
-                _set_mtime(self.root, facts.st_mtime_ns)
+            self._open()
             self._lock()
-            with contextlib.suppress(FileNotFoundError):
-                if self._path.stat().st_ino == os.fstat(self._handle).st_ino:
-                    break
+            here = self.directory.facts(_NAME)
+            if here is not None and here.st_ino == os.fstat(self._handle).st_ino:
+                break
             self._close()
         if self._others():
             raise self._locked()
+
+    def _open(self) -> None:
+        """Open the file, or make one that its broker can open."""
+        root = os.fstat(self.directory.handle)
+        try:
+            self._handle = self.directory.create(_NAME, 0o644)
+        except FileExistsError:
+            self._handle = self.directory.open(_NAME, os.O_RDWR)
+            return
+        self._is_ours = True
+        os.utime(self._handle, ns=(_OUR_MTIME_NS, _OUR_MTIME_NS))
+        if os.geteuid() == 0:  # a broker that is not root must be able to open it
+            os.fchown(self._handle, root.st_uid, root.st_gid)
+        self.directory.set_mtime(root.st_mtime_ns)
 
     def _lock(self) -> None:
         try:
@@ -112,10 +137,9 @@ class StoreLock:
 
     def _look(self) -> None:
         """See what a broker left in `lock`, and whether we have to make, and remove, one."""
-        try:
-            before = self._path.stat()
-        except FileNotFoundError:
-            self.found, self._is_ours = None, True
+        before = self.directory.facts(_NAME)
+        if before is None:
+            self.found, self._is_ours = None, False
             return
         is_empty = not before.st_size
         self.found = None if is_empty else (before.st_size, before.st_mtime_ns)
@@ -125,12 +149,14 @@ class StoreLock:
         """Let go, and remove a `lock` that was not there before and that nobody else has open."""
         with contextlib.suppress(OSError):  # an empty `lock` that stays behind does no harm
             if self._is_ours and self.is_held:
-                here, ours = self._path.stat(), os.fstat(self._handle)
-                if here.st_ino == ours.st_ino and not ours.st_size and not self._others():
-                    mtime_ns = self.root.stat().st_mtime_ns
-                    self._path.unlink()
-                    _set_mtime(self.root, mtime_ns)
+                here, ours = self.directory.facts(_NAME), os.fstat(self._handle)
+                is_same = here is not None and here.st_ino == ours.st_ino
+                if is_same and not ours.st_size and not self._others():
+                    mtime_ns = os.fstat(self.directory.handle).st_mtime_ns
+                    self.directory.unlink(_NAME)
+                    self.directory.set_mtime(mtime_ns)
         self._close()
+        self.directory.close()
 
     def _close(self) -> None:
         if self._handle >= 0:
@@ -142,7 +168,7 @@ class StoreLock:
     def _locked(self) -> StoreLocked:
         """Say who uses the store, as well as can be known."""
         others = self._others()
-        told = _abort_pid(self.root / "abort")
+        told = _abort_pid(self.directory)
         if told is not None and (not others or told in others):
             return StoreLocked(
                 path=str(self.root), reason=f"a running broker holds the lock (process {told})"
@@ -154,7 +180,7 @@ class StoreLock:
         """Find processes that have `lock` open for writing; empty where that cannot be asked."""
         found: list[int] = []
         with contextlib.suppress(OSError):
-            target = self._path.stat()
+            target = os.fstat(self._handle)
             for process in os.listdir("/proc"):  # noqa: PTH208 - a Path for each costs 20 ms here
                 if process.isdecimal() and int(process) != os.getpid():
                     with contextlib.suppress(OSError):
@@ -192,21 +218,16 @@ def _lock_first_byte(handle: int, kind: int) -> None:
     fcntl.lockf(handle, how, 1, 0, os.SEEK_SET)
 
 
-def _abort_pid(path: Path) -> int | None:
+def _abort_pid(root: Directory) -> int | None:
     """Read the process id that 5.x brokers write to `abort`; 4.x leave it empty."""
     try:
-        with path.open("rb") as file:
-            text = file.read(_PID_DIGITS).strip()
+        handle = root.open("abort")
+    except (OSError, RepairError):  # a FIFO, too: nobody waits for it
+        return None
+    try:
+        text = os.read(handle, _PID_DIGITS).strip()
     except OSError:
         return None
+    finally:
+        os.close(handle)
     return int(text) if text.isdigit() else None
-
-
-def _inherit_owner(handle: int, facts: os.stat_result) -> None:
-    """Give a file to the owner of the store: a broker that is not root must be able to open it."""
-    if os.geteuid() == 0:
-        os.fchown(handle, facts.st_uid, facts.st_gid)
-
-
-def _set_mtime(path: Path, mtime_ns: int) -> None:
-    os.utime(path, ns=(path.stat().st_atime_ns, mtime_ns))

@@ -1,9 +1,8 @@
 """New files and directories that are there completely or not at all.
 
 `OutputDirectory` is a new tree (written as `output_tree.py` says), `OutputFile` a single file:
-staged beside the target, brought to the disk, renamed. Only this module, `output_tree`, `staging`,
-`staged`, `edits`, `undo`, `journal`, `swap`, `file_edit`, `lock` and `system_calls` change anything
-on a disk, and `remote_output` and `dataset` on other file systems.
+staged beside the target, brought to the disk, renamed. While a tree is staged nobody but its
+writer can enter it.
 """
 
 from __future__ import annotations
@@ -69,12 +68,13 @@ class OutputDirectory(OutputTree):
 
     Args:
         path: the target; must not exist, its parent must.
+        mode: of the directory, at most; the umask counts, too.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        sync = DiskSync()
-        self._staging = Staging(Path(path), sync)
-        super().__init__(self._staging.path, sync)
+    def __init__(self, path: str | os.PathLike[str], *, mode: int = 0o777) -> None:
+        self._sync = DiskSync()
+        self._staging = Staging(Path(path), self._sync)
+        self._staging.mode = mode
 
     def __enter__(self) -> Self:
         """Stage the directory.
@@ -88,6 +88,8 @@ class OutputDirectory(OutputTree):
         except BaseException:
             self._staging.discard()
             raise
+        assert self._staging.top is not None  # noqa: S101 - it is open
+        super().__init__(self._staging.top, self._sync)
         return self
 
     def __exit__(

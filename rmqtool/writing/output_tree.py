@@ -1,7 +1,8 @@
 """Write a directory tree, a file at a time, with no file kept open.
 
 A rebuilt store has more queues than a process may have open files. What is written here lies in a
-staged place, of a new directory (`output.py`) or of an edit in place (`edits.py`).
+staged place, of a new directory (`output.py`) or of an edit in place (`edits.py`). Nobody else can
+enter that place, so a path below it is looked up from its top and needs no look at each component.
 """
 
 from __future__ import annotations
@@ -14,38 +15,45 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import OutputExists, RepairError
 from rmqtool.store.names import relative_path
-from rmqtool.writing.staging import DiskSync, remove, write_all, write_errors
+from rmqtool.writing.staging import write_all, write_errors
 from rmqtool.writing.system_calls import clone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from typing_extensions import Buffer
 
+    from rmqtool.writing.directory import Directory, Spot
+    from rmqtool.writing.owner import Owner
+    from rmqtool.writing.staging import DiskSync
+
     Pieces = Iterable[tuple[int, Buffer]]  # (position, bytes)
 
-_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 _COPY_BYTES: Final = 1 << 24
-_COMPARED_BYTES: Final = 1 << 20
 
 
 class OutputTreeFile:
     """One file of an `OutputTree`; it is open only while something is written.
 
     Attributes:
-        path: where it is staged.
+        top: the tree that nobody else can enter.
+        name: its path below that.
         size: bytes, fixed when it was created: a mapped file never grows.
         mtime_ns: what its mtime will be, ns since 1970 UTC; None leaves the time of writing.
     """
 
-    __slots__ = ("mtime_ns", "path", "size")
+    __slots__ = ("mtime_ns", "name", "size", "top")
 
-    def __init__(self, path: str, size: int, mtime_ns: int | None) -> None:
-        self.path = path
+    def __init__(self, top: Directory, name: str, size: int, mtime_ns: int | None) -> None:
+        self.top, self.name = top, name
         self.size = size
         self.mtime_ns = mtime_ns
+
+    @property
+    def path(self) -> str:
+        """Where it is staged, for people and for other processes of this user."""
+        return self.top.shown(self.name)
 
     def write(self, position: int, data: Buffer) -> None:
         """Write bytes at a position.
@@ -61,7 +69,7 @@ class OutputTreeFile:
     def writing(self) -> Iterator[int]:
         """Keep the file open for several `put`; close it before opening hundreds of others."""
         with write_errors(self.path):
-            handle = os.open(self.path, _OPEN)
+            handle = os.open(self.name, _OPEN, dir_fd=self.top.handle)
             try:
                 yield handle
             finally:
@@ -79,38 +87,60 @@ class OutputTreeFile:
 class OutputTree:
     """A directory tree while it is made. Several threads may write, each its own files.
 
+    Attributes:
+        top: what it is written in; open as long as it is written.
+        files: that were written, by path.
+
     Args:
-        top: a directory that exists and is empty.
+        top: a directory that nobody else can enter.
         sync: counts the time that the disk takes.
-        like: whose owner and mode new entries get; None leaves those of this process.
+        owner: of new entries; None leaves those of this process.
+        below: path of the tree in `top`, ending in a slash; empty for all of it.
     """
 
-    def __init__(self, top: Path, sync: DiskSync, like: os.stat_result | None = None) -> None:
+    def __init__(
+        self, top: Directory, sync: DiskSync, owner: Owner | None = None, below: str = ""
+    ) -> None:
         self.top = top
         self.files: dict[str, OutputTreeFile] = {}
+        self._below = below
         self._directories: set[str] = set()
         self._subtrees: dict[str, OutputTree] = {}
         self._sync = sync
-        self._like = like
-        if like is not None:
-            inherit(top, like)
+        self._owner = owner
+        if owner is not None and below:
+            with write_errors(self):
+                owner.take_directory(top, below)
+
+    def __str__(self) -> str:
+        return self.top.shown(self._below)
 
     @property
     def fsync_seconds(self) -> float:
         """Seconds that were spent waiting for the disk."""
         return self._sync.seconds
 
-    def directory(self, *parts: str) -> None:
+    def directory(self, *parts: str, mode: int = 0o777) -> None:
         """Create a directory, and those above it.
+
+        Args:
+            parts: the path below the top.
+            mode: of it, at most; the umask counts, too.
 
         Raises:
             RepairError: a part cannot be a file name.
             WriteFailed: the system refused.
         """
-        self._directory(relative_path(parts))
+        self._directory(relative_path(parts), mode)
 
     def file(
-        self, *parts: str, size: int, pieces: Pieces = (), mtime_ms: int | None = None
+        self,
+        *parts: str,
+        size: int,
+        pieces: Pieces = (),
+        mtime_ms: int | None = None,
+        owner: Owner | None = None,
+        mode: int = 0o666,
     ) -> OutputTreeFile:
         """Create a file of zeros (sparse) with some bytes in it, and the directories above it.
 
@@ -119,6 +149,8 @@ class OutputTree:
             size: bytes; for a mapped file, the length that the broker expects.
             pieces: (position, bytes) to write at once, which spares opening it again.
             mtime_ms: its mtime in the end, ms since 1970 UTC.
+            owner: of it; None is that of the tree.
+            mode: at most, where there is no owner; the umask counts, too.
 
         Raises:
             OutputExists: this tree has a file of that name already.
@@ -129,10 +161,17 @@ class OutputTree:
         above = path.rpartition("/")[0]
         if above:
             self._directory(above)
-        file = OutputTreeFile(f"{self.top}/{path}", size, mtime_ms and mtime_ms * 1_000_000)
+        mtime_ns = mtime_ms and mtime_ms * 1_000_000
+        file = OutputTreeFile(self.top, f"{self._below}{path}", size, mtime_ns)
+        owner = owner or self._owner
         with write_errors(file.path):
-            handle = self._create(file.path)
             try:
+                handle = self.top.create(file.name, mode)
+            except FileExistsError as error:
+                raise OutputExists(path=file.path, reason="was written already") from error
+            try:
+                if owner is not None:
+                    owner.take_file(handle)
                 os.ftruncate(handle, size)
                 for position, data in pieces:
                     file.put(handle, position, data)
@@ -141,40 +180,42 @@ class OutputTree:
         self.files[path] = file
         return file
 
-    def copy(
-        self, source: str | os.PathLike[str], *parts: str, size: int | None = None
-    ) -> OutputTreeFile:
-        """Copy a file with its mtime: by sharing blocks where the file system can, else its bytes.
+    def copy(self, source: Spot, *parts: str, size: int | None = None) -> OutputTreeFile:
+        """Copy a file with its mtime, for nobody to read who cannot read the original.
 
-        Never by a hard link: a broker that runs on the copy would write into the original.
+        Blocks are shared where the file system can, else bytes are copied. Never a hard link: a
+        broker that runs on the copy would write into the original.
 
         Args:
-            source: the original.
+            source: the original, a regular file.
             parts: the path below the top.
             size: bytes of the copy, cut or extended by zeros; None is as many as the original has.
 
         Raises:
+            RepairError: the original is none.
             WriteFailed: the system refused to read or to write.
         """
         with write_errors(source):
-            facts = os.stat(source)  # noqa: PTH116 - a str or a path
-            copied = self.file(*parts, size=facts.st_size if size is None else size)
-            copied.mtime_ns = facts.st_mtime_ns
-            handle = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+            handle = source.directory.open(source.name)
+            facts = os.fstat(handle)
         try:
+            length = facts.st_size if size is None else size
+            mode = stat.S_IMODE(facts.st_mode) & 0o777 | stat.S_IRUSR | stat.S_IWUSR
+            copied = self.file(*parts, size=length, mode=mode)
+            copied.mtime_ns = facts.st_mtime_ns
             with copied.writing() as target:
                 if clone(handle, target):
                     with write_errors(copied.path):
                         os.ftruncate(target, copied.size)
                 else:
-                    length = min(facts.st_size, copied.size)
-                    for position, data in _stretches(handle, length, source):
+                    shared = min(facts.st_size, copied.size)
+                    for position, data in _stretches(handle, shared, source):
                         copied.put(target, position, data)
         finally:
             os.close(handle)
         return copied
 
-    def subtree(self, *parts: str, like: os.stat_result | None = None) -> OutputTree:
+    def subtree(self, *parts: str, owner: Owner | None = None) -> OutputTree:
         """Create a directory and give it as a tree, which is finished with this one.
 
         Raises:
@@ -184,9 +225,10 @@ class OutputTree:
         """
         path = relative_path(parts)
         if path in self._subtrees:
-            raise OutputExists(path=f"{self.top}/{path}", reason="was written already")
+            raise OutputExists(path=f"{self}{path}", reason="was written already")
         self._directory(path)
-        tree = OutputTree(self.top / path, self._sync, like or self._like)
+        owner = owner or self._owner
+        tree = OutputTree(self.top, self._sync, owner, f"{self._below}{path}/")
         self._subtrees[path] = tree
         return tree
 
@@ -194,7 +236,7 @@ class OutputTree:
         """Take a directory that lies on the disk already, with all below it, in place of a new one.
 
         Args:
-            directory: what to move, on the same file system.
+            directory: what to move: its path below the top.
             path: where to, below the top; nothing is there yet.
 
         Raises:
@@ -203,28 +245,23 @@ class OutputTree:
         above = path.rpartition("/")[0]
         if above:
             self._directory(above)
-        with write_errors(f"{self.top}/{path}"):
-            os.rename(directory, f"{self.top}/{path}")  # noqa: PTH104 - one of thousands
+        handle = self.top.handle
+        with write_errors(f"{self}{path}"):
+            os.rename(
+                f"{self._below}{directory}",
+                f"{self._below}{path}",
+                src_dir_fd=handle,
+                dst_dir_fd=handle,
+            )
         self._directories.add(path)
 
     def drop(self, name: str) -> None:
         """Remove a file, or a directory with all below it, of the top again."""
-        with write_errors(self.top / name):
-            remove(self.top / name)
+        with write_errors(f"{self}{name}"):
+            self.top.remove(f"{self._below}{name}")
         self.files.pop(name, None)
         self._directories.discard(name)
         self._subtrees.pop(name, None)
-
-    def equals(self, path: Path) -> bool:
-        """Whether a tree on the disk has the same names, lengths, bytes, and mtimes asked for."""
-        with write_errors(path):
-            files, directories = self._all()
-            names = {True: set[str](), False: set[str]()}
-            if path.is_symlink() or not path.is_dir() or not _listed(str(path), "", names):
-                return False
-            if names[True] != directories or names[False] != files.keys():
-                return False
-            return all(has_content(file, path / name) for name, file in sorted(files.items()))
 
     def finish(self) -> None:
         """Set the mtimes and bring everything to the disk.
@@ -232,87 +269,42 @@ class OutputTree:
         Raises:
             WriteFailed: the system refused.
         """
-        with write_errors(self.top):
-            files, directories = self._all()
+        with write_errors(self):
+            files, directories = self.contents()
             for file in files.values():
-                if file.mtime_ns is not None:
-                    os.utime(file.path, ns=(file.mtime_ns, file.mtime_ns))
-            paths = [file.path for file in files.values()]
-            paths += [f"{self.top}/{path}" for path in sorted(directories)]
-            self._sync.all([*paths, str(self.top)])
+                if (mtime := file.mtime_ns) is not None:
+                    os.utime(
+                        file.name,
+                        ns=(mtime, mtime),
+                        dir_fd=self.top.handle,
+                        follow_symlinks=False,
+                    )
+            names = [file.name for file in files.values()]
+            names += [f"{self._below}{path}" for path in sorted(directories)]
+            self._sync.names(self.top, names)
 
-    def _all(self) -> tuple[dict[str, OutputTreeFile], set[str]]:
-        """Give the files and the directories, those of subtrees, too."""
+    def contents(self) -> tuple[dict[str, OutputTreeFile], set[str]]:
+        """Give the files by path, and the directories; those of subtrees, too."""
         files, directories = dict(self.files), set(self._directories)
         for path, tree in self._subtrees.items():
-            below, beneath = tree._all()  # noqa: SLF001 - of this class
+            below, beneath = tree.contents()
             files |= {f"{path}/{name}": file for name, file in below.items()}
             directories |= {f"{path}/{name}" for name in beneath}
         return files, directories
 
-    def _create(self, path: str) -> int:
-        try:
-            handle = os.open(path, _CREATE, 0o666)
-        except FileExistsError as error:
-            raise OutputExists(path=path, reason="was written already") from error
-        if self._like is not None:
-            inherit(handle, self._like, mode=None)
-        return handle
-
-    def _directory(self, path: str) -> None:
+    def _directory(self, path: str, mode: int = 0o777) -> None:
         if path in self._directories:
             return
         above = path.rpartition("/")[0]
         if above:
             self._directory(above)
-        made = self.top / path
-        with write_errors(made):
+        made = f"{self._below}{path}"
+        with write_errors(f"{self}{path}"):
             with suppress(FileExistsError):  # another thread was first
-                made.mkdir()
-            if self._like is not None:
-                inherit(made, self._like)
+                self.top.make(made, mode | stat.S_IRWXU)
+            if self._owner is not None:
+                self._owner.take_directory(self.top, made)
         self._directories.add(path)
-
-
-def has_content(file: OutputTreeFile, path: Path) -> bool:
-    """Whether a file on the disk is what was staged: length, mtime where asked for, bytes."""
-    facts = path.lstat()
-    if not stat.S_ISREG(facts.st_mode) or facts.st_size != file.size:
-        return False
-    if file.mtime_ns not in {None, facts.st_mtime_ns}:
-        return False
-    with open(file.path, "rb") as staged, path.open("rb") as present:  # noqa: PTH123 - a str
-        while chunk := staged.read(_COMPARED_BYTES):
-            if chunk != present.read(_COMPARED_BYTES):
-                return False
-    return True
-
-
-def _listed(path: str, relative: str, names: dict[bool, set[str]]) -> bool:
-    """Collect the names below a directory; False when one is neither file nor directory."""
-    with os.scandir(path) as entries:
-        found = list(entries)
-    for entry in found:
-        name = f"{relative}{entry.name}"
-        is_directory = entry.is_dir(follow_symlinks=False)
-        if not is_directory and not entry.is_file(follow_symlinks=False):
-            return False
-        names[is_directory].add(name)
-        if is_directory and not _listed(entry.path, f"{name}/", names):
-            return False
-    return True
-
-
-def inherit(thing: int | Path, like: os.stat_result, *, mode: int | None = stat.S_IRWXU) -> None:
-    """Give a new file or directory the owner, and a directory the mode, of what it stands for.
-
-    A broker is seldom root; one who repairs its store often is.
-    """
-    with write_errors(thing):
-        if os.geteuid() == 0:
-            os.chown(thing, like.st_uid, like.st_gid)
-        if mode is not None:
-            os.chmod(thing, stat.S_IMODE(like.st_mode) | mode)  # noqa: PTH101 - or a handle
 
 
 def _stretches(handle: int, size: int, path: object) -> Iterator[tuple[int, bytes]]:

@@ -8,19 +8,18 @@ of the upload; mtimes that were asked for are lost, and so are empty directories
 from __future__ import annotations
 
 import contextlib
-import shutil
+import os
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from rmqtool.errors import OutputExists, UnreadablePath, WriteFailed
 from rmqtool.store.remote import RemotePlace, place_of, reason_of
+from rmqtool.writing.directory import Spot, spot_of
 from rmqtool.writing.output import OutputDirectory
 from rmqtool.writing.output_tree import OutputTree
 from rmqtool.writing.staging import DiskSync, write_errors
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
     from types import TracebackType
 
@@ -55,6 +54,7 @@ class RemoteOutputDirectory(OutputDirectory):
     def __init__(self, place: RemotePlace) -> None:
         self._place = place
         self._uploaded: list[str] = []
+        self._spot: Spot | None = None
 
     def __enter__(self) -> Self:
         """Make a local directory for the files.
@@ -65,7 +65,8 @@ class RemoteOutputDirectory(OutputDirectory):
         """
         self._refuse_existing()
         with write_errors(tempfile.gettempdir()):
-            top = Path(tempfile.mkdtemp(prefix="rmqtool-"))
+            self._spot = spot_of(tempfile.mkdtemp(prefix="rmqtool-"))
+            top = self._spot.directory.enter(self._spot.name)
         OutputTree.__init__(self, top, DiskSync())
         return self
 
@@ -79,8 +80,10 @@ class RemoteOutputDirectory(OutputDirectory):
             if kind is None:
                 self._upload()
         finally:
-            with contextlib.suppress(OSError):
-                shutil.rmtree(self.top)
+            self.top.close()
+            if self._spot is not None:
+                with contextlib.suppress(OSError), self._spot.directory as above:
+                    above.remove(self._spot.name)
 
     def _refuse_existing(self) -> None:
         entry = self._place.stat()
@@ -95,9 +98,10 @@ class RemoteOutputDirectory(OutputDirectory):
         self._refuse_existing()  # meanwhile somebody else may have written there
         try:
             self._put(INCOMPLETE, None)
-            files, _ = self._all()
+            files, _ = self.contents()
             for name, file in sorted(files.items()):
-                self._put(name, file.path)
+                with file.writing() as handle:
+                    self._put(name, handle)
             self._remove(INCOMPLETE)
         except BaseException:
             for name in reversed(self._uploaded):  # the mark goes last
@@ -105,7 +109,7 @@ class RemoteOutputDirectory(OutputDirectory):
                     self._remove(name)
             raise
 
-    def _put(self, name: str, source: str | None) -> None:
+    def _put(self, name: str, source: int | None) -> None:
         place = self._place.child(name)
         self._uploaded.append(name)
         _ask(place, lambda: _copy(source, place))
@@ -115,12 +119,12 @@ class RemoteOutputDirectory(OutputDirectory):
         _ask(place, lambda: place.file_system().delete_file(place.path))
 
 
-def _copy(source: str | None, place: RemotePlace) -> None:
+def _copy(source: int | None, place: RemotePlace) -> None:
+    position = 0
     with place.file_system().open_output_stream(place.path) as stream:
-        if source is not None:
-            with open(source, "rb") as file:  # noqa: PTH123 - a str
-                while piece := file.read(_PIECE_BYTES):
-                    stream.write(piece)
+        while source is not None and (piece := os.pread(source, _PIECE_BYTES, position)):
+            stream.write(piece)
+            position += len(piece)
 
 
 def _ask(place: RemotePlace, question: Callable[[], Answer]) -> Answer:

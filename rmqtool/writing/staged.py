@@ -8,33 +8,44 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import RepairError
-from rmqtool.writing.file_edit import NEW, OLD, ByteRange, FileEdit, Saved, read_stretch
-from rmqtool.writing.output_tree import has_content
+from rmqtool.writing.file_edit import (
+    NEW,
+    OLD,
+    ByteRange,
+    FileEdit,
+    Saved,
+    open_single,
+    read_stretch,
+)
+from rmqtool.writing.owner import owner_of
+from rmqtool.writing.present import has_content, has_tree
 from rmqtool.writing.staging import write_all, write_errors
 from rmqtool.writing.swap import Swap
-from rmqtool.writing.workplace import READ_FLAGS, like_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
-    from rmqtool.writing.output_tree import OutputTree, OutputTreeFile
+    from rmqtool.writing.directory import Directory
+    from rmqtool.writing.output_tree import OutputTree, OutputTreeFile, Pieces
     from rmqtool.writing.staging import DiskSync
+    from rmqtool.writing.workplace import Workplace
 
 _BUFFERED_BYTES: Final = 1 << 20
 _NOTHING: Final = Saved(0, 0, hashlib.sha256().hexdigest())
 
 
 class SavedBytes:
-    """A file of the undo directory that stretches of bytes are appended to."""
+    """A file of the undo directory that stretches of bytes are appended to.
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    Nobody else can read it: what is saved may be of files that nobody else can.
+    """
+
+    def __init__(self, undo: Directory, name: str) -> None:
+        self._path = undo.shown(name)
         self._buffer = bytearray()
         self._written = 0
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with write_errors(path):
-            self._handle = os.open(path, flags, 0o644)
+        with write_errors(self._path):
+            self._handle = undo.create(name, 0o600)
 
     def add(self, chunks: Iterable[bytes]) -> Saved:
         """Append a stretch and say where it is."""
@@ -72,7 +83,7 @@ class StagedSwap:
     Attributes:
         number: of the operation.
         path: of the store.
-        target: its real place.
+        work: where it lies.
         aside: tree of the undo directory that it is written in, under its number.
         aside_path: what the journal says about that place.
         what: replace, create or remove.
@@ -84,7 +95,7 @@ class StagedSwap:
 
     number: int
     path: str
-    target: Path
+    work: Workplace
     aside: OutputTree
     aside_path: str
     what: str
@@ -101,8 +112,17 @@ class StagedSwap:
     def open_tree(self) -> OutputTree:
         """Give the tree that is staged, made when it is first needed."""
         if self.tree is None:
-            self.tree = self.aside.subtree(self.name, like=like_of(self.target))
+            with self.work.spot(self.path) as spot:
+                self.tree = self.aside.subtree(self.name, owner=owner_of(spot))
         return self.tree
+
+    def write_file(self, size: int, pieces: Pieces, mtime_ms: int | None) -> None:
+        """Stage a file, with the owner and the mode of the one that it replaces."""
+        with self.work.spot(self.path) as spot:
+            owner = owner_of(spot)
+        self.file = self.aside.file(
+            self.name, size=size, pieces=pieces, mtime_ms=mtime_ms, owner=owner
+        )
 
     def build(self) -> Swap | None:
         """Give the change; None, with nothing left of it, when the store has just that already."""
@@ -112,10 +132,12 @@ class StagedSwap:
         return Swap(self.number, self.path, self.aside_path, self.what, self.reason)
 
     def _is_there_already(self) -> bool:
-        if self.file is not None:
-            with write_errors(self.target):
-                return has_content(self.file, self.target)
-        return self.tree is not None and self.tree.equals(self.target)
+        if self.file is None and self.tree is None:
+            return False
+        with self.work.spot(self.path) as spot:
+            if self.file is not None:
+                return has_content(self.file, spot)
+            return self.tree is not None and has_tree(self.tree, spot)
 
 
 @dataclass
@@ -125,7 +147,7 @@ class StagedEdit:
     Attributes:
         number: of the operation.
         path: of the store.
-        target: its real place.
+        work: where it lies.
         length: bytes [before, after].
         mtime_ns: [before, after].
         pieces: (position, new bytes).
@@ -134,7 +156,7 @@ class StagedEdit:
 
     number: int
     path: str
-    target: Path
+    work: Workplace
     length: list[int]
     mtime_ns: list[int]
     pieces: list[tuple[int, Saved]] = field(default_factory=list)
@@ -149,8 +171,8 @@ class StagedEdit:
         """
         self.pieces.sort(key=lambda piece: piece[0])
         self._refuse_overlap()
-        with write_errors(self.target):
-            handle = os.open(self.target, READ_FLAGS)
+        with self.work.spot(self.path) as spot:
+            handle = open_single(spot)
             try:
                 ranges = [*self._ranges(handle, old_bytes), *self._cut(handle, old_bytes)]
             finally:
@@ -169,11 +191,11 @@ class StagedEdit:
         for position, new in self.pieces:
             if position < end:
                 reason = f"bytes at {position} are written twice"
-                raise RepairError(path=str(self.target), reason=reason)
+                raise RepairError(path=self.path, reason=reason)
             end = position + new.length
         if end > self.length[NEW]:
             reason = f"bytes up to {end} are not within its length {self.length[NEW]}"
-            raise RepairError(path=str(self.target), reason=reason)
+            raise RepairError(path=self.path, reason=reason)
 
     def _ranges(self, handle: int, old_bytes: SavedBytes) -> Iterator[ByteRange]:
         """Give the ranges whose bytes differ, with what is there saved."""

@@ -12,13 +12,13 @@ import errno
 import fcntl
 import os
 import re
-import shutil
 import stat
 import time
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import OutputExists, RepairError, RmqtoolError, WriteFailed
-from rmqtool.writing.system_calls import rename_new, sync_file_system
+from rmqtool.writing.directory import Directory, Spot, spot_of
+from rmqtool.writing.system_calls import rename_new, rename_over, sync_file_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-_SYNC_EACH: Final = 64  # more paths than this: one syncfs is cheaper, 0.3 ms an fsync measured
-_PROBE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_SYNC_EACH: Final = 64  # more names than this: one syncfs is cheaper, 0.3 ms an fsync measured
+_TO_SYNC: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @contextlib.contextmanager
@@ -69,43 +69,43 @@ class DiskSync:
         finally:
             self.seconds += time.perf_counter() - start
 
-    def path(self, path: Path | str) -> None:
-        """Bring a file or a directory to the disk."""
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            self.handle(handle)
-        finally:
-            os.close(handle)
+    def names(self, top: Directory, names: Iterable[str]) -> None:
+        """Bring files and directories to the disk, many of them at the cost of a few.
 
-    def all(self, paths: Iterable[Path | str]) -> None:
-        """Bring files and directories to the disk, many of them at the cost of a few."""
-        wanted = list(paths)
-        if len(wanted) <= _SYNC_EACH or not self._file_systems(wanted):
-            for path in wanted:
-                self.path(path)
-
-    def _file_systems(self, paths: list[Path | str]) -> bool:
-        """Bring the whole file systems to the disk; False where that is unknown."""
-        devices = {os.lstat(path).st_dev: path for path in paths}
-        start = time.perf_counter()
-        try:
-            for path in devices.values():
-                handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        Args:
+            top: what they are in; its own entries are brought there, too.
+            names: relative paths; `top` is a tree that nobody else can enter.
+        """
+        wanted = list(names)
+        if len(wanted) <= _SYNC_EACH or not self.file_system(top):
+            for name in wanted:
+                handle = os.open(name, _TO_SYNC, dir_fd=top.handle)
                 try:
-                    if not sync_file_system(handle):
-                        return False
+                    self.handle(handle)
                 finally:
                     os.close(handle)
+            self.handle(top.handle)
+
+    def file_system(self, directory: Directory) -> bool:
+        """Bring all of a file system to the disk; False where that is unknown."""
+        start = time.perf_counter()
+        try:
+            return sync_file_system(directory.handle)
         finally:
             self.seconds += time.perf_counter() - start
-        return True
 
 
 class Staging:
     """One staged name, a file or a directory.
 
+    Attributes:
+        target: where it will be.
+        handle: of the file that is staged; -1 for none.
+        top: the directory that is staged; None for none.
+        mode: what a staged directory will have at most; it is 0700 until then.
+
     Args:
-        target: where it will be; its directory must exist.
+        target: its directory must exist.
         sync: counts the time that the disk takes.
         overwrite: whether a regular file there may be replaced.
     """
@@ -114,9 +114,12 @@ class Staging:
         if "\0" in str(target):
             raise RepairError(path=ascii(str(target)), reason="contains a NUL")
         self.target = target.absolute()
-        self.path = self.target.parent / f".{self.target.name}.rmqtool-{os.getpid()}"
         self.handle = -1
+        self.top: Directory | None = None
+        self.mode = 0o777
+        self._spot: Spot | None = None
         self._is_made = False
+        self._file_mode = 0o666
         self._sync = sync
         self._overwrite = overwrite
 
@@ -127,11 +130,12 @@ class Staging:
             OutputExists: the target is there, or somebody is just writing it.
             WriteFailed: the system refused.
         """
-        self._refuse_existing()
         with write_errors(self.target):
-            self._remove_leftovers()
+            self._spot = spot_of(self.target)
+            self._refuse_existing(self._spot)
+            _remove_leftovers(self._spot)
             try:
-                self._create(directory=directory)
+                self._create(self._staged(self._spot), directory=directory)
             except FileExistsError as error:
                 reason = "another run is just writing it"
                 raise OutputExists(path=str(self.target), reason=reason) from error
@@ -143,92 +147,109 @@ class Staging:
             OutputExists: somebody created the target meanwhile.
             WriteFailed: the system refused.
         """
+        target = self._spot
+        assert target is not None  # noqa: S101 - it was opened
+        staged = self._staged(target)
         with write_errors(self.target):
+            if self.top is not None:
+                os.fchmod(self.top.handle, self.mode)
             if self._overwrite:
-                self.path.replace(self.target)
+                rename_over(staged, target)
             else:
                 try:
-                    rename_new(self.path, self.target)
+                    rename_new(staged, target)
                 except FileExistsError as error:
                     reason = "it appeared while we were writing"
                     raise OutputExists(path=str(self.target), reason=reason) from error
             try:
-                self._sync.path(self.target.parent)
+                self._sync.handle(target.directory.handle)
             except OSError:  # then it may vanish with the next power cut: it does not count
                 if not self._overwrite:
-                    rename_new(self.target, self.path)
+                    rename_new(target, staged)
                 raise
         self._is_made = False
         self._close()
 
     def discard(self) -> None:
         """Remove what was staged, as far as the system lets us; the target is not touched."""
-        if self._is_made:
+        if self._is_made and self._spot is not None:
             with contextlib.suppress(OSError):
-                remove(self.path)
+                self._spot.directory.remove(self._staged(self._spot).name)
         self._is_made = False
         self._close()
 
-    def _refuse_existing(self) -> None:
-        try:
-            facts = self.target.lstat()
-        except (FileNotFoundError, NotADirectoryError):
+    def _staged(self, target: Spot) -> Spot:
+        return Spot(target.directory, f".{target.name}.rmqtool-{os.getpid()}")
+
+    def _refuse_existing(self, target: Spot) -> None:
+        facts = target.facts()
+        if facts is None:
             return
-        except OSError as error:
-            raise WriteFailed.of(self.target, error) from error
         if not self._overwrite:
             raise OutputExists(path=str(self.target), reason="exists already")
         if not stat.S_ISREG(facts.st_mode):
             raise OutputExists(path=str(self.target), reason="is not a regular file")
+        self._file_mode &= stat.S_IMODE(facts.st_mode)
 
-    def _create(self, *, directory: bool) -> None:
+    def _create(self, staged: Spot, *, directory: bool) -> None:
         self._is_made = True  # first: a signal may come when it is there, and before we know
         try:
             if directory:
-                self.path.mkdir()
-                self.handle = os.open(self.path, _PROBE | os.O_DIRECTORY)
+                self._make(staged)
             else:
-                flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                self.handle = os.open(self.path, flags, 0o666)
+                self.handle = staged.directory.create(staged.name, self._file_mode)
         except FileExistsError:
             self._is_made = False
             raise
         with contextlib.suppress(OSError):  # no such locks here: the process must do
-            fcntl.flock(self.handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            handle = self.top.handle if self.top is not None else self.handle
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def _remove_leftovers(self) -> None:
-        pattern = re.compile(rf"\.{re.escape(self.target.name)}\.rmqtool-([0-9]{{1,10}})")
-        with os.scandir(self.target.parent) as entries:
-            found = [entry.name for entry in entries if pattern.fullmatch(entry.name)]
-        for name in found:
-            with contextlib.suppress(OSError):  # another user's: it stays
-                _remove_leftover(self.target.parent / name, int(name.rpartition("-")[2]))
+    def _make(self, staged: Spot) -> None:
+        """Make a directory that nobody else can enter until it has its name."""
+        staged.directory.make(staged.name)
+        made = staged.directory.enter(staged.name)
+        self.top = made
+        facts = os.fstat(made.handle)
+        self.mode &= stat.S_IMODE(facts.st_mode)
+        os.fchmod(made.handle, stat.S_IRWXU)
+        if facts.st_uid != os.geteuid() or made.names():
+            reason = f"somebody else has put something into {staged.name}"
+            raise RepairError(path=str(self.target), reason=reason)
 
     def _close(self) -> None:
         if self.handle >= 0:
             os.close(self.handle)
         self.handle = -1
+        if self.top is not None:
+            self.top.close()
+        if self._spot is not None:
+            self._spot.directory.close()
 
 
-def remove(path: Path) -> None:
-    """Remove a file or a directory tree that this program made."""
-    if stat.S_ISDIR(path.lstat().st_mode):
-        shutil.rmtree(path)
-    else:
-        path.unlink()
+def _remove_leftovers(target: Spot) -> None:
+    """Remove what killed runs for the same target left beside it."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.rmqtool-([0-9]{{1,10}})")
+    for name in target.directory.names():
+        if found := pattern.fullmatch(name):
+            with contextlib.suppress(OSError, RepairError):  # another user's: it stays
+                _remove_leftover(Spot(target.directory, name), int(found[1]))
 
 
-def _remove_leftover(path: Path, process: int) -> None:
+def _remove_leftover(spot: Spot, process: int) -> None:
     """Remove what was staged by a process that is gone."""
     is_own = process == os.getpid()  # a number that was used before: only the lock can tell
     if not is_own and _is_alive(process):
         return
-    if stat.S_IFMT(path.lstat().st_mode) not in {stat.S_IFDIR, stat.S_IFREG}:
+    facts = spot.facts()
+    if facts is None or stat.S_IFMT(facts.st_mode) not in {stat.S_IFDIR, stat.S_IFREG}:
         return
-    handle = os.open(path, _PROBE)
+    is_directory = stat.S_ISDIR(facts.st_mode)
+    above = spot.directory
+    handle = above.open_directory(spot.name) if is_directory else above.open(spot.name)
     try:
         if _is_unlocked(handle, unknown=not is_own):
-            remove(path)
+            above.remove(spot.name)
     finally:
         os.close(handle)
 

@@ -8,15 +8,19 @@ is which.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.errors import PlanMismatch
-from rmqtool.writing.staging import write_errors
 from rmqtool.writing.system_calls import exchange, rename_new
-from rmqtool.writing.workplace import Workplace, fingerprint, inode
+from rmqtool.writing.workplace import fingerprint
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rmqtool.writing.directory import Spot
+    from rmqtool.writing.staging import DiskSync
+    from rmqtool.writing.workplace import Workplace
+
+# The place that the outgoing side has for a moment, in a swap of three renames.
+_BETWEEN: Final = ".between"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,13 @@ class Swap:
 
     def inodes(self, work: Workplace) -> list[int | None]:
         """Give the inodes [in the store, aside]: which side is where, when names cannot tell."""
-        return [inode(work.target(self.path)), inode(work.aside(self.aside))]
+        with work.spot(self.path) as spot, work.aside(self.aside) as aside:
+            return [spot.inode(), aside.inode()]
+
+    def fingerprints(self, work: Workplace) -> list[str | None]:
+        """Give the fingerprints [in the store, aside]."""
+        with work.spot(self.path) as spot, work.aside(self.aside) as aside:
+            return [fingerprint(spot), fingerprint(aside)]
 
     def sides(self, work: Workplace, prints: list[str | None]) -> list[int | None]:
         """Give the inodes [old, new] by fingerprints, when a copy of the store has others.
@@ -52,61 +62,54 @@ class Swap:
         Raises:
             PlanMismatch: the two sides look the same, or one is missing.
         """
-        path, aside = work.target(self.path), work.aside(self.aside)
-        places = (path, aside, _between(aside))
-        found: dict[str | None, int | None] = {fingerprint(place): inode(place) for place in places}
+        with work.spot(self.path) as spot, work.aside(self.aside) as aside:
+            places = (spot, aside, aside.beside(_BETWEEN))
+            found: dict[str | None, int | None]
+            found = {fingerprint(place): place.inode() for place in places}
         found[None] = None
         if prints[0] == prints[1] or found.keys() != {None, *prints}:
-            raise PlanMismatch(path=str(path), reason="it cannot be told which side is where")
+            raise PlanMismatch(path=str(spot), reason="it cannot be told which side is where")
         return [found[side] for side in prints]
 
-    def directories(self, work: Workplace) -> set[Path]:
-        """Give the directories whose entries it changes."""
-        return {work.target(self.path).parent, work.aside(self.aside).parent}
-
-    def settle(self, work: Workplace, wanted: int | None, other: int | None) -> None:
+    def settle(
+        self, work: Workplace, wanted: int | None, other: int | None, sync: DiskSync | None
+    ) -> None:
         """Bring one side to its place in the store, from whatever state a kill left.
 
         Args:
             work: where.
             wanted: inode that shall be in the store; None when nothing shall.
             other: inode that shall not; None when that side is nothing.
+            sync: brings the change to the disk; None leaves that for later.
 
         Raises:
             PlanMismatch: something else is in the store.
             WriteFailed: the system refused.
         """
-        path, aside = work.target(self.path), work.aside(self.aside)
-        between = _between(aside)
-        with write_errors(path):
-            here = inode(path)
+        with work.spot(self.path) as spot, work.aside(self.aside) as aside:
+            between = aside.beside(_BETWEEN)
+            here = spot.inode()
             if here is not None and here not in {wanted, other}:
-                raise PlanMismatch(path=str(path), reason="was replaced by something else")
+                raise PlanMismatch(path=str(spot), reason="was replaced by something else")
             if wanted is None:
                 if here is not None:
-                    rename_new(path, aside)
+                    rename_new(spot, aside)
             elif here != wanted:
-                source = between if inode(between) == wanted else aside
-                if inode(source) != wanted:
-                    raise PlanMismatch(path=str(path), reason=f"{source} is missing or replaced")
-                _bring(source, path, aside if source == between else between)
-            if inode(between) is not None:
+                source = between if between.inode() == wanted else aside
+                if source.inode() != wanted:
+                    raise PlanMismatch(path=str(spot), reason=f"{source} is missing or replaced")
+                _bring(source, spot, aside if source == between else between)
+            if between.inode() is not None:
                 rename_new(between, aside)
-
-    def fingerprints(self, work: Workplace) -> list[str | None]:
-        """Give the fingerprints [in the store, aside]."""
-        return [fingerprint(work.target(self.path)), fingerprint(work.aside(self.aside))]
-
-
-def _between(aside: Path) -> Path:
-    """Give the place that the outgoing side has for a moment, in a swap of three renames."""
-    return aside.with_name(aside.name + ".between")
+            if sync is not None:
+                sync.handle(spot.directory.handle)
+                sync.handle(aside.directory.handle)
 
 
-def _bring(source: Path, path: Path, free: Path) -> None:
+def _bring(source: Spot, spot: Spot, free: Spot) -> None:
     """Put a thing in its place; what was there goes to `source`, or to `free` on the way."""
-    if inode(path) is None:
-        rename_new(source, path)
-    elif not exchange(source, path):
-        rename_new(path, free)
-        rename_new(source, path)
+    if spot.inode() is None:
+        rename_new(source, spot)
+    elif not exchange(source, spot):
+        rename_new(spot, free)
+        rename_new(source, spot)

@@ -13,9 +13,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from rmqtool.writing.directory import Spot
 
-_AT_FDCWD: Final = -100
 _RENAME_NOREPLACE: Final = 1
 _RENAME_EXCHANGE: Final = 2
 _FICLONE: Final = 0x40049409
@@ -27,7 +26,7 @@ def _library() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def exchange(first: Path, second: Path) -> bool:
+def exchange(first: Spot, second: Spot) -> bool:
     """Let two names change places in one step; False, with nothing done, where that is unknown.
 
     Raises:
@@ -36,7 +35,7 @@ def exchange(first: Path, second: Path) -> bool:
     return _rename(first, second, _RENAME_EXCHANGE)
 
 
-def rename_new(source: Path, target: Path) -> None:
+def rename_new(source: Spot, target: Spot) -> None:
     """Rename without ever replacing what is there.
 
     Raises:
@@ -44,12 +43,23 @@ def rename_new(source: Path, target: Path) -> None:
     """
     if _rename(source, target, _RENAME_NOREPLACE):
         return
-    try:
-        target.lstat()
-    except FileNotFoundError:
-        source.rename(target)
-    else:
+    if target.facts() is not None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    rename_over(source, target)
+
+
+def rename_over(source: Spot, target: Spot) -> None:
+    """Rename, in place of a file that may be there.
+
+    Raises:
+        OSError: what the system said.
+    """
+    os.rename(
+        source.name,
+        target.name,
+        src_dir_fd=source.directory.handle,
+        dst_dir_fd=target.directory.handle,
+    )
 
 
 def sync_file_system(handle: int) -> bool:
@@ -77,18 +87,22 @@ def clone(source: int, target: int) -> bool:
     return True
 
 
-def _rename(source: Path, target: Path, flags: int) -> bool:
+def _rename(source: Spot, target: Spot, flags: int) -> bool:
     function = getattr(_library(), "renameat2", None)
     if function is None:
         return False
-    names = os.fsencode(source), os.fsencode(target)
-    if function(_AT_FDCWD, names[0], _AT_FDCWD, names[1], ctypes.c_uint(flags)):
+    arguments = [
+        part
+        for spot in (source, target)
+        for part in (spot.directory.handle, os.fsencode(spot.name))
+    ]
+    if function(*arguments, ctypes.c_uint(flags)):
         if ctypes.get_errno() in _MISSING:
             return False
         _raise(source, target)
     return True
 
 
-def _raise(source: Path | None = None, target: Path | None = None) -> None:
+def _raise(source: Spot | None = None, target: Spot | None = None) -> None:
     code = ctypes.get_errno()
     raise OSError(code, os.strerror(code), source and str(source), None, target and str(target))

@@ -86,9 +86,10 @@ def writing_alone(store: Path, columns: tuple[str, ...]) -> float:
     for number in range(ALONE_ROUNDS):
         with tempfile.TemporaryDirectory(dir=store.parent) as above:
             began = time.process_time()
-            writer = open_writer(f"{above}/{number}.parquet", table.schema, (), options)
-            writer.write(table)
-            writer.close()
+            with Path(above, f"{number}.parquet").open("wb") as file:
+                writer = open_writer(file, table.schema, (), options)
+                writer.write(table)
+                writer.close()
             seconds.append(time.process_time() - began)
     return part.length / min(seconds) / 1e6 * default_jobs()
 

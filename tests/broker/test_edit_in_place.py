@@ -9,6 +9,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 
 from rmqtool.errors import PlanMismatch, StoreLocked
+from rmqtool.writing.directory import spot_of
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import undo
@@ -37,7 +38,7 @@ def test_broker_and_edit(version: str, tmp_path: Path) -> None:
     with StoreLock(root) as lock, Transaction(lock, command="test") as edits:
         tree = edits.replace_tree(queue.relative_to(root).as_posix())
         for path in queue.iterdir():
-            tree.copy(path, path.name).mtime_ns = 1_600_000_000_000_000_000
+            tree.copy(spot_of(path), path.name).mtime_ns = 1_600_000_000_000_000_000
     before = snapshot(edits.undo_directory)
     with Jvm(version, tmp_path) as jvm:
         with StoreLock(root):

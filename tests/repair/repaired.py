@@ -13,7 +13,7 @@ from rmqtool.check.validate import validate
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.repair.plans import Plan
-from rmqtool.writing.journal import UNDO_PREFIX
+from rmqtool.writing.undo_directory import UNDO_PREFIX
 from tests.evidence import Trace, snapshot
 from tests.inflict import Damage, NotApplicable
 from tests.stores import broker_conf, fixture_store

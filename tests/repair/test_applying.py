@@ -18,12 +18,12 @@ from rmqtool.repair.in_place import planned_in_place
 from rmqtool.repair.options import RepairOptions
 from rmqtool.repair.quarantine import quarantine
 from rmqtool.store.place import Place
-from rmqtool.writing.journal import UNDO_PREFIX, undo_directories
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
+from rmqtool.writing.undo_directory import UNDO_PREFIX
 from tests.damage import DAMAGES
 from tests.repair.repaired import Broken, broken, traces
-from tests.store.edited_store import leftovers
+from tests.store.edited_store import edits_of, leftovers
 from tests.store.faults import Faults, killed_at, no_space, operations
 
 NAME = "rocketmq-4.9.3-traffic"
@@ -154,9 +154,9 @@ def finish(store: Broken) -> None:
 
 def take_back(store: Broken) -> None:
     """Take back what a killed run left, if there is anything, without finishing it first."""
-    if undo_directories(store.root.resolve()):
+    if edits_of(store.root):
         repair.undo(store.root)
-        assert [] == undo_directories(store.root.resolve())
+        assert [] == edits_of(store.root)
     else:
         finish(store)
 

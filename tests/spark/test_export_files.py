@@ -80,9 +80,10 @@ def written(tmp_path: Path, form: ExportFormat, table: pa.Table) -> Path:
     """Write a table."""
     path = tmp_path / "file"
     options = ExportOptions(SourceOptions("store"), "out", form, cell=lambda one: f"<{one}>")
-    writer = open_writer(str(path), table.schema, {"code"}, options)
-    writer.write(table)
-    writer.close()
+    with path.open("wb") as file:
+        writer = open_writer(file, table.schema, {"code"}, options)
+        writer.write(table)
+        writer.close()
     return path
 
 

@@ -7,10 +7,16 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from rmqtool.writing.directory import Directory
 from rmqtool.writing.edits import Transaction
-from rmqtool.writing.journal import DISCARD_PREFIX, UNDO_PREFIX
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
+from rmqtool.writing.undo_directory import (
+    DISCARD_PREFIX,
+    UNDO_PREFIX,
+    UndoDirectory,
+    undo_directories,
+)
 from tests.evidence import Trace, snapshot
 
 SEGMENT = "commitlog/00000000000000000000"
@@ -36,9 +42,9 @@ def make_store(root: Path) -> Path:
     return root
 
 
-def edit(root: Path) -> Transaction:
-    """Finish what was interrupted, then make the edit."""
-    with StoreLock(root) as lock:
+def edit(root: Path, *elsewhere: Path) -> Transaction:
+    """Finish what was interrupted, then make the edit; some places are outside of the root."""
+    with StoreLock(root, tuple(map(str, elsewhere))) as lock:
         resume(lock)
         with Transaction(lock, command="edit") as edits:
             change(edits)
@@ -82,6 +88,12 @@ def contents(root: Path) -> dict[str, tuple[int, str]]:
     """Give names, lengths and bytes of the files; the times of new files depend on the clock."""
     found = traces(root)
     return {name: (trace.size, trace.digest) for name, trace in found.items() if trace.digest}
+
+
+def edits_of(root: Path) -> list[UndoDirectory]:
+    """List the edits of a store that can be taken back, or have to be finished."""
+    with Directory.at(root) as directory:
+        return undo_directories(directory)
 
 
 def leftovers(root: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from rmqtool.writing import system_calls
 
 CHANGING = (
     "mkdir", "rmdir", "unlink", "rename", "replace", "ftruncate", "pwrite", "fsync", "utime",
-    "chown", "chmod",
+    "chown", "chmod", "fchown", "fchmod",
 )  # fmt: skip
 ASKING = ("lstat", "stat", "fstat", "scandir", "listdir", "pread", "lseek")
 CREATING = os.O_CREAT | os.O_TRUNC
@@ -82,8 +83,18 @@ class Faults:
         self.count += 1
         self.seen.append(call.__name__)
         if self._action is not None and self._at <= number < self._at + self._lasting:
-            return self._action(call, args)
+            return self._action(_with(call, options), args)
         return call(*args, **options)
+
+
+def _with(call: Callable[..., object], options: dict[str, object]) -> Callable[..., object]:
+    """Give a call that has its options already."""
+
+    @functools.wraps(call)
+    def bound(*args: object) -> object:
+        return call(*args, **options)
+
+    return bound
 
 
 def no_space(call: Callable[..., object], args: tuple[object, ...]) -> object:

@@ -79,9 +79,9 @@ def test_path_leads_out(quick_path: Path, path: str, what: str) -> None:
         return text.replace(what, f'"{path.format(quick_path)}"')
 
     guest = copied(root, rewrite)
-    refused(guest, "outside|not a file name|changed since")
+    refused(guest, "outside|not a file name|changed since|not followed")
     guest = copied(root, lambda text: without_end(rewrite(text)))
-    refused(guest, "outside|not a file name|changed since")
+    refused(guest, "outside|not a file name|changed since|not followed")
     with StoreLock(guest) as lock, pytest.raises(RepairError):
         resume(lock)
     assert before == snapshot(quick_path / "secret")

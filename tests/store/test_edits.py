@@ -10,7 +10,7 @@ import pytest
 
 from rmqtool.errors import PlanMismatch, RepairError
 from rmqtool.writing.edits import Transaction
-from rmqtool.writing.journal import State, undo_directories
+from rmqtool.writing.journal import State
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume, undo
 from tests.store.edited_store import (
@@ -21,6 +21,7 @@ from tests.store.edited_store import (
     change,
     contents,
     edit,
+    edits_of,
     leftovers,
     make_store,
     traces,
@@ -172,17 +173,26 @@ def test_link_below_root(quick_path: Path) -> None:
 
 
 def test_link_in_root(quick_path: Path) -> None:
-    """A directory of the store that a link stands for is edited where it is, and so is undone."""
+    """A directory that a link stands for is edited where it is if that place is named, and undone.
+
+    If it is not named, nothing is touched.
+    """
     root = make_store(quick_path / "store")
-    for name in ("consumequeue", "commitlog"):
-        (root / name).rename(quick_path / name)
-        (root / name).symlink_to(quick_path / name)
+    places = [quick_path / name for name in ("consumequeue", "commitlog")]
+    for place in places:
+        (root / place.name).rename(place)
+        (root / place.name).symlink_to(place)
     before, elsewhere = traces(root), traces(quick_path / "consumequeue")
-    edit(root)
+    with pytest.raises(RepairError, match="no --broker-conf names"):
+        edit(root, places[1])
+    assert (before, elsewhere) == (traces(root), traces(quick_path / "consumequeue"))
+    edit(root, *places)
     assert (root / "consumequeue").is_symlink()
     assert b"new unit" == (quick_path / QUEUE / FILE).read_bytes()[20:28]
     assert b"bridge" == (quick_path / SEGMENT).read_bytes()[100:106]
-    with StoreLock(root) as lock:
+    with StoreLock(root) as lock, pytest.raises(RepairError, match="no --broker-conf names"):
+        undo(lock)
+    with StoreLock(root, tuple(map(str, places))) as lock:
         undo(lock)
     assert (before, elsewhere) == (traces(root), traces(quick_path / "consumequeue"))
 
@@ -196,10 +206,10 @@ def test_other_file_system(tmp_path: Path, quick_path: Path) -> None:
     (root / "consumequeue").rename(quick_path / "gone")
     (root / "consumequeue").symlink_to(elsewhere)
     before, queues_before = traces(root), traces(elsewhere)
-    edits = edit(root)
+    edits = edit(root, elsewhere)
     assert b"new unit" == (elsewhere / "orders/0" / FILE).read_bytes()[20:28]
     assert [edits.undo_directory.name] == leftovers(disk)
-    with StoreLock(root) as lock:
+    with StoreLock(root, (str(elsewhere),)) as lock:
         undo(lock)
     assert (before, queues_before) == (traces(root), traces(elsewhere))
     assert [] == leftovers(disk)
@@ -272,7 +282,7 @@ def test_journal(quick_path: Path) -> None:
     assert ["prepared", "committed", "done"] == [x["state"] for x in lines if "state" in x]
     assert [SEGMENT, QUEUE] == [x["path"] for x in lines if "path" in x][:2]
     assert "CL-CRC at 100" == next(x["reason"] for x in lines if "reason" in x)
-    (listed,) = undo_directories(root)
+    (listed,) = edits_of(root)
     assert (path.name, State.DONE, "edit") == (listed.name, listed.state, listed.command)
 
 
@@ -325,7 +335,7 @@ def test_cut_line(quick_path: Path) -> None:
     journal = edit(root).undo_directory / "journal.jsonl"
     raw = journal.read_bytes()
     journal.write_bytes(raw[:-5])
-    assert State.COMMITTED == undo_directories(root)[0].state
+    assert State.COMMITTED == edits_of(root)[0].state
     with StoreLock(root) as lock:
         assert ["finished"] == [resumed.outcome for resumed in resume(lock)]
         undo(lock)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import OutputExists, RepairError, WriteFailed
+from rmqtool.writing.directory import spot_of
 from rmqtool.writing.output import OutputDirectory, OutputFile
 from tests.evidence import snapshot
 from tests.store.faults import (
@@ -163,7 +164,7 @@ def test_copy(tmp_path: Path) -> None:
         file.truncate(1 << 24)
     os.utime(source, ns=(1, 1_600_000_000_123_456_789))
     with OutputDirectory(tmp_path / "new") as output:
-        copied = output.copy(source, "commitlog", FILE)
+        copied = output.copy(spot_of(source), "commitlog", FILE)
         copied.write(3, b"!")
     raw = bytearray(source.read_bytes())
     raw[3:4] = b"!"
@@ -185,7 +186,7 @@ def test_copy_of_other_length(tmp_path: Path, hole_at: int, size: int) -> None:
         file.seek(0, os.SEEK_END)
         file.write(b"y" * 5000)
     with OutputDirectory(tmp_path / "out") as output:
-        output.copy(source, "a", size=size)
+        output.copy(spot_of(source), "a", size=size)
     expected = source.read_bytes()[:size].ljust(size, b"\0")
     assert expected == (tmp_path / "out/a").read_bytes()
 
@@ -308,6 +309,7 @@ def test_full_disk(tmp_path: Path) -> None:
     program = f"""
 import os, sys
 from rmqtool.errors import WriteFailed
+from rmqtool.writing.directory import spot_of
 from rmqtool.writing.output import OutputDirectory
 free = os.statvfs({str(tmp_path)!r}).f_bfree
 try:

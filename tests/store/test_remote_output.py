@@ -65,14 +65,14 @@ def test_error_in_the_block(target: str) -> None:
     with pytest.raises(ZeroDivisionError), directory as tree:
         tree.file("a", size=3 // len(names(target)))
     assert [] == names(target)
-    assert not directory.top.exists()
+    assert not Path(directory.top.path).exists()
 
 
 def test_error_in_the_upload(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """When an upload fails, what was uploaded before is removed."""
     upload = remote_output._copy  # noqa: SLF001 - the failing disk of this test
 
-    def fail(source: str | None, place: RemotePlace) -> None:
+    def fail(source: int | None, place: RemotePlace) -> None:
         if place.name == "b":
             raise OSError(28, "no space")
         upload(source, place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.cli.completion.values import broker_versions
 from rmqtool.cli.declaration import Command, Option
@@ -14,6 +14,7 @@ from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
+from rmqtool.store.place import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Plan
     from rmqtool.rows import Rows
+
+LEFT_OUT_SHOWN: Final = 5
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class Repair(Command):
         others = (self.plan, self.apply, self.quarantine, self.output)
         if self.dry_run or self.in_place or any(one is not None for one in others):
             raise UsageError(option="--undo", reason="stands alone")
-        repair.undo(self.store)
+        repair.undo(self.store, broker_conf=self.broker_conf)
         self.delivery.note("the latest edit is taken back; the store is as it was before")
         self.delivery.note(f"next: rmqtool validate {shlex.quote(self.store)}")
         return DONE
@@ -133,7 +136,9 @@ class Repair(Command):
         self._refuse()
         name = ""
         if self.in_place and self.writes:
-            plan, name = planned_in_place(options, lambda: self._plan(options), self)
+            plan, name = planned_in_place(
+                options, lambda: self._plan(options), self, self.delivery.note
+            )
         else:
             plan = self._plan(options)
             if self.output is not None:
@@ -144,7 +149,8 @@ class Repair(Command):
         if not self.writes:
             return self._not_written(options, plan)
         if name:
-            undo = f"rmqtool repair --undo {shlex.quote(self.store)}"
+            words = ["--broker-conf", self.broker_conf] if self.broker_conf is not None else []
+            undo = shlex.join(["rmqtool", "repair", "--undo", self.store, *words])
             self.delivery.note(f"done; {undo} takes it back")
         elif self.output is not None:
             self.delivery.note(f"written to {self.output}")
@@ -199,13 +205,16 @@ class Repair(Command):
         from rmqtool.render.progress import progress
         from rmqtool.repair.planning import make_plan
         from rmqtool.repair.plans import read_plan
+        from rmqtool.store.broker_conf import places_elsewhere
         from rmqtool.store.remote import place_of
         from rmqtool.store.tree import open_store
         from rmqtool.writing.output import OutputFile
 
         if self.apply is not None:
             plan = read_plan(self.apply)
-            plan.store = place_of(self.store).location
+            place = place_of(self.store)
+            plan.store = place.location
+            plan.elsewhere = places_elsewhere(place, self.broker_conf)
             return plan
         opened = open_store(self.store, self.broker_conf)
         if not self.in_place and opened.lock_held():
@@ -226,7 +235,11 @@ class Repair(Command):
         root = place_of(plan.store)
         if self.quarantine is not None:
             quarantine(plan, root, self.quarantine)
-        apply_to_copy(plan, root, output)
+        left_out = apply_to_copy(plan, root, output)
+        if left_out:
+            names = ", ".join(map(printable, left_out[:LEFT_OUT_SHOWN]))
+            more = "" if len(left_out) <= LEFT_OUT_SHOWN else ", …"
+            self.delivery.note(f"not copied, as they are no files: {names}{more}")
 
     def _not_written(self, options: RepairOptions, plan: Plan) -> int:
         if plan.edits:
