@@ -40,11 +40,7 @@ def rows_of(directory: Path, path: str) -> Rows:
     """Read all rows of a database, by family."""
     with Database(Place.of(directory), path) as database:
         return {
-            family: [
-                pair
-                for batch in database.rows(family)
-                for pair in zip(batch.keys, batch.values, strict=True)
-            ]
+            family: [pair for batch in database.rows(family) for pair in batch.items()]
             for family in database.families
         }
 

@@ -50,15 +50,33 @@ class RowBatch:
     """Some rows of a family, in the order of their keys.
 
     Attributes:
-        keys: key of each row.
-        values: value of each row.
+        joined_keys: all keys, one after another.
+        joined_values: the same of the values.
+        key_lengths: bytes of each key.
+        value_lengths: bytes of each value.
     """
 
-    keys: list[bytes]
-    values: list[bytes]
+    joined_keys: bytes
+    joined_values: bytes
+    key_lengths: tuple[int, ...]
+    value_lengths: tuple[int, ...]
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.key_lengths)
+
+    @property
+    def keys(self) -> list[bytes]:
+        """Key of each row."""
+        return _cut(self.joined_keys, self.key_lengths)
+
+    @property
+    def values(self) -> list[bytes]:
+        """Value of each row."""
+        return _cut(self.joined_values, self.value_lengths)
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield key and value of each row."""
+        return zip(self.keys, self.values, strict=True)
 
 
 class Database:
@@ -194,9 +212,9 @@ class Database:
             if "error" in answer:
                 raise self._damaged(answer["error"])
             return None
-        lengths = memoryview(self._read(2 * rows * 4)).cast(ITEM)
-        keys = _cut(self._read(key_bytes), lengths[:rows])
-        return RowBatch(keys, _cut(self._read(value_bytes), lengths[rows:]))
+        lengths = memoryview(self._read(2 * rows * 4)).cast(ITEM).tolist()
+        keys, values = self._read(key_bytes), self._read(value_bytes)
+        return RowBatch(keys, values, tuple(lengths[:rows]), tuple(lengths[rows:]))
 
     def _read(self, length: int) -> bytes:
         """Read from the process, which has to say something from time to time."""
@@ -287,9 +305,9 @@ def _end(process: subprocess.Popen[bytes], directory: str) -> None:
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def _cut(joined: bytes, lengths: memoryview) -> list[bytes]:
+def _cut(joined: bytes, lengths: tuple[int, ...]) -> list[bytes]:
     parts, position = [], 0
-    for length in lengths.tolist():
+    for length in lengths:
         parts.append(joined[position : position + length])
         position += length
     return parts

@@ -47,6 +47,7 @@ SCENARIO: Final = Scenario(
         "indexRocksDBEnable": True,
         "timerRocksDBEnable": True,
         "transRocksDBEnable": True,
+        "transWriteOriginTransHalfEnable": False,
         "timerWheelEnable": True,
         "transactionTimeOut": 60000,
     },

@@ -1,0 +1,299 @@
+"""Consume queues in RocksDB: units by seeks, ends by the rows of `max`.
+
+A unit's number is its queue offset. Units above `max` are not part of the queue: truncation lowers
+`max` alone, and the next messages overwrite them. Which units expired, the commitlog tells: they
+stay until a compaction drops them.
+Source: RocksDBConsumeQueueStore, RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable, 5.2.0
+to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.errors import DecodeError
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_queue import (
+    CHECKPOINT_KEY,
+    DISPATCHED,
+    QUEUE_END,
+    RANGE_BEGIN,
+    RANGE_END,
+    ROCKSDB_CQ_UNIT,
+    offset_row,
+    queue_prefix,
+    unit_key,
+    unit_row,
+)
+from rmqtool.queues.units import (
+    LookedUp,
+    QueueSource,
+    QueueSpan,
+    QueueUnits,
+    Unit,
+    UnitKind,
+    UnitPlace,
+    kind_of,
+)
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.queues.units import Units
+    from rmqtool.store.rocksdb_database import Database, RowBatch
+
+OFFSETS: Final = "offset"  # the family of max, min and the end of dispatch
+LAST_UNITS: Final = 128  # whose sizes are averaged
+UNITS_A_BATCH: Final = 4096
+
+
+class QueueEnds(NamedTuple):
+    """What the rows of a queue in the family `offset` say.
+
+    Attributes:
+        maximum: physical offset and number of the last unit; None without a row.
+        minimum: the same of the first one: a cache that may be old.
+    """
+
+    maximum: tuple[int, int] | None = None
+    minimum: tuple[int, int] | None = None
+
+    @property
+    def next_offset(self) -> int:
+        """Queue offset of the next message."""
+        return self.maximum[1] + 1 if self.maximum else 0
+
+
+class RocksQueue(QueueUnits):
+    """The units of one queue."""
+
+    kind = BranchKind.ROCKSDB
+    layout = CQ_UNIT
+
+    def __init__(self, database: Database, topic: bytes, queue_id: int, ends: QueueEnds) -> None:
+        self.database, self.topic_bytes, self.ends = database, topic, ends
+        self.topic, self.queue_id = topic.decode("utf-8", "backslashreplace"), queue_id
+        self.path = database.path
+        self._begin = queue_prefix(topic, queue_id, RANGE_BEGIN)
+        self._end = queue_prefix(topic, queue_id, RANGE_END)
+
+    def span(self, log_start: int = 0) -> QueueSpan:
+        """Find out how far the queue reaches: first and last unit, up to `max`."""
+        last = self._last()
+        if last is None:
+            return QueueSpan(None, None, 0, 0.0, is_exact=True)
+        oldest = self._first_from(0)
+        if oldest is None:  # a compaction has dropped all units: they expired
+            return QueueSpan(None, last, 0, 0.0, is_exact=True)
+        first = self._first_alive(oldest, last, log_start)
+        sizes = [unit.size for unit in self._units(max(0, last.number - LAST_UNITS + 1), None)]
+        is_exact = first is not None and first.number > last.number - LAST_UNITS
+        expired = (first.number if first else last.number + 1) - oldest.number
+        return QueueSpan(first, last, expired, sum(sizes) / max(len(sizes), 1), is_exact)
+
+    def packed(self, first: int, count: int) -> bytes:
+        """Read units as they would lie in a file; zeros for those that are missing."""
+        packed = bytearray(count * CQ_UNIT_SIZE)
+        for number, value in self.stored(first, first + count):
+            at = (number - first) * CQ_UNIT_SIZE
+            packed[at : at + CQ_UNIT_SIZE] = value[:CQ_UNIT_SIZE]
+        return bytes(packed)
+
+    def stored(self, first: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield number and value, of 28 bytes, of each unit that is there, in order.
+
+        Raises:
+            DamagedDatabase: after the units that could be read: there are more.
+            DecodeError: a key or a value has another length.
+        """
+        for batch in self.batches(first, end):
+            yield from self.numbered(batch)
+
+    def batches(self, first: int = 0, end: int | None = None) -> Iterator[RowBatch]:
+        """Yield the rows of a range of units as they come."""
+        begin = unit_key(self.topic_bytes, self.queue_id, max(first, 0)) if first else self._begin
+        stop = self._end if end is None else unit_key(self.topic_bytes, self.queue_id, end)
+        if begin < stop:
+            yield from self.database.rows(DEFAULT, begin, stop)
+
+    def numbered(self, batch: RowBatch) -> Iterator[tuple[int, bytes]]:
+        """Yield number and value of rows; rows of no known shape raise a DecodeError."""
+        length = len(self._begin) + 8
+        for key, value in batch.items():
+            if len(key) != length or len(value) != ROCKSDB_CQ_UNIT.size:
+                unit_row(key, value)
+            yield int.from_bytes(key[-8:], "big", signed=True), value
+
+    def used(self, first: int = 0, end: int | None = None) -> Iterator[tuple[int, Units]]:
+        """Yield the stretches of units that are there, in order, at most some thousands each."""
+        import numpy as np
+
+        limit = self.ends.next_offset if end is None else min(end, self.ends.next_offset)
+        begin, held = first, bytearray()
+        for number, value in self.stored(first, limit):
+            whole = len(held) // CQ_UNIT_SIZE
+            if held and (number != begin + whole or whole == UNITS_A_BATCH):
+                yield begin, np.frombuffer(bytes(held), CQ_UNIT.dtype)
+                held.clear()
+            if not held:
+                begin = number
+            held += value[:CQ_UNIT_SIZE]
+        if held:
+            yield begin, np.frombuffer(bytes(held), CQ_UNIT.dtype)
+
+    def locate(self, number: int) -> UnitPlace:  # noqa: ARG002 - no file holds a single unit
+        """Say where a unit lies: in the database, at no byte that tells anything."""
+        return UnitPlace(self.path, None)
+
+    def look_up(self, number: int) -> LookedUp | None:
+        """Read the unit of a number; None outside of the queue."""
+        if not 0 <= number < self.ends.next_offset:
+            return None
+        place = self.locate(number)
+        key = unit_key(self.topic_bytes, self.queue_id, number)
+        value = self.database.get(DEFAULT, key)
+        if value is None:
+            return LookedUp(None, place, "the database has no unit with this queue offset")
+        unit = _unit(number, value)
+        problem = "" if unit else "it is not a unit of a record"
+        return LookedUp(unit, place, problem)
+
+    def _last(self) -> Unit | None:
+        """Give the last unit up to `max`; where all expired, what `max` says of it."""
+        if self.ends.maximum is None or not self.ends.next_offset:
+            return None
+        end = unit_key(self.topic_bytes, self.queue_id, self.ends.next_offset)
+        found = self.database.last(DEFAULT, self._begin, end)
+        if found is None:
+            offset, number = self.ends.maximum
+            return Unit(number, number, 1, offset, 0)
+        return _unit(int.from_bytes(found[0][-8:], "big", signed=True), found[1])
+
+    def _first_from(self, number: int) -> Unit | None:
+        """Give the first unit from a number on."""
+        begin = unit_key(self.topic_bytes, self.queue_id, number)
+        for batch in self.database.rows(DEFAULT, begin, self._end, 1):
+            for found, value in self.numbered(batch):
+                return _unit(found, value)
+        return None
+
+    def _first_alive(self, oldest: Unit, last: Unit, log_start: int) -> Unit | None:
+        """Bisect for the first unit whose record the commitlog has."""
+        if last.physical_offset < log_start:
+            return None
+        low, high, found = oldest.number, last.number, last
+        while low < high:
+            middle = (low + high) // 2
+            unit = self._first_from(middle)
+            if unit is not None and unit.physical_offset >= log_start:
+                high, found = middle, unit
+            else:
+                low = middle + 1
+        return self._first_from(low) or found
+
+    def _units(self, first: int, end: int | None) -> Iterator[Unit]:
+        for number, value in self.stored(first, self.ends.next_offset if end is None else end):
+            if (unit := _unit(number, value)) is not None:
+                yield unit
+
+
+class RocksQueues(QueueSource):
+    """All queues of one database."""
+
+    kind = BranchKind.ROCKSDB
+
+    def __init__(self, database: Database) -> None:
+        self.database, self.path = database, database.path
+
+    @cached_property
+    def ends(self) -> dict[tuple[bytes, int], QueueEnds]:
+        """The rows of family `offset`, by queue; rows of no known shape are left out.
+
+        Raises:
+            DamagedDatabase: not all of them can be read.
+        """
+        found: dict[tuple[bytes, int], QueueEnds] = {}
+        for batch in self.database.rows(OFFSETS):
+            for key, value in batch.items():
+                try:
+                    row = offset_row(key, value)
+                except DecodeError:
+                    continue
+                if row.kind == "checkpoint":
+                    continue
+                name = (row.values["topic"], row.values["queue_id"])
+                end = (row.values["physical_offset"], row.values["queue_offset"])
+                ends = found.get(name, QueueEnds())
+                is_max = row.kind == "max"
+                found[name] = ends._replace(**{"maximum" if is_max else "minimum": end})
+        return found
+
+    @cached_property
+    def dispatched(self) -> int | None:
+        """End of the last dispatched record; None without the row.
+
+        Raises:
+            DamagedDatabase: it cannot be read.
+        """
+        value = self.database.get(OFFSETS, CHECKPOINT_KEY)
+        if value is None or len(value) != DISPATCHED.size:
+            return None
+        return int(DISPATCHED.parse(value)["dispatched"])
+
+    @cached_property
+    def names(self) -> list[tuple[bytes, int]]:
+        """Topic and number of each queue that has a unit or a `max`, sorted; a seek for each.
+
+        Raises:
+            DamagedDatabase: not all of them can be read.
+        """
+        found = {name for name, ends in self.ends.items() if ends.maximum is not None}
+        begin = b""
+        while batch := next(self.database.rows(DEFAULT, begin, b"", 1), None):
+            key, value = batch.joined_keys, batch.joined_values
+            try:
+                values = unit_row(key, value).values
+            except DecodeError:
+                begin = key + b"\0"
+                continue
+            name = (values["topic"], values["queue_id"])
+            found.add(name)
+            begin = queue_prefix(*name, RANGE_END)
+        return sorted(found)
+
+    def topics(self) -> list[str]:
+        """List the topics, sorted."""
+        return sorted({topic.decode("utf-8", "backslashreplace") for topic, _ in self.names})
+
+    def queues(self) -> Iterator[RocksQueue]:
+        """Give all queues, by topic, then by number."""
+        for topic, queue_id in self.names:
+            ends = self.ends.get((topic, queue_id), QueueEnds())
+            yield RocksQueue(self.database, topic, queue_id, ends)
+
+    def queues_of(self, topic: str) -> Iterator[RocksQueue]:
+        """Give the queues of one topic, by number."""
+        return (queue for queue in self.queues() if queue.topic == topic)
+
+    def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
+        """Give one queue; None when there is none."""
+        found = (one for one in self.queues_of(topic) if one.queue_id == queue_id)
+        return next(found, None)
+
+
+def end_values(maximum: tuple[int, int]) -> bytes:
+    """Give the value of a `max` or `min` row."""
+    return QUEUE_END.build({"physical_offset": maximum[0], "queue_offset": maximum[1]})
+
+
+def _unit(number: int, value: bytes) -> Unit | None:
+    """Read a unit; None when it stands for no record."""
+    if len(value) != ROCKSDB_CQ_UNIT.size:
+        return None
+    offset, size, tags_code, time = ROCKSDB_CQ_UNIT.packer.unpack(value)
+    if kind_of(offset, size, tags_code) != UnitKind.REAL:
+        return None
+    return Unit(number, number, 1, offset, size, time)
