@@ -57,6 +57,7 @@ class Area(enum.StrEnum):
     CONFIG = "config"
     OFFSETS = "offsets"
     FILTERS = "filters"
+    ROCKSDB = "rocksdb"
 
 
 class Owner(enum.StrEnum):
@@ -116,6 +117,8 @@ FAMILIES: Final = {
     "CO": Family(Area.OFFSETS, "Consumer offsets"),
     "DO": Family(Area.OFFSETS, "Delay offsets"),
     "BF": Family(Area.FILTERS, "Bloom filters"),
+    "RD": Family(Area.ROCKSDB, "RocksDB databases"),
+    "RQ": Family(Area.CONSUME_QUEUE, "Consume queues in RocksDB", of_log=True),
 }
 
 

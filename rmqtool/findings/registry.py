@@ -13,6 +13,7 @@ from rmqtool.findings import (
     registry_consume_queue,
     registry_index,
     registry_layout,
+    registry_rocksdb,
     registry_state,
 )
 from rmqtool.findings.catalogue import Code
@@ -25,6 +26,7 @@ CODES: Final[dict[str, Code]] = {
         registry_consume_queue,
         registry_index,
         registry_state,
+        registry_rocksdb,
     )
     for code in vars(module).values()
     if isinstance(code, Code)

@@ -35,6 +35,7 @@ PURPOSES = {
     "config/users": "users",
     "config/acls": "access rules",
 }
+OWN_NAME = re.compile(r"MANIFEST-\d+|\d{6,}\.sst")
 FILE_NAME = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.\d+)?|MANIFEST-\d+|OPTIONS-\d+|\d+\.(sst|log|blob)"
 )
@@ -82,13 +83,25 @@ def rocksdb_stores(root: Place) -> Iterator[RocksDb]:
             yield rocksdb(place, path)
 
 
+def is_queue_database(path: str) -> bool:
+    """Tell whether a database, by its path, holds consume queues."""
+    return path.startswith("consumequeue")
+
+
 def is_rocksdb(place: Place) -> bool:
-    """Tell whether a directory holds a RocksDB database; one that cannot be reached does not."""
+    """Tell whether a directory holds a RocksDB database; one that cannot be reached does not.
+
+    One that has lost CURRENT is told by its MANIFEST and its tables.
+    """
     try:
         entry = place.child(CURRENT).stat()
+        if entry is not None:
+            return entry.kind is EntryKind.FILE
+        return place.stat() is not None and any(
+            kind is EntryKind.FILE and OWN_NAME.fullmatch(name) for name, kind in place.names()
+        )
     except UnreadablePath:  # forbidden, or a loop of links: who lists it says so
         return False
-    return entry is not None and entry.kind is EntryKind.FILE
 
 
 def rocksdb(place: Place, path: str) -> RocksDb:

@@ -1,0 +1,226 @@
+"""Judge the files of each RocksDB database, and open it: RD-*.
+
+A MANIFEST that is cut off, a filter and a write-ahead log that ends early are nothing that the
+library tells; so its files are read here, too.
+Source: observed, 5.3.3 and 5.5.0; RocksDB 8.4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_rocksdb import (
+    RD_BLOCK,
+    RD_BOTH,
+    RD_KEY,
+    RD_META,
+    RD_OPEN,
+    RD_ORPHAN,
+    RD_VERSION,
+    RD_WAL,
+)
+from rmqtool.formats.rocksdb_families import DEFAULT, FAMILIES
+from rmqtool.store.place import EntryKind
+from rmqtool.store.rocksdb import is_queue_database
+from rmqtool.store.rocksdb_database import DamagedDatabase, Database
+from rmqtool.store.rocksdb_log import read_log, writes_in
+from rmqtool.store.rocksdb_manifest import Manifest, read_manifest
+from rmqtool.store.rocksdb_table import check_table
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+    from rmqtool.formats.rocksdb_row import DatabaseRow
+    from rmqtool.store.place import Entry, Place
+    from rmqtool.store.rocksdb import RocksDb
+
+MISSING: Final = "no such file"
+
+
+class Databases:
+    """The databases of a store, judged and opened once for all checks.
+
+    Attributes:
+        opened: those that can be read, by path.
+        rows: all rows of known shape of those that hold no queues, by path, then by family.
+    """
+
+    def __init__(self, inspection: Inspection) -> None:
+        self.opened: dict[str, Database] = {}
+        self.rows: dict[str, dict[str, list[DatabaseRow]]] = {}
+        self._inspection = inspection
+        self._damaged: set[str] = set()
+
+    def close(self) -> None:
+        """End the processes that read them."""
+        for database in self.opened.values():
+            database.close()
+        self.opened.clear()
+
+    def check(self, found: list[RocksDb]) -> Iterator[Finding]:
+        """Judge the files of all databases; open those that can be opened, and read their rows.
+
+        Args:
+            found: the databases.
+        """
+        queues = [one for one in found if is_queue_database(one.path)]
+        if len(queues) > 1:
+            yield finding(RD_BOTH, At(queues[-1].path))
+        for one in found:
+            yield from self._files(one)
+            if self._inspection.options.level.reads_log:
+                yield from self._open(one)
+
+    def _files(self, rocksdb: RocksDb) -> Iterator[Finding]:
+        """Judge the files of one database."""
+        entries: dict[str, Entry] = {}
+        try:
+            entries = {
+                entry.name: entry
+                for entry in rocksdb.place.entries()
+                if entry.kind is EntryKind.FILE
+            }
+            manifest = yield from self._manifest(rocksdb)
+            if manifest is not None:
+                yield from self._tables(rocksdb, manifest, entries)
+            for name in entries:
+                if name.endswith(".log"):
+                    yield from self._wal(rocksdb, name, manifest)
+        except UnreadablePath as error:
+            yield self._inspection.unread(self._inspection.path_of(error.path), error)
+        self._inspection.account.bytes += rocksdb.size
+        self._inspection.account.files += len(entries)
+
+    def _manifest(self, rocksdb: RocksDb) -> Generator[Finding, None, Manifest | None]:
+        try:
+            manifest = read_manifest(rocksdb.place)
+        except UnreadablePath as error:
+            if error.reason != MISSING:
+                raise
+            missing = self._inspection.path_of(error.path)
+            yield self._damage(rocksdb, finding(RD_OPEN, At(missing), "the file is missing"))
+            return None
+        if manifest.problem:
+            path = f"{rocksdb.path}/{manifest.name or 'CURRENT'}"
+            at = At(path, manifest.end)
+            yield self._damage(rocksdb, finding(RD_OPEN, at, manifest.problem))
+        return manifest if manifest.name else None
+
+    def _tables(
+        self, rocksdb: RocksDb, manifest: Manifest, entries: dict[str, Entry]
+    ) -> Iterator[Finding]:
+        """Compare table files with the MANIFEST, and check the blocks of each."""
+        for table in manifest.tables.values():
+            path = f"{rocksdb.path}/{table.name}"
+            entry = entries.get(table.name)
+            if entry is None:
+                message = "the MANIFEST names this table file, and it is missing"
+                yield self._damage(rocksdb, finding(RD_OPEN, At(path), message))
+            elif entry.size != table.size:
+                message = "the table file has not the size that the MANIFEST gives"
+                yield self._damage(
+                    rocksdb,
+                    finding(RD_OPEN, At(path), message, expected=table.size, actual=entry.size),
+                )
+            elif self._inspection.options.level.reads_log:
+                yield from self._blocks(rocksdb, rocksdb.place.child(table.name), path)
+        for name in entries:
+            if name.endswith(".sst") and int(name[:-4]) not in manifest.named:
+                yield self._orphan(rocksdb, name)
+
+    def _orphan(self, rocksdb: RocksDb, name: str) -> Finding:
+        at = At(f"{rocksdb.path}/{name}")
+        if check_table(rocksdb.place.child(name)).is_finished:
+            return self._damage(rocksdb, finding(RD_ORPHAN, at))
+        message = "a table file without a footer, which no edit of the MANIFEST names"
+        return finding(RD_ORPHAN, at, message, severity=Severity.WARNING)
+
+    def _blocks(self, rocksdb: RocksDb, place: Place, path: str) -> Iterator[Finding]:
+        for problem in check_table(place).problems:
+            code = RD_BLOCK if problem.is_data else RD_META
+            if problem.is_version:
+                code = RD_VERSION
+            said = finding(code, At(path, problem.position, problem.length), problem.what)
+            yield said if code is RD_META else self._damage(rocksdb, said)
+
+    def _wal(self, rocksdb: RocksDb, name: str, manifest: Manifest | None) -> Iterator[Finding]:
+        """Judge a write-ahead log; how many writes can be read is part of the finding."""
+        writes = 0
+
+        def count(_: int, batch: bytes) -> None:
+            nonlocal writes
+            writes += writes_in(batch)
+
+        content = read_log(rocksdb.place.child(name), count)
+        if not content.problem:
+            return
+        number = int(name[:-4])
+        if manifest is not None and number < manifest.oldest_log:
+            use = "the database does not need this log any more"
+        else:
+            use = f"{writes} writes before that place can be read"
+            if content.later:
+                use += f", and {content.later} records of later blocks"
+        message = f"{content.problem}; {use}"
+        at = At(f"{rocksdb.path}/{name}", content.end, content.size - content.end)
+        yield finding(RD_WAL, at, message)
+
+    def _open(self, rocksdb: RocksDb) -> Iterator[Finding]:
+        """Open a database, and read all rows but the units of queues."""
+        path = rocksdb.path
+        try:
+            database = Database(rocksdb.place, path)
+        except DamagedDatabase as error:
+            yield from self._unread(rocksdb, error)
+            return
+        self.opened[path] = database
+        readers = FAMILIES.get(path, {})
+        rows: dict[str, list[DatabaseRow]] = {}
+        for family in database.families:
+            if is_queue_database(path) and family == DEFAULT:
+                continue
+            kept = rows.setdefault(family, [])
+            try:
+                for batch in database.rows(family):
+                    for key, value in batch.items():
+                        if family not in readers:
+                            message = "a column family that RocketMQ does not write has rows"
+                            yield finding(RD_KEY, At(path), message, actual=family)
+                            break
+                        try:
+                            kept.append(readers[family](key, value))
+                        except DecodeError as error:
+                            yield self.odd_row(path, family, key, error)
+            except DamagedDatabase as error:
+                yield from self._unread(rocksdb, error)
+        self.rows[path] = rows
+
+    def odd_row(self, path: str, family: str, key: bytes, error: DecodeError) -> Finding:
+        """Say that a row has no known shape."""
+        message = f"family {family}: {error.field}: {error.reason}"
+        return finding(RD_KEY, At(path), message, actual=key.hex())
+
+    def cannot_read(self, path: str, error: DamagedDatabase) -> Iterator[Finding]:
+        """Say, unless damage has been told already, that rows cannot be read."""
+        if path not in self._damaged:
+            self._damaged.add(path)
+            yield finding(RD_BLOCK, At(path), f"RocksDB: {error.reason}")
+        if not self._inspection.is_known_unread(path):
+            self._inspection.account.unread.append((path, error.reason))
+
+    def _unread(self, rocksdb: RocksDb, error: DamagedDatabase) -> Iterator[Finding]:
+        """Say that RocksDB refuses a database, or rows of it."""
+        if rocksdb.path not in self._damaged:
+            said = finding(RD_OPEN, At(rocksdb.path), f"RocksDB: {error.reason}")
+            yield self._damage(rocksdb, said)
+        if not self._inspection.is_known_unread(rocksdb.path):
+            self._inspection.account.unread.append((rocksdb.path, error.reason))
+
+    def _damage(self, rocksdb: RocksDb, said: Finding) -> Finding:
+        self._damaged.add(rocksdb.path)
+        return said

@@ -1,0 +1,265 @@
+"""Judge the ends of queues in RocksDB, when the log was read: RQ-MAX, RQ-MIN, RQ-CKPT and others.
+
+Source: RocksDBConsumeQueueOffsetTable, RocksDBConsumeQueueStore#recover, 5.2.0 to 5.5.0; observed,
+5.3.3 and 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.rocksdb.queues import missing_units, units_of
+from rmqtool.errors import DecodeError
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_rocksdb import (
+    RQ_ABOVE,
+    RQ_BEHIND,
+    RQ_CKPT,
+    RQ_EMPTIED,
+    RQ_EXPIRED,
+    RQ_MAX,
+    RQ_MIN,
+    RQ_PAIR,
+    RQ_UNIT,
+)
+from rmqtool.store.rocksdb_database import DamagedDatabase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection, LogFacts
+    from rmqtool.check.rocksdb.databases import Databases
+    from rmqtool.check.rocksdb.queues import QueueSeen, RocksComparer
+    from rmqtool.findings.finding import Finding
+
+    Int64s = npt.NDArray[np.int64]
+
+TEN_SEGMENTS_SINCE: Final = (5, 4, 0)  # commitLogRecoverMaxNum
+RECOVERED_SEGMENTS: Final = 10
+LIGHT: Final = b"%LMQ%"
+
+
+@dataclass(slots=True)
+class Rest:
+    """What a queue has besides the units that the log implies.
+
+    Attributes:
+        expired: units of messages before the log.
+        above: units above the max row.
+        numbers: of those whose record is lost, in order: they are part of the queue.
+        strange: number and physical offset of the first that nothing explains.
+        strange_count: how many there are.
+    """
+
+    expired: int = 0
+    above: int = 0
+    numbers: list[tuple[int, int]] | None = None
+    strange: tuple[int, int] | None = None
+    strange_count: int = 0
+
+
+class EndJudge:
+    """Judges one database of queues after the pass over the log."""
+
+    def __init__(
+        self, inspection: Inspection, databases: Databases, comparer: RocksComparer, log: LogFacts
+    ) -> None:
+        self._inspection, self._databases, self._comparer = inspection, databases, comparer
+        self._log = log
+        self._path = comparer.source.path
+
+    def check(self) -> Iterator[Finding]:
+        """Judge all queues, then the end of dispatch."""
+        comparer, topic = self._comparer, self._inspection.options.topic
+        try:
+            names = {*comparer.source.names, *comparer.seen}
+            for name in sorted(names):
+                seen = comparer.queue_of(*name)
+                if topic in {None, seen.queue.topic}:
+                    yield from self._queue(seen)
+            yield from comparer.odd_rows()
+        except DamagedDatabase as error:
+            yield from self._databases.cannot_read(self._path, error)
+        if topic is None:
+            yield from self._dispatch()
+
+    def _queue(self, seen: QueueSeen) -> Iterator[Finding]:
+        rest = self._rest(seen)
+        at = At(self._path)
+        if rest.expired:
+            message = f"{seen.name}: {rest.expired:,} units of expired messages"
+            yield finding(RQ_EXPIRED, at, message)
+        if rest.above:
+            yield finding(RQ_ABOVE, at, f"{seen.name}: {rest.above:,} units above the max row")
+        if rest.strange is not None:
+            yield self._strange(seen, rest.strange, rest.strange_count)
+        yield from self._holes(seen, rest)
+        yield from self._max(seen, rest)
+        yield from self._min(seen, rest)
+
+    def _rest(self, seen: QueueSeen) -> Rest:
+        """Sort out the units that the log does not imply.
+
+        Raises:
+            DamagedDatabase: not all of them can be read.
+        """
+        rest, kept = Rest(), list[tuple[int, int]]()
+        limit = seen.queue.ends.next_offset
+        for numbers, offsets in self._comparer.uncovered(seen):
+            is_above = (numbers >= limit) | (offsets >= self._comparer.dispatch.checkpoint)
+            is_expired = ~is_above & (offsets < self._log.oldest)
+            rest.above += int(is_above.sum())
+            rest.expired += int(is_expired.sum())
+            others = ~is_above & ~is_expired
+            is_lost = others & self._inspection.lost.mask(offsets)
+            self._inspection.lost.count_units(offsets[is_lost])
+            strange = np.flatnonzero(others & ~is_lost & ~self._is_filler(offsets))
+            if len(strange) and rest.strange is None:
+                rest.strange = (int(numbers[strange[0]]), int(offsets[strange[0]]))
+            rest.strange_count += len(strange)
+            kept += zip(numbers[others].tolist(), offsets[others].tolist(), strict=True)
+        rest.numbers = kept
+        return rest
+
+    def _is_filler(self, offsets: Int64s) -> npt.NDArray[np.bool_]:
+        """Tell units that repair puts where a message was lost: they point before a segment."""
+        starts = [one.start - 1 for one in self._inspection.store.commitlog.segments]
+        found: npt.NDArray[np.bool_] = np.isin(offsets, np.array(starts, np.int64))
+        return found
+
+    def _strange(self, seen: QueueSeen, first: tuple[int, int], count: int) -> Finding:
+        number, offset = first
+        if self._inspection.has_bridges(offset, offset + 1):
+            what = "a bridge record, which consumers then get"
+        else:
+            what = "no record of this queue"
+        message = f"{seen.name}: {units_of(number, 1)} points to {what}"
+        if count > 1:
+            message += f"; so do {count - 1:,} more of this queue"
+        return finding(RQ_UNIT, At(self._path, physical_offset=offset), message, actual=offset)
+
+    def _holes(self, seen: QueueSeen, rest: Rest) -> Iterator[Finding]:
+        """Find units that are missing where the log, too, has lost the record."""
+        stretches = sorted(seen.covered)
+        known = sorted(number for number, _ in rest.numbers or ())
+        for (_, begin), (end, _) in zip(stretches, stretches[1:], strict=False):
+            if begin >= end:
+                continue
+            there = np.array(known, np.int64)
+            between = there[(there >= begin) & (there < end)].tolist()
+            for before, after in zip([begin - 1, *between], [*between, end], strict=True):
+                if after - before > 1:
+                    yield missing_units(seen, before + 1, after - before - 1)
+
+    def _max(self, seen: QueueSeen, rest: Rest) -> Iterator[Finding]:
+        """Judge the max row: the last unit that the log implies, or whose record is lost."""
+        ends, at = seen.queue.ends, At(self._path)
+        last = max((seen.last, *((o, n) for n, o in rest.numbers or ())), default=None) if (
+            seen.last
+        ) else max(((o, n) for n, o in rest.numbers or ()), default=None)
+        expected = f"queue offset {last[1]}, physical offset {last[0]}" if last else "no row"
+        if ends.maximum is None:
+            if last is not None:
+                message = f"{seen.name}: the max row is missing"
+                yield finding(RQ_MAX, at, message, expected=expected)
+            return
+        offset, number = ends.maximum
+        actual = f"queue offset {number}, physical offset {offset}"
+        if offset == 0 and ends.minimum == (0, number + 1):
+            if last is not None and seen.first_alive >= 0:
+                message = f"{seen.name}: {last[1] - seen.first_alive + 1:,} messages are invisible"
+                yield finding(RQ_EMPTIED, at, message, expected=expected, actual=actual)
+            return
+        if last is None:
+            if offset >= self._log.oldest and not self._inspection.lost.at(offset):
+                message = f"{seen.name}: the queue has no unit, but a max row"
+                yield finding(RQ_MAX, at, message, expected=expected, actual=actual)
+        elif (offset, number) != last:
+            message = f"{seen.name}: the max row is not the last unit"
+            yield finding(RQ_MAX, at, message, expected=expected, actual=actual)
+
+    def _min(self, seen: QueueSeen, rest: Rest) -> Iterator[Finding]:
+        """Judge the min row: a cache, which may be old or missing."""
+        ends = seen.queue.ends
+        if ends.minimum is None or ends.minimum[0] < self._log.oldest:
+            return
+        offset, number = ends.minimum
+        alive = [n for n, o in rest.numbers or () if o >= self._log.oldest]
+        first = min([*alive, *([seen.first_alive] if seen.first_alive >= 0 else ())], default=None)
+        wanted = ends.next_offset if first is None else first
+        if number in {wanted, ends.next_offset if first is None else wanted}:
+            return
+        if offset in {0, self._log.oldest} and number == 0:
+            return  # written for a queue that had no message yet
+        severity = Severity.DAMAGE if first is not None and number > first else None
+        message = f"{seen.name}: the min row is not the first unit"
+        at = At(self._path)
+        yield finding(
+            RQ_MIN, at, message, expected=wanted, actual=number, severity=severity
+        )
+
+    def _dispatch(self) -> Iterator[Finding]:
+        """Judge CHECKPOINT against the log."""
+        dispatch, log = self._comparer.dispatch, self._log
+        at = At(self._path, physical_offset=dispatch.checkpoint)
+        if dispatch.checkpoint > log.end:
+            message = "CHECKPOINT is past the end of the log"
+            yield finding(RQ_CKPT, at, message, expected=log.end, actual=dispatch.checkpoint)
+            return
+        is_known = dispatch.is_record_end or dispatch.checkpoint <= log.oldest
+        if not is_known and not self._inspection.lost.between(dispatch.checkpoint - 1, log.end):
+            message = "no dispatched record ends at CHECKPOINT"
+            yield finding(RQ_CKPT, at, message, actual=dispatch.checkpoint)
+        if dispatch.checkpoint < dispatch.end:
+            yield self._behind()
+
+    def _behind(self) -> Finding:
+        dispatch, inspection = self._comparer.dispatch, self._inspection
+        at = At(self._path, physical_offset=dispatch.checkpoint)
+        segments = [
+            one for one in inspection.store.commitlog.segments if one.end > dispatch.checkpoint
+        ]
+        message = f"{dispatch.late:,} units are not dispatched yet, from {dispatch.checkpoint} on"
+        severity = None
+        if not inspection.has_crashed:
+            severity = Severity.DAMAGE
+            message += "; there is no abort, so the record that begins there is never dispatched"
+        elif len(segments) > self._recovered() and _is_from(inspection, TEN_SEGMENTS_SINCE):
+            severity = Severity.DAMAGE
+            message += f"; they lie in {len(segments)} segments, of which {self._recovered()} are read"
+        return finding(
+            RQ_BEHIND, at, message, expected=dispatch.end, actual=dispatch.checkpoint,
+            severity=severity,
+        )  # fmt: skip
+
+    def _recovered(self) -> int:
+        conf = self._inspection.store.broker_conf
+        number = conf.integer("commitLogRecoverMaxNum") if conf else None
+        return RECOVERED_SEGMENTS if number is None else number
+
+    def pairs(self) -> Iterator[Finding]:
+        """Compare the ends of queues in files and in RocksDB: RQ-PAIR."""
+        is_read = _is_from(self._inspection, TEN_SEGMENTS_SINCE)
+        for (topic, queue_id), ends in sorted(self._comparer.source.ends.items()):
+            name = topic.decode("utf-8", "backslashreplace")
+            if topic.startswith(LIGHT) or ends.maximum is None:
+                continue
+            found = self._inspection.range_in_files(name, queue_id)
+            if found is not None and found[1] != ends.next_offset:
+                message = f"topic {name}, queue {queue_id}: files end at {found[1]}, RocksDB at "
+                severity = None if is_read else Severity.WARNING
+                yield finding(
+                    RQ_PAIR, At(self._path), f"{message}{ends.next_offset}",
+                    expected=found[1], actual=ends.next_offset, severity=severity,
+                )  # fmt: skip
+
+
+def _is_from(inspection: Inspection, release: tuple[int, int, int]) -> bool:
+    numbers = tuple(int(part) for part in inspection.version.split("-")[0].split(".")[:3])
+    return numbers >= release

@@ -1,0 +1,306 @@
+"""Compare dispatch runs with consume queues in RocksDB, unit by unit: RQ-RANGE, RQ-UNIT.
+
+Every unit below CHECKPOINT must be there, and nothing else but units of expired messages and those
+that a truncation has left. The rows of `max`, `min` and CHECKPOINT are judged in `queue_ends`.
+Source: RocksDBConsumeQueueStore, 5.2.0 to 5.5.0; observed, 5.3.3 and 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.check.rocksdb.record_times import UNKNOWN, record_times
+from rmqtool.derive.run_pool import RunPool
+from rmqtool.errors import DecodeError
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_rocksdb import RQ_RANGE, RQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_queue import CQ_KEY_HEAD, CQ_KEY_TAIL, ROCKSDB_CQ_UNIT, unit_row
+from rmqtool.queues.rocks import QueueEnds, RocksQueue
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.rocksdb_database import DamagedDatabase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.rocksdb.databases import Databases
+    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
+    from rmqtool.findings.finding import Finding
+    from rmqtool.queues.rocks import RocksQueues
+    from rmqtool.store.rocksdb_database import RowBatch
+
+    Int64s = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.bool_]
+
+VALUE: Final = ROCKSDB_CQ_UNIT.size
+KEY_BYTES: Final = CQ_KEY_HEAD.size + CQ_KEY_TAIL.size  # of a key, without the topic
+TIME_AT: Final = ROCKSDB_CQ_UNIT.positions["store_timestamp"]
+MOST_STRETCHES: Final = 100  # of one run that are told one by one
+
+
+@dataclass(slots=True)
+class QueueSeen:
+    """What is known of one queue, once the log was read.
+
+    Attributes:
+        queue: where its units are.
+        covered: stretches of numbers that the log implies below CHECKPOINT, in order.
+        last: physical offset and number of the last unit that the log implies; None without.
+        first_alive: number of the first one; -1 without.
+    """
+
+    queue: RocksQueue
+    covered: list[tuple[int, int]] = field(default_factory=list)
+    last: tuple[int, int] | None = None
+    first_alive: int = -1
+
+    def cover(self, begin: int, end: int) -> None:
+        """Take note of numbers that the log implies."""
+        if self.covered and self.covered[-1][1] == begin:
+            self.covered[-1] = (self.covered[-1][0], end)
+        else:
+            self.covered.append((begin, end))
+
+    @property
+    def name(self) -> str:
+        """Topic and queue, as a finding says it."""
+        return f"topic {self.queue.topic}, queue {self.queue.queue_id}"
+
+
+@dataclass(slots=True)
+class Dispatch:
+    """How far the log goes, and how far the database.
+
+    Attributes:
+        checkpoint: end of the last dispatched record, as the database says; 0 without the row.
+        end: of the last record that is dispatched to any queue.
+        late: units that the log implies past the checkpoint.
+        is_record_end: a record ends at the checkpoint.
+    """
+
+    checkpoint: int
+    end: int = 0
+    late: int = 0
+    is_record_end: bool = False
+
+
+class RocksComparer:
+    """Takes the runs of the log in order.
+
+    Attributes:
+        seen: what was found of each queue.
+        dispatch: how far the log and the database go.
+    """
+
+    def __init__(
+        self, inspection: Inspection, databases: Databases, source: RocksQueues
+    ) -> None:
+        self._inspection, self._databases, self.source = inspection, databases, source
+        self.seen: dict[tuple[bytes, int], QueueSeen] = {}
+        self.dispatch = Dispatch(source.dispatched or 0)
+        self._pool = RunPool(0)
+        self._odd: list[tuple[bytes, bytes]] = []
+        store = inspection.store
+        self._log = LogReader(store.old_commitlog, store.commitlog)
+
+    def take(self, runs: QueueRuns) -> Iterator[Finding]:
+        """Take the runs of one part of the log."""
+        for one in self._pool.add(runs):
+            yield from self._compare(one)
+
+    def rest(self) -> Iterator[Finding]:
+        """Compare the runs that wait, when all have been taken."""
+        for one in self._pool.rest():
+            yield from self._compare(one)
+
+    def close(self) -> None:
+        """Close the files of the log."""
+        self._log.__exit__()
+
+    def queue_of(self, topic: bytes, queue_id: int) -> QueueSeen:
+        """Give what is known of a queue."""
+        name = (topic, queue_id)
+        if name not in self.seen:
+            ends = self.source.ends.get(name, QueueEnds())
+            self.seen[name] = QueueSeen(RocksQueue(self.source.database, *name, ends))
+        return self.seen[name]
+
+    def _compare(self, runs: QueueRuns) -> Iterator[Finding]:
+        for run in runs:
+            seen = self.queue_of(run.topic, run.queue_id)
+            if self._inspection.options.topic in {None, seen.queue.topic}:
+                try:
+                    yield from self._run(seen, run)
+                except DamagedDatabase as error:
+                    yield from self._databases.cannot_read(self.source.path, error)
+
+    def _run(self, seen: QueueSeen, run: QueueRun) -> Iterator[Finding]:
+        wanted = np.frombuffer(run.units, CQ_UNIT.dtype)
+        offsets = wanted["physical_offset"].astype(np.int64)
+        ends = offsets + wanted["size"]
+        dispatch = self.dispatch
+        dispatch.end = max(dispatch.end, int(ends.max()))
+        dispatch.is_record_end |= bool((ends == dispatch.checkpoint).any())
+        due = int((offsets < dispatch.checkpoint).sum())  # they ascend
+        dispatch.late += run.count - due
+        if not due:
+            return
+        begin, end = run.queue_offset, run.queue_offset + due
+        if seen.first_alive < 0:
+            seen.first_alive = begin
+        seen.cover(begin, end)
+        seen.last = (int(offsets[due - 1]), end - 1)
+        found, there = np.zeros((due, VALUE), np.uint8), np.zeros(due, np.bool_)
+        for numbers, values in self._read(seen, begin, end):
+            found[numbers - begin], there[numbers - begin] = values, True
+        self._inspection.account.units += due
+        yield from self._missing(seen, begin, ~there)
+        rows = np.frombuffer(run.units, np.uint8).reshape(-1, CQ_UNIT_SIZE)[:due]
+        wrong = there & (found[:, :CQ_UNIT_SIZE] != rows).any(axis=1)
+        yield from self._wrong(seen, begin, wrong, rows, found)
+        yield from self._wrong_times(seen, begin, there & ~wrong, offsets[:due], found)
+
+    def _read(
+        self, seen: QueueSeen, begin: int, end: int | None
+    ) -> Iterator[tuple[Int64s, npt.NDArray[np.uint8]]]:
+        """Yield numbers and values of the units that are there; odd rows are kept for later.
+
+        Raises:
+            DamagedDatabase: not all of them can be read.
+        """
+        length = len(seen.queue.topic_bytes) + KEY_BYTES
+        for batch in seen.queue.batches(begin, end):
+            numbers, values = numbered(batch, length)
+            if len(numbers) != len(batch):
+                self._odd += [pair for pair in batch.items() if not _is_unit(*pair, length)]
+            yield numbers, values
+
+    def odd_rows(self) -> Iterator[Finding]:
+        """Yield the rows among the units of queues that are none: RD-KEY."""
+        while self._odd:
+            key, value = self._odd.pop(0)
+            try:
+                unit_row(key, value)
+            except DecodeError as error:
+                yield self._databases.odd_row(self.source.path, DEFAULT, key, error)
+
+    def _missing(self, seen: QueueSeen, begin: int, missing: Mask) -> Iterator[Finding]:
+        for first, count in stretches(missing):
+            yield missing_units(seen, begin + first, count)
+
+    def _wrong(
+        self,
+        seen: QueueSeen,
+        begin: int,
+        wrong: Mask,
+        rows: npt.NDArray[np.uint8],
+        found: npt.NDArray[np.uint8],
+    ) -> Iterator[Finding]:
+        for first, count in stretches(wrong):
+            wanted = CQ_UNIT.parse(rows[first].tobytes())
+            message = f"{seen.name}: not as in the commitlog: {units_of(begin + first, count)}"
+            yield finding(
+                RQ_UNIT,
+                At(seen.queue.path, physical_offset=wanted["physical_offset"]),
+                message,
+                expected=_worded(wanted),
+                actual=_worded(CQ_UNIT.parse(found[first, :CQ_UNIT_SIZE].tobytes())),
+            )
+
+    def _wrong_times(
+        self,
+        seen: QueueSeen,
+        begin: int,
+        there: Mask,
+        offsets: Int64s,
+        found: npt.NDArray[np.uint8],
+    ) -> Iterator[Finding]:
+        """Compare store times, which files do not hold: RocksDB finds queue offsets by them."""
+        wanted = record_times(self._log, offsets)
+        stored = np.ascontiguousarray(found[:, TIME_AT:]).view(">i8")[:, 0].astype(np.int64)
+        for first, count in stretches(there & (wanted != UNKNOWN) & (stored != wanted)):
+            message = f"{seen.name}: another store time: {units_of(begin + first, count)}"
+            at = At(seen.queue.path, physical_offset=int(offsets[first]))
+            yield finding(
+                RQ_UNIT, at, message, expected=int(wanted[first]), actual=int(stored[first])
+            )
+
+    def uncovered(self, seen: QueueSeen) -> Iterator[tuple[Int64s, Int64s]]:
+        """Yield numbers and physical offsets of the units that the log does not imply.
+
+        Raises:
+            DamagedDatabase: not all of them can be read.
+        """
+        begin = 0
+        for first, end in [*sorted(seen.covered), (None, None)]:
+            if first is None or first > begin:
+                for numbers, values in self._read(seen, begin, first):
+                    offsets = np.ascontiguousarray(values[:, :8]).view(">i8")[:, 0]
+                    yield numbers, offsets.astype(np.int64)
+            begin = max(begin, end or 0)
+
+
+def numbered(batch: RowBatch, key_length: int) -> tuple[Int64s, npt.NDArray[np.uint8]]:
+    """Give the numbers and values of rows of one queue; rows of no known shape are left out.
+
+    Args:
+        batch: the rows.
+        key_length: bytes of a key of this queue.
+
+    Returns:
+        Numbers: int64, shape (n,). Values: uint8, shape (n, 28).
+    """
+    if {*batch.key_lengths} == {key_length} and {*batch.value_lengths} == {VALUE}:
+        keys = np.frombuffer(batch.joined_keys, np.uint8).reshape(-1, key_length)
+        numbers = np.ascontiguousarray(keys[:, -8:]).view(">i8")[:, 0].astype(np.int64)
+        return numbers, np.frombuffer(batch.joined_values, np.uint8).reshape(-1, VALUE)
+    rows = [
+        (int.from_bytes(key[-8:], "big", signed=True), value)
+        for key, value in batch.items()
+        if _is_unit(key, value, key_length)
+    ]
+    values = np.frombuffer(b"".join(value for _, value in rows), np.uint8).reshape(-1, VALUE)
+    return np.array([number for number, _ in rows], np.int64), values
+
+
+def _is_unit(key: bytes, value: bytes, key_length: int) -> bool:
+    return len(key) == key_length and len(value) == VALUE
+
+
+def missing_units(seen: QueueSeen, begin: int, count: int) -> Finding:
+    """Say that units are missing."""
+    message = f"{seen.name}: missing: {units_of(begin, count)}"
+    return finding(RQ_RANGE, At(seen.queue.path), message, expected=count, actual=0)
+
+
+def stretches(marked: Mask) -> Iterator[tuple[int, int]]:
+    """Yield begin and length of the stretches that are marked; of too many the rest is one."""
+    if not marked.any():
+        return
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], marked.view(np.int8), [0]))))
+    pairs = edges.reshape(-1, 2).tolist()
+    for begin, end in pairs[:MOST_STRETCHES]:
+        yield begin, end - begin
+    if len(pairs) > MOST_STRETCHES:
+        begin = pairs[MOST_STRETCHES][0]
+        yield begin, int(marked[begin:].sum())
+
+
+def units_of(begin: int, count: int) -> str:
+    """Word a stretch of units."""
+    if count == 1:
+        return f"the unit of queue offset {begin}"
+    return f"{count:,} units from queue offset {begin} on"
+
+
+def _worded(unit: dict[str, int]) -> str:
+    return f"physical offset {unit['physical_offset']}, size {unit['size']}, " + (
+        f"tags code {unit['tags_code']}"
+    )

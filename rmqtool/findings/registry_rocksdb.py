@@ -1,0 +1,187 @@
+"""Codes of RocksDB databases: RD any database, RQ consume queues in one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rmqtool.findings.catalogue import DAMAGE, INFO, NOTE, REBUILD_CQ, STARTUP, WARNING, Code, Owner
+
+ROWS: Final = "rmqtool dump STORE --as rocksdb"
+BACK_UP: Final = "copy the directory first; a broker that starts deletes files it does not know"
+
+RD_OPEN: Final = Code(
+    "RD-OPEN",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="CURRENT, the MANIFEST or a live table file is missing, cut off or unreadable",
+    consequence="a broker refuses to start, or opens the database without a part of its rows",
+    remedy="queues: rebuild the database from the commitlog; others: repair a copy of it, or "
+    "restore a backup. Do not delete the directory: 5.4.0 and later dispatch ten segments again",
+    command=STARTUP,
+)
+RD_ORPHAN: Final = Code(
+    "RD-ORPHAN",
+    DAMAGE,
+    Owner.PERSON,
+    also=(WARNING,),
+    when="a warning for a table file without a footer, which a crash during a flush leaves",
+    meaning="a table file is in the directory that no edit of the MANIFEST names",
+    consequence="the MANIFEST has lost its end: a broker opens the database without these rows "
+    "and deletes the file",
+    remedy=f"{BACK_UP}; then repair the copy with RocksDB's own repair",
+    command=STARTUP,
+)
+RD_BLOCK: Final = Code(
+    "RD-BLOCK",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="a block of a table file that holds rows, or the index of them, is damaged",
+    consequence="a broker starts; reads that come to the block fail, and later rows are not seen",
+    remedy="queues: rebuild the database from the commitlog; others: restore a backup",
+    command=STARTUP,
+)
+RD_META: Final = Code(
+    "RD-META",
+    WARNING,
+    Owner.PERSON,
+    meaning="a filter, the properties or the footer's padding of a table file is damaged",
+    consequence="no row is lost; lookups by key may fail or take longer",
+    remedy="let a broker compact the database, or rebuild it",
+    command=STARTUP,
+)
+RD_WAL: Final = Code(
+    "RD-WAL",
+    WARNING,
+    Owner.PERSON,
+    meaning="a write-ahead log cannot be read to its end",
+    consequence="writes past that place are lost at the next start; in metadata, where broken "
+    "records are skipped, those of the next blocks are kept",
+    remedy="none: compare what the rows say with what was changed last",
+    command=STARTUP,
+)
+RD_VERSION: Final = Code(
+    "RD-VERSION",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="a table file has a format, checksum or compression that RocksDB 8.4 does not read",
+    consequence="brokers of 5.3 to 5.5 refuse to start",
+    remedy="write the database again with table format 5 and CRC32C",
+    command=STARTUP,
+)
+RD_BOTH: Final = Code(
+    "RD-BOTH",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="consumequeue and consumequeue_rocksdb are both RocksDB databases",
+    consequence="5.5.0 refuses to start; older releases use consumequeue",
+    remedy="move away the one that is stale: the smaller CHECKPOINT tells which",
+    command=INFO,
+)
+RD_KEY: Final = Code(
+    "RD-KEY",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="a key or a value is none that RocketMQ writes in this family",
+    consequence="depends on the row: the broker throws, or never finds it",
+    remedy="none: another program wrote it, or a key was damaged before it was written",
+    command=ROWS,
+)
+RQ_RANGE: Final = Code(
+    "RQ-RANGE",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="a unit is missing between the first and the last unit of a queue",
+    consequence="5.3: a consumer that comes to it is sent back to queue offset 0, over and over; "
+    "5.5: every pull that reaches it fails with an exception",
+    remedy="rebuild the database from the commitlog",
+    command=REBUILD_CQ,
+)
+RQ_MAX: Final = Code(
+    "RQ-MAX",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="the max row of a queue is not its last dispatched unit",
+    consequence="messages past it are hidden, and new ones get queue offsets that are taken",
+    remedy="write the max row anew",
+    command=REBUILD_CQ,
+)
+RQ_MIN: Final = Code(
+    "RQ-MIN",
+    WARNING,
+    Owner.PERSON,
+    also=(DAMAGE,),
+    when="damage when it is above a unit whose message is there",
+    meaning="the min row of a queue is neither old nor that of its first unit",
+    consequence="consumers are told a wrong minimum offset, and may skip messages",
+    remedy="delete the row: it is a cache, and brokers write it again",
+    command=REBUILD_CQ,
+)
+RQ_EMPTIED: Final = Code(
+    "RQ-EMPTIED",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="a combined store has set a queue empty that has units",
+    consequence="its messages up to this offset are invisible",
+    remedy="rebuild the database from the commitlog",
+    command=REBUILD_CQ,
+)
+RQ_CKPT: Final = Code(
+    "RQ-CKPT",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="CHECKPOINT, the end of dispatch, is past the log or at no end of a record",
+    consequence="records before it that have no unit are never dispatched",
+    remedy="lower it to the end of the last dispatched record",
+    command=STARTUP,
+)
+RQ_BEHIND: Final = Code(
+    "RQ-BEHIND",
+    WARNING,
+    Owner.PERSON,
+    also=(DAMAGE,),
+    when="damage without abort: a clean start never dispatches the record at CHECKPOINT; and from "
+    "5.4.0 on when more than ten segments are not dispatched",
+    meaning="the database ends before the log does",
+    consequence="with abort in place the next start dispatches the rest",
+    remedy="leave abort in place for the next start, or rebuild the database",
+    command=STARTUP,
+)
+RQ_UNIT: Final = Code(
+    "RQ-UNIT",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="a unit is not what the commitlog implies",
+    consequence="consumers get another message, or none, at this queue offset",
+    remedy="rebuild the database from the commitlog",
+    command=REBUILD_CQ,
+)
+RQ_ABOVE: Final = Code(
+    "RQ-ABOVE",
+    NOTE,
+    Owner.NOTHING,
+    meaning="units above the max row: a truncation has left them",
+    consequence="none: the next messages overwrite them",
+    remedy="none needed",
+    command=INFO,
+)
+RQ_EXPIRED: Final = Code(
+    "RQ-EXPIRED",
+    NOTE,
+    Owner.NOTHING,
+    meaning="units of messages that the commitlog no longer has",
+    consequence="none: a compaction drops them",
+    remedy="none needed",
+    command=INFO,
+)
+RQ_PAIR: Final = Code(
+    "RQ-PAIR",
+    DAMAGE,
+    Owner.PERSON,
+    also=(WARNING,),
+    when="a warning for 5.3, which does not compare the two stores",
+    meaning="queues in files and in RocksDB end at different queue offsets",
+    consequence="the next start of 5.4.0 or later sets the queue in RocksDB empty: its messages "
+    "are invisible there; if it is the one that is read, the broker refuses to start",
+    remedy="make both equal before any start: rebuild the one that is wrong",
+    command=REBUILD_CQ,
+)
