@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from rmqtool.broker.release import COMMONEST
 from rmqtool.check.log.lost import LostRanges
 from rmqtool.check.log.transactions import Transactions
+from rmqtool.check.rocksdb.databases import Databases
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
@@ -43,13 +44,14 @@ QueueName = tuple[str, int]
 FAMILIES: Final = {
     "queues": BranchKind.CONSUME_QUEUE,
     "batch_queues": BranchKind.BATCH_QUEUE,
+    "rocksdb": BranchKind.ROCKSDB,
     "ext_queues": BranchKind.CONSUME_QUEUE_EXT,
     "compaction_logs": BranchKind.COMPACTION_LOG,
     "compaction_queues": BranchKind.COMPACTION_QUEUE,
 }
 QUEUES: Final = ("consumequeue", "batchconsumequeue")
-UnitFamily = Literal["queues", "batch_queues"]
-UNIT_FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues")
+UnitFamily = Literal["queues", "batch_queues", "rocksdb"]
+UNIT_FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues", "rocksdb")
 Queue = TypeVar("Queue", "QueueFiles", "QueueUnits")
 
 
@@ -117,7 +119,10 @@ class Inspection:
         newest_unit: largest physical offset of a queue unit; None when the queues were not read.
         bridges: physical offsets of the records that repair has put over damage, in order.
         wanted: queue to the queue offset behind the last record that the log has for it.
-        has_rocksdb_queues: whether queues lie in RocksDB, where they are not read.
+        has_rocksdb_queues: whether queues lie in RocksDB.
+        compares_rocksdb: whether they are compared with the log.
+        light_in_rocksdb: light queues lie in RocksDB and nowhere else.
+        databases: the RocksDB databases of the store.
         observer: who looks on while the log is read; None for nobody.
         ledger: keeps book for a manifest, and says what is not read again; None without.
         queues: all that the store has.
@@ -140,6 +145,9 @@ class Inspection:
     version: Version = COMMONEST
     newest_unit: int | None = None
     has_rocksdb_queues: bool = False
+    compares_rocksdb: bool = False
+    light_in_rocksdb: bool = False
+    databases: Databases = field(init=False)
     bridges: list[int] = field(default_factory=list)
     wanted: dict[QueueName, int] = field(default_factory=dict)
     observer: Observer | None = None
@@ -156,6 +164,7 @@ class Inspection:
 
     def __post_init__(self) -> None:
         self.queues = Queues(self.store)
+        self.databases = Databases(self)
 
     def unread(
         self, path: str, error: UnreadablePath, queue: QueueName | tuple[None, None] = (None, None)
@@ -221,12 +230,12 @@ class Inspection:
         return self._families[name]
 
     def units(self, name: UnitFamily) -> dict[QueueName, QueueUnits]:
-        """Give the consume queues or the batch queues, listed once."""
+        """Give the consume queues in files, the batch queues, or those in RocksDB, listed once."""
         if name not in self._units:
             found: dict[QueueName, QueueUnits] = {}
             kind = FAMILIES[name]
             for source in self.queues.sources:
-                if (source.kind is BranchKind.BATCH_QUEUE) == (kind is BranchKind.BATCH_QUEUE):
+                if source.kind is kind:
                     for key, queue in self._listed(source.queues()).items():
                         found.setdefault(key, queue)
             self._units[name] = found
@@ -247,7 +256,8 @@ class Inspection:
                 if self.options.topic in {None, queue.topic}:
                     found[queue.topic, queue.queue_id] = queue
         except UnreadablePath as error:
-            self._pending.append(self.unread(self.path_of(error.path), error))
+            if not self.is_known_unread(error.path):  # of a database, that has been told
+                self._pending.append(self.unread(self.path_of(error.path), error))
         return found
 
     def _name_links(self, kind: BranchKind) -> None:
@@ -318,7 +328,9 @@ class Inspection:
         is_unknown = any(
             self.is_below_unread(f"{directory}/{name[0]}/{name[1]}") for directory in QUEUES
         )
-        return None if self.has_rocksdb_queues or is_unknown else (0, 0)
+        if self.has_rocksdb_queues and self.is_above_unread("consumequeue"):
+            return None
+        return None if is_unknown else (0, 0)
 
     def pending(self) -> Iterator[Finding]:
         """Give the findings that came up while something was listed, once."""

@@ -26,12 +26,14 @@ from rmqtool.check.options import UNREAD
 from rmqtool.check.queues import consume_queue_ext
 from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer
+from rmqtool.check.rocksdb.queue_ends import finish_rocks, rocks_comparer
 from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.release import written_by
+from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 SOUND: Final = 0
 DAMAGED: Final = 1
 INCOMPLETE: Final = 3
+LIGHT: Final = "%LMQ%"
 
 
 @dataclass(slots=True)
@@ -148,6 +151,7 @@ class Findings:
             self.summary.is_finished = True
         finally:
             inspection.queues.close()
+            inspection.databases.close()
             self.summary.seconds = time.monotonic() - begin
 
     @property
@@ -217,6 +221,7 @@ def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Findi
     for what, why in options.limits():
         inspection.leave_out(what, why)
     _know(inspection)
+    yield from _rocksdb(inspection)
     layout.register_lost(inspection)
     if options.wants("layout"):
         yield from layout.check(inspection)
@@ -237,7 +242,19 @@ def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Findi
             yield from check(inspection)
             yield from inspection.pending()
     yield from inspection.lost.findings(options)
-    yield from _unsupported(inspection)
+    _not_compared(inspection)
+
+
+def _rocksdb(inspection: Inspection) -> Iterator[Finding]:
+    """Judge the files of the databases, and open them for the checks that follow."""
+    if not inspection.options.wants("rocksdb", "consumequeue"):
+        return
+    databases = inspection.databases
+    yield from databases.check(_databases(inspection))
+    for path, database in databases.opened.items():
+        if is_queue_database(path):
+            inspection.queues.database.adopt(database)
+    inspection.compares_rocksdb &= any(map(is_queue_database, databases.opened))
 
 
 def _know(inspection: Inspection) -> None:
@@ -245,18 +262,28 @@ def _know(inspection: Inspection) -> None:
     options, store = inspection.options, inspection.store
     inspection.has_crashed = store.abort is not None
     inspection.has_rocksdb_queues = any(
-        one.path.startswith("consumequeue") and not one.is_empty for one in _databases(inspection)
+        is_queue_database(one.path) and not one.is_empty for one in _databases(inspection)
     )
     reads = options.level.reads_log
     queues = options.wants("consumequeue", "batchconsumequeue", "consumequeue_ext")
     has_queues = bool(store.branches_of(BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE))
     is_root = store.asked.kind is BranchKind.STORE
-    inspection.compares_queues = (
-        reads and queues and (has_queues or is_root) and not inspection.has_rocksdb_queues
-    )
+    inspection.compares_queues = reads and queues and (has_queues or is_root)
+    if inspection.has_rocksdb_queues:
+        inspection.compares_rocksdb = reads and options.wants("consumequeue")
+        topics = _topics_in_files(inspection)
+        inspection.compares_queues &= bool(topics)
+        inspection.light_in_rocksdb = not any(one.startswith(LIGHT) for one in topics)
     has_index = bool(store.branches_of(BranchKind.INDEX))
     inspection.compares_index = reads and has_index and options.wants("index")
     inspection.version = options.version or written_by(store).version
+
+
+def _topics_in_files(inspection: Inspection) -> list[str]:
+    try:
+        return inspection.queues.files.topics()
+    except UnreadablePath:
+        return []  # the check of the queues says so
 
 
 def _log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:
@@ -290,6 +317,7 @@ def _whole_log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator
     queues = QueueComparer(inspection) if inspection.compares_queues else None
     batches = BatchComparer(inspection) if inspection.compares_queues else None
     index = IndexComparer(inspection) if inspection.compares_index else None
+    rocks = rocks_comparer(inspection)
 
     def take(report: PartReport) -> Iterator[Finding]:
         runs = report.runs
@@ -298,6 +326,8 @@ def _whole_log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator
         if queues is not None and batches is not None:
             yield from queues.take(runs.queues)
             yield from batches.take(runs.batch_queues)
+        if rocks is not None:
+            yield from rocks.take(runs.queues)
         if index is not None:
             yield from index.take(runs.index)
 
@@ -308,6 +338,8 @@ def _whole_log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator
         if queues is not None and batches is not None:
             yield from queues.finish(reader)
             yield from batches.finish()
+    if rocks is not None:
+        yield from finish_rocks(inspection, rocks)
     if index is not None:
         yield from index.finish()
     if inspection.options.wants("commitlog"):
@@ -323,17 +355,12 @@ def _databases(inspection: Inspection) -> list[RocksDb]:
         return []
 
 
-def _unsupported(inspection: Inspection) -> Iterator[Finding]:
-    """Name what is recognised and not read; without its queues a result is incomplete."""
+def _not_compared(inspection: Inspection) -> None:
+    """Name what is recognised and not compared."""
     store = inspection.store
     for database in _databases(inspection):
-        if database.is_empty:
-            continue
-        reason = f"a RocksDB database with {database.holds}: reading it is not supported yet"
-        if database.path.startswith("consumequeue") and inspection.options.wants("consumequeue"):
-            error = UnreadablePath(path=database.path, reason=reason)
-            yield inspection.unread(database.path, error)
-        else:
+        if database.path == "rocksdbstore" and not database.is_empty:
+            reason = "rows are read, and not compared with the log yet"
             inspection.leave_out(database.path, reason)
     for branch in store.branches_of(BranchKind.TIERED_INDEX):
         inspection.leave_out(branch.path, "tiered storage is not validated yet")

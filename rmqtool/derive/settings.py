@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.derive.delays import observed_delays
+from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqtool.derive.delays import SAMPLED_UNITS, observed_delays
 from rmqtool.derive.dispatch import DEFAULT_DELAY_LEVELS, DispatchRules
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.config_shapes import topics
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.store.branch import BranchKind
 
 if TYPE_CHECKING:
     from rmqtool.broker.release import Version
+    from rmqtool.queues.rocks import RocksQueues
     from rmqtool.store.tree import Store
 
 TOPICS_FILE: Final = "topics.json"
@@ -52,6 +56,54 @@ def rules_of(store: Store, version: Version) -> DispatchRules:
     if levels is not None:
         return rules
     return replace(rules, delay_levels_ms=observed_delays(store, rules.delay_levels_ms))
+
+
+def rocksdb_rules(
+    store: Store, rules: DispatchRules, queues: RocksQueues, *, has_files: bool
+) -> DispatchRules:
+    """Give the rules for a store with queues in RocksDB, alone or beside files.
+
+    Light queues in RocksDB need enableLmq alone, and RocksDB has no batch queues: an inner batch
+    takes one unit. Without a broker.conf, units tell the delay levels: they hold both times.
+    Source: RocksDBConsumeQueueStore#putMessagePosition, 5.2.0 to 5.5.0.
+
+    Args:
+        store: whose configuration counts.
+        rules: what they are without RocksDB.
+        queues: in RocksDB.
+        has_files: whether the store has queues in files, too.
+
+    Raises:
+        DamagedDatabase: RocksDB cannot read the queues.
+    """
+    conf = store.broker_conf
+    light = any(topic.startswith(LMQ_PREFIX.raw) for topic, _ in queues.names)
+    lmq = light if conf is None else bool(conf.flag("enableLmq"))
+    levels = rules.delay_levels_ms
+    if conf is None or conf.text("messageDelayLevel") is None:
+        levels = _stored_delays(queues, levels)
+    return replace(
+        rules,
+        multi_dispatch=rules.multi_dispatch or lmq,
+        lmq=rules.lmq or lmq,
+        batch_topics=rules.batch_topics if has_files else frozenset(),
+        delay_levels_ms=levels,
+    )
+
+
+def _stored_delays(queues: RocksQueues, levels: tuple[int, ...]) -> tuple[int, ...]:
+    """Put in place of a level what most of its units show: deliver time less store time."""
+    found = list(levels)
+    for topic, queue_id in queues.names:
+        if topic != SCHEDULE_TOPIC.raw or not 0 <= queue_id < len(found):
+            continue
+        queue = queues.queue(topic.decode(), queue_id)
+        stored = islice(queue.stored() if queue else (), SAMPLED_UNITS)
+        units = (ROCKSDB_CQ_UNIT.parse(value) for _, value in stored)
+        delays = Counter(unit["tags_code"] - unit["store_timestamp"] for unit in units)
+        if delays:
+            found[queue_id] = delays.most_common(1)[0][0]
+    return tuple(found)
 
 
 def batch_topics(store: Store) -> frozenset[bytes] | None:

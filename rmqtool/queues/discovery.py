@@ -1,4 +1,4 @@
-"""Which queues a store has: in files, in batch files, in a database, or in two of these at once."""
+"""Which queues a store has: in files, in batch files, in RocksDB, or in two of these at once."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.queues.batch import BatchUnits
 from rmqtool.queues.files import OPEN_FILES, FileUnits, MappedUnits, OpenFiles
+from rmqtool.queues.rocks import RocksQueues
 from rmqtool.queues.units import QueueSource
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.rocksdb import is_queue_database
+from rmqtool.store.rocksdb_database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.queues.rocks import RocksQueue
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.queues import QueueFamily
     from rmqtool.store.tree import Store
@@ -75,6 +79,64 @@ class FileSource(QueueSource):
         return UNITS[self.kind].of(found, self._opened) if found else None
 
 
+class DatabaseSource(QueueSource):
+    """The queues in a RocksDB database of a store, which is opened when they are asked for.
+
+    Args:
+        store: that may have one.
+    """
+
+    kind = BranchKind.ROCKSDB
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._source: RocksQueues | None = None
+        self._is_open = False
+
+    @property
+    def source(self) -> RocksQueues | None:
+        """The queues of the database; None when the store has none.
+
+        Raises:
+            DamagedDatabase: RocksDB refuses it.
+            UnreadablePath: the store's directory may not be listed.
+            EngineMissing: the library that reads it is not installed.
+        """
+        if not self._is_open:
+            for one in self._store.rocksdb():
+                if is_queue_database(one.path) and not one.is_empty:
+                    self._source = RocksQueues(Database(one.place, one.path))
+                    break
+            self._is_open = True
+        return self._source
+
+    def adopt(self, database: Database) -> None:
+        """Take a database that is open already."""
+        self._source, self._is_open = RocksQueues(database), True
+
+    def close(self) -> None:
+        """End the process that reads the database; what is read later opens it again."""
+        if self._source is not None:
+            self._source.database.close()
+        self._source, self._is_open = None, False
+
+    def topics(self) -> list[str]:
+        """See `QueueSource`."""
+        return self.source.topics() if self.source else []
+
+    def queues(self) -> Iterator[RocksQueue]:
+        """See `QueueSource`."""
+        yield from self.source.queues() if self.source else ()
+
+    def queues_of(self, topic: str) -> Iterator[RocksQueue]:
+        """See `QueueSource`."""
+        yield from self.source.queues_of(topic) if self.source else ()
+
+    def queue(self, topic: str, queue_id: int) -> RocksQueue | None:
+        """See `QueueSource`."""
+        return self.source.queue(topic, queue_id) if self.source else None
+
+
 class Queues:
     """All queues of a store; a context manager, as some files stay open.
 
@@ -90,7 +152,8 @@ class Queues:
         self._opened = OpenFiles(limit)
         self.files = FileSource(store, BranchKind.CONSUME_QUEUE, self._opened)
         self.batches = FileSource(store, BranchKind.BATCH_QUEUE, self._opened)
-        self.sources: tuple[QueueSource, ...] = (self.files, self.batches)
+        self.database = DatabaseSource(store)
+        self.sources: tuple[QueueSource, ...] = (self.files, self.batches, self.database)
 
     def __enter__(self) -> Self:
         return self
@@ -101,6 +164,7 @@ class Queues:
     def close(self) -> None:
         """Close the files that are open; what is read later opens them again."""
         self._opened.close()
+        self.database.close()
 
     def missing(
         self, kind: BranchKind, name: tuple[str, int], path: str | None = None

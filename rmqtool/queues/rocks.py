@@ -84,15 +84,20 @@ class RocksQueue(QueueUnits):
         """Find out how far the queue reaches: first and last unit, up to `max`."""
         last = self._last()
         if last is None:
-            return QueueSpan(None, None, 0, 0.0, is_exact=True)
+            return self._span(None, None, 0, (0.0, True))
         oldest = self._first_from(0)
         if oldest is None:  # a compaction has dropped all units: they expired
-            return QueueSpan(None, last, 0, 0.0, is_exact=True)
+            return self._span(None, last, 0, (0.0, True))
         first = self._first_alive(oldest, last, log_start)
         sizes = [unit.size for unit in self._units(max(0, last.number - LAST_UNITS + 1), None)]
         is_exact = first is not None and first.number > last.number - LAST_UNITS
         expired = (first.number if first else last.number + 1) - oldest.number
-        return QueueSpan(first, last, expired, sum(sizes) / max(len(sizes), 1), is_exact)
+        return self._span(first, last, expired, (sum(sizes) / max(len(sizes), 1), is_exact))
+
+    def _span(
+        self, first: Unit | None, last: Unit | None, expired: int, mean: tuple[float, bool]
+    ) -> QueueSpan:
+        return QueueSpan(self.topic, self.queue_id, self.kind, first, last, expired, *mean)
 
     def packed(self, first: int, count: int) -> bytes:
         """Read units as they would lie in a file; zeros for those that are missing."""
@@ -201,7 +206,11 @@ class RocksQueue(QueueUnits):
 
 
 class RocksQueues(QueueSource):
-    """All queues of one database."""
+    """All queues of one database.
+
+    Attributes:
+        path: of the database, relative to the store root.
+    """
 
     kind = BranchKind.ROCKSDB
 

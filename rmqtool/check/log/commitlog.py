@@ -14,7 +14,7 @@ from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
 from rmqtool.check.log.segments import SegmentJudge
 from rmqtool.derive.part import DeriveOptions
-from rmqtool.derive.settings import rules_of
+from rmqtool.derive.settings import rocksdb_rules, rules_of
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.dledger import EntryJudge
+    from rmqtool.derive.dispatch import DispatchRules
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
 
@@ -97,11 +98,12 @@ class LogPass:
         inspection = self._inspection
         asked, store = inspection.options, inspection.store
         deep = asked.level.is_deep
-        queues, index = inspection.compares_queues, inspection.compares_index
+        queues = inspection.compares_queues or inspection.compares_rocksdb
+        index = inspection.compares_index
         texts = deep or queues or index or asked.wants(*WITH_RECORDS)
         scan = ScanOptions(texts=texts, property_crc=texts, well_formed=deep, is_dledger=is_dledger)
         derive = None
-        rules = rules_of(store, inspection.version) if texts else None
+        rules = self._rules() if texts else None
         if rules is not None and (queues or index):
             derive = DeriveOptions(
                 rules, queues=queues, index=index, is_dledger=is_dledger, scan=scan
@@ -122,6 +124,16 @@ class LogPass:
         index_files = store.dledger_index if is_dledger else None
         grid = inspection.observer.grid if inspection.observer and texts else None
         return PartOptions(scan, derive, records, last_used, index_files, grid)
+
+    def _rules(self) -> DispatchRules:
+        """Give the rules by which records are dispatched, to files, to RocksDB or to both."""
+        inspection = self._inspection
+        rules = rules_of(inspection.store, inspection.version)
+        queues = inspection.queues.database.source if inspection.compares_rocksdb else None
+        if queues is None:
+            return rules
+        has_files = inspection.compares_queues
+        return rocksdb_rules(inspection.store, rules, queues, has_files=has_files)
 
     def _take_report(self, part: SegmentPart, report: PartReport) -> Iterator[Finding]:
         """Add up what a part says, and compare its runs."""

@@ -6,13 +6,14 @@ Source: RocksDBConsumeQueueOffsetTable, RocksDBConsumeQueueStore#recover, 5.2.0 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.check.rocksdb.queues import missing_units, units_of
-from rmqtool.errors import DecodeError
+from rmqtool.broker.release import Version
+from rmqtool.check.rocksdb.queues import RocksComparer, missing_units, units_of
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import (
@@ -26,6 +27,8 @@ from rmqtool.findings.registry_rocksdb import (
     RQ_PAIR,
     RQ_UNIT,
 )
+from rmqtool.queues.rocks import RocksQueues
+from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.rocksdb_database import DamagedDatabase
 
 if TYPE_CHECKING:
@@ -35,12 +38,12 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection, LogFacts
     from rmqtool.check.rocksdb.databases import Databases
-    from rmqtool.check.rocksdb.queues import QueueSeen, RocksComparer
+    from rmqtool.check.rocksdb.queues import QueueSeen
     from rmqtool.findings.finding import Finding
 
     Int64s = npt.NDArray[np.int64]
 
-TEN_SEGMENTS_SINCE: Final = (5, 4, 0)  # commitLogRecoverMaxNum
+COMBINED_SINCE: Final = Version(5, 4, 0)  # and commitLogRecoverMaxNum
 RECOVERED_SEGMENTS: Final = 10
 LIGHT: Final = b"%LMQ%"
 
@@ -59,7 +62,7 @@ class Rest:
 
     expired: int = 0
     above: int = 0
-    numbers: list[tuple[int, int]] | None = None
+    numbers: list[tuple[int, int]] = field(default_factory=list)
     strange: tuple[int, int] | None = None
     strange_count: int = 0
 
@@ -109,7 +112,7 @@ class EndJudge:
         Raises:
             DamagedDatabase: not all of them can be read.
         """
-        rest, kept = Rest(), list[tuple[int, int]]()
+        rest = Rest()
         limit = seen.queue.ends.next_offset
         for numbers, offsets in self._comparer.uncovered(seen):
             is_above = (numbers >= limit) | (offsets >= self._comparer.dispatch.checkpoint)
@@ -123,8 +126,7 @@ class EndJudge:
             if len(strange) and rest.strange is None:
                 rest.strange = (int(numbers[strange[0]]), int(offsets[strange[0]]))
             rest.strange_count += len(strange)
-            kept += zip(numbers[others].tolist(), offsets[others].tolist(), strict=True)
-        rest.numbers = kept
+            rest.numbers += zip(numbers[others].tolist(), offsets[others].tolist(), strict=True)
         return rest
 
     def _is_filler(self, offsets: Int64s) -> npt.NDArray[np.bool_]:
@@ -147,8 +149,8 @@ class EndJudge:
     def _holes(self, seen: QueueSeen, rest: Rest) -> Iterator[Finding]:
         """Find units that are missing where the log, too, has lost the record."""
         stretches = sorted(seen.covered)
-        known = sorted(number for number, _ in rest.numbers or ())
-        for (_, begin), (end, _) in zip(stretches, stretches[1:], strict=False):
+        known = sorted(number for number, _ in rest.numbers)
+        for (_, begin), (end, _) in pairwise(stretches):
             if begin >= end:
                 continue
             there = np.array(known, np.int64)
@@ -160,9 +162,8 @@ class EndJudge:
     def _max(self, seen: QueueSeen, rest: Rest) -> Iterator[Finding]:
         """Judge the max row: the last unit that the log implies, or whose record is lost."""
         ends, at = seen.queue.ends, At(self._path)
-        last = max((seen.last, *((o, n) for n, o in rest.numbers or ())), default=None) if (
-            seen.last
-        ) else max(((o, n) for n, o in rest.numbers or ()), default=None)
+        known = [(offset, number) for number, offset in rest.numbers]
+        last = max([*known, seen.last] if seen.last else known, default=None)
         expected = f"queue offset {last[1]}, physical offset {last[0]}" if last else "no row"
         if ends.maximum is None:
             if last is not None:
@@ -190,19 +191,17 @@ class EndJudge:
         if ends.minimum is None or ends.minimum[0] < self._log.oldest:
             return
         offset, number = ends.minimum
-        alive = [n for n, o in rest.numbers or () if o >= self._log.oldest]
+        alive = [n for n, o in rest.numbers if o >= self._log.oldest]
         first = min([*alive, *([seen.first_alive] if seen.first_alive >= 0 else ())], default=None)
         wanted = ends.next_offset if first is None else first
-        if number in {wanted, ends.next_offset if first is None else wanted}:
+        if number == wanted:
             return
         if offset in {0, self._log.oldest} and number == 0:
             return  # written for a queue that had no message yet
         severity = Severity.DAMAGE if first is not None and number > first else None
         message = f"{seen.name}: the min row is not the first unit"
         at = At(self._path)
-        yield finding(
-            RQ_MIN, at, message, expected=wanted, actual=number, severity=severity
-        )
+        yield finding(RQ_MIN, at, message, expected=wanted, actual=number, severity=severity)
 
     def _dispatch(self) -> Iterator[Finding]:
         """Judge CHECKPOINT against the log."""
@@ -230,9 +229,11 @@ class EndJudge:
         if not inspection.has_crashed:
             severity = Severity.DAMAGE
             message += "; there is no abort, so the record that begins there is never dispatched"
-        elif len(segments) > self._recovered() and _is_from(inspection, TEN_SEGMENTS_SINCE):
+        elif len(segments) > self._recovered() and inspection.version >= COMBINED_SINCE:
             severity = Severity.DAMAGE
-            message += f"; they lie in {len(segments)} segments, of which {self._recovered()} are read"
+            message += (
+                f"; they lie in {len(segments)} segments, of which {self._recovered()} are read"
+            )
         return finding(
             RQ_BEHIND, at, message, expected=dispatch.end, actual=dispatch.checkpoint,
             severity=severity,
@@ -245,21 +246,47 @@ class EndJudge:
 
     def pairs(self) -> Iterator[Finding]:
         """Compare the ends of queues in files and in RocksDB: RQ-PAIR."""
-        is_read = _is_from(self._inspection, TEN_SEGMENTS_SINCE)
+        is_read = self._inspection.version >= COMBINED_SINCE
         for (topic, queue_id), ends in sorted(self._comparer.source.ends.items()):
             name = topic.decode("utf-8", "backslashreplace")
             if topic.startswith(LIGHT) or ends.maximum is None:
                 continue
-            found = self._inspection.range_in_files(name, queue_id)
-            if found is not None and found[1] != ends.next_offset:
-                message = f"topic {name}, queue {queue_id}: files end at {found[1]}, RocksDB at "
+            queue = self._inspection.units("queues").get((name, queue_id))
+            if queue is None or any(queue.unread()):
+                continue
+            end = queue.span(self._log.oldest).max_offset
+            if end != ends.next_offset:
+                message = f"topic {name}, queue {queue_id}: files end at {end}, RocksDB at "
                 severity = None if is_read else Severity.WARNING
                 yield finding(
                     RQ_PAIR, At(self._path), f"{message}{ends.next_offset}",
-                    expected=found[1], actual=ends.next_offset, severity=severity,
+                    expected=end, actual=ends.next_offset, severity=severity,
                 )  # fmt: skip
 
 
-def _is_from(inspection: Inspection, release: tuple[int, int, int]) -> bool:
-    numbers = tuple(int(part) for part in inspection.version.split("-")[0].split(".")[:3])
-    return numbers >= release
+def rocks_comparer(inspection: Inspection) -> RocksComparer | None:
+    """Give what compares runs with the queues in RocksDB; None where none can be read."""
+    if not inspection.compares_rocksdb:
+        return None
+    opened = inspection.databases.opened
+    path = next((one for one in opened if is_queue_database(one)), None)
+    if path is None:
+        return None
+    source = RocksQueues(opened[path])
+    try:
+        return RocksComparer(inspection, inspection.databases, source)
+    except DamagedDatabase as error:
+        for said in inspection.databases.cannot_read(path, error):
+            inspection.postpone(said)
+        return None
+
+
+def finish_rocks(inspection: Inspection, comparer: RocksComparer) -> Iterator[Finding]:
+    """Judge the queues in RocksDB when the log was read to its end."""
+    yield from comparer.rest()
+    if inspection.log is not None:
+        judge = EndJudge(inspection, inspection.databases, comparer, inspection.log)
+        yield from judge.check()
+        if inspection.compares_queues:
+            yield from judge.pairs()
+    comparer.close()

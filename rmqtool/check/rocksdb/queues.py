@@ -99,9 +99,7 @@ class RocksComparer:
         dispatch: how far the log and the database go.
     """
 
-    def __init__(
-        self, inspection: Inspection, databases: Databases, source: RocksQueues
-    ) -> None:
+    def __init__(self, inspection: Inspection, databases: Databases, source: RocksQueues) -> None:
         self._inspection, self._databases, self.source = inspection, databases, source
         self.seen: dict[tuple[bytes, int], QueueSeen] = {}
         self.dispatch = Dispatch(source.dispatched or 0)
@@ -301,6 +299,5 @@ def units_of(begin: int, count: int) -> str:
 
 
 def _worded(unit: dict[str, int]) -> str:
-    return f"physical offset {unit['physical_offset']}, size {unit['size']}, " + (
-        f"tags code {unit['tags_code']}"
-    )
+    offset, size, tags_code = unit.values()
+    return f"physical offset {offset}, size {size}, tags code {tags_code}"
