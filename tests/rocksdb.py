@@ -58,6 +58,47 @@ def state_of(directory: Path) -> dict[str, FileState]:
     return found
 
 
+def edit(
+    directory: Path,
+    family: str = "default",
+    *,
+    put: dict[bytes, bytes] | None = None,
+    delete: tuple[bytes, ...] = (),
+    table_format: int = 5,
+) -> None:
+    """Change rows of a copy of a database, as another program would."""
+    from rocksdict import (
+        AccessType,
+        BlockBasedOptions,
+        ChecksumType,
+        Options,
+        Rdict,
+        WriteOptions,
+    )
+
+    tables = BlockBasedOptions()
+    tables.set_format_version(table_format)
+    tables.set_checksum_type(ChecksumType.crc32c())
+    options = Options(raw_mode=True)
+    options.set_block_based_table_factory(tables)
+    options.set_disable_auto_compactions(True)
+    families = dict.fromkeys(Rdict.list_cf(str(directory), options), options)
+    database = Rdict(str(directory), options, families, AccessType.read_write())
+    rows = database.get_column_family(family)
+    no_log = WriteOptions()
+    setattr(no_log, "disable_wal", True)  # noqa: B010 - its stubs call it a method
+    for key, value in (put or {}).items():
+        rows.put(key, value, no_log)
+    for key in delete:
+        rows.delete(key, no_log)
+    rows.flush()
+    database.close()
+    for name in ("rocksdict-config.json", "LOG"):
+        (directory / name).unlink(missing_ok=True)
+    for path in directory.glob("LOG.old.*"):
+        path.unlink()
+
+
 def fixture(name: str, into: Path) -> Path:
     """Unpack a fixture; give its store."""
     return fixture_store(name, into)

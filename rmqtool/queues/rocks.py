@@ -210,12 +210,14 @@ class RocksQueues(QueueSource):
 
     Attributes:
         path: of the database, relative to the store root.
+        odd_rows: rows between the queues that are no units, once `names` is known.
     """
 
     kind = BranchKind.ROCKSDB
 
     def __init__(self, database: Database) -> None:
         self.database, self.path = database, database.path
+        self.odd_rows: list[tuple[bytes, bytes]] = []
 
     @cached_property
     def ends(self) -> dict[tuple[bytes, int], QueueEnds]:
@@ -266,6 +268,7 @@ class RocksQueues(QueueSource):
             try:
                 values = unit_row(key, value).values
             except DecodeError:
+                self.odd_rows.append((key, value))
                 begin = key + b"\0"
                 continue
             name = (values["topic"], values["queue_id"])

@@ -17,6 +17,7 @@ from rmqtool.findings.finding import Finding
 from rmqtool.findings.registry import CODES
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import decode
+from tests import damage_rocksdb
 from tests.check.validation import run
 from tests.damage import DAMAGES, Damage, NotApplicable
 from tests.stores import broker_conf, fixture_names
@@ -129,6 +130,8 @@ def test_damage_of_every_release(damage: Damage, copy_of: Give, pristine: Give) 
 def test_every_code_is_produced() -> None:
     """Each code of the catalogue is found by at least one damage."""
     produced = {code for damage in DAMAGES.values() for code in damage.codes}
+    for rocksdb in (*damage_rocksdb.DAMAGES.values(), damage_rocksdb.EXPIRE):
+        produced |= {*rocksdb.codes, *rocksdb.notes}
     assert CODES.keys() - ELSEWHERE.keys() == produced
 
 

@@ -23,6 +23,7 @@ from rmqtool.formats.message import BLANK
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
 from rmqtool.store.record_heads import LogReader
+from rmqtool.store.rocksdb_database import DamagedDatabase
 from rmqtool.store.segment import parts
 from rmqtool.store.tail import find_tail
 from rmqtool.times import iso_time
@@ -133,7 +134,12 @@ class LogPass:
         if queues is None:
             return rules
         has_files = inspection.compares_queues
-        return rocksdb_rules(inspection.store, rules, queues, has_files=has_files)
+        try:
+            return rocksdb_rules(inspection.store, rules, queues, has_files=has_files)
+        except DamagedDatabase as error:
+            for said in inspection.databases.cannot_read(queues.path, error):
+                inspection.postpone(said)
+            return rules
 
     def _take_report(self, part: SegmentPart, report: PartReport) -> Iterator[Finding]:
         """Add up what a part says, and compare its runs."""

@@ -129,7 +129,7 @@ class Databases:
                 )
             elif self._inspection.options.level.reads_log:
                 yield from self._blocks(rocksdb, rocksdb.place.child(table.name), path)
-        for name in entries:
+        for name in entries if not manifest.problem else ():  # else that is why
             if name.endswith(".sst") and int(name[:-4]) not in manifest.named:
                 yield self._orphan(rocksdb, name)
 

@@ -86,7 +86,7 @@ class EndJudge:
                 seen = comparer.queue_of(*name)
                 if topic in {None, seen.queue.topic}:
                     yield from self._queue(seen)
-            yield from comparer.odd_rows()
+            yield from comparer.odd_rows(comparer.source.odd_rows)
         except DamagedDatabase as error:
             yield from self._databases.cannot_read(self._path, error)
         if topic is None:
@@ -191,6 +191,8 @@ class EndJudge:
         if ends.minimum is None or ends.minimum[0] < self._log.oldest:
             return
         offset, number = ends.minimum
+        if ends.maximum == (0, number - 1) and offset == 0:
+            return  # set empty by a combined store
         alive = [n for n, o in rest.numbers if o >= self._log.oldest]
         first = min([*alive, *([seen.first_alive] if seen.first_alive >= 0 else ())], default=None)
         wanted = ends.next_offset if first is None else first

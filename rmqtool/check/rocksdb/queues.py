@@ -180,10 +180,9 @@ class RocksComparer:
                 self._odd += [pair for pair in batch.items() if not _is_unit(*pair, length)]
             yield numbers, values
 
-    def odd_rows(self) -> Iterator[Finding]:
-        """Yield the rows among the units of queues that are none: RD-KEY."""
-        while self._odd:
-            key, value = self._odd.pop(0)
+    def odd_rows(self, others: list[tuple[bytes, bytes]]) -> Iterator[Finding]:
+        """Yield the rows among the units of queues, and others, that are none: RD-KEY."""
+        for key, value in [*self._odd, *others]:
             try:
                 unit_row(key, value)
             except DecodeError as error:

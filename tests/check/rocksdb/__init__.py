@@ -1,0 +1,1 @@
+"""RocksDB databases: no false alarm, no miss."""

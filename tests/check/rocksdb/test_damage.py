@@ -1,0 +1,64 @@
+"""No miss: each named damage to a database is found, under its own codes and no others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from rmqtool.findings.catalogue import Severity
+from tests.check.validation import run
+from tests.damage_rocksdb import CLEAN, CRASH, DAMAGES, EXPIRE, RocksDamage
+from tests.rocksdb import NAMES, state_of
+from tests.stores import broker_conf, fixture_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rmqtool.findings.finding import Finding
+
+BEFORE: Final = {CRASH: {"RQ-BEHIND"}}  # killed: the rest is dispatched at the next start
+
+
+def _codes(found: list[Finding], *, notes: bool) -> set[str]:
+    return {str(one.code) for one in found if (one.severity is Severity.NOTE) == notes}
+
+
+@pytest.mark.parametrize("has_conf", [False, True], ids=["alone", "with-conf"])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_false_alarm(name: str, tmp_path: Path, *, has_conf: bool) -> None:
+    """What brokers wrote is sound, and reading it changes nothing."""
+    store = fixture_store(name, tmp_path)
+    before = state_of(store)
+    found, exit_code, summary = run(store, "deep", broker_conf(name) if has_conf else None)
+    expected = {"RQ-BEHIND"} if "crash" in name else set[str]()
+    assert expected == _codes(found, notes=False)
+    assert 0 == exit_code
+    assert [] == summary.account.left_out
+    assert summary.verdict == ("no damage found" if expected else "sound")
+    assert summary.account.units > 50
+    assert before == state_of(store)
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_damage(damage: RocksDamage, tmp_path: Path) -> None:
+    """A damage has its codes, damage has an exit code, and the store is not sound."""
+    store = fixture_store(damage.fixture, tmp_path)
+    damage.inflict(store)
+    found, exit_code, summary = run(store, "deep", broker_conf(damage.fixture))
+    known = BEFORE.get(damage.fixture, set())
+    assert {*damage.codes} | known == _codes(found, notes=False) | known
+    assert {*damage.notes} <= _codes(found, notes=True)
+    is_damage = any(one.severity is Severity.DAMAGE for one in found)
+    assert is_damage == (exit_code > 0)
+    assert "sound" != summary.verdict
+    assert all(one.repair and one.message for one in found)
+
+
+def test_expired(tmp_path: Path) -> None:
+    """Units of expired messages are a note."""
+    store = fixture_store(EXPIRE.fixture, tmp_path)
+    EXPIRE.inflict(store)
+    found, _, _ = run(store, "full", broker_conf(CLEAN))
+    assert {*EXPIRE.notes} <= _codes(found, notes=True)
+    assert not {code for code in _codes(found, notes=False) if code.startswith("RQ-U")}

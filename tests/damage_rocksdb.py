@@ -1,0 +1,294 @@
+"""Named damage to RocksDB databases; rows are changed by the library, as another program would."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.formats.rocksdb_queue import (
+    CHECKPOINT_KEY,
+    MAX,
+    MIN,
+    QUEUE_END,
+    ROCKSDB_CQ_UNIT,
+    offset_key,
+    unit_key,
+    unit_row,
+)
+from rmqtool.store.place import Place
+from rmqtool.store.rocksdb_manifest import read_manifest
+from rmqtool.store.rocksdb_table import check_table
+from tests import inflict, rocksdb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CRASH: Final = "rocketmq-5.5.0-rocksdb-crash"
+CLEAN: Final = "rocketmq-5.5.0-rocksdb"
+COMBINED: Final = "rocketmq-5.5.0-rocksdb-combined"
+TOPIC: Final = b"rocksdb-orders"
+PAIRED: Final = b"combined-orders"
+MIDDLE: Final = 20
+QUEUES: Final = "consumequeue"
+
+
+@dataclass(frozen=True, slots=True)
+class RocksDamage:
+    """One named damage.
+
+    Attributes:
+        name: unique in the table; begins with what it does.
+        fixture: the store that it is done to.
+        inflict: does it.
+        codes: of warnings and damage that a validation finds because of it, and no others.
+        notes: codes of notes that it finds, too.
+    """
+
+    name: str
+    fixture: str
+    inflict: Callable[[Path], None]
+    codes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _file(change: Callable[[Path], object]) -> Callable[[Path], None]:
+    def inflict_it(store: Path) -> None:
+        change(store / QUEUES)
+
+    return inflict_it
+
+
+def table_of(directory: Path) -> Path:
+    """Give the largest table file."""
+    return max(directory.glob("*.sst"), key=lambda path: path.stat().st_size)
+
+
+def manifest_of(directory: Path) -> Path:
+    """Give the MANIFEST."""
+    return directory / read_manifest(Place.of(directory)).name
+
+
+def _no_current(directory: Path) -> None:
+    (directory / "CURRENT").unlink()
+
+
+def _no_manifest(directory: Path) -> None:
+    manifest_of(directory).unlink()
+
+
+def _flip_rows(directory: Path) -> None:
+    inflict.flip_bits(table_of(directory), 60, 1)
+
+
+def _add_row(directory: Path) -> None:
+    rocksdb.edit(directory, put={b"strange": b"row"})
+
+
+def _cut_manifest(directory: Path) -> None:
+    """Cut the MANIFEST between two edits, before those that add the tables."""
+    path = manifest_of(directory)
+    raw = path.read_bytes()
+    for size in range(len(raw) - 1, 0, -1):
+        os.truncate(path, size)
+        found = read_manifest(Place.of(directory))
+        if not found.problem and not found.tables:
+            return
+    raise inflict.NotApplicable
+
+
+def _flip_filter(directory: Path) -> None:
+    """Flip a bit of the filter, which lies somewhere past the rows."""
+    path = table_of(directory)
+    for position in range(0, path.stat().st_size, 20):
+        inflict.flip_bits(path, position, 4)
+        if any("filter" in one.what for one in check_table(Place.of(path)).problems):
+            return
+        inflict.flip_bits(path, position, 4)
+    raise inflict.NotApplicable
+
+
+def _wal_of(store: Path) -> Path:
+    logs = (store / "config" / "consumerOffsets").glob("*.log")
+    return max(logs, key=lambda path: path.stat().st_size)
+
+
+def _units(store: Path) -> dict[bytes, bytes]:
+    return dict(rocksdb.rows_of(store / QUEUES, QUEUES)["default"])
+
+
+def _ends(store: Path) -> dict[bytes, bytes]:
+    return dict(rocksdb.rows_of(store / QUEUES, QUEUES)["offset"])
+
+
+def delete_units(*numbers: int, topic: bytes = TOPIC) -> Callable[[Path], None]:
+    """Delete some units of queue 0."""
+    keys = tuple(unit_key(topic, 0, number) for number in numbers)
+    return lambda store: rocksdb.edit(store / QUEUES, delete=keys)
+
+
+def change_unit(name: str, change: int) -> Callable[[Path], None]:
+    """Change a field of a unit in the middle of queue 0."""
+
+    def inflict_it(store: Path) -> None:
+        key = unit_key(TOPIC, 0, MIDDLE)
+        unit = ROCKSDB_CQ_UNIT.parse(_units(store)[key])
+        unit[name] += change
+        rocksdb.edit(store / QUEUES, put={key: ROCKSDB_CQ_UNIT.build(unit)})
+
+    return inflict_it
+
+
+def set_end(
+    name: bytes, physical_offset: int, number: int, topic: bytes = TOPIC
+) -> Callable[[Path], None]:
+    """Write a max or min row of queue 0; negative numbers are added to those of the max row."""
+
+    def inflict_it(store: Path) -> None:
+        old = QUEUE_END.parse(_ends(store)[offset_key(topic, 0, MAX)])
+        last = number if number >= 0 else old["queue_offset"] + number
+        unit = _units(store).get(unit_key(topic, 0, last))
+        offset = physical_offset if unit is None else int.from_bytes(unit[:8], "big")
+        value = QUEUE_END.build({"physical_offset": offset, "queue_offset": last})
+        rocksdb.edit(store / QUEUES, "offset", put={offset_key(topic, 0, name): value})
+
+    return inflict_it
+
+
+def _empty_queue(store: Path) -> None:
+    """Set a queue empty, as a combined store does whose two parts differ."""
+    value = QUEUE_END.build({"physical_offset": 0, "queue_offset": 59})
+    after = QUEUE_END.build({"physical_offset": 0, "queue_offset": 60})
+    rows = {offset_key(TOPIC, 0, MAX): value, offset_key(TOPIC, 0, MIN): after}
+    rocksdb.edit(store / QUEUES, "offset", put=rows)
+
+
+def set_checkpoint(change: int) -> Callable[[Path], None]:
+    """Change the end of dispatch."""
+
+    def inflict_it(store: Path) -> None:
+        old = int.from_bytes(_ends(store)[CHECKPOINT_KEY], "big")
+        value = (old + change).to_bytes(8, "big")
+        rocksdb.edit(store / QUEUES, "offset", put={CHECKPOINT_KEY: value})
+
+    return inflict_it
+
+
+def _truncate(store: Path) -> None:
+    """Do what a truncation does: lower CHECKPOINT and one max row by the last record."""
+    last = max(_units(store).items(), key=lambda row: row[1][:8])
+    place = unit_row(*last).values
+    number, queue_id = place["queue_offset"] - 1, place["queue_id"]
+    before = _units(store)[unit_key(TOPIC, queue_id, number)]
+    value = before[:8] + number.to_bytes(8, "big")
+    rocksdb.edit(
+        store / QUEUES,
+        "offset",
+        put={offset_key(TOPIC, queue_id, MAX): value, CHECKPOINT_KEY: last[1][:8]},
+    )
+
+
+def _no_max(store: Path) -> None:
+    rocksdb.edit(store / QUEUES, "offset", delete=(offset_key(TOPIC, 0, MAX),))
+
+
+def _shorten(store: Path) -> None:
+    """Take the last unit of a queue away, and lower its max row: the file beside has it."""
+    last = QUEUE_END.parse(_ends(store)[offset_key(PAIRED, 0, MAX)])["queue_offset"]
+    set_end(MAX, 0, -1, PAIRED)(store)
+    delete_units(last, topic=PAIRED)(store)
+
+
+def _no_first_segment(store: Path) -> None:
+    min((store / "commitlog").iterdir()).unlink()
+
+
+DAMAGES: Final = {
+    one.name: one
+    for one in (
+        RocksDamage("remove CURRENT", CLEAN, _file(_no_current), ("RD-OPEN",)),
+        RocksDamage(
+            "name another MANIFEST",
+            CLEAN,
+            _file(lambda d: (d / "CURRENT").write_bytes(b"MANIFEST-000099\n")),
+            ("RD-OPEN",),
+        ),
+        RocksDamage("remove MANIFEST", CLEAN, _file(_no_manifest), ("RD-OPEN",)),
+        RocksDamage(
+            "flip MANIFEST",
+            CLEAN,
+            _file(lambda d: inflict.flip_bits(manifest_of(d), 40, 1)),
+            ("RD-OPEN",),
+        ),
+        RocksDamage("remove table", CLEAN, _file(lambda d: table_of(d).unlink()), ("RD-OPEN",)),
+        RocksDamage(
+            "cut table", CLEAN, _file(lambda d: os.truncate(table_of(d), 900)), ("RD-OPEN",)
+        ),
+        RocksDamage("cut MANIFEST", CLEAN, _file(_cut_manifest), ("RD-ORPHAN", "RQ-BEHIND")),
+        RocksDamage(
+            "flip rows",
+            CLEAN,
+            _file(_flip_rows),
+            ("RD-BLOCK",),
+        ),
+        RocksDamage("flip filter", CLEAN, _file(_flip_filter), ("RD-META",)),
+        RocksDamage("flip log", CRASH, lambda s: inflict.flip_bits(_wal_of(s), 20, 1), ("RD-WAL",)),
+        RocksDamage("cut log", CRASH, lambda s: os.truncate(_wal_of(s), 100), ("RD-WAL",)),
+        RocksDamage(
+            "write format 6",
+            CLEAN,
+            _file(lambda d: rocksdb.edit(d, "offset", put={b"k": b"v"}, table_format=6)),
+            ("RD-VERSION", "RD-KEY"),
+        ),
+        RocksDamage(
+            "copy queues",
+            CLEAN,
+            _file(lambda d: shutil.copytree(d, d.with_name("consumequeue_rocksdb"))),
+            ("RD-BOTH",),
+        ),
+        RocksDamage(
+            "add row",
+            CLEAN,
+            _file(_add_row),
+            ("RD-KEY",),
+        ),
+        RocksDamage(
+            "shorten unit",
+            CLEAN,
+            lambda s: rocksdb.edit(s / QUEUES, put={unit_key(TOPIC, 0, MIDDLE): bytes(20)}),
+            ("RD-KEY", "RQ-RANGE"),
+        ),
+        RocksDamage(
+            "add end",
+            CLEAN,
+            _file(lambda d: rocksdb.edit(d, "offset", put={b"strange": b"row"})),
+            ("RD-KEY",),
+        ),
+        RocksDamage("delete unit", CLEAN, delete_units(MIDDLE), ("RQ-RANGE",)),
+        RocksDamage("delete units", CLEAN, delete_units(3, 4, 5, 9), ("RQ-RANGE",)),
+        RocksDamage("lower max", CLEAN, set_end(MAX, 0, -3), ("RQ-MAX",)),
+        RocksDamage("raise max", CLEAN, set_end(MAX, 40000, 70), ("RQ-MAX",)),
+        RocksDamage("delete max", CLEAN, _no_max, ("RQ-MAX",)),
+        RocksDamage("raise min", CLEAN, set_end(MIN, 0, 5), ("RQ-MIN",)),
+        RocksDamage("empty queue", CLEAN, _empty_queue, ("RQ-EMPTIED",)),
+        RocksDamage("raise CHECKPOINT", CLEAN, set_checkpoint(10_000), ("RQ-CKPT",)),
+        RocksDamage(
+            "misplace CHECKPOINT",
+            CRASH,
+            set_checkpoint(-1),
+            ("RQ-CKPT", "RQ-BEHIND"),
+        ),
+        RocksDamage("remove abort", CRASH, lambda s: (s / "abort").unlink(), ("RQ-BEHIND",)),
+        RocksDamage("move unit", CLEAN, change_unit("physical_offset", 8), ("RQ-UNIT",)),
+        RocksDamage("retag unit", CLEAN, change_unit("tags_code", 1), ("RQ-UNIT",)),
+        RocksDamage("redate unit", CLEAN, change_unit("store_timestamp", 1), ("RQ-UNIT",)),
+        RocksDamage("truncate", CLEAN, _truncate, ("RQ-BEHIND",), ("RQ-ABOVE",)),
+        RocksDamage("shorten queue", COMBINED, _shorten, ("RQ-PAIR", "RQ-RANGE", "RQ-MAX")),
+    )
+}
+EXPIRE: Final = RocksDamage("expire segment", CRASH, _no_first_segment, (), ("RQ-EXPIRED",))
