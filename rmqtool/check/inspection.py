@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from rmqtool.broker.release import COMMONEST
 from rmqtool.check.log.lost import LostRanges
 from rmqtool.check.log.transactions import Transactions
-from rmqtool.check.rocksdb.databases import Databases
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import Place
     from rmqtool.store.queues import QueueFiles
+    from rmqtool.store.rocksdb_database import Database
     from rmqtool.store.segment import MappedFiles, Oddity, Segment
     from rmqtool.store.tree import Store
 
@@ -122,7 +122,7 @@ class Inspection:
         has_rocksdb_queues: whether queues lie in RocksDB.
         compares_rocksdb: whether they are compared with the log.
         light_in_rocksdb: light queues lie in RocksDB and nowhere else.
-        databases: the RocksDB databases of the store.
+        opened: the RocksDB databases that can be read, by path.
         observer: who looks on while the log is read; None for nobody.
         ledger: keeps book for a manifest, and says what is not read again; None without.
         queues: all that the store has.
@@ -147,7 +147,7 @@ class Inspection:
     has_rocksdb_queues: bool = False
     compares_rocksdb: bool = False
     light_in_rocksdb: bool = False
-    databases: Databases = field(init=False)
+    opened: dict[str, Database] = field(default_factory=dict)
     bridges: list[int] = field(default_factory=list)
     wanted: dict[QueueName, int] = field(default_factory=dict)
     observer: Observer | None = None
@@ -164,7 +164,6 @@ class Inspection:
 
     def __post_init__(self) -> None:
         self.queues = Queues(self.store)
-        self.databases = Databases(self)
 
     def unread(
         self, path: str, error: UnreadablePath, queue: QueueName | tuple[None, None] = (None, None)

@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.broker.release import COMMONEST
 from rmqtool.check import layout
 from rmqtool.check.findings_list import Bounded
@@ -26,6 +27,7 @@ from rmqtool.check.options import UNREAD
 from rmqtool.check.queues import consume_queue_ext
 from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer
+from rmqtool.check.rocksdb.databases import Databases
 from rmqtool.check.rocksdb.queue_ends import finish_rocks, rocks_comparer
 from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
 from rmqtool.errors import UnreadablePath
@@ -49,7 +51,6 @@ if TYPE_CHECKING:
 SOUND: Final = 0
 DAMAGED: Final = 1
 INCOMPLETE: Final = 3
-LIGHT: Final = "%LMQ%"
 
 
 @dataclass(slots=True)
@@ -151,7 +152,8 @@ class Findings:
             self.summary.is_finished = True
         finally:
             inspection.queues.close()
-            inspection.databases.close()
+            for database in inspection.opened.values():
+                database.close()
             self.summary.seconds = time.monotonic() - begin
 
     @property
@@ -221,11 +223,12 @@ def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Findi
     for what, why in options.limits():
         inspection.leave_out(what, why)
     _know(inspection)
-    yield from _rocksdb(inspection)
+    databases = Databases(inspection)
+    yield from _rocksdb(inspection, databases)
     layout.register_lost(inspection)
     if options.wants("layout"):
         yield from layout.check(inspection)
-    yield from _log(inspection, watch)
+    yield from _log(inspection, databases, watch)
     if options.wants("dledger", "commitlog"):
         yield from dledger.check(inspection)
     for areas, check in (
@@ -245,16 +248,15 @@ def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Findi
     _not_compared(inspection)
 
 
-def _rocksdb(inspection: Inspection) -> Iterator[Finding]:
+def _rocksdb(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
     """Judge the files of the databases, and open them for the checks that follow."""
     if not inspection.options.wants("rocksdb", "consumequeue"):
         return
-    databases = inspection.databases
     yield from databases.check(_databases(inspection))
-    for path, database in databases.opened.items():
+    for path, database in inspection.opened.items():
         if is_queue_database(path):
             inspection.queues.database.adopt(database)
-    inspection.compares_rocksdb &= any(map(is_queue_database, databases.opened))
+    inspection.compares_rocksdb &= any(map(is_queue_database, inspection.opened))
 
 
 def _know(inspection: Inspection) -> None:
@@ -273,7 +275,7 @@ def _know(inspection: Inspection) -> None:
         inspection.compares_rocksdb = reads and options.wants("consumequeue")
         topics = _topics_in_files(inspection)
         inspection.compares_queues &= bool(topics)
-        inspection.light_in_rocksdb = not any(one.startswith(LIGHT) for one in topics)
+        inspection.light_in_rocksdb = not any(one.startswith(LMQ_PREFIX) for one in topics)
     has_index = bool(store.branches_of(BranchKind.INDEX))
     inspection.compares_index = reads and has_index and options.wants("index")
     inspection.version = options.version or written_by(store).version
@@ -286,7 +288,9 @@ def _topics_in_files(inspection: Inspection) -> list[str]:
         return []  # the check of the queues says so
 
 
-def _log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:
+def _log(
+    inspection: Inspection, databases: Databases, watch: Callable[[int], None]
+) -> Iterator[Finding]:
     """Read the log, and compare queues and index with it."""
     options = inspection.options
     log = log_files(inspection)
@@ -303,7 +307,7 @@ def _log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Findi
             "records, units and entries", "--level quick looks at names, lengths and tails"
         )
         return
-    yield from _whole_log(inspection, watch)
+    yield from _whole_log(inspection, databases, watch)
 
 
 def _headers(inspection: Inspection) -> Iterator[Finding]:
@@ -313,11 +317,13 @@ def _headers(inspection: Inspection) -> Iterator[Finding]:
         yield from index_files(inspection, opened)
 
 
-def _whole_log(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:
+def _whole_log(
+    inspection: Inspection, databases: Databases, watch: Callable[[int], None]
+) -> Iterator[Finding]:
     queues = QueueComparer(inspection) if inspection.compares_queues else None
     batches = BatchComparer(inspection) if inspection.compares_queues else None
     index = IndexComparer(inspection) if inspection.compares_index else None
-    rocks = rocks_comparer(inspection)
+    rocks = rocks_comparer(inspection, databases)
 
     def take(report: PartReport) -> Iterator[Finding]:
         runs = report.runs

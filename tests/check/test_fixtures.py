@@ -21,8 +21,6 @@ KNOWN_WARNINGS: Final = {
     # The light queue's second parent topic was never configured.
     "4.9.3-lmq": {"FS-ORPHAN": 1},
 }
-QUEUES_IN_ROCKSDB: Final = tuple(fixture_names(scenario="rocksdb"))
-READABLE: Final = [name for name in fixture_names() if name not in QUEUES_IN_ROCKSDB]
 
 
 def _known(name: str) -> dict[str, int]:
@@ -30,7 +28,7 @@ def _known(name: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("has_conf", [False, True], ids=["alone", "with-conf"])
-@pytest.mark.parametrize("name", READABLE)
+@pytest.mark.parametrize("name", fixture_names())
 def test_fixture_is_sound(
     pristine: Callable[[str], Path], evidence: Evidence, name: str, *, has_conf: bool
 ) -> None:
@@ -46,17 +44,3 @@ def test_fixture_is_sound(
     assert [] == summary.account.unread
     assert summary.is_finished
     assert summary.account.records > 0
-
-
-@pytest.mark.parametrize("name", QUEUES_IN_ROCKSDB)
-def test_rocksdb_is_incomplete(pristine: Callable[[str], Path], name: str) -> None:
-    """Queues in RocksDB are not read yet: exit 3, and it is said what was not looked at."""
-    found, exit_code, summary = run(pristine(name), "deep", broker_conf(name))
-    assert ["FS-READ"] == [one.code for one in found if one.severity is not Severity.NOTE]
-    assert 3 == exit_code
-    assert "incomplete" == summary.verdict
-    (path, reason) = summary.account.unread[0]
-    assert "consumequeue" == path
-    assert "RocksDB" in reason
-    assert "not supported" in reason
-    assert summary.account.records > 0  # the log has been read all the same

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueState, at_unit
 from rmqtool.check.queues.queue_tags import TagJudge
 from rmqtool.check.queues.queue_tails import Tails
 from rmqtool.check.queues.queue_units import UnitJudge
-from rmqtool.derive.dispatch import LMQ_PREFIX
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
@@ -66,7 +66,7 @@ class QueueComparer:
         for run in runs:
             if len(lost) and _is_within(lost, run):
                 continue  # of records that a gap has taken with it
-            if self._inspection.light_in_rocksdb and run.topic.startswith(LMQ_PREFIX):
+            if self._inspection.light_in_rocksdb and run.topic.startswith(LMQ_PREFIX.raw):
                 continue
             state = self._states.get((run.topic, run.queue_id)) or self._new_state(run)
             if topic is not None and state.topic != topic:

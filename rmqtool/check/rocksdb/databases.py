@@ -46,21 +46,13 @@ class Databases:
     """The databases of a store, judged and opened once for all checks.
 
     Attributes:
-        opened: those that can be read, by path.
         rows: all rows of known shape of those that hold no queues, by path, then by family.
     """
 
     def __init__(self, inspection: Inspection) -> None:
-        self.opened: dict[str, Database] = {}
         self.rows: dict[str, dict[str, list[DatabaseRow]]] = {}
         self._inspection = inspection
         self._damaged: set[str] = set()
-
-    def close(self) -> None:
-        """End the processes that read them."""
-        for database in self.opened.values():
-            database.close()
-        self.opened.clear()
 
     def check(self, found: list[RocksDb]) -> Iterator[Finding]:
         """Judge the files of all databases; open those that can be opened, and read their rows.
@@ -178,7 +170,7 @@ class Databases:
         except DamagedDatabase as error:
             yield from self._unread(rocksdb, error)
             return
-        self.opened[path] = database
+        self._inspection.opened[path] = database
         readers = FAMILIES.get(path, {})
         rows: dict[str, list[DatabaseRow]] = {}
         for family in database.families:

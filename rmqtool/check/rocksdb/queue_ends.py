@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.broker.release import Version
 from rmqtool.check.rocksdb.queues import RocksComparer, missing_units, units_of
 from rmqtool.findings.catalogue import Severity
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 COMBINED_SINCE: Final = Version(5, 4, 0)  # and commitLogRecoverMaxNum
 RECOVERED_SEGMENTS: Final = 10
-LIGHT: Final = b"%LMQ%"
 
 
 @dataclass(slots=True)
@@ -251,7 +251,7 @@ class EndJudge:
         is_read = self._inspection.version >= COMBINED_SINCE
         for (topic, queue_id), ends in sorted(self._comparer.source.ends.items()):
             name = topic.decode("utf-8", "backslashreplace")
-            if topic.startswith(LIGHT) or ends.maximum is None:
+            if topic.startswith(LMQ_PREFIX.raw) or ends.maximum is None:
                 continue
             queue = self._inspection.units("queues").get((name, queue_id))
             if queue is None or any(queue.unread()):
@@ -266,19 +266,19 @@ class EndJudge:
                 )  # fmt: skip
 
 
-def rocks_comparer(inspection: Inspection) -> RocksComparer | None:
+def rocks_comparer(inspection: Inspection, databases: Databases) -> RocksComparer | None:
     """Give what compares runs with the queues in RocksDB; None where none can be read."""
     if not inspection.compares_rocksdb:
         return None
-    opened = inspection.databases.opened
+    opened = inspection.opened
     path = next((one for one in opened if is_queue_database(one)), None)
     if path is None:
         return None
     source = RocksQueues(opened[path])
     try:
-        return RocksComparer(inspection, inspection.databases, source)
+        return RocksComparer(inspection, databases, source)
     except DamagedDatabase as error:
-        for said in inspection.databases.cannot_read(path, error):
+        for said in databases.cannot_read(path, error):
             inspection.postpone(said)
         return None
 
@@ -287,7 +287,7 @@ def finish_rocks(inspection: Inspection, comparer: RocksComparer) -> Iterator[Fi
     """Judge the queues in RocksDB when the log was read to its end."""
     yield from comparer.rest()
     if inspection.log is not None:
-        judge = EndJudge(inspection, inspection.databases, comparer, inspection.log)
+        judge = EndJudge(inspection, comparer.databases, comparer, inspection.log)
         yield from judge.check()
         if inspection.compares_queues:
             yield from judge.pairs()

@@ -97,10 +97,11 @@ class RocksComparer:
     Attributes:
         seen: what was found of each queue.
         dispatch: how far the log and the database go.
+        databases: says what cannot be read.
     """
 
     def __init__(self, inspection: Inspection, databases: Databases, source: RocksQueues) -> None:
-        self._inspection, self._databases, self.source = inspection, databases, source
+        self._inspection, self.databases, self.source = inspection, databases, source
         self.seen: dict[tuple[bytes, int], QueueSeen] = {}
         self.dispatch = Dispatch(source.dispatched or 0)
         self._pool = RunPool(0)
@@ -137,7 +138,7 @@ class RocksComparer:
                 try:
                     yield from self._run(seen, run)
                 except DamagedDatabase as error:
-                    yield from self._databases.cannot_read(self.source.path, error)
+                    yield from self.databases.cannot_read(self.source.path, error)
 
     def _run(self, seen: QueueSeen, run: QueueRun) -> Iterator[Finding]:
         wanted = np.frombuffer(run.units, CQ_UNIT.dtype)
@@ -186,7 +187,7 @@ class RocksComparer:
             try:
                 unit_row(key, value)
             except DecodeError as error:
-                yield self._databases.odd_row(self.source.path, DEFAULT, key, error)
+                yield self.databases.odd_row(self.source.path, DEFAULT, key, error)
 
     def _missing(self, seen: QueueSeen, begin: int, missing: Mask) -> Iterator[Finding]:
         for first, count in stretches(missing):
