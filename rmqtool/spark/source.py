@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType
 
 from rmqtool.errors import UsageError
 from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.tables import SCHEMAS, chosen
+from rmqtool.spark.tables import SCHEMAS, TABLES, chosen
+from rmqtool.table import comment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
     from pyspark.sql.datasource import DataSourceStreamReader, Filter
-    from pyspark.sql.types import StructType
+
+    from rmqtool.table import Table
 
 
 class RocketMQDataSource(DataSource):
@@ -43,7 +46,7 @@ class RocketMQDataSource(DataSource):
         schema = SCHEMAS[options.table]
         names = options.columns or schema.names
         _check_names(options, names)
-        return from_arrow_schema(chosen(schema, names))
+        return with_comments(from_arrow_schema(chosen(schema, names)), TABLES[options.table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Give the reader of a query.
@@ -115,6 +118,15 @@ class FilteringReader(RocketMQReader):
 
         self.options = limited(self.options, filters)
         return filters
+
+
+def with_comments(schema: StructType, table: Table) -> StructType:
+    """Give columns with what they mean, as `DESCRIBE` and catalogues show it."""
+    commented = [
+        StructField(one.name, one.dataType, one.nullable, {"comment": comment(table[one.name])})
+        for one in schema.fields
+    ]
+    return StructType(commented)
 
 
 def _check_names(options: SourceOptions, names: Iterable[str]) -> None:

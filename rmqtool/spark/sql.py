@@ -149,13 +149,15 @@ class Questions:
     def _empty(self, name: str) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        from rmqtool.spark.tables import SCHEMAS, chosen
+        from rmqtool.spark.source import with_comments
+        from rmqtool.spark.tables import SCHEMAS, TABLES, chosen
 
         table = TableName.MESSAGES if name == OPERATIONS else TableName(name)
         schema = SCHEMAS[table]
         if name == OPERATIONS:
             schema = chosen(schema, OPERATION_COLUMNS)
-        return self._spark.createDataFrame([], from_arrow_schema(schema))
+        commented = with_comments(from_arrow_schema(schema), TABLES[table])
+        return self._spark.createDataFrame([], commented)
 
     def _read(self, name: str, reading: Reading) -> DataFrame:
         source = self._source

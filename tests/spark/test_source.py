@@ -12,6 +12,8 @@ import pytest
 import rmqtool
 from rmqtool.spark.options import TableName
 from rmqtool.spark.tables import SCHEMAS
+from rmqtool.table import comment
+from rmqtool.tables.record_tables import MESSAGES
 from tests.damage import DAMAGES
 from tests.spark.test_readers import read
 from tests.stores import fixture_store
@@ -38,6 +40,15 @@ def test_tables(name: TableName, spark: SparkSession, tmp_path: Path) -> None:
     assert SCHEMAS[name].names == found.schema.names
     assert read(store, table=name).to_pylist() == found.to_pylist()
     assert found.num_rows > 0
+
+
+def test_describe(spark: SparkSession, tmp_path: Path) -> None:
+    """`DESCRIBE` says of each column what it means, in its unit."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    messages = spark.read.format("rocketmq").option("path", str(store)).load()
+    messages.createOrReplaceTempView("described")
+    said = {row["col_name"]: row["comment"] for row in spark.sql("DESCRIBE described").collect()}
+    assert {one.name: comment(one) for one in MESSAGES.columns} == said
 
 
 def test_schema_chooses_columns(spark: SparkSession, tmp_path: Path) -> None:
