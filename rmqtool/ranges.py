@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from typing import Final
 
@@ -11,6 +12,13 @@ from rmqtool.times import parse_time
 _NUMBER: Final = re.compile(r"(0x[0-9a-f]+|[0-9]+)\s*(ki|mi|gi|ti)?b?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
 _LARGEST: Final = 2**63 - 1
+
+
+class Boundary(enum.StrEnum):
+    """Which message a time asks for."""
+
+    LOWER = "lower"  # first one stored at or after
+    UPPER = "upper"  # last one stored at or before
 
 
 def size(option: str, text: str) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from rmqtool.cli.completion.values import queues, topics
 from rmqtool.cli.declaration import Option
 from rmqtool.errors import UsageError
-from rmqtool.ranges import number_range, size, time_of
 from rmqtool.tables.bodies import BodyMode, BodyOptions
-from rmqtool.tables.selection import Selection
+
+if TYPE_CHECKING:
+    from rmqtool.tables.selection import Selection
 
 Fillers: TypeAlias = Annotated[
     bool, Option("--fillers", "Show blank records, unused tails and empty slots, too.")
@@ -68,6 +69,9 @@ class Choosing:
         Raises:
             UsageError: an option cannot be meant.
         """
+        from rmqtool.ranges import number_range, time_of
+        from rmqtool.tables.selection import Selection
+
         return Selection(
             topics=self.topic,
             queue_id=self.queue,
@@ -98,6 +102,8 @@ class Bodies:
         Raises:
             UsageError: the limit is no size.
         """
+        from rmqtool.ranges import size
+
         return BodyOptions(self.body, self.raw, size("--body-limit", self.body_limit))
 
 

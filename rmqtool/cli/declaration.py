@@ -22,7 +22,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from types import UnionType
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
@@ -36,7 +36,7 @@ NOT: Final = "/"  # in the name of a flag, before what switches it off
 
 
 class Command(ABC):
-    """What a command line asks for. The docstring of a command is its help."""
+    """What a command line asks for. The docstring is its help, below the summary in `CONTENTS`."""
 
     @abstractmethod
     def run(self) -> int:
@@ -62,8 +62,7 @@ class Line(NamedTuple):
 Completer: TypeAlias = Callable[[Line], Iterable[Word]]
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(NamedTuple):
     """What is said of a field that is no option.
 
     Attributes:
@@ -77,8 +76,7 @@ class Argument:
     completes: Completer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """What is said of a field that is an option.
 
     Attributes:
@@ -114,8 +112,7 @@ class Kind(enum.Enum):
     WORDS = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(NamedTuple):
     """One argument or option of a command.
 
     Attributes:

@@ -20,7 +20,6 @@ Nothing here loads numpy, numba or pyarrow unless the log itself has to be searc
 from rmqtool.query.answer import Answer, Found
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import (
-    Boundary,
     ById,
     ByKey,
     ByOffset,
@@ -32,6 +31,7 @@ from rmqtool.query.requests import (
     parse_lines,
 )
 from rmqtool.query.rows import message_row
+from rmqtool.ranges import Boundary
 
 __all__ = [
     "Answer",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqtool.broker.release import Version
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX
-from rmqtool.query.requests import Boundary
+from rmqtool.ranges import Boundary
 from rmqtool.store.record_heads import TIMESTAMPS
 from rmqtool.store.used import used_bytes
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from rmqtool.query import topics
 from rmqtool.query.broker_time import BrokerSearch, difference
 from rmqtool.query.log import LogRecord
-from rmqtool.query.requests import Boundary
 from rmqtool.query.time import search_queue
 from rmqtool.queues.files import FileUnits
+from rmqtool.ranges import Boundary
 from rmqtool.times import iso_time
 from rmqtool.words import counted
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rmqtool.errors import UsageError
 from rmqtool.formats.message_id import ClientMessageId, OffsetMessageId, UniqueKey, recognise
+from rmqtool.ranges import Boundary
 from rmqtool.times import iso_time, parse_time
 
 if TYPE_CHECKING:
@@ -31,13 +31,6 @@ _LARGEST: Final = 2**63 - 1
 _LARGEST_QUEUE: Final = 2**31 - 1
 NAMES: Final = ("id", "key", "at", "time", "transaction", "topic", "queue", "queue-offset")
 KEPT: Final = 60  # characters of hostile input that an error repeats
-
-
-class Boundary(StrEnum):
-    """Which message a time asks for."""
-
-    LOWER = "lower"  # first one stored at or after
-    UPPER = "upper"  # last one stored at or before
 
 
 @dataclass(frozen=True)

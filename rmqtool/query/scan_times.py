@@ -14,8 +14,8 @@ import numpy as np
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats import java
 from rmqtool.query.log import LogRange
-from rmqtool.query.requests import Boundary
 from rmqtool.query.scan import parts_of
+from rmqtool.ranges import Boundary
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined

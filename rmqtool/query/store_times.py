@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.query.answer import BY_TIME, Found
 from rmqtool.query.log import LogRange, LogRecord
-from rmqtool.query.requests import Boundary
 from rmqtool.query.time import first_record_from, last_record_until
+from rmqtool.ranges import Boundary
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.query.requests import Boundary
 from rmqtool.queues.batch import BatchUnits
+from rmqtool.ranges import Boundary
 from rmqtool.store.record_heads import FIRST_WINDOW
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from rmqtool.formats.message_id import OffsetMessageId, recognise
 from rmqtool.query.answer import BY_OFFSET, BY_QUEUE, Answer, Found
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import TRANSACTION_ID, Wanted, members
-from rmqtool.query.requests import Boundary
 from rmqtool.query.time import search_queue
+from rmqtool.ranges import Boundary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,8 @@ import pytest
 from rmqtool.cli.commands import CONTENTS, NAMES, PROGRAM
 from rmqtool.cli.main import main
 from rmqtool.cli.manual import page, topics
+from rmqtool.cli.manual.blocks import Verbatim
 from rmqtool.cli.manual.examples import first_example
-from rmqtool.cli.manual.page import Verbatim
 
 ALL = [PROGRAM, *NAMES]
 

@@ -30,7 +30,7 @@ from rmqtool.cli.manual import (
     whole_page,
     write,
 )
-from rmqtool.cli.manual.page import Item, References, Section, Text, Verbatim
+from rmqtool.cli.manual.blocks import Item, References, Section, Text, Verbatim
 from rmqtool.cli.manual.plain import plain
 from rmqtool.cli.manual.roff import roff
 from rmqtool.errors import RmqtoolError

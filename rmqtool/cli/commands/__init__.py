@@ -2,13 +2,13 @@
 
 To add a command `x-y`:
 
-1. `commands/x_y.py` has a frozen dataclass `XY`, a `Command`. Its docstring is the help: a summary
-   of one line, then paragraphs. Each field is an argument or an option (see `declaration.py`;
-   those that several commands share are in `options.py`, `delivery.py`, `engines.py` and
-   `choosing.py`). `run` calls the library once, hands rows to `Delivery.emit`, remarks to
-   `Delivery.note`, and returns the exit code. It formats nothing and prints nothing. What is heavy
-   is imported in `run`: who asks for help, or completes a word, loads all that stands above.
-2. `CONTENTS` below names it, under what a person wants to do.
+1. `CONTENTS` below names it, under what a person wants to do, with a summary of one line.
+2. `commands/x_y.py` has a frozen dataclass `XY`, a `Command`. Its docstring is the help below the
+   summary. Each field is an argument or an option (see `declaration.py`; those that several
+   commands share are in `options.py`, `delivery.py`, `engines.py` and `choosing.py`). `run` calls
+   the library once, hands rows to `Delivery.emit`, remarks to `Delivery.note`, and returns the
+   exit code. It formats nothing and prints nothing. What is heavy is imported in `run`: who asks
+   for help, or completes a word, loads all that stands above.
 3. `examples/x-y.txt` has what the help and the manual show; a test runs it.
 
 The fast reader of plain lines, Typer's command, `--help`, the manual page and completion follow:
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.cli.declaration import Option, flag
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from rmqtool.cli.declaration import Command
 
@@ -44,14 +44,33 @@ VERSION: Final = flag(
         "Show the versions of rmqtool and of every library that it uses, and exit.",
     ),
 )
-CONTENTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "Look": ("info", "dump", "query", "startup"),
-    "Prove": ("validate", "report"),
-    "Repair": ("repair", "rebuild", "rebuild-cq", "rebuild-index"),
-    "Work on": ("export", "sql"),
-    "Learn": ("help",),
+CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
+    "Look": {
+        "info": "Show a store at a glance: its content, its writer, how it was left.",
+        "dump": "Show what is in a store, a directory or a file of it, row by row.",
+        "query": "Find a message by ID, key, offset or time, verified and explained.",
+        "startup": "Foretell what a broker would do if it were started on a store now.",
+    },
+    "Prove": {
+        "validate": "Prove a whole store sound, or say exactly what is wrong with it.",
+        "report": "Draw a store on one HTML page that can be attached to a ticket.",
+    },
+    "Repair": {
+        "repair": "Repair a store so that every undamaged message survives a start.",
+        "rebuild": "Rebuild consume queues and key index from the commitlog.",
+        "rebuild-cq": "Rebuild consume queues from the commitlog.",
+        "rebuild-index": "Rebuild the key index from the commitlog.",
+    },
+    "Work on": {
+        "export": "Write a table of a store to Parquet, CSV or JSON lines files.",
+        "sql": "Answer a question about a store in SQL.",
+    },
+    "Learn": {
+        "help": "Show a page of the manual: a command, the formats, a finding.",
+    },
 }
-NAMES: Final = tuple(name for names in CONTENTS.values() for name in names)
+SUMMARIES: Final = {name: text for some in CONTENTS.values() for name, text in some.items()}
+NAMES: Final = tuple(SUMMARIES)
 
 
 def load(name: str) -> type[Command]:
@@ -68,9 +87,4 @@ def paragraphs(text: str) -> list[str]:
 
 def described(name: str) -> list[str]:
     """Give the paragraphs of a command's help: the summary first."""
-    return paragraphs(load(name).__doc__ or "")
-
-
-def summaries() -> Iterator[tuple[str, str]]:
-    """Give each command with its summary."""
-    return ((name, described(name)[0]) for name in NAMES)
+    return [SUMMARIES[name], *paragraphs(load(name).__doc__ or "")]

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Dump(Command):
-    """Show what is in a store, a directory or a file of it, row by row.
-
-    A store root shows its messages. Bodies are shown on request only. Damage does not stop it:
+    """A store root shows its messages. Bodies are shown on request only. Damage does not stop it:
     a stretch that cannot be read is a row of its own, with the code of the finding, and the exit
     code is then 1, as it is when there is nothing to show.
     """

@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export(Command):
-    """Write a table of a store to Parquet, CSV or JSON lines files.
-
-    Spark does it, on this machine or on a cluster. Each file appears complete; _SUCCESS appears
-    when all of them are there. A run that was stopped is completed by the same command; another one
-    into the same directory is refused. Damage is rows, as in dump. What cannot be read makes the
-    exit code 3, and there is no _SUCCESS then.
+    """Spark does it, on this machine or on a cluster. Each file appears complete; _SUCCESS appears
+    when all of them are there. A run that was stopped is completed by the same command; another
+    one into the same directory is refused. Damage is rows, as in dump. What cannot be read makes
+    the exit code 3, and there is no _SUCCESS then.
     """
 
     store: StorePath

@@ -12,17 +12,15 @@ from rmqtool.cli.declaration import Argument, Command
 from rmqtool.cli.exits import DONE
 
 if TYPE_CHECKING:
-    from rmqtool.cli.manual.page import Page
+    from rmqtool.cli.manual.blocks import Page
 
 PAGE_COLUMNS: Final = 80  # where there is no terminal
 
 
 @dataclass(frozen=True)
 class Help(Command):
-    """Show a page of the manual: a command, the formats, a finding.
-
-    On a terminal whole pages are shown by man(1), where there is one; elsewhere, and for a single
-    word, the text goes to standard output. Nothing needs to be installed for it.
+    """On a terminal whole pages are shown by man(1), where there is one; elsewhere, and for a
+    single word, the text goes to standard output. Nothing needs to be installed for it.
     """
 
     topic: Annotated[

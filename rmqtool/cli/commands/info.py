@@ -18,10 +18,8 @@ SINGLE: Final = frozenset({"store", "end", "dispatch"})  # a row each: a person 
 
 @dataclass(frozen=True)
 class Info(Command):
-    """Show a store at a glance: its content, its writer, how it was left.
-
-    Nothing is scanned, so it takes the same time for a small and for a large commitlog. Sections:
-    store, release, geometry, segments, oddities, end, dispatch, topics, queues, index,
+    """Nothing is scanned, so it takes the same time for a small and for a large commitlog.
+    Sections: store, release, geometry, segments, oddities, end, dispatch, topics, queues, index,
     checkpoint, groups, databases, disk, problems.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from rmqtool.cli.choosing import Bodies, Hex
 from rmqtool.cli.completion.values import broker_versions, queues, topics
@@ -14,7 +14,7 @@ from rmqtool.cli.engines import Choice
 from rmqtool.cli.exits import DONE, NO, say
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath
 from rmqtool.errors import UsageError
-from rmqtool.query.requests import Boundary
+from rmqtool.ranges import Boundary
 from rmqtool.render.look import Format
 
 if TYPE_CHECKING:
@@ -32,9 +32,7 @@ FEW: Final = 3  # messages that are shown a field a line
 
 @dataclass(frozen=True)
 class Query(Command):
-    """Find a message by ID, key, offset or time, verified and explained.
-
-    What index and queues say is verified with the record; where they are missing or damaged the
+    """What index and queues say is verified with the record; where they are missing or damaged the
     log itself is searched. Exit code 1: not found, and stderr says what was searched. Spark helps
     with --scan only.
     """
@@ -171,8 +169,7 @@ class Query(Command):
             return _one(lookup, wanted[0], show, self.delivery)
 
 
-@dataclass(frozen=True)
-class Show:
+class Show(NamedTuple):
     """What of an answer is wanted.
 
     Attributes:

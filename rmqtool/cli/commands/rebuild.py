@@ -13,11 +13,9 @@ from rmqtool.cli.rebuilding import Output, Rules, Units, rebuild
 
 @dataclass(frozen=True)
 class Rebuild(Command):
-    """Rebuild consume queues and key index from the commitlog.
-
-    One pass over the log gives both, byte for byte what a broker would write: expired segments,
-    delayed and transactional messages, light message queues and inner batches included. Nothing
-    is written without --output or --in-place; evidence is opened read-only.
+    """One pass over the log gives both, byte for byte what a broker would write: expired segments,
+    delayed and transactional messages, light message queues and inner batches included. Nothing is
+    written without --output or --in-place; evidence is opened read-only.
     """
 
     store: StorePath

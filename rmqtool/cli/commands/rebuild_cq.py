@@ -15,9 +15,7 @@ from rmqtool.cli.rebuilding import Output, Rules, Units, rebuild
 
 @dataclass(frozen=True)
 class RebuildCq(Command):
-    """Rebuild consume queues from the commitlog.
-
-    A unit is written at the queue offset that its record states. A hole in the sequence (its
+    """A unit is written at the queue offset that its record states. A hole in the sequence (its
     records are lost) is filled with units that consumers pass over; a broker would append instead
     and so shift all later units, which --like-broker reproduces. Units have the plain tags code,
     which is right for every consumer: a broker without the bits of --ext looks at the message.

@@ -13,11 +13,9 @@ from rmqtool.cli.rebuilding import Output, Rules, rebuild
 
 @dataclass(frozen=True)
 class RebuildIndex(Command):
-    """Rebuild the key index from the commitlog.
-
-    Entries, slots and chains are those of a broker. A broker names a file by its clock; here the
-    name is that of the file on disk which begins with the same record, else the store time of its
-    first record.
+    """Entries, slots and chains are those of a broker. A broker names a file by its clock; here
+    the name is that of the file on disk which begins with the same record, else the store time of
+    its first record.
     """
 
     store: StorePath

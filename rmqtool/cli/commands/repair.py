@@ -28,13 +28,12 @@ LEFT_OUT_SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class Repair(Command):
-    """Repair a store so that every undamaged message survives a start.
-
-    First comes a plan: each edit with its place, its reason and what is lost. Nothing is written
-    without --in-place or --output. A damaged record is bridged: a record of the same length takes
-    its place, which brokers walk over and deliver to nobody; the unit of its queue repeats the
-    neighbour's, so that later messages keep their queue offset: the neighbour is delivered twice,
-    no other message is lost. No message is invented, and no checksum is made for bad bytes.
+    """First comes a plan: each edit with its place, its reason and what is lost. Nothing is
+    written without --in-place or --output. A damaged record is bridged: a record of the same
+    length takes its place, which brokers walk over and deliver to nobody; the unit of its queue
+    repeats the neighbour's, so that later messages keep their queue offset: the neighbour is
+    delivered twice, no other message is lost. No message is invented, and no checksum is made for
+    bad bytes.
 
     Afterwards the store is validated, and the next start foretold. The exit code is 1 when
     something is, or would be, left that is worse than a note; for a plan, when there is anything

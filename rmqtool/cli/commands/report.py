@@ -26,13 +26,11 @@ class Depth(StrEnum):
 
 @dataclass(frozen=True)
 class Report(Command):
-    """Draw a store on one HTML page that can be attached to a ticket.
-
-    The store is validated, and the page shows what was found: the findings with what helps, a map
-    of each commitlog file to scale, traffic over time of each topic, which queues cover the log,
-    lag of consumer groups, and dead letters. The file needs no network, no script and no other
-    file, and stays below 5 MB however large the store is. It holds names of topics and groups, but
-    no keys and no bodies. Nothing is written to the store.
+    """The store is validated, and the page shows what was found: the findings with what helps, a
+    map of each commitlog file to scale, traffic over time of each topic, which queues cover the
+    log, lag of consumer groups, and dead letters. The file needs no network, no script and no
+    other file, and stays below 5 MB however large the store is. It holds names of topics and
+    groups, but no keys and no bodies. Nothing is written to the store.
 
     The exit code is that of 'rmqtool validate': 0 when no damage was found, 1 when some was, and 3
     when something could not be read.

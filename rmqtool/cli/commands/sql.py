@@ -30,9 +30,7 @@ LEAVE: Final = frozenset({"exit", "quit", "exit;", "quit;"})
 
 @dataclass(frozen=True)
 class Sql(Command):
-    """Answer a question about a store in SQL.
-
-    Spark answers it, on this machine or on a cluster. Tables: messages, queue_units,
+    """Spark answers it, on this machine or on a cluster. Tables: messages, queue_units,
     index_entries, findings, segments; ready-made views: see --views. Without a question there is a
     prompt on a terminal, and a pipe is read. A statement that would change something is refused.
     """

@@ -15,9 +15,7 @@ from rmqtool.errors import UsageError
 
 @dataclass(frozen=True)
 class Startup(Command):
-    """Foretell what a broker would do if it were started on a store now.
-
-    Whether it refuses and why, where recovery begins, where the log ends, which segments, index
+    """Whether it refuses and why, where recovery begins, where the log ends, which segments, index
     files and queue units go, which messages are lost or out of reach, where dispatch goes on, the
     next offset of each queue. Nothing is written. The exit code is 1 when a message would be lost
     or be out of reach, or when the broker would not come up.

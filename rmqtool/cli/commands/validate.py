@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Validate(Command):
-    """Prove a whole store sound, or say exactly what is wrong with it.
-
-    Every record, consume queue unit and index entry is read, and all are compared with each other,
-    with the checkpoint, the timer and the configuration. Each defect is a row with its place and
-    its remedy; 'rmqtool help CODE' explains a finding code. The summary on stderr says what was
-    read and what was not. Nothing is written to the store.
+    """Every record, consume queue unit and index entry is read, and all are compared with each
+    other, with the checkpoint, the timer and the configuration. Each defect is a row with its
+    place and its remedy; 'rmqtool help CODE' explains a finding code. The summary on stderr says
+    what was read and what was not. Nothing is written to the store.
 
     The exit code is 0 when nothing as bad as --fail-on was found, 1 when it was, and 3 when
     something could not be read: then nothing is proven. Ctrl-C shows what was found so far.

@@ -16,7 +16,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.commands import HELP, NAMES, VERSION, load, summaries
+from rmqtool.cli.commands import HELP, NAMES, SUMMARIES, VERSION, load
 from rmqtool.cli.declaration import Command, Kind, Line, Parameter, parameters
 from rmqtool.errors import RmqtoolError
 
@@ -87,7 +87,7 @@ def _offers(words: Sequence[str]) -> Iterator[Word]:
     typed = words[-1] if words else ""
     name = next((word for word in words[:-1] if not word.startswith("-")), None)
     if name is None:
-        yield from _spelt((VERSION, HELP)) if typed.startswith("-") else summaries()
+        yield from _spelt((VERSION, HELP)) if typed.startswith("-") else SUMMARIES.items()
     elif name in NAMES:
         asked = _Asked(load(name), list(words[list(words).index(name) + 1 : -1]))
         yield from asked.offers(typed)

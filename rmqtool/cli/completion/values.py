@@ -99,11 +99,11 @@ def broker_versions(_: Line) -> Iterator[Word]:
 
 def help_topics(_: Line) -> Iterator[Word]:
     """Give what there is help for: pages, codes, structures."""
-    from rmqtool.cli.commands import summaries
+    from rmqtool.cli.commands import SUMMARIES
     from rmqtool.cli.manual import FINDINGS, FORMATS, SPARK, TABLES
     from rmqtool.formats.registry import LAYOUTS
 
-    yield from summaries()
+    yield from SUMMARIES.items()
     yield FORMATS, "every byte of every file"
     yield TABLES, "every column of every table"
     yield FINDINGS, "every finding code"

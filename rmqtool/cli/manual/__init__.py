@@ -1,6 +1,6 @@
 """The manual: which pages there are, and `python -m rmqtool.cli.manual man/`, which writes them.
 
-1. `commands.py`, `formats.py`, `tables.py`, `findings.py` make pages (`page.py`) of the command
+1. `commands.py`, `formats.py`, `tables.py`, `findings.py` make pages (`blocks.py`) of the command
    tree, the Layouts, the dictionary and the codes; `examples.py` adds transcripts.
 2. `roff.py` writes a page for `man`, `plain.py` for a terminal without it.
 
@@ -15,13 +15,12 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.cli.commands import NAMES, PROGRAM
-from rmqtool.cli.manual.roff import roff
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.cli.manual.page import Page
+    from rmqtool.cli.manual.blocks import Page
 
 REGENERATE: Final = "python -m rmqtool.cli.manual man/"
 FORMATS: Final = "formats"
@@ -96,7 +95,7 @@ def entry(topic: str) -> Page:
 
 def _naming(word: str) -> list[str]:
     """Give the topics whose pages have a word, their examples aside; none if it is everywhere."""
-    from rmqtool.cli.manual.page import Verbatim
+    from rmqtool.cli.manual.blocks import Verbatim
     from rmqtool.cli.manual.plain import plain
 
     def told(topic: str) -> str:
@@ -111,6 +110,7 @@ def _naming(word: str) -> list[str]:
 
 def write(directory: str) -> None:
     """Write all pages into a directory that is there; pages that are there are replaced."""
+    from rmqtool.cli.manual.roff import roff
     from rmqtool.writing.output import OutputFile
 
     for one in pages():

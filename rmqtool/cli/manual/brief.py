@@ -53,7 +53,7 @@ def _program(width: int) -> Iterator[str]:
     yield from _prose(paragraphs(DESCRIPTION), width)
     yield from _terms("Options", [(one.term, one.text) for one in (VERSION, HELP)], width)
     for task, names in CONTENTS.items():
-        yield from _terms(task, [(name, described(name)[0]) for name in names], width)
+        yield from _terms(task, [*names.items()], width)
     yield from _example(PROGRAM, width)
     yield from ("", f"More: {PROGRAM} help")
 

@@ -16,9 +16,7 @@ from rmqtool.cli.commands import (
 )
 from rmqtool.cli.declaration import parameters
 from rmqtool.cli.exits import EXIT_STATUS
-from rmqtool.cli.manual.brief import usage
-from rmqtool.cli.manual.examples import examples
-from rmqtool.cli.manual.page import (
+from rmqtool.cli.manual.blocks import (
     Item,
     Page,
     References,
@@ -28,13 +26,15 @@ from rmqtool.cli.manual.page import (
     Text,
     texts,
 )
+from rmqtool.cli.manual.brief import usage
+from rmqtool.cli.manual.examples import examples
 from rmqtool.cli.manual.sections import remote, sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.cli.declaration import Parameter
-    from rmqtool.cli.manual.page import Block
+    from rmqtool.cli.manual.blocks import Block
 
 COMMANDS, FILES, MISCELLANEOUS = 1, 5, 7
 FORMATS: Final = f"{PROGRAM}-formats"
@@ -80,7 +80,7 @@ def overview() -> Page:
     ]
     for task, names in CONTENTS.items():
         blocks.append(Subsection(task))
-        blocks += [Item(f"{PROGRAM}-{name}(1)", (described(name)[0],)) for name in names]
+        blocks += [Item(f"{PROGRAM}-{name}(1)", (text,)) for name, text in names.items()]
     blocks += [Section("OPTIONS"), *_items([VERSION, HELP])]
     blocks += [Section("OUTPUT"), *texts(OUTPUT)]
     blocks += remote()

@@ -12,12 +12,10 @@ import textwrap
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.manual.page import Section, Text, Verbatim
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.cli.manual.page import Block
+    from rmqtool.cli.manual.blocks import Block
 
 CAPTION: Final = "# "
 PROMPT: Final = "$ "
@@ -31,6 +29,8 @@ WIDTH: Final = 72  # what is left of 80 columns beside the indent of a page
 
 def examples(name: str) -> list[Block]:
     """Give the section EXAMPLES of a page; nothing where it has none."""
+    from rmqtool.cli.manual.blocks import Section, Text
+
     found = files("rmqtool.cli").joinpath("examples", f"{name}.txt")
     if not found.is_file():
         return []
@@ -60,6 +60,8 @@ def first_example(name: str) -> tuple[str, str] | None:
 
 
 def _verbatim(lines: list[str]) -> list[Block]:
+    from rmqtool.cli.manual.blocks import Verbatim
+
     return [Verbatim(tuple(lines))] if lines else []
 
 

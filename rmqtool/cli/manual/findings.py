@@ -8,16 +8,16 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.cli.manual.blocks import Item, Page, Section, Subsection, Text
 from rmqtool.cli.manual.commands import FINDINGS, see_also
 from rmqtool.cli.manual.examples import examples
-from rmqtool.cli.manual.page import Item, Page, Section, Subsection, Text
 from rmqtool.findings.catalogue import FAMILIES, Severity
 from rmqtool.findings.registry import CODES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rmqtool.cli.manual.page import Block
+    from rmqtool.cli.manual.blocks import Block
     from rmqtool.findings.catalogue import Code
 
 NUMBER: Final = 7

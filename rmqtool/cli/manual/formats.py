@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.cli.manual.blocks import Item, Page, Section, Subsection, Text, texts
 from rmqtool.cli.manual.commands import FORMATS, see_also
 from rmqtool.cli.manual.examples import examples
 from rmqtool.cli.manual.files import ARTEFACTS, TEXT_FILES
-from rmqtool.cli.manual.page import Item, Page, Section, Subsection, Text, texts
 from rmqtool.formats.registry import LAYOUTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.cli.manual.blocks import Block
     from rmqtool.cli.manual.files import Artefact
-    from rmqtool.cli.manual.page import Block
     from rmqtool.formats.layout import Field, Layout
 
 NUMBER: Final = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.manual.page import (
+from rmqtool.cli.manual.blocks import (
     Item,
     References,
     Section,
@@ -18,7 +18,7 @@ from rmqtool.cli.manual.page import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.cli.manual.page import Block, Page
+    from rmqtool.cli.manual.blocks import Block, Page
 
 INDENT: Final = 4
 WIDEST: Final = 100  # longer lines are hard to read

@@ -11,7 +11,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
-from rmqtool.cli.manual.page import (
+from rmqtool.cli.manual.blocks import (
     Item,
     References,
     Section,
@@ -24,7 +24,7 @@ from rmqtool.cli.manual.page import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.cli.manual.page import Block, Page
+    from rmqtool.cli.manual.blocks import Block, Page
 
 RELEASED: Final = {"0.1.0": "2026-11-21"}  # the date that pages bear: never the clock's
 WIDTH: Final = 78  # of the source: a change of a sentence is a diff of a line or two

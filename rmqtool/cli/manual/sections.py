@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.manual.page import Item, Section, texts
+from rmqtool.cli.manual.blocks import Item, Section, texts
 
 if TYPE_CHECKING:
-    from rmqtool.cli.manual.page import Block
+    from rmqtool.cli.manual.blocks import Block
 
 PUT_BACK: Final = """
 A field that no checksum covers is put back instead of bridging its record where other bytes of the

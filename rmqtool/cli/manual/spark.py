@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from rmqtool.cli.manual.blocks import Block, Item, Page, Section, Subsection, Verbatim, texts
 from rmqtool.cli.manual.commands import MISCELLANEOUS, SPARK, see_also
-from rmqtool.cli.manual.page import Block, Item, Page, Section, Subsection, Verbatim, texts
 from rmqtool.spark.options import NAMES
 
 ENGINES: Final = """

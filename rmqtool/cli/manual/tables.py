@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.cli.manual.blocks import Item, Page, Section, texts
 from rmqtool.cli.manual.commands import TABLES, see_also
-from rmqtool.cli.manual.page import Item, Page, Section, texts
 from rmqtool.dictionary import PublicTable, entries, names, public_tables
 from rmqtool.table import Type
 
 if TYPE_CHECKING:
-    from rmqtool.cli.manual.page import Block
+    from rmqtool.cli.manual.blocks import Block
     from rmqtool.dictionary import Entry
     from rmqtool.table import Column, Table
 

@@ -10,13 +10,13 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.cli.manual.blocks import Item, Page, References, Section, Text
 from rmqtool.cli.manual.commands import FORMATS
 from rmqtool.cli.manual.files import ARTEFACTS, TEXT_FILES
 from rmqtool.cli.manual.findings import NUMBER as FINDINGS_NUMBER
 from rmqtool.cli.manual.findings import code_page
 from rmqtool.cli.manual.formats import NUMBER as FORMATS_NUMBER
 from rmqtool.cli.manual.formats import artefact_blocks, field_item, layout_page
-from rmqtool.cli.manual.page import Item, Page, References, Section, Text
 from rmqtool.cli.manual.tables import column_page
 from rmqtool.dictionary import names as columns
 from rmqtool.findings.catalogue import FAMILIES
@@ -26,7 +26,7 @@ from rmqtool.formats.registry import LAYOUTS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqtool.cli.manual.page import Block
+    from rmqtool.cli.manual.blocks import Block
 
 NEAREST: Final = 3
 JSON: Final = "json"  # the key of config/*.json
