@@ -7,56 +7,81 @@ only `cli/main.py` turns it into words on stderr and an exit code.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+import enum
+import errno
+from typing import Any, ClassVar, Final, Self
 
 _ROOT: Final = "the store root, the directory with commitlog in it: storePathRootDir in broker.conf"
 _OWNER: Final = "as the user that the broker runs as, or on a copy that you may read"
 _WRITABLE: Final = "a place where you may write, or as the user that the broker runs as"
 _ROOM: Final = "a disk with more room; what was there is as it was"
 
-# What to try next, by words of the reason, the first that fits; "" fits all.
+
+class Trouble(enum.Enum):
+    """Why a path cannot be used, as far as somebody acts on it."""
+
+    MISSING = enum.auto()  # nothing is there
+    DENIED = enum.auto()
+    READ_ONLY = enum.auto()
+    MEDIUM = enum.auto()  # the disk fails
+    FULL = enum.auto()
+    TOO_LARGE = enum.auto()
+    LINK = enum.auto()
+    DIRECTORY = enum.auto()  # in place of a file
+    NAME = enum.auto()  # that no file can have
+    IN_STORE = enum.auto()  # a target that lies in what is read
+    NO_EDIT = enum.auto()  # that could be taken back
+    STALE_PLAN = enum.auto()
+    TOLD = enum.auto()  # the reason itself says what to try
+    OTHER = enum.auto()
+
+    @classmethod
+    def of(cls, error: Exception) -> Trouble:
+        """Tell what an operating system means by its error."""
+        number = getattr(error, "errno", None)
+        return _BY_NUMBER.get(number, cls.OTHER) if number else cls.OTHER
+
+
+_BY_NUMBER: Final = {
+    errno.ENOENT: Trouble.MISSING,
+    errno.EACCES: Trouble.DENIED,
+    errno.EPERM: Trouble.DENIED,
+    errno.EROFS: Trouble.READ_ONLY,
+    errno.EIO: Trouble.MEDIUM,
+    errno.ENOSPC: Trouble.FULL,
+    errno.EDQUOT: Trouble.FULL,
+    errno.EFBIG: Trouble.TOO_LARGE,
+    errno.ELOOP: Trouble.LINK,
+    errno.EISDIR: Trouble.DIRECTORY,
+    errno.ENAMETOOLONG: Trouble.NAME,
+}
+# What to try next.
 _TO_READ: Final = {
-    "no such file or directory": _ROOT,
-    "no such directory": _ROOT,
-    "denied": _OWNER,
-    "not permitted": _OWNER,
-    "input/output error": "on a copy of the disk, made with a tool that passes over bad sectors",
-    "link": "with the path that the link leads to: ls -l shows it",
-    "is a directory": "with a file in it",
-    "": "with a path that is there and may be read: ls -l shows it",
+    Trouble.MISSING: _ROOT,
+    Trouble.DENIED: _OWNER,
+    Trouble.MEDIUM: "on a copy of the disk, made with a tool that passes over bad sectors",
+    Trouble.LINK: "with the path that the link leads to: ls -l shows it",
+    Trouble.DIRECTORY: "with a file in it",
+    Trouble.TOLD: "",
 }
+_READABLE: Final = "with a path that is there and may be read: ls -l shows it"
 _TO_WRITE: Final = {
-    "lies in the store": "a place outside of the store",
-    "no such": "a directory that exists, for the new file or directory in it",
-    "denied": _WRITABLE,
-    "not permitted": _WRITABLE,
-    "read-only": _WRITABLE,
-    "no space": _ROOM,
-    "quota": _ROOM,
-    "too large": "a file system that takes files of this size",
-    "input/output error": "another disk: this one fails",
-    "no edit": "ls STORE: each edit in place leaves a directory rmqtool-undo-TIME there",
-    "name": "another name",
-    "": "a new place",
+    Trouble.IN_STORE: "a place outside of the store",
+    Trouble.MISSING: "a directory that exists, for the new file or directory in it",
+    Trouble.DENIED: _WRITABLE,
+    Trouble.READ_ONLY: _WRITABLE,
+    Trouble.FULL: _ROOM,
+    Trouble.TOO_LARGE: "a file system that takes files of this size",
+    Trouble.MEDIUM: "another disk: this one fails",
+    Trouble.NO_EDIT: "ls STORE: each edit in place leaves a directory rmqtool-undo-TIME there",
+    Trouble.NAME: "another name",
+    Trouble.TOLD: "",
 }
-_BESIDE: Final = {
-    "": "the log, which is read like any other: rmqtool dump STORE, rmqtool query STORE",
-}
-_AFTER_CHANGE: Final = {
-    "plan was made": "a new plan: rmqtool repair STORE --plan FILE",
-    "lies outside": "--in-place",
-    "": "rmqtool validate STORE: what it is now; rmqtool-undo-TIME in it has what was replaced",
-}
-
-
-def _step(steps: Mapping[str, str], reason: str) -> str:
-    """Give the step that fits; none where the reason names an option, or a choice, itself."""
-    if "--" in reason or "choose" in reason:
-        return ""
-    return next((step for words, step in steps.items() if words in reason.lower()), "")
+_BESIDE: Final = "the log, which is read like any other: rmqtool dump STORE, rmqtool query STORE"
+_NEW_PLAN: Final = "a new plan: rmqtool repair STORE --plan FILE"
+_AFTER_CHANGE: Final = (
+    "rmqtool validate STORE: what it is now; rmqtool-undo-TIME in it has what was replaced"
+)
 
 
 class RmqtoolError(Exception):
@@ -122,11 +147,17 @@ class NoSuchQueue(UsageError):
 
 
 class StoreError(RmqtoolError):
-    """A store, or a file of it, cannot be used."""
+    """A store, or a file of it, cannot be used.
 
-    def __init__(self, *, path: str, reason: str) -> None:
+    Attributes:
+        path: which one.
+        reason: why not.
+        trouble: the same, for whoever acts on it.
+    """
+
+    def __init__(self, *, path: str, reason: str, trouble: Trouble = Trouble.OTHER) -> None:
         super().__init__()
-        self.path, self.reason = path, reason
+        self.path, self.reason, self.trouble = path, reason, trouble
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
@@ -150,7 +181,7 @@ class UnreadablePath(StoreError, OSError):
     @property
     def next_step(self) -> str:
         """Another path, another user, or another disk."""
-        return _step(_TO_READ, self.reason)
+        return _TO_READ.get(self.trouble, _READABLE)
 
 
 class UnsupportedStore(StoreError):
@@ -159,7 +190,7 @@ class UnsupportedStore(StoreError):
     @property
     def next_step(self) -> str:
         """What can be read of it."""
-        return _step(_BESIDE, self.reason)
+        return "" if self.trouble is Trouble.TOLD else _BESIDE
 
 
 class StoreLocked(StoreError):
@@ -195,11 +226,17 @@ class BadMagic(DecodeError):
 
 
 class RepairError(RmqtoolError):
-    """Something could not be written, or must not be."""
+    """Something could not be written, or must not be.
 
-    def __init__(self, *, path: str, reason: str) -> None:
+    Attributes:
+        path: what.
+        reason: why not.
+        trouble: the same, for whoever acts on it.
+    """
+
+    def __init__(self, *, path: str, reason: str, trouble: Trouble = Trouble.OTHER) -> None:
         super().__init__()
-        self.path, self.reason = path, reason
+        self.path, self.reason, self.trouble = path, reason, trouble
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
@@ -207,7 +244,7 @@ class RepairError(RmqtoolError):
     @property
     def next_step(self) -> str:
         """Another place, another user, or more room."""
-        return _step(_TO_WRITE, self.reason)
+        return _TO_WRITE.get(self.trouble, "a new place")
 
 
 class WriteFailed(RepairError, OSError):
@@ -216,7 +253,7 @@ class WriteFailed(RepairError, OSError):
     @classmethod
     def of(cls, path: object, error: OSError) -> Self:
         """Give the error for a path from what the operating system said."""
-        made = cls(path=str(path), reason=error.strerror or str(error))
+        made = cls(path=str(path), reason=error.strerror or str(error), trouble=Trouble.of(error))
         made.errno, made.strerror = error.errno, made.reason  # who knows only OSError asks these
         return made
 
@@ -242,7 +279,7 @@ class OutputExists(RepairError):
     @property
     def next_step(self) -> str:
         """Another target."""
-        return _step({"": "another name"}, self.reason)
+        return "" if self.trouble is Trouble.TOLD else "another name"
 
 
 class PlanMismatch(RepairError):
@@ -251,7 +288,9 @@ class PlanMismatch(RepairError):
     @property
     def next_step(self) -> str:
         """Another plan, or a look at the store."""
-        return _step(_AFTER_CHANGE, self.reason)
+        if self.trouble is Trouble.TOLD:
+            return ""
+        return _NEW_PLAN if self.trouble is Trouble.STALE_PLAN else _AFTER_CHANGE
 
 
 class EngineMissing(RmqtoolError):

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import ast
+import errno
 import inspect
+import os
+import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
 
 from rmqtool import errors
+from rmqtool.errors import Trouble
+from rmqtool.store.place import Place
 from tests.imports import modules
 
 OF_PATHS: Final = {
@@ -19,15 +25,15 @@ OF_PATHS: Final = {
 }
 
 
-def reasons() -> Iterator[tuple[str, str, str]]:
-    """Give where an error of a path is raised, its class and the fixed part of its reason."""
+def reasons() -> Iterator[tuple[str, str, str, Trouble]]:
+    """Give where an error of a path is raised, its class, the fixed part of its reason, and why."""
     for name, tree in modules():
         for function in ast.walk(tree):
             if isinstance(function, ast.FunctionDef):
                 yield from _raised(name, function)
 
 
-def _raised(module: str, function: ast.FunctionDef) -> Iterator[tuple[str, str, str]]:
+def _raised(module: str, function: ast.FunctionDef) -> Iterator[tuple[str, str, str, Trouble]]:
     named: dict[str, str] = {}
     for node in ast.walk(function):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -36,9 +42,11 @@ def _raised(module: str, function: ast.FunctionDef) -> Iterator[tuple[str, str, 
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             call = node.exc
             kind = call.func.id if isinstance(call.func, ast.Name) else ""
-            for word in call.keywords:
-                if kind in OF_PATHS and word.arg == "reason":
-                    yield f"{module}:{node.lineno}", kind, _text(word.value, named)
+            words = {word.arg: word.value for word in call.keywords}
+            if kind in OF_PATHS and "reason" in words:
+                trouble = getattr(words.get("trouble"), "attr", "OTHER").upper()
+                known = Trouble.__members__.get(trouble, Trouble.OTHER)
+                yield f"{module}:{node.lineno}", kind, _text(words["reason"], named), known
 
 
 def _text(node: ast.expr, named: dict[str, str]) -> str:
@@ -53,47 +61,64 @@ RAISED: Final = list(reasons())
 
 
 @pytest.mark.parametrize(
-    ("kind", "reason"), [one[1:] for one in RAISED], ids=[o[0] for o in RAISED]
+    ("kind", "reason", "trouble"), [one[1:] for one in RAISED], ids=[o[0] for o in RAISED]
 )
-def test_next_step(kind: str, reason: str) -> None:
-    """Each error about a path says what to try next: by its class, or in its own words."""
-    error = OF_PATHS[kind](path="a/path", reason=reason)
+def test_next_step(kind: str, reason: str, trouble: Trouble) -> None:
+    """Each error about a path says what to try next: by its trouble, or in its own words."""
+    error = OF_PATHS[kind](path="a/path", reason=reason, trouble=trouble)
     assert "a/path" in str(error)
-    assert error.next_step or "--" in reason or "choose" in reason
+    assert (error.next_step == "") == ("--" in reason or "choose" in reason)
     assert error.next_step == "" or error.next_step not in reason
 
 
 def test_all_are_seen() -> None:
     """The walk through the sources finds what it is meant to find."""
     assert {"NotAStore", "UnreadablePath", "UnsupportedStore", "RepairError"} <= {
-        kind for _, kind, _ in RAISED
+        kind for _, kind, _, _ in RAISED
     }
     assert 30 < len(RAISED)
 
 
 @pytest.mark.parametrize(
-    ("reason", "step"),
+    ("number", "step"),
     [
-        ("permission denied", "as the user that the broker runs as"),
-        ("no such file or directory", "storePathRootDir"),
-        ("Input/output error", "bad sectors"),
-        ("is a link; links inside a store are not followed", "ls -l"),
+        (errno.EACCES, "as the user that the broker runs as"),
+        (errno.ENOENT, "storePathRootDir"),
+        (errno.EIO, "bad sectors"),
+        (errno.ELOOP, "ls -l"),
+        (errno.EISDIR, "a file in it"),
     ],
 )
-def test_reading(reason: str, step: str) -> None:
+def test_reading(number: int, step: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What the system says when it refuses to read has an answer that fits."""
-    assert step in errors.UnreadablePath(path="x", reason=reason).next_step
+
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("os.scandir", refuse)
+    with pytest.raises(errors.UnreadablePath) as refused:
+        Place.of(tmp_path).names()
+    assert step in refused.value.next_step
 
 
 @pytest.mark.parametrize(
-    ("reason", "step"),
+    ("number", "step"),
     [
-        ("No space left on device", "more room"),
-        ("Permission denied", "may write"),
-        ("Read-only file system", "may write"),
-        ("No such file or directory", "a directory that exists"),
+        (errno.ENOSPC, "more room"),
+        (errno.EDQUOT, "more room"),
+        (errno.EACCES, "may write"),
+        (errno.EROFS, "may write"),
+        (errno.ENOENT, "a directory that exists"),
+        (errno.ENAMETOOLONG, "another name"),
     ],
 )
-def test_writing(reason: str, step: str) -> None:
+def test_writing(number: int, step: str) -> None:
     """What the system says when it refuses to write has an answer that fits."""
-    assert step in errors.WriteFailed(path="x", reason=reason).next_step
+    refused = errors.WriteFailed.of("x", OSError(number, os.strerror(number)))
+    assert step in refused.next_step
+
+
+def test_trouble_travels() -> None:
+    """What a task on an executor could not read has its next step here, too."""
+    error = errors.UnreadablePath(path="x", reason="denied", trouble=Trouble.DENIED)
+    assert error.next_step == pickle.loads(pickle.dumps(error)).next_step  # noqa: S301 - our own

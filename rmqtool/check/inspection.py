@@ -22,7 +22,7 @@ from rmqtool.formats import config_shapes
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.segment import OddityKind
-from rmqtool.store.unread import REASONS, reason_of
+from rmqtool.store.unread import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,8 +74,13 @@ class Account:
     units: int = 0
     entries: int = 0
     files: int = 0
-    unread: list[tuple[str, str]] = field(default_factory=list)
+    unread: dict[str, UnreadablePath] = field(default_factory=dict)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def reasons(self) -> list[tuple[str, str]]:
+        """What could not be read, with the reason."""
+        return [(path, error.reason) for path, error in self.unread.items()]
 
 
 @dataclass(slots=True)
@@ -176,25 +181,21 @@ class Inspection:
             queue: that it belongs to.
         """
         if not self.is_known_unread(path):
-            self.account.unread.append((path, error.reason))
+            self.account.unread[path] = error
         at = At(path, topic=queue[0], queue_id=queue[1])
         return finding(FS_READ, at, f"cannot be read: {error.reason}", actual=error.reason)
 
     def is_known_unread(self, path: str) -> bool:
         """Tell whether it was said that a file or directory cannot be read."""
-        return any(known == path for known, _ in self.account.unread)
+        return path in self.account.unread
 
     def is_below_unread(self, path: str) -> bool:
         """Tell whether a path, or a directory that it lies in, cannot be read."""
-        return any(
-            known == path or path.startswith(f"{known}/") for known, _ in self.account.unread
-        )
+        return any(f"{path}/".startswith(f"{known}/") for known in self.account.unread)
 
     def is_above_unread(self, path: str) -> bool:
         """Tell whether a path, or something in this directory, cannot be read."""
-        return any(
-            known == path or known.startswith(f"{path}/") for known, _ in self.account.unread
-        )
+        return any(f"{known}/".startswith(f"{path}/") for known in self.account.unread)
 
     @property
     def why_no_log(self) -> str:
@@ -207,8 +208,7 @@ class Inspection:
         """Take note of all that cannot be read of a queue; give where it begins and ends."""
         found = []
         for oddity, start, end in stretches:
-            if not self.is_known_unread(oddity.path):
-                error = UnreadablePath(path=oddity.path, reason=reason_of(oddity))
+            if (error := error_of(oddity)) and not self.is_known_unread(oddity.path):
                 self._pending.append(self.unread(oddity.path, error))
             found.append((start, end))
         return found
@@ -267,8 +267,8 @@ class Inspection:
         with suppress(UnreadablePath):  # which has been said
             for oddity in family.oddities():
                 topic = oddity.path.removeprefix(f"{family.path}/").split("/")[0]
-                if oddity.kind is OddityKind.LINK and self.options.topic in {None, topic}:
-                    error = UnreadablePath(path=oddity.path, reason=REASONS[oddity.kind])
+                error = error_of(oddity) if oddity.kind is OddityKind.LINK else None
+                if error is not None and self.options.topic in {None, topic}:
                     self._pending.append(self.unread(oddity.path, error))
 
     def files_of(self, queue: QueueFiles | QueueUnits) -> MappedFiles | None:

@@ -26,8 +26,9 @@ from rmqtool.findings.registry_layout import (
 )
 from rmqtool.formats import config_shapes
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.place import EntryKind
 from rmqtool.store.segment import OddityKind
-from rmqtool.store.unread import REASONS, is_unread, reason_of, unread_stretches
+from rmqtool.store.unread import error_of, is_unread, no_file, unread_stretches
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     store = inspection.store
     for oddity in store.oddities:
         if oddity.kind is OddityKind.DIRECTORY:  # in place of a file that has its own name
-            error = UnreadablePath(path=oddity.path, reason=REASONS[oddity.kind])
-            yield inspection.unread(oddity.path, error)
+            yield inspection.unread(oddity.path, no_file(oddity.path, EntryKind.DIRECTORY))
             continue
         yield from _of_oddity(inspection, oddity, is_last=False)
     for name in ("commitlog", "old_commitlog", "timer_log", "dledger_index"):
@@ -86,8 +86,8 @@ def register_lost(inspection: Inspection) -> None:
                 start, end = _lost_range(files, oddity)
                 inspection.lost.add(start, end, said)
         for oddity, start, end in unread_stretches(files):
-            error = UnreadablePath(path=oddity.path, reason=reason_of(oddity))
-            inspection.lost.add(start, end, inspection.unread(oddity.path, error))
+            if error := error_of(oddity):
+                inspection.lost.add(start, end, inspection.unread(oddity.path, error))
 
 
 def _lost(
@@ -136,7 +136,7 @@ def mapped_files(
             )
     last = files.segments[-1].path if files.segments else ""
     for oddity in files.oddities:
-        if is_log and (any(_lost(inspection, files, oddity, is_last=False)) or reason_of(oddity)):
+        if is_log and (any(_lost(inspection, files, oddity, is_last=False)) or error_of(oddity)):
             continue
         if _is_explained(files, oddity):
             continue
@@ -155,8 +155,7 @@ def _is_misnamed(files: MappedFiles) -> bool:
 def _of_oddity(inspection: Inspection, oddity: Oddity, *, is_last: bool) -> Iterator[Finding]:
     """Translate an oddity of a directory into a finding."""
     at, expected, actual = At(oddity.path), oddity.expected, oddity.actual
-    if reason := reason_of(oddity):
-        error = UnreadablePath(path=oddity.path, reason=reason)
+    if error := error_of(oddity):
         yield inspection.unread(oddity.path, error)
         return
     match oddity.kind:
@@ -198,7 +197,8 @@ def _no_log(inspection: Inspection) -> Iterator[Finding]:
     """
     store = inspection.store
     logs = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
-    is_unread = any(inspection.is_above_unread(log.path) for log in store.branches_of(*logs))
+    paths = ["commitlog", *(log.path for log in store.branches_of(*logs))]
+    is_unread = any(map(inspection.is_above_unread, paths))
     if store.asked.kind is not BranchKind.STORE or is_unread:
         return
     if store.commitlog or store.old_commitlog or any(one.start is not None for one in _odd(store)):

@@ -39,7 +39,7 @@ def sentences(summary: Summary) -> Iterator[str]:
         f"read {account.bytes} bytes in {summary.seconds:.2f} s{rate}: {account.records} records, "
         f"{account.units} queue units, {account.entries} index entries"
     )
-    for path, reason in account.unread:
+    for path, reason in account.reasons:
         yield f"could not be read: {path}: {reason}"
     for what, why in account.left_out:
         yield f"not checked: {what}: {why}"

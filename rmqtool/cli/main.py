@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool import __version__
 from rmqtool.cli.exits import BUG, DONE, INTERRUPTED, NOT_DONE, TERMINATED, say
 from rmqtool.cli.signals import Terminated, stoppable
-from rmqtool.errors import OutputClosed, RepairError, RmqtoolError, UsageError
+from rmqtool.errors import OutputClosed, RepairError, RmqtoolError, Trouble, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,9 @@ def _flush() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise OutputClosed from error
-        raise RepairError(path="standard output", reason=str(error.strerror)) from error
+        raise RepairError(
+            path="standard output", reason=str(error.strerror), trouble=Trouble.of(error)
+        ) from error
 
 
 def _tell(error: RmqtoolError, arguments: Sequence[str]) -> None:

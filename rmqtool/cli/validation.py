@@ -182,7 +182,7 @@ class Validation:
                     findings=found,
                     rules=tuple(CODES.values()),
                     store=run.location,
-                    unread=run.summary.account.unread,
+                    unread=run.summary.account.reasons,
                     left_out=run.summary.account.left_out,
                     is_finished=run.summary.is_finished,
                 )
@@ -203,7 +203,7 @@ class Validation:
                     codes=[(code.area, code) for code in CODES.values() if options.looks_for(code)],
                     seconds=run.summary.seconds,
                     fail_on=options.fail_on,
-                    unread=run.summary.account.unread,
+                    unread=run.summary.account.reasons,
                     left_out=run.summary.account.left_out,
                     unproven=_unproven(options, is_finished=run.summary.is_finished),
                     is_finished=run.summary.is_finished,

@@ -14,7 +14,7 @@ from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import rules_of
 from rmqtool.engine import chosen
-from rmqtool.errors import NoSuchQueue, NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UnsupportedStore
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.rebuild.comparing import ComparingSink
@@ -199,7 +199,9 @@ def _open(options: RebuildOptions) -> Store:
     taken = {database.path for database in store.rocksdb()} & {"consumequeue"}
     if taken and options.target.has_queues and options.mode is not Mode.OUTPUT:
         reason = "a RocksDB queue store lies here; rebuild into a new directory with --output"
-        raise UnsupportedStore(path=f"{store.root}/consumequeue", reason=reason)
+        raise UnsupportedStore(
+            path=f"{store.root}/consumequeue", reason=reason, trouble=Trouble.TOLD
+        )
     if options.output is not None:
         refuse_within(store.root, options.output)
     return store
@@ -285,7 +287,7 @@ def _refuse_unread(result: RebuildResult) -> None:
                 "has derived from there would be lost; nothing was replaced: make it readable, or "
                 "use --output DIR, which takes what can be read"
             )
-            raise UnreadablePath(path=one.path, reason=reason)
+            raise UnreadablePath(path=one.path, reason=reason, trouble=Trouble.TOLD)
 
 
 def _account(result: RebuildResult, part: SegmentPart, runs: Runs) -> None:

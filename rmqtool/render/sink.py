@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.errors import OutputClosed, RepairError
+from rmqtool.errors import OutputClosed, RepairError, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,9 @@ class Sink:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return OutputClosed()
-        return RepairError(path=self.name, reason=error.strerror or str(error))
+        return RepairError(
+            path=self.name, reason=error.strerror or str(error), trouble=Trouble.of(error)
+        )
 
 
 def standard_output() -> Sink:

@@ -12,7 +12,7 @@ import os
 import stat
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import PlanMismatch
+from rmqtool.errors import PlanMismatch, Trouble
 from rmqtool.repair.plans import Action, Edit, Plan, verify
 from rmqtool.store.place import Place
 from rmqtool.store.root import is_known
@@ -112,7 +112,7 @@ def apply_to_copy(plan: Plan, store: Place, output: str) -> list[str]:
     for edit in plan.edits:
         if edit.path.startswith("/"):
             reason = "lies outside of the store: a copy cannot have it; use --in-place"
-            raise PlanMismatch(path=edit.path, reason=reason)
+            raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.TOLD)
         by_path.setdefault(edit.path, []).append(edit)
     with write_errors(store), Directory.at(store.location) as root:
         mode = os.fstat(root.handle).st_mode & 0o777
@@ -155,7 +155,7 @@ class _Copy:
                         self._entry(spot, behind, (name,))
             elif is_known(name):
                 reason = f"is a link to {place}, and no --broker-conf names that place"
-                raise PlanMismatch(path=root.shown(name), reason=reason)
+                raise PlanMismatch(path=root.shown(name), reason=reason, trouble=Trouble.TOLD)
             else:
                 self.left_out.append(name)
 

@@ -30,7 +30,7 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.options import RepairOptions
@@ -85,7 +85,7 @@ def _look(
     checks = validate(asked, watch, survey)
     found = [one for one in checks if one.code != FS_LOCK]  # it may be ours
     _refuse_unread(store, checks.summary.account.unread)
-    survey.queues.unread = {path for path, _ in checks.summary.account.unread}
+    survey.queues.unread = set(checks.summary.account.unread)
     return survey, found
 
 
@@ -139,7 +139,9 @@ def _decide(
         if any(record.is_answered(one) for record in survey.misplaced):
             continue
         if one.severity is not Severity.NOTE and not is_repaired(one, writer, obstacle):
-            writer.leave(one.code, one.path, one.message, remedy(one, obstacle))
+            writer.leave(
+                one.code, one.path, one.message, remedy(one, obstacle, inspection.account.unread)
+            )
     return Plan(
         store.root.location,
         str(inspection.version),
@@ -151,12 +153,13 @@ def _decide(
     )
 
 
-def _refuse_unread(store: Store, unread: Iterable[tuple[str, str]]) -> None:
+def _refuse_unread(store: Store, unread: Mapping[str, UnreadablePath]) -> None:
     """Refuse a log that cannot be read in whole: what seems to be missing may be there."""
     logs = [branch.path for branch in store.branches_of(BranchKind.COMMITLOG)]
-    for path, reason in unread:
+    for path, error in unread.items():
         if any(f"{path}/".startswith(f"{log}/") for log in logs):
-            raise UnreadablePath(path=place_of(store.root, path).location, reason=reason)
+            location = place_of(store.root, path).location
+            raise UnreadablePath(path=location, reason=error.reason, trouble=error.trouble)
 
 
 def _notes(survey: Survey) -> Iterator[str]:

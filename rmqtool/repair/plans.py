@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool import __version__
-from rmqtool.errors import PlanMismatch, RepairError, UsageError
+from rmqtool.errors import PlanMismatch, RepairError, Trouble, UsageError
 from rmqtool.findings.registry import CODES
 from rmqtool.repair.log.content import Content
 from rmqtool.store.names import relative_path
@@ -205,7 +205,7 @@ def _read(document: dict[str, Any]) -> Plan:
         broker_version=str(document["broker_version"]),
         fingerprint=str(document["fingerprint"]),
         edits=[Edit.from_json(edit) for edit in document["edits"]],
-        left=[Left(**one) for one in document["left"]],
+        left=[Left(**one | {"code": CODES[one["code"]]}) for one in document["left"]],
         notes=[str(note) for note in document["notes"]],
     )
 
@@ -218,12 +218,12 @@ def verify(plan: Plan, root: Place) -> None:
     """
     if fingerprint(root) != plan.fingerprint:
         reason = "the store has changed since the plan was made; make a new one"
-        raise PlanMismatch(path=str(root), reason=reason)
+        raise PlanMismatch(path=str(root), reason=reason, trouble=Trouble.STALE_PLAN)
     for edit in plan.edits:
         refuse_elsewhere(plan, edit.path)
         if edit.old and digest_of(root, edit.path, edit.position, edit.length) != edit.old:
             reason = f"bytes at {edit.position} are not those that the plan was made for"
-            raise PlanMismatch(path=edit.path, reason=reason)
+            raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.STALE_PLAN)
 
 
 def refuse_elsewhere(plan: Plan, path: str) -> None:
@@ -242,7 +242,7 @@ def refuse_elsewhere(plan: Plan, path: str) -> None:
         place = f"{link.resolved().location}/{rest}"
     if not any(f"{place}/".startswith(f"{one}/") for one in plan.elsewhere):
         reason = "leads out of the store, and no --broker-conf names that place"
-        raise PlanMismatch(path=path, reason=reason)
+        raise PlanMismatch(path=path, reason=reason, trouble=Trouble.TOLD)
 
 
 def fingerprint(root: Place) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.errors import Trouble
 from rmqtool.findings.catalogue import Owner
 from rmqtool.findings.registry_commitlog import CL_BLANKSIZE, CL_QOFF_BACK, CL_TOPIC
 from rmqtool.findings.registry_consume_queue import CQ_LMQ
@@ -14,6 +15,9 @@ from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
 from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqtool.errors import UnreadablePath
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Edit
     from rmqtool.repair.writer import Writer
@@ -97,14 +101,20 @@ def _covers(edit: Edit, one: Finding) -> bool:
     return edit.path == one.path and edit.position <= place < edit.position + edit.size
 
 
-def remedy(one: Finding, obstacle: str) -> str:
-    """Say why a finding stays, or what helps."""
+def remedy(one: Finding, obstacle: str, unread: Mapping[str, UnreadablePath]) -> str:
+    """Say why a finding stays, or what helps.
+
+    Args:
+        one: the finding.
+        obstacle: why the log cannot be judged; empty when it can.
+        unread: what could not be read.
+    """
     if obstacle and one.code.family.of_log:
         return obstacle
     if one.code.owner is Owner.OFFSETS:
         return CLAMPED
     if one.code == CL_QOFF_BACK:
         return ANEW
-    if one.code == FS_READ and "link" in one.actual:
+    if one.code == FS_READ and unread[one.path].trouble is Trouble.LINK:
         return LINKED
     return one.code.remedy or "none"

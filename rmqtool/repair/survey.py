@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import (
     CL_BLANKSIZE,
     CL_CHAIN,
@@ -139,7 +139,7 @@ class Survey:
     def take(self, part: SegmentPart, report: PartReport) -> None:
         """See one part of the log."""
         if report.unread:
-            raise UnreadablePath(path=part.segment.place.location, reason=report.unread)
+            raise report.unread
         facts = self.segments.setdefault(part.segment.start, SegmentFacts(part.segment))
         facts.stretches += report.stretches
         facts.records += report.records

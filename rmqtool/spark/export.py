@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from rmqtool import __version__
-from rmqtool.errors import OutputExists, RepairError
+from rmqtool.errors import OutputExists, RepairError, Trouble
 from rmqtool.spark.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
 from rmqtool.spark.plan import FilesTask, LogTask, Task, tasks
 from rmqtool.store.remote import place_of
@@ -144,11 +144,11 @@ class Export:
         there = target.read(PLAN, LARGEST_PLAN) if PLAN in names else None
         if there is None:
             reason = "exists and holds no export: choose a new directory"
-            raise OutputExists(path=str(target), reason=reason)
+            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.TOLD)
         if there != self._plan:
             differing = _difference(there, self._plan)
             reason = f"holds another export ({differing} differs): choose a new directory"
-            raise OutputExists(path=str(target), reason=reason)
+            raise OutputExists(path=str(target), reason=reason, trouble=Trouble.TOLD)
 
     def _left(self, advance: Callable[[int], None]) -> Iterator[NumberedTask]:
         """Yield the tasks without a receipt, and those that could not read everything."""

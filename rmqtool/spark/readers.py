@@ -160,7 +160,7 @@ def _of_segment(task: LogTask) -> Iterator[Finding]:
             place = At(segment.path, one.position, one.length, segment.start + one.position)
             yield from bounded.take([finding(one.code, place)])
     if report.unread:
-        yield finding(UNREAD, At(segment.path), actual=report.unread)
+        yield finding(UNREAD, At(segment.path), actual=report.unread.reason)
     bounded.add(report.counts.items())
     yield from bounded.rest()
 

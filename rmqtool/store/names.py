@@ -10,7 +10,7 @@ import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import RepairError
+from rmqtool.errors import RepairError, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,7 +57,7 @@ def relative_path(parts: tuple[str, ...]) -> str:
         problem = name_problem(part)
         if problem is not None:
             shown = ascii("/".join(parts))
-            raise RepairError(path=shown, reason=f"{part!a} {problem}")
+            raise RepairError(path=shown, reason=f"{part!a} {problem}", trouble=Trouble.NAME)
     if not parts:
-        raise RepairError(path="''", reason="no file name was given")
+        raise RepairError(path="''", reason="no file name was given", trouble=Trouble.NAME)
     return "/".join(parts)

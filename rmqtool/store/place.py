@@ -15,7 +15,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeVar
 
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import Trouble, UnreadablePath
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ class Place:
         try:
             return Place(os.path.realpath(os.fspath(path), strict=False))
         except (OSError, ValueError) as error:
-            raise UnreadablePath(path=printable(str(path)), reason=_reason(error)) from error
+            raise _refused(printable(str(path)), error) from error
 
     @staticmethod
     def is_uri(path: str) -> bool:
@@ -139,7 +139,7 @@ class Place:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            raise UnreadablePath(path=str(self), reason=_reason(error)) from error
+            raise _refused(str(self), error) from error
 
     def names(self) -> list[tuple[str, EntryKind]]:
         """List this directory, sorted by name, without asking for sizes.
@@ -168,14 +168,14 @@ class Place:
         except (FileNotFoundError, NotADirectoryError):
             raise UnreadablePath(path=str(self), reason="no such file") from None
         except (OSError, ValueError) as error:
-            raise UnreadablePath(path=str(self), reason=_reason(error)) from error
+            raise _refused(str(self), error) from error
         if not stat.S_ISREG(mode):
-            raise UnreadablePath(path=str(self), reason=_not_a_file(_kind(mode)))
+            raise _not_a_file(str(self), _kind(mode))
         descriptor = self._ask(lambda path: os.open(path, OPEN_FLAGS))
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):  # replaced between the two calls
             os.close(descriptor)
-            raise UnreadablePath(path=str(self), reason=_not_a_file(_kind(facts.st_mode)))
+            raise _not_a_file(str(self), _kind(facts.st_mode))
         return OpenFile(self, descriptor, facts.st_size)
 
     def read(self, limit: int) -> bytes:
@@ -188,7 +188,7 @@ class Place:
         try:
             return question(self.location)
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-            raise UnreadablePath(path=str(self), reason=_reason(error)) from error
+            raise _refused(str(self), error) from error
 
 
 class OpenFile:
@@ -289,8 +289,7 @@ class OpenFile:
             raise self._unreadable(error, position) from error
 
     def _unreadable(self, error: OSError, position: int) -> UnreadablePath:
-        reason = f"at {position:#x} ({position}): {_reason(error)}"
-        return UnreadablePath(path=str(self.place), reason=reason)
+        return _refused(str(self.place), error, f"at {position:#x} ({position}): ")
 
 
 def _followed(path: str) -> str:
@@ -338,14 +337,17 @@ def _kind(mode: int) -> EntryKind:
     return EntryKind.LINK if stat.S_ISLNK(mode) else EntryKind.OTHER
 
 
-def _not_a_file(kind: EntryKind) -> str:
-    return {
-        EntryKind.DIRECTORY: "is a directory, not a file",
-        EntryKind.LINK: "is a link; links inside a store are not followed",
-    }.get(kind, "is no regular file")
+def _not_a_file(path: str, kind: EntryKind) -> UnreadablePath:
+    words, trouble = {
+        EntryKind.DIRECTORY: ("is a directory, not a file", Trouble.DIRECTORY),
+        EntryKind.LINK: ("is a link; links inside a store are not followed", Trouble.LINK),
+    }.get(kind, ("is no regular file", Trouble.OTHER))
+    return UnreadablePath(path=path, reason=words, trouble=trouble)
 
 
-def _reason(error: OSError | ValueError) -> str:
+def _refused(path: str, error: OSError | ValueError, where: str = "") -> UnreadablePath:
+    """Say that the operating system refused."""
+    reason = (getattr(error, "strerror", None) or str(error)).lower()
     if isinstance(error, OSError) and error.errno == errno.ELOOP:
-        return "the links lead into a loop"
-    return (getattr(error, "strerror", None) or str(error)).lower()
+        reason = "the links lead into a loop"
+    return UnreadablePath(path=path, reason=where + reason, trouble=Trouble.of(error))

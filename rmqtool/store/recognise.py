@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.errors import NotAStore, Trouble, UnreadablePath, UnsupportedStore
 from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, Level, Why
 from rmqtool.store.config_files import is_json
 from rmqtool.store.place import EntryKind, printable
@@ -64,7 +64,9 @@ def recognise(place: Place, conf: BrokerConf | None = None) -> Recognised:
     """
     entry = place.stat()
     if entry is None:
-        raise UnreadablePath(path=str(place), reason="no such file or directory")
+        raise UnreadablePath(
+            path=str(place), reason="no such file or directory", trouble=Trouble.MISSING
+        )
     if entry.kind is EntryKind.DIRECTORY:
         return _directory(place, conf)
     if entry.kind is EntryKind.FILE:

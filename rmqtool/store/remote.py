@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, unquote, urlsplit
 
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.place import Entry, EntryKind, OpenFile, Place, printable
 
 if TYPE_CHECKING:
@@ -212,7 +212,9 @@ def _ask(shown: str, question: Callable[[], Any]) -> Any:  # noqa: ANN401 - pyar
     try:
         return question()
     except (OSError, ValueError, NotImplementedError) as error:
-        raise UnreadablePath(path=shown, reason=reason_of(error)) from error
+        raise UnreadablePath(
+            path=shown, reason=reason_of(error), trouble=Trouble.of(error)
+        ) from error
 
 
 def reason_of(error: Exception) -> str:

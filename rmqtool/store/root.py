@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.branch import Branch, BranchKind
 from rmqtool.store.place import EntryKind, Place, printable
 from rmqtool.store.segment import Oddity, OddityKind
@@ -142,10 +142,16 @@ def _look(
             place = place.resolved()
             entry = place.stat()
     except UnreadablePath as error:
-        oddities.append(Oddity(OddityKind.UNREADABLE, shown, str(wanted), error.reason))
+        oddities.append(
+            Oddity(OddityKind.UNREADABLE, shown, str(wanted), error.reason, trouble=error.trouble)
+        )
         return
     if entry is None:
-        oddities.append(Oddity(OddityKind.MISSING, shown, str(wanted), f"a link to {place}"))
+        oddities.append(
+            Oddity(
+                OddityKind.MISSING, shown, str(wanted), f"a link to {place}", trouble=Trouble.LINK
+            )
+        )
     elif entry.kind is not wanted:
         unexpected = {EntryKind.DIRECTORY: OddityKind.DIRECTORY, EntryKind.LINK: OddityKind.LINK}
         oddity = unexpected.get(entry.kind, OddityKind.NOT_A_FILE)

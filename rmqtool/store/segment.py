@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from rmqtool.errors import Trouble
 from rmqtool.store.place import EntryKind, printable
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Oddity:
         actual: what is there, as text.
         start: first byte of the byte space concerned; None when it is about a name only.
         length: bytes concerned from `start` on.
+        trouble: why it cannot be read, where that is what is odd.
     """
 
     kind: OddityKind
@@ -64,6 +66,7 @@ class Oddity:
     actual: str = ""
     start: int | None = None
     length: int | None = None
+    trouble: Trouble = Trouble.OTHER
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.store.place import EntryKind
 from rmqtool.store.segment import NAME_DIGITS, OddityKind, start_of
 
 if TYPE_CHECKING:
@@ -18,24 +20,33 @@ REASONS: Final = {
 }
 
 
-def reason_of(oddity: Oddity) -> str:
-    """Say why an oddity is something that cannot be read; empty when it is another one."""
+def error_of(oddity: Oddity) -> UnreadablePath | None:
+    """Say why an oddity is something that cannot be read; None when it is another one."""
+    reason, trouble = REASONS.get(oddity.kind, ""), oddity.trouble
     if oddity.kind is OddityKind.UNREADABLE:
-        return oddity.actual
-    if oddity.kind is OddityKind.MISSING and oddity.actual:
-        return f"{oddity.actual}, where nothing is"
+        reason = oddity.actual
+    elif oddity.kind is OddityKind.MISSING and trouble is Trouble.LINK:
+        reason = f"{oddity.actual}, where nothing is"
+    elif oddity.kind is OddityKind.LINK:
+        trouble = Trouble.LINK
     name = oddity.path.rpartition("/")[2]
     is_segment = len(name) == NAME_DIGITS and start_of(name) is not None
-    if oddity.kind is OddityKind.DIRECTORY and not is_segment:
-        return ""
-    return REASONS.get(oddity.kind, "")
+    if not reason or (oddity.kind is OddityKind.DIRECTORY and not is_segment):
+        return None
+    return UnreadablePath(path=oddity.path, reason=reason, trouble=trouble)
+
+
+def no_file(path: str, kind: EntryKind) -> UnreadablePath:
+    """Say that something has the name of a file, but is none."""
+    trouble = Trouble.LINK if kind is EntryKind.LINK else Trouble.OTHER
+    return UnreadablePath(path=path, reason=f"a {kind} in place of a file", trouble=trouble)
 
 
 def unread_stretches(files: MappedFiles) -> Iterator[tuple[Oddity, int, int]]:
     """Yield what has the name of a segment and cannot be read, with its begin and end."""
     for oddity in files.oddities:
         start = start_of(oddity.path.rpartition("/")[2])
-        if start is not None and reason_of(oddity):
+        if start is not None and error_of(oddity):
             yield oddity, start, start + files.file_length
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import UnreadablePath, WriteFailed
+from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
 from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.remote import RemotePlace, place_of, reason_of
 from rmqtool.writing.directory import Directory, Spot
@@ -171,7 +171,11 @@ class Dataset:
         place = self.place
         for part in name.split("/"):
             if part in {"", ".", ".."} or "\0" in part:
-                raise WriteFailed(path=f"{self}/{name}", reason="cannot be the name of a file")
+                raise WriteFailed(
+                    path=f"{self}/{name}",
+                    reason="cannot be the name of a file",
+                    trouble=Trouble.NAME,
+                )
             place = place.child(part)
         return place
 
@@ -244,7 +248,7 @@ def _errors(place: Place) -> Iterator[None]:
         with write_errors(place):
             yield
     except UnreadablePath as error:
-        raise WriteFailed(path=str(place), reason=error.reason) from error
+        raise WriteFailed(path=str(place), reason=error.reason, trouble=error.trouble) from error
     except (ValueError, NotImplementedError) as error:
         raise WriteFailed(path=str(place), reason=reason_of(error)) from error
 

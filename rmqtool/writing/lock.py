@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from rmqtool.errors import RepairError, StoreLocked, UnreadablePath, WriteFailed
+from rmqtool.errors import RepairError, StoreLocked, Trouble, UnreadablePath, WriteFailed
 from rmqtool.writing.directory import Directory
 
 if TYPE_CHECKING:
@@ -73,7 +73,9 @@ class StoreLock:
         try:
             self.directory = Directory.at(self.root)
         except (FileNotFoundError, NotADirectoryError) as error:
-            raise UnreadablePath(path=str(self.root), reason="no such directory") from error
+            raise UnreadablePath(
+                path=str(self.root), reason="no such directory", trouble=Trouble.MISSING
+            ) from error
         except OSError as error:
             raise WriteFailed.of(self.root, error) from error
         try:

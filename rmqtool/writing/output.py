@@ -11,7 +11,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from rmqtool.errors import OutputExists, WriteFailed
+from rmqtool.errors import OutputExists, Trouble, WriteFailed
 from rmqtool.store.place import EntryKind
 from rmqtool.store.remote import place_of
 from rmqtool.writing.output_tree import OutputTree
@@ -35,7 +35,11 @@ def refuse_within(store: Place, target: str | os.PathLike[str]) -> None:
         WriteFailed: it does.
     """
     if place_of(target).location.startswith(f"{store.location.rstrip('/')}/"):
-        raise WriteFailed(path=str(target), reason="lies in the store, where nothing is written")
+        raise WriteFailed(
+            path=str(target),
+            reason="lies in the store, where nothing is written",
+            trouble=Trouble.IN_STORE,
+        )
 
 
 def refuse_targets(stores: Sequence[str], *targets: str | None) -> None:
@@ -50,15 +54,21 @@ def refuse_targets(stores: Sequence[str], *targets: str | None) -> None:
     for target in filter(None, targets):
         place = place_of(target)
         if place in taken:
-            raise OutputExists(path=target, reason="is asked for twice; choose another name")
+            raise OutputExists(
+                path=target, reason="is asked for twice; choose another name", trouble=Trouble.TOLD
+            )
         taken.add(place)
         for root in roots:
             refuse_within(root, target)
         if place.stat() is not None:
-            raise OutputExists(path=target, reason="exists already; choose another name")
+            raise OutputExists(
+                path=target, reason="exists already; choose another name", trouble=Trouble.TOLD
+            )
         parent = place.parent.stat()
         if parent is None or parent.kind is not EntryKind.DIRECTORY:
-            raise WriteFailed(path=target, reason="there is no such directory")
+            raise WriteFailed(
+                path=target, reason="there is no such directory", trouble=Trouble.MISSING
+            )
 
 
 class OutputDirectory(OutputTree):

@@ -12,7 +12,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from rmqtool.errors import OutputExists, UnreadablePath, WriteFailed
+from rmqtool.errors import OutputExists, Trouble, UnreadablePath, WriteFailed
 from rmqtool.store.remote import RemotePlace, place_of, reason_of
 from rmqtool.writing.directory import Spot, spot_of
 from rmqtool.writing.output import OutputDirectory
@@ -132,6 +132,8 @@ def _ask(place: RemotePlace, question: Callable[[], Answer]) -> Answer:
     try:
         return question()
     except UnreadablePath as error:
-        raise WriteFailed(path=str(place), reason=error.reason) from error
+        raise WriteFailed(path=str(place), reason=error.reason, trouble=error.trouble) from error
     except (OSError, ValueError, NotImplementedError) as error:
-        raise WriteFailed(path=str(place), reason=reason_of(error)) from error
+        raise WriteFailed(
+            path=str(place), reason=reason_of(error), trouble=Trouble.of(error)
+        ) from error

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.errors import PlanMismatch, RepairError
+from rmqtool.errors import PlanMismatch, RepairError, Trouble
 from rmqtool.writing.discard import as_json, discard, remove_leftovers
 from rmqtool.writing.file_edit import NEW, OLD, FileEdit
 from rmqtool.writing.journal import Journal, State, state_line
@@ -109,7 +109,7 @@ def undo(lock: StoreLock, which: str | None = None) -> UndoDirectory:
     chosen = [edit for edit in edits if which in {None, edit.name}]
     if not chosen:
         reason = "there is no edit to take back" if which is None else f"there is no edit {which}"
-        raise RepairError(path=str(lock.root), reason=reason)
+        raise RepairError(path=str(lock.root), reason=reason, trouble=Trouble.NO_EDIT)
     if chosen[-1] is not edits[-1]:
         raise PlanMismatch(path=str(lock.root), reason=f"{edits[-1].name} has to be undone first")
     edit = chosen[-1]

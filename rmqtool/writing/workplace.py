@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import PlanMismatch, RepairError
+from rmqtool.errors import PlanMismatch, RepairError, Trouble
 from rmqtool.store.names import relative_path
 from rmqtool.writing.directory import Directory, Spot
 from rmqtool.writing.staging import write_errors
@@ -138,7 +138,7 @@ class Workplace:
         place = os.path.realpath(name_of_link(self.root, name))
         if self.is_confined or place not in self.elsewhere:
             reason = f"is a link to {place}: not followed, as no --broker-conf names that place"
-            raise RepairError(path=self.root.shown(name), reason=reason)
+            raise RepairError(path=self.root.shown(name), reason=reason, trouble=Trouble.TOLD)
         return place
 
     def _leads_out(self, path: str) -> PlanMismatch:

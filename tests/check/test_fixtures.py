@@ -41,6 +41,6 @@ def test_fixture_is_sound(
     warnings = Counter(one.code for one in found if one.severity is Severity.WARNING)
     assert _known(name) == warnings
     assert 0 == exit_code
-    assert [] == summary.account.unread
+    assert {} == summary.account.unread
     assert summary.is_finished
     assert summary.account.records > 0

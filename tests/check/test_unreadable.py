@@ -78,7 +78,7 @@ def _damage(store: Path, name: str) -> tuple[list[str], int, list[str]]:
     told = [one.path for one in found if one.code == "FS-READ"]
     assert len(set(told)) == len(told)  # once, however many checks want it
     blamed = [one for one in found if one.severity is not Severity.NOTE and one.code != "FS-READ"]
-    unread = [path for path, _ in summary.account.unread]
+    unread = [*summary.account.unread]
     return [f"{one.code} {one.path} {one.message}" for one in blamed], exit_code, unread
 
 

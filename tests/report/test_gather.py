@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import rmqtool
 from rmqtool.check.log.part import PartReport
 from rmqtool.check.options import ValidateOptions
+from rmqtool.errors import UnreadablePath
 from rmqtool.report.facts import Facts
 from rmqtool.report.gather import LONGEST_MS, MOST_STEPS, Looker, gather, grid_of
 from rmqtool.store.segment import SegmentPart
@@ -86,9 +87,8 @@ def test_unreadable(last_end: int, begin: int, tmp_path: Path) -> None:
     segment = store.commitlog.segments[0]
     looker = Looker(None)
     records = 1 if last_end > 0 else 0
-    report = PartReport(
-        first=0, end=last_end, records=records, last_end=last_end, unread="Input/output error"
-    )
+    unread = UnreadablePath(path=segment.path, reason="input/output error")
+    report = PartReport(first=0, end=last_end, records=records, last_end=last_end, unread=unread)
     looker.take(SegmentPart(segment, 0, segment.size), report)
     (found,) = looker.segments.values()
     assert [("unread", begin, segment.size - begin)] == found.stretches

@@ -38,7 +38,7 @@ def validated(store: Path, part_bytes: int) -> Validated:
     rows = list(findings)
     account = findings.summary.account
     read = (account.records, account.units, account.entries)
-    return Validated(rows, findings.exit_code, *read, account.unread)
+    return Validated(rows, findings.exit_code, *read, account.reasons)
 
 
 def dumped(store: Path) -> tuple[bytes, list[str]]:

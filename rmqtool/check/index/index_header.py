@@ -19,6 +19,7 @@ from rmqtool.scan.index import read_header
 from rmqtool.store.branch import BranchKind, Level
 from rmqtool.store.geometry import index_size
 from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.unread import no_file
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def _not_files(inspection: Inspection) -> Iterator[Finding]:
         for entry in branch.place.entries() if branch.level is not Level.FILE else ():
             if entry.name.isdecimal() and entry.kind is not EntryKind.FILE:
                 path = f"{branch.path}/{printable(entry.name)}"
-                reason = f"a {entry.kind} in place of a file"
-                yield inspection.unread(path, UnreadablePath(path=path, reason=reason))
+                yield inspection.unread(path, no_file(path, entry.kind))
 
 
 def _usual_geometry(files: Sequence[IndexFile]) -> Geometry | None:

@@ -146,8 +146,7 @@ class LogPass:
         assert facts is not None  # noqa: S101 - set before the first part is read
         if report.unread:
             path = part.segment.path
-            error = UnreadablePath(path=path, reason=report.unread)
-            said = inspection.unread(path, error)
+            said = inspection.unread(path, report.unread)
             begin = part.segment.start + max(
                 report.end if report.records else part.begin, part.begin
             )

@@ -77,7 +77,7 @@ class PartReport:
         entries: what DLedger's headers say in sum.
         last_record: physical offset of the last record; -1 for none.
         last_end: behind it.
-        unread: why the part could not be read; empty when it could.
+        unread: why the part could not be read; None when it could.
         traffic: records over time; None when nobody asked.
     """
 
@@ -92,7 +92,7 @@ class PartReport:
     entries: EntryJudge | None = None
     last_record: int = -1
     last_end: int = -1
-    unread: str = ""
+    unread: UnreadablePath | None = None
     traffic: Traffic | None = None
 
 
@@ -113,7 +113,7 @@ def inspect_part(
                 break
     except UnreadablePath as error:
         # What was read so far is judged; the rest is unknown, and the result incomplete.
-        return inspector.report(error.reason)
+        return inspector.report(error)
     return inspector.report()
 
 
@@ -210,7 +210,7 @@ class _Inspector:
         self.stretches.append(Stretch(Extent.UNUSED, batch.end, end - batch.end, None))
         self.end = end
 
-    def report(self, unread: str = "") -> PartReport:
+    def report(self, unread: UnreadablePath | None = None) -> PartReport:
         """Give what was found."""
         runs = None if self.collector is None else self.collector.finish(self.part.end)
         counts = self.bounded.counts.copy()

@@ -40,14 +40,14 @@ class Digest:
         sha256: of these.
         until_mark: of the bytes up to the mark; empty where the used bytes end before.
         range_checksum: as a broker gives it; empty where nobody asked.
-        unread: why the file could not be read.
+        unread: why the file could not be read; None when it could.
     """
 
     used: int = 0
     sha256: str = ""
     until_mark: str = ""
     range_checksum: str = ""
-    unread: str = ""
+    unread: UnreadablePath | None = None
 
 
 def digest(task: DigestTask) -> Digest:
@@ -57,7 +57,7 @@ def digest(task: DigestTask) -> Digest:
             found = _Hasher(file, task.mark).run()
             return replace(found, range_checksum=range_checksum(file)) if task.in_range else found
     except UnreadablePath as error:
-        return Digest(unread=error.reason)
+        return Digest(unread=error)
 
 
 class _Hasher:

@@ -136,9 +136,8 @@ class Ledger:
             wanted, engine.run(digest, tasks, jobs=inspection.options.jobs), strict=True
         ):
             place, file = self._found[name]
-            if found.unread and name not in {path for path, _ in inspection.account.unread}:
-                error = UnreadablePath(path=name, reason=found.unread)
-                yield inspection.unread(name, error)
+            if found.unread and not inspection.is_known_unread(name):
+                yield inspection.unread(name, found.unread)
             now = place.stat()
             is_still = now is not None and (now.size, now.mtime_ns) == (file.size, file.mtime_ns)
             files[name] = replace(

@@ -203,7 +203,7 @@ class Databases:
             self._damaged.add(path)
             yield finding(RD_BLOCK, At(path), f"RocksDB: {error.reason}")
         if not self._inspection.is_known_unread(path):
-            self._inspection.account.unread.append((path, error.reason))
+            self._inspection.account.unread[path] = error
 
     def _unread(self, rocksdb: RocksDb, error: DamagedDatabase) -> Iterator[Finding]:
         """Say that RocksDB refuses a database, or rows of it."""
@@ -211,7 +211,7 @@ class Databases:
             said = finding(RD_OPEN, At(rocksdb.path), f"RocksDB: {error.reason}")
             yield self._damage(rocksdb, said)
         if not self._inspection.is_known_unread(rocksdb.path):
-            self._inspection.account.unread.append((rocksdb.path, error.reason))
+            self._inspection.account.unread[rocksdb.path] = error
 
     def _damage(self, rocksdb: RocksDb, said: Finding) -> Finding:
         self._damaged.add(rocksdb.path)

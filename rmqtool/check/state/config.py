@@ -16,6 +16,7 @@ from rmqtool.formats.config import parse_object
 from rmqtool.store.branch import TIMER_CHECK, BranchKind, Level
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, is_json
 from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.unread import no_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,8 +95,7 @@ def _not_files(inspection: Inspection) -> Iterator[Finding]:
             is_config = is_json(entry.name) or entry.name == TIMER_CHECK
             if is_config and entry.kind is not EntryKind.FILE:
                 path = f"{branch.path}/{printable(entry.name)}"
-                reason = f"a {entry.kind} in place of a file"
-                yield inspection.unread(path, UnreadablePath(path=path, reason=reason))
+                yield inspection.unread(path, no_file(path, entry.kind))
 
 
 def _other(name: str) -> str:
