@@ -134,12 +134,20 @@ def _steady(text: str) -> list[str]:
 # ---- pages -------------------------------------------------------------------------------------
 
 
+def written_in(directory: Path) -> dict[str, str]:
+    """Give the pages of a directory."""
+    return {
+        str(path.relative_to(directory)): path.read_text(encoding="utf-8")
+        for path in directory.rglob("*.*")
+    }
+
+
 def test_committed_pages(update_golden: bool) -> None:
     """The pages in man/ are those that would be written now, and there are no others."""
     if update_golden:
         write(str(MAN))
     written = {one.file_name: roff(one) for one in pages()}
-    committed = {path.name: path.read_text(encoding="utf-8") for path in MAN.iterdir()}
+    committed = written_in(MAN)
     stale = sorted(
         name
         for name in written.keys() | committed.keys()
@@ -150,22 +158,21 @@ def test_committed_pages(update_golden: bool) -> None:
 
 def test_written_twice(tmp_path: Path) -> None:
     """The command that writes them replaces what is there, and two runs give the same bytes."""
+    for number in PAGES.values():
+        (tmp_path / f"man{number}").mkdir(exist_ok=True)
     for _ in range(2):
         subprocess.run(  # noqa: S603 - our own program
             [sys.executable, "-m", "rmqtool.cli.manual", str(tmp_path)], check=True, cwd=ROOT
         )
-    assert {one.file_name: roff(one) for one in pages()} == {
-        path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()
-    }
+    assert {one.file_name: roff(one) for one in pages()} == written_in(tmp_path)
 
 
 def test_installed() -> None:
     """The wheel puts each page where man looks for it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
-    wanted = {f"man/{name}": f"share/man/man{number}/{name}" for name, number in PAGES.items()}
-    listed = {source: target for source, target in shared.items() if source.startswith("man")}
-    assert wanted == listed, "[tool.hatch.build.targets.wheel.shared-data] lists each page"
+    assert "share/man" == shared["man"]
+    assert all(name.startswith(f"man{number}/") for name, number in PAGES.items())
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
@@ -240,7 +247,7 @@ def test_links() -> None:
     for one in pages():
         for block in one.blocks:
             if isinstance(block, References):
-                linked |= {f"{name}.{number}" for name, number in block.pages}
+                linked |= {f"man{number}/{name}.{number}" for name, number in block.pages}
     assert {*PAGES} == linked
 
 

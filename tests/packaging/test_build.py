@@ -57,7 +57,7 @@ def test_wheel(wheel: Path) -> None:
     info = f"rmqtool-{__version__}.dist-info"
     assert {f"{info}/licenses/LICENSE", f"{info}/METADATA", f"{info}/entry_points.txt"} <= names
     shared = {match[1] for match in map(SHARED.fullmatch, names) if match}
-    assert {f"share/man/man{path.suffix[1:]}/{path.name}" for path in (ROOT / "man").iterdir()} == {
+    assert {f"share/{path.relative_to(ROOT)}" for path in (ROOT / "man").rglob("*.*")} == {
         name for name in shared if name.startswith("share/man/")
     }
     assert {

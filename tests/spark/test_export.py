@@ -243,7 +243,7 @@ def test_unread_segment(
     away = tmp_path / "away"
     run = Export.run
     monkeypatch.setattr(Export, "run", lambda work, *_: run(work, Here()))  # type: ignore[arg-type]
-    monkeypatch.setattr("rmqtool.cli.cmd_export.spark_engine", NoSpark)
+    monkeypatch.setattr("rmqtool.cli.engines.Choice.spark", NoSpark)
     arguments = [
         "export",
         str(unguarded),

@@ -109,7 +109,7 @@ def _naming(word: str) -> list[str]:
 
 
 def write(directory: str) -> None:
-    """Write all pages into a directory that is there; pages that are there are replaced."""
+    """Write all pages into a directory that has man1, man5 and man7; those there are replaced."""
     from rmqtool.cli.manual.roff import roff
     from rmqtool.writing.output import OutputFile
 

@@ -92,7 +92,7 @@ class Page:
     @property
     def file_name(self) -> str:
         """Where it lies in `man/`."""
-        return f"{self.name}.{self.number}"
+        return f"man{self.number}/{self.name}.{self.number}"
 
 
 def texts(written: str) -> tuple[Text, ...]:
