@@ -1,16 +1,22 @@
 """Consume queue: one 20-byte unit for each dispatched record of a (topic, queue id).
 
-Reading is in scan/consume_queue.py, judging in check/queues/consume_queue.py.
+Reading is in queues/, judging in check/queues/consume_queue.py.
 Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, 4.9.3 to 5.5.0.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from construct import Int32sb, Int64sb, Struct
 
 from rmqtool.formats.layout import Layout
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Number = TypeVar("Number", int, "npt.NDArray[np.int64]")
 
 CQ_UNIT: Final = Layout(
     "consume_queue_unit",
@@ -29,9 +35,14 @@ PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 PRE_BLANK: Final = CQ_UNIT.build({"physical_offset": 0, "size": PRE_BLANK_SIZE, "tags_code": 0})
 
 
-def is_pre_blank(physical_offset: int, size: int) -> bool:
-    """Tell whether a unit stands for no record but fills the space before the first one."""
-    return size == PRE_BLANK_SIZE and physical_offset == 0
+def is_pre_blank(physical_offset: Number, size: Number) -> Number:
+    """Tell whether a unit stands for no record but fills the space before the first one.
+
+    Of numbers or of arrays, shape (n,), which give an array of bools. `queues` asks, and nobody
+    else but who recognises a file by its content: what a unit is, is said there.
+    """
+    found: Number = (size == PRE_BLANK_SIZE) & (physical_offset == 0)
+    return found
 
 
 def file_length(configured_bytes: int) -> int:

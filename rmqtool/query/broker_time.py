@@ -21,7 +21,7 @@ from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
     from rmqtool.query.log import Log
-    from rmqtool.queues.files import FileUnits
+    from rmqtool.queues.files import PlainUnits
     from rmqtool.store.segment import Segment
 
 SIZE: Final = CQ_UNIT.size
@@ -56,7 +56,7 @@ class BrokerSearch:
         version: of the broker.
     """
 
-    def __init__(self, log: Log, queue: FileUnits, version: Version) -> None:
+    def __init__(self, log: Log, queue: PlainUnits, version: Version) -> None:
         self.log, self.queue, self.version = log, queue, version
         self.segments = queue.files.segments
         self.log_start, self.log_end = log.start, log.end

@@ -8,7 +8,7 @@ from rmqtool.query import topics
 from rmqtool.query.broker_time import BrokerSearch, difference
 from rmqtool.query.log import LogRecord
 from rmqtool.query.time import search_queue
-from rmqtool.queues.files import FileUnits
+from rmqtool.queues.files import PlainUnits
 from rmqtool.ranges import Boundary
 from rmqtool.times import iso_time
 from rmqtool.words import counted
@@ -122,7 +122,7 @@ def _record(sources: Sources, physical_offset: int) -> dict[str, object]:
 def _like_broker(
     sources: Sources, queue: Queue, request: ByTime, offset: int, version: Version
 ) -> dict[str, object]:
-    if not isinstance(queue.units, FileUnits):
+    if not isinstance(queue.units, PlainUnits):
         return {"difference": "searches of batch queues are not imitated"}
     theirs = BrokerSearch(sources.log, queue.units, version).find(
         request.timestamp, request.boundary

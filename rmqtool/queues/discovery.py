@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.queues.batch import BatchUnits
-from rmqtool.queues.files import OPEN_FILES, FileUnits, MappedUnits, OpenFiles
+from rmqtool.queues.files import OPEN_FILES, MappedUnits, OpenFiles, PlainUnits
 from rmqtool.queues.rocks import RocksQueues
 from rmqtool.queues.units import QueueSource
 from rmqtool.store.branch import BranchKind
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 UNITS: Final[dict[BranchKind, type[MappedUnits]]] = {
-    BranchKind.CONSUME_QUEUE: FileUnits,
+    BranchKind.CONSUME_QUEUE: PlainUnits,
     BranchKind.BATCH_QUEUE: BatchUnits,
 }
 

@@ -211,7 +211,7 @@ class MappedUnits(QueueUnits):
         raise NotImplementedError
 
 
-class FileUnits(MappedUnits):
+class PlainUnits(MappedUnits):
     """A consume queue, which may be a light queue."""
 
     kind = BranchKind.CONSUME_QUEUE

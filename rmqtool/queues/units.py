@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import enum
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, Number, is_pre_blank
 from rmqtool.store.segment import MappedFiles, Oddity
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     Units = npt.NDArray[np.void]
     Kinds = npt.NDArray[np.int64]
-
-Number = TypeVar("Number", int, "npt.NDArray[np.int64]")
+    Mask = npt.NDArray[np.bool_]
 
 
 class UnitKind(enum.IntEnum):
@@ -51,9 +50,9 @@ def kind_of(physical_offset: Number, size: Number, tags_code: Number) -> Number:
 
     Source: ConsumeQueue#recover, #fillPreBlank, 4.9.3 to 5.5.0.
     """
-    blank = (size == PRE_BLANK_SIZE) & (physical_offset == 0)
-    empty = (size == 0) & (physical_offset == 0) & (tags_code == 0)
-    real = (size > 0) & (physical_offset >= 0) & (blank ^ True)
+    blank = is_pre_blank(physical_offset, size)
+    real = (physical_offset >= 0) & (size > 0) & (blank ^ True)
+    empty = (physical_offset == 0) & (size == 0) & (tags_code == 0)
     kind: Number = UnitKind.PRE_BLANK * blank + UnitKind.EMPTY * empty + UnitKind.REAL * real
     return kind
 
@@ -85,14 +84,29 @@ def kinds_of(units: Units) -> Kinds:
     """
     import numpy as np
 
-    def column(name: str) -> Kinds:
-        return units[name].astype(np.int64)
+    is_batch = units.dtype == BATCH_CQ_UNIT.dtype
+    rest = ("store_timestamp", "msg_base_offset", "batch_size") if is_batch else ("tags_code",)
+    columns = (units[name].astype(np.int64) for name in ("physical_offset", "size", *rest))
+    return batch_kind_of(*columns) if is_batch else kind_of(*columns)
 
-    offsets, sizes = column("physical_offset"), column("size")
+
+def are_recovered(units: Units) -> Mask:
+    """Tell which units recovery takes for valid: bool, shape (n,); see `RECOVERED`.
+
+    The same as by `kinds_of`, at a third of its cost.
+    """
+    found: Mask = (units["physical_offset"] >= 0) & (units["size"] > 0)
+    if units.dtype == BATCH_CQ_UNIT.dtype:
+        found &= (units["msg_base_offset"] >= 0) & (units["batch_size"] > 0)
+    return found
+
+
+def are_real(units: Units) -> Mask:
+    """Tell which units stand for a record: bool, shape (n,)."""
+    found = are_recovered(units)
     if units.dtype != BATCH_CQ_UNIT.dtype:
-        return kind_of(offsets, sizes, column("tags_code"))
-    times, bases, counts = map(column, ("store_timestamp", "msg_base_offset", "batch_size"))
-    return batch_kind_of(offsets, sizes, times, bases, counts)
+        found &= is_pre_blank(units["physical_offset"], units["size"]) == 0
+    return found
 
 
 def as_units(raw: bytes | memoryview, layout: Layout = CQ_UNIT) -> Units:

@@ -7,20 +7,19 @@ Source: BatchConsumeQueue, 5.0.0 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
-
-import numpy as np
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE, INVALID_POS
+from rmqtool.startup.units import chunks, good_units, numbered_units, stored_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.startup.files import FileQueue, FileReader, ModelFile
+    from rmqtool.queues.units import Units
+    from rmqtool.startup.files import FileQueue, ModelFile
     from rmqtool.startup.records import Record
 
 _FILES_RECOVERED: Final = 3
-_CHUNK_UNITS: Final = 4096
 _POSITIONS: Final = BATCH_CQ_UNIT.positions
 
 
@@ -61,10 +60,11 @@ class BatchQueue:
             return
         end = 0
         for file in self.files.files[-_FILES_RECOVERED:]:
-            good, newest = _good_units(file, 0)
-            end = file.start + good
-            self.max_physical_offset = self.max_physical_offset if newest is None else newest
-            if good != file.length:
+            good = good_units(file, BATCH_CQ_UNIT)
+            end = file.start + good.end
+            if good.last is not None:
+                self.max_physical_offset = int(good.last["physical_offset"])
+            if good.end != file.length:
                 break
         self.files.cut(end)
         self._revise()
@@ -80,9 +80,10 @@ class BatchQueue:
             if first >= physical_offset:
                 self.files.delete_last()
                 continue
-            good, newest = _good_units(file, BATCH_CQ_UNIT_SIZE, physical_offset)
-            file.wrote_position = good
-            self.max_physical_offset = first if newest is None else newest
+            good = good_units(file, BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE, physical_offset)
+            file.wrote_position = good.end
+            last = good.last
+            self.max_physical_offset = first if last is None else int(last["physical_offset"])
             break
         self._revise()
 
@@ -123,7 +124,7 @@ class BatchQueue:
         if file is None:
             return
         with file.open() as reader:
-            for units in _chunks(reader, 0, file.wrote_position):
+            for units in chunks(reader, BATCH_CQ_UNIT, 0, file.wrote_position):
                 gone = units["physical_offset"] < log_minimum
                 count = len(units) if gone.all() else int((~gone).argmax())
                 if count:
@@ -132,21 +133,13 @@ class BatchQueue:
                 if count < len(units):
                     return
 
-    def stored_units(self) -> Iterator[np.ndarray[Any, Any]]:
+    def stored_units(self) -> Iterator[Units]:
         """Yield the units in all files, holes of sparse files left out."""
-        for file in self.files.files:
-            with file.open() as reader:
-                for begin, end in reader.stretches(file.wrote_position, BATCH_CQ_UNIT_SIZE):
-                    yield from _chunks(reader, begin, end)
+        return stored_units(self.files, BATCH_CQ_UNIT)
 
-    def units(self) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+    def units(self) -> Iterator[tuple[int, Units]]:
         """Yield all units up to the end: number of the first, and an array of them."""
-        for file in self.files.files:
-            number = file.start // BATCH_CQ_UNIT_SIZE
-            with file.open() as reader:
-                for units in _chunks(reader, 0, file.wrote_position):
-                    yield number, units
-                    number += len(units)
+        return numbered_units(self.files, BATCH_CQ_UNIT)
 
     def _revise(self) -> None:
         """Source: BatchConsumeQueue#reviseMaxAndMinOffsetInQueue."""
@@ -173,29 +166,3 @@ def _unit(file: ModelFile, position: int) -> dict[str, int]:
     with file.open() as reader:
         raw = reader.read_at(position, BATCH_CQ_UNIT_SIZE).ljust(BATCH_CQ_UNIT_SIZE, b"\0")
     return dict(zip(_POSITIONS, BATCH_CQ_UNIT.packer.unpack(raw), strict=True))
-
-
-def _good_units(file: ModelFile, begin: int, below: int | None = None) -> tuple[int, int | None]:
-    """Follow good units; give the position behind them and where the last one points to."""
-    end, newest = begin, None
-    with file.open() as reader:
-        for units in _chunks(reader, begin, file.length):
-            bad = (units["physical_offset"] < 0) | (units["size"] <= 0)
-            bad |= (units["msg_base_offset"] < 0) | (units["batch_size"] <= 0)
-            if below is not None:
-                bad |= units["physical_offset"] >= below
-            count = int(bad.argmax()) if bad.any() else len(units)
-            if count:
-                newest = int(units["physical_offset"][count - 1])
-            end += count * BATCH_CQ_UNIT_SIZE
-            if count < len(units):
-                break
-    return end, newest
-
-
-def _chunks(reader: FileReader, begin: int, end: int) -> Iterator[np.ndarray[Any, Any]]:
-    while begin + BATCH_CQ_UNIT_SIZE <= end:
-        count = min(_CHUNK_UNITS, (end - begin) // BATCH_CQ_UNIT_SIZE)
-        raw = reader.read_at(begin, count * BATCH_CQ_UNIT_SIZE)
-        yield np.frombuffer(raw, BATCH_CQ_UNIT.dtype)
-        begin += len(raw)

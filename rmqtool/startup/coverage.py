@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rmqtool.formats.consume_queue import PRE_BLANK_SIZE
+from rmqtool.queues.units import are_real
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _SORTED_AT_A_TIME: Final = 1 << 21  # units
-
-
-def real_units(units: NDArray[Any]) -> Mask:
-    """Tell which units stand for a record: neither unused nor pre-blank."""
-    offsets, sizes = units["physical_offset"], units["size"]
-    real: Mask = (offsets >= 0) & (sizes > 0) & ~((offsets == 0) & (sizes == PRE_BLANK_SIZE))
-    return real
 
 
 def is_in(wanted: Int64s, there: Int64s) -> Mask:
@@ -176,7 +169,7 @@ def join(parts: Iterable[NDArray[Any]]) -> tuple[Int64s, Int64s]:
     """Give physical offsets and sizes of the real ones among units."""
     offsets, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for units in parts:
-        real = real_units(units)
+        real = are_real(units)
         offsets.append(units["physical_offset"][real].astype(np.int64))
         sizes.append(units["size"][real].astype(np.int64))
     return np.concatenate(offsets), np.concatenate(sizes)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.queues.units import are_real
 from rmqtool.startup.batch_queues import BatchQueue
-from rmqtool.startup.coverage import Coverage, join, real_units
+from rmqtool.startup.coverage import Coverage, join
 from rmqtool.startup.prediction import IndexFate, QueueFate
 from rmqtool.startup.pull import LogExtent, Pull
 
@@ -72,7 +73,7 @@ class Before:
         Raises:
             UnreadablePath: a file may not be read.
         """
-        parts = [units[real_units(units)] for units in self._stored(queue)]
+        parts = [units[are_real(units)] for units in self._stored(queue)]
         offsets = [units["physical_offset"].astype(np.int64) for units in parts]
         counts = [
             np.maximum(units["batch_size"].astype(np.int64), 1)

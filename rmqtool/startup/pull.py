@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.startup.coverage import real_units
+from rmqtool.queues.units import are_real
 from rmqtool.startup.files import java_remainder
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Pull:
 
 def _messages(units: NDArray[Any]) -> NDArray[np.int64]:
     """Give how many messages each unit stands for; an empty one hands out nothing."""
-    real = real_units(units).astype(np.int64)
+    real = are_real(units).astype(np.int64)
     if "batch_size" in (units.dtype.names or ()):
         return real * units["batch_size"].astype(np.int64)
     return real

@@ -6,7 +6,7 @@ Source: ConsumeQueue, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,35 +14,24 @@ from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
 from rmqtool.formats.java import to_int64
 from rmqtool.startup.files import java_remainder
 from rmqtool.startup.rules import MinimumSearch
+from rmqtool.startup.units import chunks, good_units, numbered_units, stored_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from rmqtool.startup.files import FileQueue, FileReader, ModelFile
+    from rmqtool.queues.units import Units
+    from rmqtool.startup.files import FileQueue, FileReader
     from rmqtool.startup.records import Record
 
     Int64s = NDArray[np.int64]
 
 _FILES_RECOVERED: Final = 3  # the newest ones; older files are not looked at
-_FIRST_CHUNK, _LARGEST_CHUNK = 1 << 12, 1 << 20  # bytes; most queues end early in their file
 
 
 class EmptyLastFile(Exception):
     """Java throws here: the position before the first byte of a file. Never leaves the package."""
-
-
-class Prefix(NamedTuple):
-    """The run of good units at the beginning of a file.
-
-    Attributes:
-        end: position behind them.
-        maximum: physical offset behind the record of the last of them; None without one.
-    """
-
-    end: int
-    maximum: int | None
 
 
 @dataclass(slots=True)
@@ -91,10 +80,10 @@ class ConsumeQueue:
             return
         end = 0
         for file in self.files.files[-_FILES_RECOVERED:]:
-            good = good_units(file)
+            good = good_units(file, CQ_UNIT)
             end = file.start + good.end
-            if good.maximum is not None:
-                self.max_physical_offset = good.maximum
+            if good.last is not None:
+                self.max_physical_offset = _end(good.last)
             if good.end != file.length:
                 break
         self.files.cut(end)
@@ -114,9 +103,9 @@ class ConsumeQueue:
             if first >= physical_offset:
                 self.files.delete_last()
                 continue
-            good = good_units(file, CQ_UNIT_SIZE, physical_offset)
+            good = good_units(file, CQ_UNIT, CQ_UNIT_SIZE, physical_offset)
             file.wrote_position = good.end
-            self.max_physical_offset = first + size if good.maximum is None else good.maximum
+            self.max_physical_offset = first + size if good.last is None else _end(good.last)
             return
 
     def put(self, record: Record, queue_offset: int) -> None:
@@ -186,21 +175,13 @@ class ConsumeQueue:
         else:
             self._correct_binary(log_minimum, is_guarded=search is MinimumSearch.GUARDED)
 
-    def stored_units(self) -> Iterator[np.ndarray[Any, Any]]:
+    def stored_units(self) -> Iterator[Units]:
         """Yield the units in all files, holes of sparse files left out."""
-        for file in self.files.files:
-            with file.open() as reader:
-                for begin, end in reader.stretches(file.wrote_position, CQ_UNIT_SIZE):
-                    yield from _chunks(reader, begin, end)
+        return stored_units(self.files, CQ_UNIT)
 
-    def units(self) -> Iterator[tuple[int, np.ndarray[Any, Any]]]:
+    def units(self) -> Iterator[tuple[int, Units]]:
         """Yield all units up to the end: queue offset of the first, and an array of them."""
-        for file in self.files.files:
-            number = file.start // CQ_UNIT_SIZE
-            with file.open() as reader:
-                for units in _chunks(reader, 0, file.wrote_position):
-                    yield number, units
-                    number += len(units)
+        return numbered_units(self.files, CQ_UNIT)
 
     def _correct_linear(self, log_minimum: int) -> None:
         """Source: ConsumeQueue#correctMinOffset, 4.9.x."""
@@ -209,7 +190,7 @@ class ConsumeQueue:
             return
         with file.open() as reader:
             position = 0
-            for units in _chunks(reader, 0, file.wrote_position):
+            for units in chunks(reader, CQ_UNIT, 0, file.wrote_position):
                 found = np.flatnonzero(units["physical_offset"] >= log_minimum)
                 if found.size:
                     self.min_position = file.start + position + int(found[0]) * CQ_UNIT_SIZE
@@ -241,36 +222,9 @@ class ConsumeQueue:
             self.min_position = first.start + found
 
 
-def good_units(file: ModelFile, begin: int = 0, below: int | None = None) -> Prefix:
-    """Follow units from a position until one is none, or points to `below` or behind it.
-
-    Raises:
-        UnreadablePath: the disk refused.
-    """
-    end, maximum = begin, None
-    with file.open() as reader:
-        for units in _chunks(reader, begin, file.length):
-            offsets, sizes = units["physical_offset"], units["size"]
-            bad = (offsets < 0) | (sizes <= 0)
-            if below is not None:
-                bad |= offsets >= below
-            count = int(bad.argmax()) if bad.any() else len(units)
-            if count:
-                maximum = int(offsets[count - 1]) + int(sizes[count - 1])
-            end += count * CQ_UNIT_SIZE
-            if count < len(units):
-                break
-    return Prefix(end, maximum)
-
-
-def _chunks(reader: FileReader, begin: int, end: int) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield the units of a stretch, in chunks that grow: most queues end early in their file."""
-    size = _FIRST_CHUNK
-    while begin + CQ_UNIT_SIZE <= end:
-        count = min(size, end - begin) // CQ_UNIT_SIZE
-        yield np.frombuffer(reader.read_at(begin, count * CQ_UNIT_SIZE), CQ_UNIT.dtype)
-        begin += count * CQ_UNIT_SIZE
-        size = min(size * 4, _LARGEST_CHUNK)
+def _end(unit: np.void) -> int:
+    """Give the physical offset past the record of a unit."""
+    return int(unit["physical_offset"]) + int(unit["size"])
 
 
 def _physical_offset(reader: FileReader, position: int) -> int:

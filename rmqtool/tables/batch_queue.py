@@ -11,7 +11,7 @@ from rmqtool.findings.registry_consume_queue import BQ_UNIT
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.tables import arrow
-from rmqtool.tables.fixed import FILLER, HOLE, INVALID, VALUE, Fixed, by_physical_offset
+from rmqtool.tables.fixed import VALUE, Fixed, by_physical_offset, queue_kinds
 from rmqtool.tables.unit_tables import BATCH_QUEUE
 from rmqtool.tables.units import overlaps
 
@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 
     Bools: TypeAlias = npt.NDArray[np.bool_]
     Int64s: TypeAlias = npt.NDArray[np.int64]
-
-
-def _kinds(units: FileUnits) -> Int64s:
-    """Say what each unit is, by the rule of the broker's recovery.
-
-    Source: BatchConsumeQueue#recover, SparseConsumeQueue#putEndPositionInfo, 5.0.0 to 5.5.0.
-    """
-    offsets, sizes = units.column("physical_offset"), units.column("size")
-    bases, counts = units.column("msg_base_offset"), units.column("batch_size")
-    is_valid = (offsets >= 0) & (sizes > 0) & (bases >= 0) & (counts > 0)
-    kinds = np.where(is_valid, VALUE, INVALID)
-    rest = (sizes == 0) & (bases == 0) & (counts == 0) & (units.column("store_timestamp") == 0)
-    kinds = np.where(rest & (offsets == 0), HOLE, kinds)
-    return np.where(rest & (offsets == -1), FILLER, kinds)
 
 
 def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
@@ -63,4 +49,4 @@ def _columns(part: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.
     }
 
 
-UNITS: Final = Fixed(BATCH_CQ_UNIT, BATCH_QUEUE, _kinds, _columns, _wanted, code=BQ_UNIT)
+UNITS: Final = Fixed(BATCH_CQ_UNIT, BATCH_QUEUE, queue_kinds, _columns, _wanted, code=BQ_UNIT)

@@ -10,10 +10,10 @@ import pyarrow as pa
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.findings.registry_consume_queue import CQ_HOLE
 from rmqtool.formats import java
-from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.tables import arrow
-from rmqtool.tables.fixed import FILLER, HOLE, INVALID, VALUE, Fixed, by_physical_offset
+from rmqtool.tables.fixed import FILLER, INVALID, VALUE, Fixed, by_physical_offset, queue_kinds
 from rmqtool.tables.unit_tables import CONSUME_QUEUE
 
 if TYPE_CHECKING:
@@ -30,15 +30,6 @@ NOTHING, NO_TAG, TAG_HASH, DELIVER_TIME, EXT_ADDRESS, PRE_BLANK = range(6)
 MEANINGS: Final = (None, "no tag", "tag hash", "deliver time", "ext address", "filler")
 
 
-def _kinds(units: FileUnits) -> Int64s:
-    """Say what each unit is: a broker's recovery ends where one is not valid."""
-    offsets, sizes = units.column("physical_offset"), units.column("size")
-    is_zero = (offsets == 0) & (sizes == 0) & (units.column("tags_code") == 0)
-    kinds = np.where((offsets < 0) | (sizes <= 0), INVALID, VALUE)
-    kinds = np.where(is_zero, HOLE, kinds)
-    return np.where((offsets == 0) & (sizes == PRE_BLANK_SIZE), FILLER, kinds)
-
-
 def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
     found = by_physical_offset(units, kinds, selection)
     if selection.tag is not None:
@@ -49,7 +40,7 @@ def _wanted(units: FileUnits, kinds: Int64s, selection: Selection) -> Bools:
 
 def _columns(part: FilePart, units: FileUnits, numbers: Int64s) -> dict[str, pa.Array]:
     tags_codes = units.column("tags_code")
-    meanings = _meanings(part.topic, tags_codes, _kinds(units))
+    meanings = _meanings(part.topic, tags_codes, queue_kinds(units))
     return {
         "topic": arrow.constant(part.topic, numbers.size),
         "queue_id": arrow.numbers(np.full(numbers.size, part.queue_id), pa.int32()),
@@ -75,4 +66,4 @@ def _meanings(topic: str, tags_codes: Int64s, kinds: Int64s) -> Int64s:
     return np.where(kinds >= INVALID, NOTHING, meanings)
 
 
-UNITS: Final = Fixed(CQ_UNIT, CONSUME_QUEUE, _kinds, _columns, _wanted, code=CQ_HOLE)
+UNITS: Final = Fixed(CQ_UNIT, CONSUME_QUEUE, queue_kinds, _columns, _wanted, code=CQ_HOLE)

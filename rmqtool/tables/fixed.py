@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.queues.units import UnitKind, kinds_of
 from rmqtool.scan.batch import Extent
 from rmqtool.tables import arrow
 from rmqtool.tables.units import FileUnits, overlaps, read_units, runs_of, used_end
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 VALUE, FILLER, UNUSED, INVALID, HOLE = range(5)
 _EXTENTS: Final = (None, str(Extent.FILLER), str(Extent.UNUSED), str(Extent.GAP), str(Extent.GAP))
 _ODD_LENGTH: Final = FS_LEN
+_OF_QUEUES: Final = np.zeros(len(UnitKind), np.int64)
+_OF_QUEUES[UnitKind.PRE_BLANK] = _OF_QUEUES[UnitKind.CLOSING] = FILLER
+_OF_QUEUES[UnitKind.INVALID], _OF_QUEUES[UnitKind.EMPTY] = INVALID, HOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +182,12 @@ def by_physical_offset(units: FileUnits, _kinds: Int64s, selection: Selection) -
     """Mark the units whose records lie where it was asked for."""
     offsets = units.column("physical_offset")
     return overlaps(offsets, np.ones_like(offsets), selection.offsets)
+
+
+def queue_kinds(units: FileUnits) -> Int64s:
+    """Say what each unit of a queue is: zeros in front of others are a hole."""
+    kinds: Int64s = _OF_QUEUES[kinds_of(units.values)]
+    return kinds
 
 
 def zeros_are_holes(units: FileUnits) -> Int64s:

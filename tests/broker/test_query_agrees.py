@@ -11,7 +11,7 @@ import pytest
 from rmqtool.broker.release import Version
 from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByTime, Lookup
 from rmqtool.query.broker_time import BrokerSearch
-from rmqtool.queues.files import FileUnits
+from rmqtool.queues.files import PlainUnits
 from rmqtool.store.tree import open_store
 from tests.broker.bare_store import BareStore
 from tests.broker.jvm import Jvm
@@ -46,7 +46,7 @@ def test_search_offset(version: str, scenario: str, tmp_path: Path) -> None:
             for files in queues[:: max(len(queues) // SOME_QUEUES, 1)]:
                 queue = lookup.queue(files.topic, files.queue_id)
                 assert queue is not None
-                assert isinstance(queue.units, FileUnits)
+                assert isinstance(queue.units, PlainUnits)
                 search = BrokerSearch(lookup.log, queue.units, Version.parse(version))
                 for time in _times(lookup, files.topic, files.queue_id):
                     for boundary in Boundary if jvm.is_five else [Boundary.LOWER]:

@@ -25,7 +25,7 @@ from rmqtool.query.broker_time import BrokerSearch
 from rmqtool.query.consume_queue import Queue
 from rmqtool.query.log import LogRecord
 from rmqtool.query.match import SUPERFICIAL
-from rmqtool.queues.files import FileUnits
+from rmqtool.queues.files import PlainUnits
 from rmqtool.store.tree import open_store
 from tests.broker.broker import Broker, running_broker
 from tests.broker.client import Admin
@@ -189,7 +189,7 @@ def assert_same(theirs: Received, ours: Found) -> None:
 def test_search_offset(sides: Sides, pytestconfig: pytest.Config) -> None:
     """`searchOffset` is what `--like-broker` says, at random times and at a queue's edges."""
     version = Version.parse(manifest(sides.fixture.name)["version"])
-    plain = [queue.units for queue in sides.queues if isinstance(queue.units, FileUnits)]
+    plain = [queue.units for queue in sides.queues if isinstance(queue.units, PlainUnits)]
     few = 1 if pytestconfig.getoption("--all-variants") else len(plain) // SOME_QUEUES
     for queue in plain[:: max(few, 1)]:
         topic, queue_id = queue.topic, queue.queue_id

@@ -1,0 +1,79 @@
+"""Units in the broker's mapped files, as far as it has written them or takes them for written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.queues.units import are_recovered, as_units
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from rmqtool.formats.layout import Layout
+    from rmqtool.queues.units import Units
+    from rmqtool.startup.files import FileQueue, FileReader, ModelFile
+
+_FIRST_CHUNK, _LARGEST_CHUNK = 1 << 12, 1 << 20  # bytes; most queues end early in their file
+
+
+class Prefix(NamedTuple):
+    """The run of good units at the beginning of a file.
+
+    Attributes:
+        end: position behind them.
+        last: the last of them; None without one.
+    """
+
+    end: int
+    last: np.void | None
+
+
+def good_units(file: ModelFile, layout: Layout, begin: int = 0, below: int | None = None) -> Prefix:
+    """Follow units from a position until one is none, or points to `below` or behind it.
+
+    Raises:
+        UnreadablePath: the disk refused.
+    """
+    end, last = begin, None
+    with file.open() as reader:
+        for units in chunks(reader, layout, begin, file.length):
+            good = are_recovered(units)
+            if below is not None:
+                good &= units["physical_offset"] < below
+            count = len(units) if good.all() else int(good.argmin())
+            if count:
+                last = units[count - 1]
+            end += count * layout.size
+            if count < len(units):
+                break
+    return Prefix(end, last)
+
+
+def stored_units(files: FileQueue, layout: Layout) -> Iterator[Units]:
+    """Yield the units in all files, holes of sparse files left out."""
+    for file in files.files:
+        with file.open() as reader:
+            for begin, end in reader.stretches(file.wrote_position, layout.size):
+                yield from chunks(reader, layout, begin, end)
+
+
+def numbered_units(files: FileQueue, layout: Layout) -> Iterator[tuple[int, Units]]:
+    """Yield all units up to the end: number of the first, and an array of them."""
+    for file in files.files:
+        number = file.start // layout.size
+        with file.open() as reader:
+            for units in chunks(reader, layout, 0, file.wrote_position):
+                yield number, units
+                number += len(units)
+
+
+def chunks(reader: FileReader, layout: Layout, begin: int, end: int) -> Iterator[Units]:
+    """Yield the whole units of a stretch, in chunks that grow: most queues end early."""
+    size = _FIRST_CHUNK
+    while begin + layout.size <= end:
+        count = min(size, end - begin) // layout.size
+        yield as_units(reader.read_at(begin, count * layout.size), layout)
+        begin += count * layout.size
+        size = min(size * 4, _LARGEST_CHUNK)

@@ -1,0 +1,62 @@
+"""All queues of a store are found, each once, in whatever it is stored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqtool.queues.discovery import Queues
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.tree import open_store
+from tests.plain_store import queue_directories
+from tests.store.built_store import build_store
+from tests.stores import fixture_names, fixture_store
+
+
+@pytest.mark.parametrize("name", fixture_names())
+def test_fixtures(name: str, tmp_path: Path) -> None:
+    """Each directory of units is a queue, found by its name, by its topic and among all."""
+    root = fixture_store(name, tmp_path)
+    with Queues(open_store(root)) as queues:
+        listed = {
+            (queue.kind, queue.topic, queue.queue_id): queue.path
+            for source in queues.sources
+            for queue in source.queues()
+            if queue.files
+        }
+        for directory in queue_directories(root):
+            topic, queue_id = directory.parent.name, int(directory.name)
+            path = listed[BranchKind.CONSUME_QUEUE, topic, queue_id]
+            assert f"consumequeue/{topic}/{queue_id}" == path
+            assert topic in queues.topics()
+            found = queues.queue(topic, queue_id)
+            assert found is not None
+            assert path == found.path
+            assert path in [one.path for one in queues.queues_of(topic)]
+        assert not [topic for topic in queues.topics() if not [*queues.queues_of(topic)]]
+
+
+def test_pairs(tmp_path: Path) -> None:
+    """A queue that lies in two places is a pair, and the first place counts."""
+    build_store(tmp_path, 6, queues=3)
+    (tmp_path / "batchconsumequeue/T/1").mkdir(parents=True)
+    (tmp_path / "batchconsumequeue/U/0").mkdir(parents=True)
+    with Queues(open_store(tmp_path)) as queues:
+        ((first, second),) = queues.pairs()
+        assert ("consumequeue/T/1", "batchconsumequeue/T/1") == (first.path, second.path)
+        assert ["T", "U"] == queues.topics()
+        kinds = [queue.kind for queue in queues.queues_of("T")]
+        assert 3 * [BranchKind.CONSUME_QUEUE] == kinds
+        missing = queues.missing(BranchKind.BATCH_QUEUE, ("V", 4))
+        assert ("batchconsumequeue/V/4", False) == (missing.path, missing.is_there)
+
+
+def test_hostile_names(tmp_path: Path) -> None:
+    """A topic from the evidence does not lead out of the store."""
+    build_store(tmp_path / "store", 3)
+    (tmp_path / "0").mkdir()
+    with Queues(open_store(tmp_path / "store")) as queues:
+        for topic in ("..", "../..", "", "T/..", "T\0"):
+            assert queues.queue(topic, 0) is None
+            assert not queues.queues_of(topic)
