@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.queues.discovery import Queues
+from rmqtool.queues.units import are_real
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.store.segment import Segment
+    from rmqtool.queues.units import QueueUnits, Units
     from rmqtool.store.tree import Store
 
 SAMPLED_UNITS: Final = 32
@@ -32,7 +33,9 @@ def observed_delays(store: Store, usual: Sequence[int]) -> tuple[int, ...]:
         store: whose queues are looked at.
         usual: delays of level 1, 2, … that hold where a queue shows none.
     """
-    found = [_observed(store, level) for level in range(1, MOST_LEVELS + 1)]
+    with Queues(store) as queues:
+        levels_queues = (queues.queue(SCHEDULE_TOPIC, number) for number in range(MOST_LEVELS))
+        found = [_observed(store, queue) if queue else None for queue in levels_queues]
     last = max((number for number, delay in enumerate(found) if delay is not None), default=-1)
     count = max(last + 1, len(usual))
     levels = [*usual, *[1000] * (count - len(usual))]  # a level without an entry counts 1 s
@@ -42,27 +45,24 @@ def observed_delays(store: Store, usual: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-def _observed(store: Store, level: int) -> int | None:
+def _observed(store: Store, queue: QueueUnits) -> int | None:
     """Give the delay that most units of a level show; None when none can be judged."""
-    queue = store.queue(SCHEDULE_TOPIC, level - 1)
-    if queue is None:
-        return None
     delays: Counter[int] = Counter()
     try:
-        for segment in reversed(queue.files.segments[-2:]):
-            delays.update(_delays(store, segment))
+        span = queue.span(store.commitlog.start)
+        if span.first is not None and span.last is not None:
+            oldest, newest = span.first.number, span.last.number + 1 - SAMPLED_UNITS
+            for number in {oldest, max(newest, oldest)}:
+                delays.update(_delays(store, queue.read(number, SAMPLED_UNITS)))
     except UnreadablePath:
         return None  # whoever reads that queue will be told
     return delays.most_common(1)[0][0] if delays else None
 
 
-def _delays(store: Store, segment: Segment) -> Iterator[int]:
-    """Yield what the first units of a file say, as far as their records are there."""
-    with segment.open() as file:
-        raw = file.read_at(0, SAMPLED_UNITS * CQ_UNIT_SIZE)
-    for start in range(0, len(raw) - CQ_UNIT_SIZE + 1, CQ_UNIT_SIZE):
-        physical_offset, size, tags_code = CQ_UNIT.packer.unpack_from(raw, start)
-        if size <= 0 or not store.commitlog.start <= physical_offset < store.commitlog.end:
+def _delays(store: Store, units: Units) -> Iterator[int]:
+    """Yield what units say, as far as their records are there."""
+    for physical_offset, _, tags_code in units[are_real(units)].tolist():
+        if not store.commitlog.start <= physical_offset < store.commitlog.end:
             continue
         head = head_of(store.commitlog.read_at(physical_offset, HEAD_BYTES), 0, physical_offset)
         if head is not None and tags_code >= head.store_timestamp:

@@ -8,6 +8,7 @@ Source: ConsumeQueue#getIndexBuffer, MappedFileQueue#findMappedFileByOffset, 4.9
 
 from __future__ import annotations
 
+import resource
 from collections import OrderedDict
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import Oddity, Segment
 
-OPEN_FILES: Final = 512  # half of what a process may usually have
+OPEN_FILES: Final = 512  # half of what a process may usually have open
 CHUNK_UNITS: Final = 1 << 15
 PROBLEMS: Final = {
     UnitKind.PRE_BLANK: "a filler in front of the first unit",
@@ -48,11 +49,12 @@ class OpenFiles:
     """Files that stay open; a context manager. The one not used for longest is closed first.
 
     Args:
-        limit: how many stay open.
+        limit: how many stay open, or half of what this process may have open if that is less.
     """
 
     def __init__(self, limit: int = OPEN_FILES) -> None:
-        self._limit = limit
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._limit = limit if soft == resource.RLIM_INFINITY else max(min(limit, soft // 2), 1)
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
 
     def __enter__(self) -> Self:

@@ -15,9 +15,11 @@ import numpy as np
 
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue_ext import EXT_UNIT, LARGEST_ADDRESS, real_offset
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER
+from rmqtool.queues.discovery import Queues
+from rmqtool.queues.units import as_units
 from rmqtool.rebuild.index_file import unwritten
 from rmqtool.rebuild.sinks import INDEX, file_name
 
@@ -26,11 +28,13 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.queues.discovery import FileSource
+    from rmqtool.queues.files import MappedUnits
+    from rmqtool.queues.units import Units
     from rmqtool.rebuild.consume_queue import Piece
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.place import OpenFile
-    from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
 
@@ -69,6 +73,7 @@ class ComparingSink:
     def __init__(self, store: Store, log_start: int) -> None:
         self.differences: list[Difference] = []
         self._store, self._log_start = store, log_start
+        self._queues = Queues(store)
         self._index = {file.place.name: file for file in store.index_files()}
         self._covered: dict[tuple[QueueKind, str, int], dict[int, int]] = defaultdict(dict)
         self._differing_entries: dict[str, Difference] = {}
@@ -81,15 +86,15 @@ class ComparingSink:
         start = first.file_start
         ends = self._covered[first.kind, first.topic, first.queue_id]
         ends[start] = max(ends.get(start, 0), last.position + len(last.data))
-        queue = self._queue(first)
+        queue = self._source(first.kind).queue(first.topic, first.queue_id)
         segment = queue.files.at(start) if queue else None
-        if segment is None or segment.start != start:
+        if queue is None or segment is None or segment.start != start:
             path = f"{first.kind}/{first.topic}/{first.queue_id}/{file_name(start)}"
             self._differ(path, None, None, f"a file of {first.file_length} bytes", "none")
             return
         if segment.size != first.file_length:
             self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
-        self._compare(segment, pieces)
+        self._compare(queue, segment, pieces)
 
     def put_entries(self, built: BuiltEntries) -> None:
         """Compare entries of an index file; the unused entry 0 may hold anything."""
@@ -140,21 +145,21 @@ class ComparingSink:
             self._finish_queues(whole=whole)
         if index:
             self._finish_index()
+        self._queues.close()
 
     def _finish_queues(self, *, whole: bool) -> None:
         for queue in self._known(whole=whole):
             kind = QueueKind(queue.path.partition("/")[0])
             covered = self._covered.get((kind, queue.topic, queue.queue_id))
             if covered is None:
-                self._superfluous(queue.files.segments)
+                self._superfluous(queue, queue.files.segments)
                 continue
             for segment in queue.files.segments:
                 if segment.start not in covered:
-                    self._superfluous([segment])
+                    self._superfluous(queue, [segment])
                 else:
-                    with segment.open() as file:
-                        end = covered[segment.start]
-                        self._zero_behind(segment.path, file, end, segment.size)
+                    end = covered[segment.start]
+                    self._zero_behind(segment.path, queue.file(segment), end, segment.size)
 
     def _finish_index(self) -> None:
         """Look at index files that were not built; with expired segments, at all entries."""
@@ -168,43 +173,41 @@ class ComparingSink:
         if not np.array_equal(expected, actual):
             self.differences.append(_difference(INDEX, 0, expected, actual))
 
-    def _known(self, *, whole: bool) -> Iterator[QueueFiles]:
+    def _known(self, *, whole: bool) -> Iterator[MappedUnits]:
         if whole:
-            yield from self._store.queues()
-            yield from self._store.batch_queues()
+            yield from self._queues.files.queues()
+            yield from self._queues.batches.queues()
             return
         for kind, topic, queue_id in self._covered:
-            find = self._store.queue if kind is QueueKind.CONSUME_QUEUE else self._store.batch_queue
-            queue = find(topic, queue_id)
+            queue = self._source(kind).queue(topic, queue_id)
             if queue is not None:
                 yield queue
 
-    def _queue(self, piece: Piece) -> QueueFiles | None:
-        if piece.kind is QueueKind.CONSUME_QUEUE:
-            return self._store.queue(piece.topic, piece.queue_id)
-        return self._store.batch_queue(piece.topic, piece.queue_id)
+    def _source(self, kind: QueueKind) -> FileSource:
+        is_plain = kind is QueueKind.CONSUME_QUEUE
+        return self._queues.files if is_plain else self._queues.batches
 
-    def _compare(self, segment: Segment, found: list[Piece]) -> None:
-        with segment.open() as file:
-            for piece in found:
-                actual = file.read_at(piece.position, len(piece.data))
-                if actual == piece.data:
-                    continue
-                if piece.is_pre_blank and self._is_expired(actual):
-                    continue  # units of messages that have expired since
-                actual = self._plain(piece, actual)
-                if actual == piece.data:
-                    continue
-                expected = np.frombuffer(piece.data, np.uint8)
-                there = np.frombuffer(actual, np.uint8)
-                self.differences.append(_difference(segment.path, piece.position, expected, there))
-                return
+    def _compare(self, queue: MappedUnits, segment: Segment, found: list[Piece]) -> None:
+        file = queue.file(segment)
+        for piece in found:
+            actual = file.read_at(piece.position, len(piece.data))
+            if actual == piece.data:
+                continue
+            if piece.is_pre_blank and self._is_expired(as_units(actual)):
+                continue  # units of messages that have expired since
+            actual = self._plain(piece, actual)
+            if actual == piece.data:
+                continue
+            expected = np.frombuffer(piece.data, np.uint8)
+            there = np.frombuffer(actual, np.uint8)
+            self.differences.append(_difference(segment.path, piece.position, expected, there))
+            return
 
     def _plain(self, piece: Piece, raw: bytes) -> bytes:
         """Put plain tags codes in place of ext addresses, as far as their units can be read."""
         if piece.kind is not QueueKind.CONSUME_QUEUE or len(raw) % CQ_UNIT_SIZE:
             return raw
-        units = np.frombuffer(raw, CQ_UNIT.dtype).copy()
+        units = as_units(raw).copy()
         addresses = np.flatnonzero(units["tags_code"] <= LARGEST_ADDRESS)
         ext = self._store.ext_queue(piece.topic, piece.queue_id) if len(addresses) else None
         if ext is None:
@@ -216,22 +219,21 @@ class ComparingSink:
                 units["tags_code"][number] = EXT_UNIT.parse(head)["tags_code"]
         return units.tobytes()
 
-    def _is_expired(self, units: bytes) -> bool:
+    def _is_expired(self, units: Units) -> bool:
         """Whether all units are of messages before the first segment, or pre-blank."""
-        offsets = np.frombuffer(units[: len(units) // CQ_UNIT_SIZE * CQ_UNIT_SIZE], CQ_UNIT.dtype)
-        return bool((offsets["physical_offset"] < self._log_start).all() | (self._log_start == 0))
+        return bool((units["physical_offset"] < self._log_start).all() | (self._log_start == 0))
 
-    def _superfluous(self, segments: Sequence[Segment]) -> None:
+    def _superfluous(self, queue: MappedUnits, segments: Sequence[Segment]) -> None:
         for segment in segments:
             try:
-                with segment.open() as file:
-                    raw = file.read_at(0, segment.size)
+                raw = queue.file(segment).read_at(0, segment.size)
             except UnreadablePath as error:
                 self._differ(segment.path, None, None, "no file", error.reason)
                 continue
             used = raw.rstrip(b"\0")
-            units = raw[: -(-len(used) // CQ_UNIT_SIZE) * CQ_UNIT_SIZE]
-            if self._log_start and self._is_expired(units):
+            size = queue.layout.size
+            units = raw[: -(-len(used) // size) * size]
+            if self._log_start and self._is_expired(as_units(units, queue.layout)):
                 continue
             self._differ(segment.path, None, None, "no file", f"{len(used)} bytes of units")
 
