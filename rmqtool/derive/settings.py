@@ -14,7 +14,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.config_shapes import topics
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
-from rmqtool.store.branch import BranchKind
+from rmqtool.queues.discovery import Queues
 
 if TYPE_CHECKING:
     from rmqtool.broker.release import Version
@@ -118,9 +118,8 @@ def batch_topics(store: Store) -> frozenset[bytes] | None:
 
 def has_lmq_queues(store: Store) -> bool:
     """Tell whether a light message queue lies among the consume queues; so it may if none does."""
-    family = store.family(BranchKind.CONSUME_QUEUE)
     try:
-        names = family.topics() if family else []
+        names = Queues(store).files.topics()
     except UnreadablePath:
         return True
     return not names or any(name.startswith(LMQ_PREFIX) for name in names)

@@ -46,17 +46,14 @@ class FileSource(QueueSource):
         self.kind = kind
         self._store, self._opened = store, opened
 
-    @property
-    def is_there(self) -> bool:
-        """Whether the store has a directory for such queues."""
-        return bool(self._store.branches_of(self.kind))
-
     @cached_property
     def family(self) -> QueueFamily | None:
         """The directory that holds them; None when there is none."""
-        name = {BranchKind.CONSUME_QUEUE: "consume_queue", BranchKind.BATCH_QUEUE: "batch_queue"}
-        length = getattr(self._store.geometry, name[self.kind]).value if self.is_there else 0
-        return self._store.family(self.kind, length)
+        if not self._store.branches_of(self.kind):
+            return None
+        geometry, is_plain = self._store.geometry, self.kind is BranchKind.CONSUME_QUEUE
+        length = geometry.consume_queue if is_plain else geometry.batch_queue
+        return self._store.family(self.kind, length.value)
 
     def topics(self) -> list[str]:
         """See `QueueSource`."""

@@ -193,7 +193,7 @@ class ComparingSink:
             actual = file.read_at(piece.position, len(piece.data))
             if actual == piece.data:
                 continue
-            if piece.is_pre_blank and self._is_expired(as_units(actual)):
+            if piece.is_filler and self._is_expired(as_units(actual)):
                 continue  # units of messages that have expired since
             actual = self._plain(piece, actual)
             if actual == piece.data:

@@ -44,7 +44,7 @@ class Piece:
         position: of the first byte in that file.
         data: the bytes.
         mtime_ms: store time of the last unit of the file so far: 4.9 and 5.0 search by it.
-        is_pre_blank: whether they fill the file up to the first unit.
+        is_filler: whether they fill the file up to the first unit.
     """
 
     kind: QueueKind
@@ -55,7 +55,7 @@ class Piece:
     position: int
     data: memoryview | bytes
     mtime_ms: int
-    is_pre_blank: bool = False
+    is_filler: bool = False
 
 
 class QueueSink(Protocol):
@@ -284,7 +284,7 @@ class _ConsumeQueue(_Queue):
                 self.files.add(position - position % length)
                 yield Piece(
                     self.kind, self.topic, self.queue_id, position - position % length, length, 0,
-                    before, units.store_timestamp, is_pre_blank=True,
+                    before, units.store_timestamp, is_filler=True,
                 )  # fmt: skip
             yield from self.cut(position, units, length)
         if self.ext is not None and self.options.ext is not None:

@@ -126,24 +126,6 @@ class Store:
             return _family(branch, file_length)
         return None
 
-    def queues(self) -> Iterator[QueueFiles]:
-        """Give the consume queues by topic and number, listed as they are asked for."""
-        yield from self._queues(BranchKind.CONSUME_QUEUE, self.geometry.consume_queue.value)
-
-    def queue(self, topic: str, queue_id: int) -> QueueFiles | None:
-        """Give one consume queue; None when there is none."""
-        family = self.family(BranchKind.CONSUME_QUEUE, self.geometry.consume_queue.value)
-        return family.queue(topic, queue_id) if family else None
-
-    def batch_queues(self) -> Iterator[QueueFiles]:
-        """Give the batch queues by topic and number."""
-        yield from self._queues(BranchKind.BATCH_QUEUE, self.geometry.batch_queue.value)
-
-    def batch_queue(self, topic: str, queue_id: int) -> QueueFiles | None:
-        """Give one batch queue; None when there is none."""
-        family = self.family(BranchKind.BATCH_QUEUE, self.geometry.batch_queue.value)
-        return family.queue(topic, queue_id) if family else None
-
     def ext_queues(self) -> Iterator[QueueFiles]:
         """Give the consume queue extensions by topic and number."""
         length = self.geometry.consume_queue_ext.value

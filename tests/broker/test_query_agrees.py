@@ -41,7 +41,7 @@ def test_search_offset(version: str, scenario: str, tmp_path: Path) -> None:
         store = BareStore(jvm, theirs, manifest(name)["settings"])
         assert store.load()
         store.start()
-        queues = [queue for queue in lookup.store.queues() if queue.files]
+        queues = [queue for queue in lookup.queues.files.queues() if queue.files]
         try:
             for files in queues[:: max(len(queues) // SOME_QUEUES, 1)]:
                 queue = lookup.queue(files.topic, files.queue_id)
@@ -145,7 +145,9 @@ def test_difference_is_said(tmp_path: Path) -> None:
     name = fixture_names("4.9.3", "expired")[0]
     root = fixture_store(name, tmp_path)
     with Lookup(open_store(root, broker_conf(name))) as lookup:
-        queue = next(queue for queue in lookup.store.queues() if queue.topic == "expired-orders")
+        queue = next(
+            queue for queue in lookup.queues.files.queues() if queue.topic == "expired-orders"
+        )
         answer = lookup.find(
             ByTime(2**53, queue.topic, queue.queue_id, like_broker=Version(4, 9, 3))
         )

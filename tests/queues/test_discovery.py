@@ -50,13 +50,3 @@ def test_pairs(tmp_path: Path) -> None:
         assert 3 * [BranchKind.CONSUME_QUEUE] == kinds
         missing = queues.missing(BranchKind.BATCH_QUEUE, ("V", 4))
         assert ("batchconsumequeue/V/4", False) == (missing.path, missing.is_there)
-
-
-def test_hostile_names(tmp_path: Path) -> None:
-    """A topic from the evidence does not lead out of the store."""
-    build_store(tmp_path / "store", 3)
-    (tmp_path / "0").mkdir()
-    with Queues(open_store(tmp_path / "store")) as queues:
-        for topic in ("..", "../..", "", "T/..", "T\0"):
-            assert queues.queue(topic, 0) is None
-            assert not queues.queues_of(topic)

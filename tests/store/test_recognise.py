@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
+from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind, Level, Why
 from rmqtool.store.content import kind_of_file
 from rmqtool.store.place import Place
@@ -85,10 +86,12 @@ def test_parts_of_a_store(built: Built, path: str, kind: BranchKind, level: Leve
 def test_part_of_a_queue(built: Built) -> None:
     """A lone queue file keeps its topic, its number and its start."""
     part = open_store(built.root / "consumequeue/T/1" / name_of(400))
-    (queue,) = part.queues()
+    (queue,) = Queues(part).files.queues()
     assert ("T", 1, 400) == (queue.topic, queue.queue_id, queue.files.start)
-    assert queue == part.queue("T", 1)
-    assert part.queue("T", 0) is None
+    found = Queues(part).queue("T", 1)
+    assert found is not None
+    assert queue.files == found.files
+    assert Queues(part).queue("T", 0) is None
     assert not part.commitlog
 
 
@@ -101,7 +104,7 @@ def test_lone_files(built: Built, tmp_path: Path) -> None:
     assert [(4096, "backup.bin")] == [(one.start, one.path) for one in part.commitlog]
     queue = tmp_path / name_of(0)
     shutil.copy(built.root / "consumequeue/T/0" / name_of(0), queue)
-    (files,) = open_store(queue).queues()
+    (files,) = Queues(open_store(queue)).files.queues()
     assert ("", 0, 400) == (files.topic, files.queue_id, files.files.size)
 
 
@@ -118,9 +121,11 @@ def test_topic_called_like_a_directory(built: Built) -> None:
     """A topic may be called `commitlog` and is still a topic."""
     (built.root / "consumequeue/T").rename(built.root / "consumequeue/commitlog")
     store = open_store(built.root / "consumequeue")
-    assert ["commitlog"] * 2 == [queue.topic for queue in store.queues()]
+    assert ["commitlog"] * 2 == [queue.topic for queue in Queues(store).files.queues()]
     store = open_store(built.root / "consumequeue/commitlog/0")
-    assert [("commitlog", 0)] == [(queue.topic, queue.queue_id) for queue in store.queues()]
+    assert [("commitlog", 0)] == [
+        (queue.topic, queue.queue_id) for queue in Queues(store).files.queues()
+    ]
 
 
 def test_empty_directory(tmp_path: Path) -> None:
@@ -172,7 +177,7 @@ def test_rocksdb(built: Built, path: str, holds: str) -> None:
 def test_rocksdb_beside_queues(built: Built) -> None:
     """Queue files beside a RocksDB database, as double writing has them, are still read."""
     (built.root / "consumequeue/CURRENT").write_text("MANIFEST-000001\n")
-    assert 2 == len(list(open_store(built.root / "consumequeue").queues()))
+    assert 2 == len(list(Queues(open_store(built.root / "consumequeue")).files.queues()))
 
 
 @pytest.mark.parametrize("name", ["commitlog", "consumequeue", "index", "config"])
@@ -216,7 +221,9 @@ def test_links_inside(built: Built, tmp_path: Path) -> None:
     (built.root / "consumequeue/T/7").symlink_to(built.root / "consumequeue")
     (built.root / "consumequeue/T/notes").mkdir()
     store = open_store(built.root)
-    assert [("T", 0), ("T", 1)] == [(queue.topic, queue.queue_id) for queue in store.queues()]
+    assert [("T", 0), ("T", 1)] == [
+        (queue.topic, queue.queue_id) for queue in Queues(store).files.queues()
+    ]
     family = store.family(BranchKind.CONSUME_QUEUE)
     assert family is not None
     assert {
@@ -230,14 +237,16 @@ def test_links_inside(built: Built, tmp_path: Path) -> None:
 @pytest.mark.parametrize("topic", ["../../etc", "..", "", "a/b", "x\0y", "T/0"])
 def test_topics_from_the_evidence(built: Built, topic: str) -> None:
     """A topic's name out of a record never leads to a place that is not that topic's."""
-    assert open_store(built.root).queue(topic, 0) is None
+    assert Queues(open_store(built.root)).queue(topic, 0) is None
 
 
 def test_hostile_directory_names(built: Built) -> None:
     """Names of any bytes are listed, printable and exact enough to be opened."""
     raw = os.fsencode(built.root / "consumequeue") + b"/\xff\x1b[31m\n%RETRY%"
     shutil.copytree(built.root / "consumequeue/T", os.fsdecode(raw))
-    queues = [queue for queue in open_store(built.root).queues() if queue.topic != "T"]
+    queues = [
+        queue for queue in Queues(open_store(built.root)).files.queues() if queue.topic != "T"
+    ]
     assert ["\\xff\x1b[31m\n%RETRY%"] * 2 == [queue.topic for queue in queues]
     for queue in queues:
         queue.path.encode()

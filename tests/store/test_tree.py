@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import Truncated, UnreadablePath
+from rmqtool.queues.discovery import Queues
 from rmqtool.store.broker_conf import BrokerConf
 from rmqtool.store.geometry import LengthSource
 from rmqtool.store.place import Place
@@ -39,7 +40,9 @@ def test_fixtures(name: str, tmp_path: Path, evidence: Evidence) -> None:
     assert store.commitlog == told.commitlog
     assert () == store.oddities == store.commitlog.oddities
     assert (manifest(name)["stopped"] == "crash") == (store.abort is not None)
-    assert [] == [queue.files.oddities for queue in store.queues() if queue.files.oddities]
+    assert [] == [
+        queue.files.oddities for queue in Queues(store).files.queues() if queue.files.oddities
+    ]
     assert store.checkpoint() is not None
 
 
@@ -163,7 +166,7 @@ def test_one_queue_is_cheap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         return entries(place)
 
     monkeypatch.setattr(Place, "entries", counting)
-    queue = store.queue("T", 0)
+    queue = Queues(store).queue("T", 0)
     assert queue is not None
     assert queue.files
     assert 1 == len(listed)

@@ -22,6 +22,7 @@ from rmqtool.formats.tiered_index import (
     TIERED_INDEX_SLOT,
 )
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD, TIMER_SLOT
+from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.tree import open_store
 from rmqtool.tables.selection import Selection
@@ -49,7 +50,7 @@ def units(path: Path, layout: Layout) -> Iterator[tuple[int, dict[str, Any]]]:
 def test_consume_queues(store: Path) -> None:
     """Each unit of each queue, at its queue offset, with what its code means."""
     expected = []
-    for queue in open_store(store).queues():
+    for queue in Queues(open_store(store)).files.queues():
         for segment in queue.files:
             for position, unit in units(store / segment.path, CQ_UNIT):
                 offset = (segment.start + position) // CQ_UNIT.size
@@ -86,7 +87,7 @@ def test_batch_queues(store: Path) -> None:
         (queue.topic, queue.queue_id, unit["msg_base_offset"], unit["batch_size"],
          unit["physical_offset"], unit["size"], unit["tags_code"],
          iso_time(unit["store_timestamp"]))
-        for queue in open_store(store).batch_queues()
+        for queue in Queues(open_store(store)).batches.queues()
         for segment in queue.files
         for _, unit in units(store / segment.path, BATCH_CQ_UNIT)
     ]  # fmt: skip
