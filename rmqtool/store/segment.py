@@ -301,7 +301,9 @@ def _with_holes(segments: list[Segment], joints: list[Oddity], length: int) -> I
     holes = {
         joint.path: joint.length or 0
         for joint in joints
-        if joint.kind is OddityKind.HOLE and not ((joint.start or 0) + (joint.length or 0)) % length
+        if length  # files that are all empty have none
+        and joint.kind is OddityKind.HOLE
+        and not ((joint.start or 0) + (joint.length or 0)) % length
     }
     if not holes:
         return segments

@@ -51,6 +51,14 @@ def test_byte_space(tmp_path: Path) -> None:
         ({0: 100, 100: 100, 200: 77}, [(OddityKind.ODD_LENGTH, name_of(200))]),
         ({0: 100, 100: 100, 200: 0}, [(OddityKind.EMPTY_FILE, name_of(200))]),
         ({0: 0}, [(OddityKind.EMPTY_FILE, name_of(0))]),
+        (
+            {0: 0, 100: 0},
+            [
+                (OddityKind.EMPTY_FILE, name_of(0)),
+                (OddityKind.EMPTY_FILE, name_of(100)),
+                (OddityKind.HOLE, name_of(100)),
+            ],
+        ),
         ({}, []),
     ],
 )
