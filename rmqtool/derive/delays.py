@@ -34,8 +34,8 @@ def observed_delays(store: Store, usual: Sequence[int]) -> tuple[int, ...]:
         usual: delays of level 1, 2, … that hold where a queue shows none.
     """
     with Queues(store) as queues:
-        levels_queues = (queues.queue(SCHEDULE_TOPIC, number) for number in range(MOST_LEVELS))
-        found = [_observed(store, queue) if queue else None for queue in levels_queues]
+        there = (queues.files.queue(SCHEDULE_TOPIC, number) for number in range(MOST_LEVELS))
+        found = [_observed(store, queue) if queue else None for queue in there]
     last = max((number for number, delay in enumerate(found) if delay is not None), default=-1)
     count = max(last + 1, len(usual))
     levels = [*usual, *[1000] * (count - len(usual))]  # a level without an entry counts 1 s
