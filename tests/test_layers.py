@@ -48,15 +48,8 @@ HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark"}
 # ever gets shorter, but for the one that runs before there is a room.
 WRITERS = {
     "rmqtool.spark.shim": "unpacks the package on an executor, so it cannot import any of it",
-    "rmqtool.cli.main": "the traceback of a bug, in the directory for temporary files",
-    "rmqtool.cli.engines": "names the log of Spark",
     "rmqtool.machine.cache": "the cache of compiled kernels",
     "rmqtool.machine.cache_place": "its directory",
-    "rmqtool.render.sink": "the device that swallows all, when the reader is gone",
-    "rmqtool.spark.scratch": "what Spark wants to have, in the directory for temporary files",
-    "rmqtool.spark.session": "the log of Spark",
-    "rmqtool.spark.shipping": "the package for executors, in the directory for temporary files",
-    "rmqtool.spark.spool": "results of tasks on their way to the driver, in the same place",
     "rmqtool.store.rocksdb_database": "a directory of links, in that for temporary files",
     "rmqtool.store.rocksdb_server": "removes it",
 }

@@ -7,7 +7,6 @@ Nothing of Spark is imported before it is chosen.
 from __future__ import annotations
 
 import enum
-import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
@@ -154,7 +153,6 @@ def _of_remote(path: str) -> tuple[bool, str]:
 
 
 def _log_file() -> str:
-    import tempfile
-    from pathlib import Path
+    from rmqtool.writing.user_files import keep
 
-    return str(Path(tempfile.gettempdir()) / f"rmqtool-spark-{os.getpid()}.log")
+    return keep("spark")

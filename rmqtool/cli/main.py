@@ -118,7 +118,9 @@ def _flush() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        from rmqtool.writing.user_files import nowhere
+
+        os.dup2(nowhere(), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise OutputClosed from error
         raise RepairError(
@@ -147,8 +149,9 @@ def _refuse(error: TyperException) -> None:
 
 def _report_bug(error: Exception) -> None:
     """Say that this is our fault and put the traceback where it can be sent from."""
-    import tempfile
     import traceback
+
+    from rmqtool.writing.user_files import keep
 
     text = "".join(traceback.format_exception(error))
     say(f"this is a bug in rmqtool {__version__}: {type(error).__name__}: {error}")
@@ -156,15 +159,7 @@ def _report_bug(error: Exception) -> None:
         say(text)
         return
     try:
-        with tempfile.NamedTemporaryFile(
-            "w",
-            prefix="rmqtool-bug-",
-            suffix=".txt",
-            delete=False,
-            encoding="utf-8",
-            errors="backslashreplace",
-        ) as file:
-            file.write(f"rmqtool {__version__}, python {sys.version}\n{text}")
-        say(f"please report it with the command line and with {file.name}")
+        path = keep("bug", f"rmqtool {__version__}, python {sys.version}\n{text}")
+        say(f"please report it with the command line and with {path}")
     except OSError:
         say("please report it with what RMQTOOL_DEBUG=1 prints")

@@ -65,7 +65,9 @@ class Sink:
     def _failure(self, error: OSError) -> Exception:
         """Give the error to raise, and keep Python from flushing into the same wall at exit."""
         if sys.stdout is not None and self._stream is sys.stdout.buffer:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            from rmqtool.writing.user_files import nowhere  # in here: it is seldom needed
+
+            os.dup2(nowhere(), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             return OutputClosed()
         return RepairError(

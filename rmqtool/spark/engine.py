@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from rmqtool.spark.jobs import Job, cores, is_on_this_machine
-from rmqtool.spark.scratch import job_directory
 from rmqtool.spark.shipping import ship
-from rmqtool.spark.spool import Spool
 from rmqtool.spark.tasks import BLOBS, DONE, ERROR, RESULTS, TO_ALL, gatherer, mapper, spreader
 from rmqtool.spark.waves import Grouped, Traffic, Wave, length_of
+from rmqtool.writing.scratch import job_directory
+from rmqtool.writing.spool import Spool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

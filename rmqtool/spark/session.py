@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import EngineMissing
 from rmqtool.spark.java import check_java
 from rmqtool.spark.jobs import SparkFailed
-from rmqtool.spark.scratch import place_for
+from rmqtool.writing.scratch import place_for
+from rmqtool.writing.user_files import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -48,6 +49,8 @@ OPTIONS: Final = {
     PUSHDOWN: "true",
 }
 LOCAL_OPTIONS: Final = {
+    # Other users of the machine reach loopback, too. Spark makes the secret itself, in its memory.
+    "spark.authenticate": "true",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
@@ -236,8 +239,7 @@ def _quiet(log_file: str | None) -> Iterator[None]:
     It inherits both when it is started. What it says to them (log4j, warnings of the JVM, output
     of Python workers) would be mixed with rows and remarks.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    target = os.open(log_file or os.devnull, flags, 0o600)  # logs hold names of topics and files
+    target = open_log(log_file)  # for this user alone: logs hold names of topics and files
     saved: list[tuple[int, int]] = []
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):

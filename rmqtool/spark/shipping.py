@@ -7,13 +7,13 @@ source file, so the package has to lie in files on each executor, not in a zip.
 from __future__ import annotations
 
 import io
-import tempfile
 import zipfile
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.spark.jobs import is_connect_session, is_on_this_machine
+from rmqtool.writing.scratch import put
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +23,6 @@ LEFT_OUT: Final = frozenset({"cli"})  # executors have nobody to talk to; `expor
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same package gives the same bytes, so the same place
 SHIM: Final = "shim.py"
 INNER: Final = "package.zip"  # as shim.py calls it
-_kept: list[tempfile.TemporaryDirectory[str]] = []  # Spark hands the file out while it runs
 _shipped: set[str] = set()
 
 
@@ -42,15 +41,13 @@ def ship(spark: SparkSession) -> None:
 
 @cache
 def package_file() -> str:
-    """Write the zip for executors; give its path."""
-    directory = tempfile.TemporaryDirectory(prefix="rmqtool-")
-    _kept.append(directory)
-    path = Path(directory.name) / "rmqtool-shipped.zip"
-    with zipfile.ZipFile(path, "w") as outer:
+    """Write the zip for executors; give its path. Spark hands the file out while it runs."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as outer:
         shim = (Path(__file__).parent / SHIM).read_bytes()
         outer.writestr(zipfile.ZipInfo("rmqtool/__init__.py", EPOCH), shim)
         outer.writestr(zipfile.ZipInfo(f"rmqtool/{INNER}", EPOCH), _package())
-    return str(path)
+    return put("rmqtool-shipped.zip", packed.getvalue())
 
 
 def _package() -> bytes:

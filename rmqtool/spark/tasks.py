@@ -18,7 +18,7 @@ from rmqtool.errors import RmqtoolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.spark.spool import Spool
+    from rmqtool.writing.spool import Spool
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")

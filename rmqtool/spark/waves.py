@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from rmqtool.errors import RmqtoolError
-from rmqtool.spark.spool import NOTHING
+from rmqtool.writing.spool import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rmqtool.spark.spool import Spool
+    from rmqtool.writing.spool import Spool
 
 Part = TypeVar("Part")
 TASK_BYTES: Final = 256 << 20  # of the log, at most: a task costs some 20 ms, beside its work

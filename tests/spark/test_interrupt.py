@@ -22,7 +22,7 @@ def test_ctrl_c(spark: object, tmp_path: Path) -> None:
     """Ctrl-C, which all processes of a terminal get, cancels the job: 130, one line, no process."""
     assert spark is not None  # else there is no Java, and this is skipped
     store = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
-    marker, temporary = tmp_path / "marker", tmp_path / "temporary"
+    marker, temporary, state = (tmp_path / name for name in ("marker", "temporary", "state"))
     temporary.mkdir()
     arguments = ["validate", str(store), "--master", "local[1]", "--verbose"]
     process = subprocess.Popen(  # noqa: S603 - our own program
@@ -31,7 +31,12 @@ def test_ctrl_c(spark: object, tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
-        env={**CLEAN, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)},
+        env={
+            **CLEAN,
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(temporary),
+            "XDG_STATE_HOME": str(state),
+        },
         start_new_session=True,
     )
     while not marker.exists():
@@ -42,12 +47,12 @@ def test_ctrl_c(spark: object, tmp_path: Path) -> None:
     assert ("", 130) == (out, process.returncode), err
     assert "interrupted" in err.splitlines()[-1]
     assert "Traceback" not in err
-    (log,) = temporary.glob("rmqtool-spark-*.log")
+    (log,) = state.glob("rmqtool/spark-*.txt")
     assert "cancel" in log.read_text().lower()
-    assert [log] == [path for path in temporary.iterdir() if not path.name.startswith("hsperf")]
+    assert [] == [path for path in temporary.iterdir() if not path.name.startswith("hsperf")]
     while is_running(int(marker.read_text())):
         time.sleep(0.05)
-    names = {"marker", "store", "temporary"}
+    names = {"marker", "store", "temporary", "state"}
     assert names == {path.name for path in tmp_path.iterdir()}
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +16,9 @@ from rmqtool.errors import EngineMissing, UsageError
 from rmqtool.spark import session
 from rmqtool.spark.java import check_java
 from tests.stores import fixture_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
 MASTER = "local[1]"
@@ -187,15 +192,24 @@ def test_quiet(tmp_path: Path) -> None:
     found = rmqtool(
         *("dump", store, "--format", "csv", "--master", MASTER, "--verbose"),
         cwd=here,
-        TMPDIR=str(log),
+        XDG_STATE_HOME=str(log),
         PYTHONPATH=str(ROOT),
     )
     assert [] == list(here.iterdir())
     assert expected.stdout == found.stdout
     assert expected.returncode == found.returncode
-    (file,) = log.glob("rmqtool-spark-*.log")
+    (file,) = log.glob("rmqtool/spark-*.txt")
     assert [
         "rmqtool: engine: spark, as --master names one",
         f"rmqtool: Spark's log is {file}",
     ] == found.stderr.splitlines()
+    assert 0o600 == stat.S_IMODE(file.stat().st_mode)
     assert "INFO" in file.read_text() or "WARN" in file.read_text()
+
+
+@pytest.mark.spark
+def test_secret(spark: SparkSession) -> None:
+    """Whoever reaches Spark over loopback needs a secret; Spark made it, and nobody else has it."""
+    told = dict(spark.sparkContext.getConf().getAll())
+    assert "true" == told["spark.authenticate"]
+    assert not [name for name in told if "secret" in name]
