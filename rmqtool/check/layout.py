@@ -124,7 +124,7 @@ def mapped_files(
         is_log: what is lost of it has been noted by `register_lost`.
     """
     misnamed = set()
-    for segment in files.segments:
+    for segment in (*files.segments, *files.misnamed):
         if files.file_length and segment.start % files.file_length:
             misnamed.add(segment.path)
             yield finding(
@@ -149,7 +149,8 @@ def mapped_files(
 
 def _is_misnamed(files: MappedFiles) -> bool:
     length = files.file_length
-    return bool(length) and any(segment.start % length for segment in files.segments)
+    odd = any(segment.start % length for segment in files.segments) if length else False
+    return odd or bool(files.misnamed)
 
 
 def _of_oddity(inspection: Inspection, oddity: Oddity, *, is_last: bool) -> Iterator[Finding]:
@@ -229,9 +230,8 @@ def _odd(store: Store) -> Iterator[Oddity]:
 def _queues_with_files(inspection: Inspection) -> int:
     found = 0
     for name in UNIT_FAMILIES:
-        for queue in inspection.family(name).values():
-            files = inspection.files_of(queue)
-            found += bool(files)
+        for queue in inspection.units(name).values():
+            found += bool(inspection.files_of(queue))
     return found
 
 

@@ -112,8 +112,8 @@ class MappedUnits(QueueUnits):
 
     @cached_property
     def files(self) -> MappedFiles:
-        """See `QueueUnits`."""
-        return self._listing() if self._listing else MappedFiles(self.path)
+        """See `QueueUnits`. Files whose names are no multiple of their length hold no place."""
+        return self._listing().well_named() if self._listing else MappedFiles(self.path)
 
     def file(self, segment: Segment) -> OpenFile:
         """Open one of its files, or give it when it is open; nobody else closes it.

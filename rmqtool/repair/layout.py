@@ -18,7 +18,8 @@ def edit(writer: Writer, inspection: Inspection, found: list[Finding]) -> None:
     """Take out files with foreign names, and directories among mapped files."""
     for one in found:
         name = one.path.rpartition("/")[2]
-        is_foreign = one.code == FS_NAME and start_of(name) is None
+        # A log under a wrong name is for a person to decide; a queue is made anew from the log.
+        is_foreign = one.code == FS_NAME and (start_of(name) is None or one.topic is not None)
         if not (is_foreign or one.code == FS_DIR):
             continue
         place = place_of(inspection.store.root, one.path)

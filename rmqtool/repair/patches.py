@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.catalogue import Code
     from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.queues.queue_place import BridgedPlacement
-    from rmqtool.store.segment import MappedFiles
+    from rmqtool.store.segment import MappedFiles, Segment
 
 CUT_REASON: Final = "the log has no such message any more"
 
@@ -100,6 +100,25 @@ class RepairedQueue:
     def files(self) -> MappedFiles:
         """Its files; none when it has none."""
         return self.units.files
+
+    def starts_without_units(self, *, is_crashed: bool) -> list[int]:
+        """Give the starts of the newest files, as far as they have no unit and get none.
+
+        One without a byte is never loaded as it should be. In one of zeros a broker that recovers
+        after a crash counts a unit. Source: ConsumeQueue#truncateDirtyLogicFiles, 4.9.3 to 5.5.0.
+        """
+        end = max((one.end * UNIT for one in self.patches if any(one.raw)), default=0)
+        found: list[int] = []
+        for segment in reversed(self.files.segments):
+            if segment.start < end or (segment.size and not (is_crashed and _is_zero(segment))):
+                break
+            found.append(segment.start)
+        return found
+
+
+def _is_zero(segment: Segment) -> bool:
+    with segment.open() as file:
+        return not any(file.read_at(0, UNIT))
 
 
 def kind_of(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[Code, str]:

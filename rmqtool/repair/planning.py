@@ -97,7 +97,8 @@ def _judge_queues(survey: Survey, found: list[Finding]) -> str:
     if not obstacle and inspection.log is not None and inspection.compares_queues:
         survey.forget_unused()
         survey.queues.judge.tail = tail_of(survey)
-        survey.queues.finish(all_queues=any(code.area in QUEUE_AREAS for code in codes))
+        is_harmed = any(code.area in QUEUE_AREAS for code in codes)
+        survey.queues.finish(all_queues=is_harmed or survey.queues.is_crashed)
         batches = survey.queues.batches
         batches.finish(survey.queues.judge.tail)
         survey.queues.judge.tail_end = max(survey.queues.judge.tail_end, batches.tail_end)
@@ -181,9 +182,11 @@ def _obstacle(survey: Survey, found: list[Finding]) -> str:
         is_damaged = len(survey.damaged) or any(one.code.area is Area.DLEDGER for one in found)
         return DLEDGER if is_damaged else ""
     length = log.file_length
+    moved = survey.moved_files()
+    unused = {start for start, facts in survey.segments.items() if not facts.is_used}
     for segment in log.segments:
-        if length and segment.start % length:
-            return misnamed(segment)
+        if segment.start in moved or (length and segment.start % length):
+            return misnamed(segment, log, moved, unused)
     if any(one.code == FS_NOLOG for one in found):
         return NO_LOG
     if any(one.code == FS_DUP for one in found) and duplicates.copies(log) is None:

@@ -15,13 +15,13 @@ from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
 from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from rmqtool.errors import UnreadablePath
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Edit
     from rmqtool.repair.writer import Writer
-    from rmqtool.store.segment import Segment
+    from rmqtool.store.segment import MappedFiles, Segment
 
 # Of the codes of the log, those that a plan answers only with an edit of their own. All others
 # are consequences: nothing of their own is left once the log is bridged.
@@ -50,20 +50,44 @@ ANEW: Final = (
 )
 
 
-def misnamed(segment: Segment) -> str:
-    """Say what to do about a commitlog file whose name is no place of a file.
+def misnamed(
+    segment: Segment, files: MappedFiles, moved: Mapping[int, int], unused: Container[int]
+) -> str:
+    """Say what to do about a commitlog file that does not lie where its records belong.
 
     Args:
         segment: the file.
+        files: the log.
+        moved: by the start of each file whose records agree on another place: where that is.
+        unused: starts of files that hold no record.
     """
+    start = moved.get(segment.start)
+    start = _first_place(segment) if start is None else start
+    if start is None or start < 0:
+        return f"first move {segment.path} out of the store: no record begins it"
+    name = f"{start:0{NAME_DIGITS}}"
+    there = files.at(start)
+    if there is None or there.start != start:
+        return f"first rename {segment.path} to {name}: its records say that they lie there"
+    if moved.get(start) == segment.start or start in unused:
+        return (
+            f"first exchange the names of {segment.path} and {there.path}: the records say that "
+            "they lie in the other file"
+        )
+    return (
+        f"first move {segment.path} out of the store: its records belong into {there.path}, "
+        "which is there"
+    )
+
+
+def _first_place(segment: Segment) -> int | None:
+    """Give the place that the first record of a file names; None without one."""
     with segment.open() as file:
         raw = file.read_at(0, MESSAGE_PREFIX.size)
-    if len(raw) == MESSAGE_PREFIX.size:
-        fields = MESSAGE_PREFIX.parse(raw)
-        if fields["magic_code"] in MESSAGE_MAGIC_CODES and fields["physical_offset"] >= 0:
-            name = f"{fields['physical_offset']:0{NAME_DIGITS}}"
-            return f"first rename {segment.path} to {name}, where its first record says it lies"
-    return f"first move {segment.path} out of the store: no record begins it"
+    if len(raw) < MESSAGE_PREFIX.size:
+        return None
+    fields = MESSAGE_PREFIX.parse(raw)
+    return fields["physical_offset"] if fields["magic_code"] in MESSAGE_MAGIC_CODES else None
 
 
 def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:

@@ -6,6 +6,7 @@ a plan costs little more than a validation. Nothing is decided here but what is 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -22,7 +23,7 @@ from rmqtool.findings.registry_commitlog import (
     CL_TOPIC,
 )
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
-from rmqtool.formats.message import BLANK, Message, decode, encode
+from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, Message, decode, encode
 from rmqtool.formats.properties import INNER_MULTI_DISPATCH, crc_matches
 from rmqtool.repair.log.lost import lost_record
 from rmqtool.repair.log.stretches import Damaged, Stretches
@@ -63,12 +64,21 @@ class SegmentFacts:
         stretches: fillers, gaps, unused space, in order.
         records: how many begin in it.
         end: position behind the last extent.
+        distances: of records that name another place: how far that is from theirs, bytes.
     """
 
     segment: Segment
     stretches: list[Stretch] = field(default_factory=list)
     records: int = 0
     end: int = 0
+    distances: Counter[int] = field(default_factory=Counter)
+
+    def true_start(self, file_length: int) -> int | None:
+        """Give where the file belongs, if most of its records agree on another file's place."""
+        distance, count = max(self.distances.items(), key=lambda one: one[1], default=(0, 0))
+        if not file_length or distance % file_length or 2 * count <= self.records:
+            return None
+        return self.segment.start + distance
 
     @property
     def is_used(self) -> bool:
@@ -147,7 +157,7 @@ class Survey:
         store = self.inspection.store
         is_changed = len(self.damaged)
         with LogReader(store.old_commitlog, store.commitlog) as log:
-            moved = self._judge(part.segment, report, log)
+            moved = self._judge(facts, report, log)
         self._note_time(part, report, is_harmed=len(self.damaged) != is_changed)
         if report.runs is not None and self.inspection.compares_queues:
             first = part.segment.start + (report.first or 0)
@@ -169,8 +179,9 @@ class Survey:
         others |= {place[:2] for one in self.misplaced for place in (one.said, one.own)}
         return in_order(found, others) if others else found
 
-    def _judge(self, segment: Segment, report: PartReport, log: LogReader) -> list[Moved]:
+    def _judge(self, facts: SegmentFacts, report: PartReport, log: LogReader) -> list[Moved]:
         """Take note of what is damaged in a part; give the records that say they lie elsewhere."""
+        segment = facts.segment
         gaps = (_of_gap(segment, stretch) for stretch in report.stretches)
         found = [gap for gap in gaps if gap is not None]
         found += self._zeros_of_short(segment, report)
@@ -182,6 +193,7 @@ class Survey:
         for one in said:
             if one.code == PLACE and one.physical_offset not in unusable:
                 place, record = _moved(one, log)
+                facts.distances[_distance(one, log)] += 1
                 if place is not None:
                     moved.append(place)
                     continue
@@ -218,6 +230,12 @@ class Survey:
                 start = segment.start + stretch.position
                 lost = f"{stretch.length} bytes that hold no record"
                 self.early.add(Damaged(start, segment.end, EARLY, lost))
+
+    def moved_files(self) -> dict[int, int]:
+        """Give where files belong that lie under another name, by the start of each."""
+        length = self.inspection.store.commitlog.file_length
+        places = {start: facts.true_start(length) for start, facts in self.segments.items()}
+        return {start: place for start, place in places.items() if place is not None}
 
     def forget_unused(self) -> None:
         """Drop what was noted of files behind the last one in use: the log ends before them."""
@@ -307,6 +325,13 @@ def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:
 def _of_record(said: Finding, log: LogReader) -> Damaged:
     start, length = said.physical_offset or 0, said.length or 0
     return Damaged(start, start + length, said.code, lost_record(log, start, length))
+
+
+def _distance(said: Finding, log: LogReader) -> int:
+    """Give how far the place that a record names lies from where it lies."""
+    start = said.physical_offset or 0
+    fields = MESSAGE_PREFIX.parse(log.read_at(start, MESSAGE_PREFIX.size))
+    return int(fields["physical_offset"]) - start
 
 
 def _moved(said: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:

@@ -145,6 +145,7 @@ class MappedFiles:
         file_length: bytes that each file ought to have; 0 when there is no file to tell.
         oddities: what a broker would not have left like this.
         places: the directories; several for a commitlog with several paths.
+        misnamed: files set apart by `well_named`.
     """
 
     path: str
@@ -152,6 +153,7 @@ class MappedFiles:
     file_length: int = 0
     oddities: tuple[Oddity, ...] = ()
     places: tuple[Place, ...] = field(default=(), repr=False)
+    misnamed: tuple[Segment, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.segments)
@@ -181,6 +183,19 @@ class MappedFiles:
     def allocated(self) -> int:
         """Bytes that the disk really holds for all files together."""
         return sum([segment.allocated for segment in self.segments])
+
+    def well_named(self) -> MappedFiles:
+        """Set the files apart whose names are no multiple of the file length."""
+        length = self.file_length
+        odd = tuple(one for one in self.segments if length and one.start % length)
+        if not odd:
+            return self
+        well = [one for one in self.segments if one not in odd]
+        joints = (OddityKind.HOLE, OddityKind.OVERLAP, OddityKind.DUPLICATE)
+        paths = {one.path for one in odd}
+        kept = [one for one in self.oddities if one.kind not in joints and one.path not in paths]
+        oddities = (*kept, *_joints(well, length))
+        return replace(self, segments=tuple(well), oddities=oddities, misnamed=odd)
 
     def at(self, start: int) -> Segment | None:
         """Give the file that holds one byte of the byte space; None when no file does."""

@@ -39,7 +39,7 @@ def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> 
             writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
             continue
         _drop_torn_unit(queue, repair.file_length)
-        gone = _without_units(writer, queue)
+        gone = _without_units(writer, queue, is_crashed=repair.is_crashed)
         _lengths(writer, queue.files, repair.file_length, gone)
         files: dict[int, list[tuple[int, Patch]]] = defaultdict(list)
         for start, position, patch in by_file(queue.patches, repair.file_length):
@@ -64,14 +64,14 @@ def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
             queue.patches.append(Patch(number, bytes(UNIT), FS_LEN, TORN_REASON))
 
 
-def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:
+def _without_units(writer: Writer, queue: RepairedQueue, *, is_crashed: bool) -> set[int]:
     """Take out files that a cut leaves without a unit; give their starts.
 
     A broker takes a file of zeros for one with a unit: the next message gets the wrong offset, and
     the start after that cuts it off. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
     """
     cuts = [patch.number * UNIT for patch in queue.patches if patch.reason == CUT_REASON]
-    cuts += _empty_files(queue)
+    cuts += queue.starts_without_units(is_crashed=is_crashed)
     if not cuts:
         return set()
     behind = [one for one in queue.files.segments if one.start >= min(cuts)]
@@ -82,17 +82,6 @@ def _without_units(writer: Writer, queue: RepairedQueue) -> set[int]:
             code = CQ_RANGE if segment.size else FS_LEN
             writer.remove(segment.place.location, code, NO_UNIT)
     return {segment.start for segment in behind}
-
-
-def _empty_files(queue: RepairedQueue) -> list[int]:
-    """Give the starts of the newest files, as far as they have no byte and get no unit."""
-    end = max((patch.end * UNIT for patch in queue.patches), default=0)
-    found: list[int] = []
-    for segment in reversed(queue.files.segments):
-        if segment.size or segment.start < end:
-            break
-        found.append(segment.start)
-    return found
 
 
 def _lengths(writer: Writer, files: MappedFiles, length: int, gone: Collection[int] = ()) -> None:

@@ -77,6 +77,11 @@ class QueueRepair:
         """Bytes of a queue file."""
         return self._file_length
 
+    @property
+    def is_crashed(self) -> bool:
+        """Whether the next broker recovers after a crash."""
+        return self._inspection.store.root.child("abort").stat() is not None
+
     def add_part(self, runs: QueueRuns) -> None:
         """Take the runs of the next part of the log; they may wait for more of their queues."""
         self._inspection.proven.clear()
@@ -176,7 +181,8 @@ class QueueRepair:
                 unwanted.of_other_queue(queue, is_odd=bool(odd))
             except UnreadablePath:
                 continue
-            if queue.patches or odd:
+            is_empty = queue.starts_without_units(is_crashed=self.is_crashed)
+            if queue.patches or odd or is_empty:
                 self.queues[topic.encode("utf-8", "surrogateescape"), queue_id] = queue
 
     def close(self) -> None:
