@@ -1,0 +1,88 @@
+"""Files under wrong names: no log is rewritten to fit a name, and queues are made anew."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool import repair
+from tests import plain_store
+from tests.repair.repaired import Broken, traces
+from tests.stores import broker_conf, fixture_store
+
+NAME: Final = "rocketmq-5.3.3-traffic"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Broken:
+    """Give a sound store."""
+    return Broken(fixture_store(NAME, tmp_path), str(broker_conf(NAME)))
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange the names of two files."""
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def test_exchanged_segments(store: Broken) -> None:
+    """Two files that lie in each other's place are to be exchanged first; then all is sound."""
+    first, second, *_ = plain_store.segments(store.root)
+    exchange(first, second)
+    plan = store.plan()
+    assert [] == [edit.path for edit in plan.edits if edit.path.startswith("commitlog")]
+    advice = f"first exchange the names of commitlog/{first.name} and commitlog/{second.name}"
+    assert all(left.why.startswith(advice) for left in plan.left)
+    assert plan.left
+    exchange(first, second)
+    assert [] == store.plan().edits
+    assert [] == store.findings()
+
+
+def test_copied_segment(store: Broken) -> None:
+    """A file whose records belong into one that is there is moved out, never renamed to it."""
+    first, second, third, *_ = plain_store.segments(store.root)
+    shutil.copyfile(third, second)
+    (left, *_) = store.plan().left
+    assert left.why.startswith(f"first move commitlog/{second.name} out of the store")
+    assert third.name in left.why
+    second.unlink()
+    plan = store.plan()
+    repair.apply(plan, in_place=True)
+    assert first.stat().st_size == second.stat().st_size
+    assert [] == store.findings()
+
+
+def test_queue_file_under_a_wrong_name(store: Broken) -> None:
+    """It is taken out, and the queue is what the log says."""
+    before = traces(store.root)
+    queue = plain_store.busiest_queue(store.root)
+    file = plain_store.numbered(queue)[0]
+    shutil.copyfile(file, file.with_name(f"{7:020}"))
+    plan = store.plan()
+    assert [("remove", "FS-NAME")] == [(edit.action, str(edit.code)) for edit in plan.edits]
+    repair.apply(plan, in_place=True)
+    assert [] == store.findings()
+    after = traces(store.root)
+    assert {path: one.digest for path, one in before.items()} == {
+        path: one.digest for path, one in after.items()
+    }
+
+
+def test_queue_file_of_zeros_after_a_crash(store: Broken) -> None:
+    """A broker that recovers after a crash counts a unit in it, so it is taken out."""
+    queue = plain_store.busiest_queue(store.root)
+    last = plain_store.units(queue)[-1].path
+    following = queue / f"{int(last.name) + last.stat().st_size:020}"
+    following.write_bytes(bytes(last.stat().st_size))
+    assert [] == [edit for edit in store.plan().edits if edit.path.endswith(following.name)]
+    (store.root / "abort").touch()
+    plan = store.plan()
+    assert ["remove"] == [edit.action for edit in plan.edits if following.name in edit.path]
+    repair.apply(plan, in_place=True)
+    assert [] == store.plan().edits
