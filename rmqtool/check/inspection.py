@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from rmqtool.broker.release import COMMONEST
+from rmqtool.broker.rules import Rules
 from rmqtool.check.log.lost import LostRanges
 from rmqtool.check.log.transactions import Transactions
 from rmqtool.errors import UnreadablePath
@@ -166,6 +167,11 @@ class Inspection:
     _families: dict[str, dict[QueueName, QueueFiles]] = field(default_factory=dict)
     _units: dict[str, dict[QueueName, QueueUnits]] = field(default_factory=dict)
     _pending: list[Finding] = field(default_factory=list)
+
+    @property
+    def release(self) -> Rules:
+        """What that release does."""
+        return Rules(self.version)
 
     def __post_init__(self) -> None:
         self.queues = Queues(self.store)

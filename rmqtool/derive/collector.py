@@ -6,21 +6,22 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.derive import kernels
-from rmqtool.derive.dispatch import SCHEDULE_TOPIC
 from rmqtool.derive.index_runs import IndexRun
 from rmqtool.derive.queue_runs import QueueKind, QueueRuns
-from rmqtool.derive.rare import RareUnits, batch_unit, further_units
+from rmqtool.derive.rare import RareUnits, RowRecord, light_units, units
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.scratch import Scratch
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.formats.java import text
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.scan.batch import Batch
 
 
@@ -60,15 +61,24 @@ class QueueTable:
 class RunCollector:
     """Collects what the batches of one scan dispatch. Belongs to one thread."""
 
-    def __init__(self, rules: DispatchRules, *, queues: bool = True, index: bool = True) -> None:
+    def __init__(
+        self,
+        rules: DispatchRules,
+        *,
+        queues: bool = True,
+        index: bool = True,
+        run_units: int = 0,
+    ) -> None:
         """Begin with nothing.
 
         Args:
             rules: of the broker.
             queues: collect queue runs.
             index: collect index runs; the scan must collect keys.
+            run_units: runs are cut where a consume queue file of so many units ends; 0 for nowhere.
         """
         self._rules, self._with_queues, self._with_index = rules, queues, index
+        self._run_units = run_units
         self._levels = np.array(rules.delay_levels_ms, np.int64)
         self._kinds = np.zeros(0, np.int64)
         self._may_multi: list[bool] = []
@@ -76,7 +86,7 @@ class RunCollector:
         self._scratch = Scratch.take()
         self._units = self._entries = 0
         self._fates = np.zeros(0, np.int64)
-        self._further = RareUnits(QueueKind.CONSUME_QUEUE)
+        self._light = RareUnits(QueueKind.CONSUME_QUEUE)
         self._batched = RareUnits(QueueKind.BATCH_QUEUE)
         self._undispatched: list[int] = []
         self._stretches: list[Stretch] = []
@@ -111,19 +121,20 @@ class RunCollector:
         for number in range(len(self._topics), len(batch.topics)):
             topic = batch.topics[number]
             self._topics.append(topic)
-            self._may_multi.append(self._rules.multi_dispatches(topic))
+            self._may_multi.append(self._rules.multi_dispatches(text(topic)))
         if self._kinds.size < len(self._topics):
             known = self._topics[self._kinds.size :]
-            more = np.array([self._kind(topic) for topic in known], np.int64)
+            more = np.array([self._kind(text(topic)) for topic in known], np.int64)
             self._kinds = np.concatenate([self._kinds, more])
 
-    def _kind(self, topic: bytes) -> int:
-        if topic == SCHEDULE_TOPIC:
-            return kernels.SCHEDULE
+    def _kind(self, topic: str) -> int:
+        kind = kernels.SCHEDULE if topic == SCHEDULE_TOPIC else 0
+        if self._rules.release.reads_batch_numbers:
+            kind |= kernels.BATCH_NUMBERS
         has_batch_queue = self._rules.has_batch_queue(topic)
         if has_batch_queue is None:
-            return kernels.BATCH_IF_INNER
-        return kernels.BATCH if has_batch_queue else kernels.PLAIN
+            return kind | kernels.BATCH_IF_INNER
+        return kind | kernels.BATCH if has_batch_queue else kind
 
     def _dispatch(self, batch: Batch) -> None:
         """Pack the units of a batch."""
@@ -145,24 +156,33 @@ class RunCollector:
         if highest >= kernels.TO_BATCH:
             self._treat_rare(batch)
         if self._rules.multi_dispatch and self._with_queues:
-            self._dispatch_further(batch)
+            self._dispatch_to_light_queues(batch)
 
     def _treat_rare(self, batch: Batch) -> None:
-        """Treat the records of a batch that go elsewhere, or nowhere."""
-        fates = self._fates[: batch.count]
-        nowhere = batch.columns[row.PHYSICAL_OFFSET, fates == kernels.NOWHERE]
-        self._undispatched.extend(nowhere.tolist())
-        for number in np.flatnonzero(fates == kernels.TO_BATCH).tolist():
-            self._batched.add(*batch_unit(batch, number))
+        """Treat the records of a batch that go elsewhere, or nowhere.
 
-    def _dispatch_further(self, batch: Batch) -> None:
-        """Add the units of the further queues that records name."""
+        Java reads numbers in digits of any script, and the smallest one, too: so records that the
+        kernels refuse are looked at again.
+        """
+        fates = self._fates[: batch.count]
+        for number in np.flatnonzero(fates >= kernels.TO_BATCH).tolist():
+            record = RowRecord(batch, number)
+            if fates[number] == kernels.NOWHERE:
+                if self._rules.is_refused(record.topic, record.properties):
+                    self._undispatched.append(int(batch.columns[row.PHYSICAL_OFFSET, number]))
+                    continue
+                fates[number] = kernels.INDEX_ONLY
+            for kind, unit in units(record, self._rules):
+                (self._batched if kind is QueueKind.BATCH_QUEUE else self._light).add(*unit)
+
+    def _dispatch_to_light_queues(self, batch: Batch) -> None:
+        """Add the units of the light queues that records name."""
         marked = batch.columns[row.MARKS] & row.MARK_MULTI_DISPATCH != 0
         marked &= self._fates[: batch.count] == kernels.DISPATCHED
         for number in np.flatnonzero(marked).tolist():
             if self._may_multi[int(batch.matrix[row.TOPIC_NUMBER, number])]:
-                for unit in further_units(batch, number, self._rules):
-                    self._further.add(*unit)
+                for unit in light_units(RowRecord(batch, number), self._rules):
+                    self._light.add(*unit)
 
     def _index(self, batch: Batch) -> None:
         """Append the index entries of a batch."""
@@ -203,7 +223,7 @@ class RunCollector:
 
     def _queue_runs(self) -> QueueRuns:
         """Sort units by queue and cut them into runs."""
-        table, run_units = self._table, self._rules.run_units
+        table, run_units = self._table, self._run_units
         count = self._units if self._with_queues else 0
         queues = int(table.count[0])
         units = table.facts[kernels.UNITS, :queues]
@@ -222,4 +242,4 @@ class RunCollector:
             tuple((self._topics[topic], one) for topic, one in zip(topics, queue_ids, strict=True)),
             packed.reshape(count, CQ_UNIT_SIZE),
             *runs,
-        ).followed_by(self._further.runs(run_units))
+        ).followed_by(self._light.runs(run_units))

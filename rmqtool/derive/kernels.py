@@ -28,8 +28,11 @@ AT_PHYSICAL_OFFSET: Final = _AT["physical_offset"]
 AT_SIZE: Final = _AT["size"]
 AT_TAGS_CODE: Final = _AT["tags_code"]
 
-# Kinds of topics.
-PLAIN, SCHEDULE, BATCH, BATCH_IF_INNER = range(4)
+# What records of a topic are, bits.
+SCHEDULE: Final = 1  # their delay level counts
+BATCH: Final = 2  # they go to a batch queue
+BATCH_IF_INNER: Final = 4  # they do if they say that they are a batch
+BATCH_NUMBERS: Final = 8  # INNER_BASE and INNER_NUM are read as numbers
 
 # Rows of the facts of units.
 QUEUE, QUEUE_OFFSET, STORE_TIMESTAMP = range(3)
@@ -95,18 +98,19 @@ def fate_of(columns: Int64s, number: int, kind: int, delay_level: int) -> int:
     """Say what a broker does with one record.
 
     A text where a number should be makes Java throw: such a record reaches neither queue nor
-    index. Transactions that are not decided, or that were rolled back, reach no queue.
+    index, unless the kernels know the number only from Java: see the collector. Transactions that
+    are not decided, or that were rolled back, reach no queue.
     """
     base, batch = columns[row.INNER_BASE, number], columns[row.INNER_NUM, number]
-    if kind == SCHEDULE and delay_level == row.UNPARSABLE:
+    if kind & SCHEDULE and delay_level == row.UNPARSABLE:
         return NOWHERE
     has_batch = row.ABSENT not in (base, batch)
-    if kind != PLAIN and has_batch and row.UNPARSABLE in (base, batch):
+    if kind & BATCH_NUMBERS and has_batch and row.UNPARSABLE in (base, batch):
         return NOWHERE
     if columns[row.SYS_FLAG, number] & TRANSACTION not in (0, COMMIT):
         return INDEX_ONLY
-    if kind == BATCH or (
-        kind == BATCH_IF_INNER and has_batch and columns[row.SYS_FLAG, number] & INNER_BATCH
+    if kind & BATCH or (
+        kind & BATCH_IF_INNER and has_batch and columns[row.SYS_FLAG, number] & INNER_BATCH
     ):
         if not has_batch:  # a message by itself
             base, batch = columns[row.QUEUE_OFFSET, number], 1
@@ -118,7 +122,7 @@ def fate_of(columns: Int64s, number: int, kind: int, delay_level: int) -> int:
 def tags_code(columns: Int64s, number: int, kind: int, levels: Int64s) -> int:
     """Give the tags code of a unit: hash of the tags, or the deliver time of a delayed message."""
     level = columns[row.DELAY_LEVEL, number]
-    if kind == SCHEDULE and level > 0 and levels.size:
+    if kind & SCHEDULE and level > 0 and levels.size:
         delay = levels[min(level, levels.size) - 1]
         return int(columns[row.STORE_TIMESTAMP, number] + delay)
     return int(columns[row.TAGS_CODE, number])

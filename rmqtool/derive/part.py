@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rmqtool.broker.dispatch import DispatchRules
+from rmqtool.broker.release import COMMONEST
+from rmqtool.broker.rules import Rules
 from rmqtool.derive.collector import RunCollector
-from rmqtool.derive.dispatch import DispatchRules
 from rmqtool.scan.batch import ScanOptions
 from rmqtool.scan.message import scan
 
@@ -20,6 +22,10 @@ def _without_crc() -> ScanOptions:
     return ScanOptions(body_crc=False)
 
 
+def _commonest() -> DispatchRules:
+    return DispatchRules(Rules(COMMONEST))
+
+
 @dataclass(frozen=True, slots=True)
 class DeriveOptions:
     """What to derive. Picklable.
@@ -29,13 +35,15 @@ class DeriveOptions:
         queues: derive queue runs.
         index: derive index runs.
         is_dledger: the segments are DLedger data.
+        run_units: runs are cut where a consume queue file of so many units ends; 0 for nowhere.
         scan: how to read; what derivation needs is added.
     """
 
-    rules: DispatchRules = field(default_factory=DispatchRules)
+    rules: DispatchRules = field(default_factory=_commonest)
     queues: bool = True
     index: bool = True
     is_dledger: bool = False
+    run_units: int = 0
     scan: ScanOptions = field(default_factory=_without_crc)
 
     @property
@@ -45,7 +53,7 @@ class DeriveOptions:
             self.scan,
             texts=True,
             keys=self.index,
-            tag_keys=self.rules.tag_keys,
+            tag_keys=self.rules.release.indexes_tags,
             is_dledger=self.is_dledger,
         )
 
@@ -63,7 +71,9 @@ def derive(part: SegmentPart, options: DeriveOptions, *, start: int | None = Non
     Raises:
         UnreadablePath: the file cannot be read. Content never raises.
     """
-    collector = RunCollector(options.rules, queues=options.queues, index=options.index)
+    collector = RunCollector(
+        options.rules, queues=options.queues, index=options.index, run_units=options.run_units
+    )
     for batch in scan(part, options.scan_options, start=start):
         collector.add(batch)
     return collector.finish(part.end)

@@ -1,21 +1,25 @@
-"""Units that are made one by one: of batch queues, and of the further queues of one record."""
+"""Units that are made one by one: of batch queues, of light queues, and of records in doubt."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.dispatch import DispatchThrows
 from rmqtool.derive.queue_runs import QueueKind, QueueRuns
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
 from rmqtool.formats.consume_queue import CQ_UNIT
-from rmqtool.formats.properties import items
+from rmqtool.formats.java import text
+from rmqtool.formats.properties import decode
 from rmqtool.scan import columns as row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.broker.dispatch import DispatchRules, Place
     from rmqtool.scan.batch import Batch
 
     Unit = tuple[tuple[bytes, int], int, int, bytes]  # queue, offset, store timestamp, packed
@@ -79,44 +83,71 @@ class RareUnits:
         )
 
 
-def batch_unit(batch: Batch, number: int) -> Unit:
-    """Give the unit of a record that goes to a batch queue.
+class RowRecord:
+    """One record of a batch, as `broker.dispatch` takes it.
 
-    A record without INNER_NUM and INNER_BASE is one message at its own queue offset.
-    Source: BatchConsumeQueue#putBatchMessagePositionInfo, 5.0.0 to 5.5.0.
+    Attributes:
+        topic: decoded as Java does.
+        queue_id: the field.
+        queue_offset: the field.
+        sys_flag: the field.
+        store_timestamp: ms.
+        properties: names and values.
+        physical_offset: the field, not the place.
+        size: bytes of the record.
     """
-    record = batch.matrix[:, number]
-    store_timestamp = int(record[row.STORE_TIMESTAMP])
-    base, batch_size = int(record[row.INNER_BASE]), int(record[row.INNER_NUM])
-    if row.ABSENT in (base, batch_size):
-        base, batch_size = int(record[row.QUEUE_OFFSET]), 1
+
+    def __init__(self, batch: Batch, number: int) -> None:
+        """Read it anew.
+
+        Args:
+            batch: with texts.
+            number: of the record in it.
+        """
+        record = batch.matrix[:, number].tolist()
+        start, length = record[row.PROPERTIES_START], record[row.PROPERTIES_LENGTH]
+        self.topic = text(batch.topics[record[row.TOPIC_NUMBER]])
+        self.queue_id: int = record[row.QUEUE_ID]
+        self.queue_offset: int = record[row.QUEUE_OFFSET]
+        self.sys_flag: int = record[row.SYS_FLAG]
+        self.store_timestamp: int = record[row.STORE_TIMESTAMP]
+        self.properties = decode(batch.text(start, length))
+        self.physical_offset: int = record[row.PHYSICAL_OFFSET_FIELD]
+        self.size: int = record[row.SIZE]
+
+
+def units(record: RowRecord, rules: DispatchRules) -> Iterator[tuple[QueueKind, Unit]]:
+    """Yield the units of a record, as far as dispatch gets with it."""
+    with suppress(DispatchThrows):
+        for place in rules.places(record):
+            if place.batch_size is None:
+                yield QueueKind.CONSUME_QUEUE, _unit(record, place, rules)
+            else:
+                yield QueueKind.BATCH_QUEUE, _batch_unit(record, place, rules)
+
+
+def light_units(record: RowRecord, rules: DispatchRules) -> Iterator[Unit]:
+    """Yield the units of the light queues that a record names; its own queue has one already."""
+    return (unit for _, unit in islice(units(record, rules), 1, None))
+
+
+def _unit(record: RowRecord, place: Place, rules: DispatchRules) -> Unit:
+    code = rules.tags_code(record)
+    packed = CQ_UNIT.packer.pack(record.physical_offset, record.size, code)
+    queue = place.topic.encode(), place.queue_id
+    return queue, place.queue_offset, record.store_timestamp, packed
+
+
+def _batch_unit(record: RowRecord, place: Place, rules: DispatchRules) -> Unit:
     packed = BATCH_CQ_UNIT.packer.pack(
-        record[row.PHYSICAL_OFFSET_FIELD],
-        record[row.SIZE],
-        record[row.TAGS_CODE],
-        store_timestamp,
-        base,
-        batch_size,
+        record.physical_offset,
+        record.size,
+        rules.tags_code(record),
+        record.store_timestamp,
+        place.queue_offset,
+        place.batch_size,
         INVALID_POS,
         0,
     )
-    topic = batch.topics[int(record[row.TOPIC_NUMBER])]
-    return (topic, int(record[row.QUEUE_ID])), base, store_timestamp, packed
-
-
-def further_units(batch: Batch, number: int, rules: DispatchRules) -> Iterator[Unit]:
-    """Yield the units of the further queues that a record names (LMQ).
-
-    They always have the plain tags code.
-    Source: ConsumeQueue#multiDispatchLmqQueue, 4.9.3 to 5.5.0.
-    """
-    record = batch.matrix[:, number]
-    start, length = int(record[row.PROPERTIES_START]), int(record[row.PROPERTIES_LENGTH])
-    values = {item.name: item.value for item in items(batch.text(start, length)) if item.is_kept}
-    names, offsets = values[b"INNER_MULTI_DISPATCH"], values[b"INNER_MULTI_QUEUE_OFFSET"]
-    packed = CQ_UNIT.packer.pack(
-        record[row.PHYSICAL_OFFSET_FIELD], record[row.SIZE], record[row.TAGS_CODE]
-    )
-    queues = rules.further_queues(names, offsets, int(record[row.QUEUE_ID]))
-    for topic, queue_id, queue_offset in queues:
-        yield (topic, queue_id), queue_offset, int(record[row.STORE_TIMESTAMP]), packed
+    queue = place.topic.encode(), place.queue_id
+    return queue, place.queue_offset, record.store_timestamp, packed

@@ -7,11 +7,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
 from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
+from rmqtool.broker.rules import Rules
 from rmqtool.derive.delays import SAMPLED_UNITS, observed_delays
-from rmqtool.derive.dispatch import DEFAULT_DELAY_LEVELS, DispatchRules
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats.config_shapes import topics
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.discovery import Queues
@@ -21,41 +21,40 @@ if TYPE_CHECKING:
     from rmqtool.queues.rocks import RocksQueues
     from rmqtool.store.tree import Store
 
-TOPICS_FILE: Final = "topics.json"
+DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 
 def rules_of(store: Store, version: Version) -> DispatchRules:
     """Give the rules by which a broker of a release dispatches the log of a store.
 
     Without a broker.conf the delay levels are what the queues of delayed messages show, else
-    RocketMQ's default, and records go to further queues if the store has such queues, or none at
+    RocketMQ's default, and records go to light queues if the store has such queues, or none at
     all: a record names their queue offsets only where a broker sent it there.
 
     Args:
         store: whose configuration counts.
         version: release of the broker.
     """
-    conf = store.broker_conf
+    conf, release = store.broker_conf, Rules(version)
     levels = conf.text("messageDelayLevel") if conf else None
+    delays = parse_delay_levels(levels or DEFAULT_DELAY_LEVELS)
     if conf is None:
         multi_dispatch = lmq = has_lmq_queues(store)
     else:
-        in_rocksdb = conf.flag("rocksdbCQDoubleWriteEnable") and conf.flag(
-            "combineCQUseRocksdbForLmq"
+        in_rocksdb = (
+            release.may_keep_light_queues_in_rocksdb
+            and conf.flag("rocksdbCQDoubleWriteEnable")
+            and conf.flag("combineCQUseRocksdbForLmq")
         )
         multi_dispatch = bool(conf.flag("enableMultiDispatch")) and not in_rocksdb
         lmq = bool(conf.flag("enableLmq"))
-    rules = DispatchRules.of(
-        version,
-        delay_levels=levels or DEFAULT_DELAY_LEVELS,
-        multi_dispatch=multi_dispatch,
-        lmq=lmq,
-        batch_topics=batch_topics(store),
-        run_units=store.geometry.consume_queue.value // CQ_UNIT_SIZE,
+    return DispatchRules(
+        release,
+        observed_delays(store, delays) if levels is None else delays,
+        multi_dispatch,
+        lmq,
+        store.batch_topics,
     )
-    if levels is not None:
-        return rules
-    return replace(rules, delay_levels_ms=observed_delays(store, rules.delay_levels_ms))
 
 
 def rocksdb_rules(
@@ -106,20 +105,15 @@ def _stored_delays(queues: RocksQueues, levels: tuple[int, ...]) -> tuple[int, .
     return tuple(found)
 
 
-def batch_topics(store: Store) -> frozenset[bytes] | None:
-    """Give the topics whose queues are batch queues; None where no configuration tells."""
-    found = store.config(TOPICS_FILE)
-    if not found:
-        return None
-    return frozenset(
-        config.topic.encode() for config in topics(found.document) if config.is_batch_queue
-    )
+def run_units(store: Store) -> int:
+    """Give the units of a consume queue file, where runs are cut."""
+    return store.geometry.consume_queue.value // CQ_UNIT_SIZE
 
 
 def has_lmq_queues(store: Store) -> bool:
     """Tell whether a light message queue lies among the consume queues; so it may if none does."""
     try:
-        names = Queues(store).files.topics()
+        topics = Queues(store).files.topics()
     except UnreadablePath:
         return True
-    return not names or any(name.startswith(LMQ_PREFIX) for name in names)
+    return not topics or any(topic.startswith(LMQ_PREFIX) for topic in topics)

@@ -11,6 +11,13 @@ _INT_SIGN: Final = 1 << 31
 _LONG_SIGN: Final = 1 << 63
 _INT_MASK: Final = 0xFFFFFFFF
 _LONG_MASK: Final = 0xFFFFFFFFFFFFFFFF
+# What Character#isWhitespace takes: spaces that a line may be broken at, and some controls.
+_WHITE: Final = "".join(
+    (
+        *map(chr, (*range(0x09, 0x0E), *range(0x1C, 0x21), 0x1680, *range(0x2000, 0x2007))),
+        *map(chr, (*range(0x2008, 0x200B), 0x2028, 0x2029, 0x205F, 0x3000)),
+    )
+)
 _ENCODED_SURROGATE: Final = re.compile(rb"\xED[\xA0-\xBF][\x80-\xBF]?")
 _LONG_TEXT: Final = re.compile(r"[+-]?0*(\d{1,19})")
 
@@ -28,12 +35,26 @@ def to_int64(number: int) -> int:
 def parse_long(text: str) -> int | None:
     """Read a number as `Long#parseLong` does; None where that throws.
 
-    Digits of any script, as a JVM's locale may have put them into file names; no spaces.
+    Digits of any script, as a JVM's locale may have put them into file names; no spaces. Java looks
+    at UTF-16 units, and half of a surrogate pair is no digit.
     """
-    if _LONG_TEXT.fullmatch(text) is None:
+    if _LONG_TEXT.fullmatch(text) is None or max(text) > "\uffff":
         return None
     number = int(text)
     return number if number == to_int64(number) else None
+
+
+def split(text: str, separator: str) -> list[str]:
+    """Cut a text as `String#split` does: empty texts at the end vanish, all of them if need be."""
+    parts = text.split(separator)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return [] if parts == [""] and text else parts
+
+
+def is_blank(text: str) -> bool:
+    """Tell whether a text is empty or white, as `StringUtils#isBlank` does."""
+    return not text.strip(_WHITE)
 
 
 def string_hash(text: str) -> int:

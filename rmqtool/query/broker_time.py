@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.broker.release import Version
+from rmqtool.broker.rules import TimeSearch
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.ranges import Boundary
@@ -20,13 +20,12 @@ from rmqtool.store.record_heads import TIMESTAMPS
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
+    from rmqtool.broker.rules import Rules
     from rmqtool.query.log import Log
     from rmqtool.queues.files import PlainUnits
     from rmqtool.store.segment import Segment
 
 SIZE: Final = CQ_UNIT.size
-BOUNDARIES_SINCE: Final = Version(5, 1, 1)
-UPPER_BOUND_SINCE: Final = Version(5, 1, 0)  # pickupStoreTimestamp looks at the end of the log, too
 _SYS_FLAG: Final = MESSAGE_PREFIX.positions["sys_flag"]
 
 
@@ -53,11 +52,11 @@ class BrokerSearch:
     Args:
         log: with the records.
         queue: in files.
-        version: of the broker.
+        release: what the broker does.
     """
 
-    def __init__(self, log: Log, queue: PlainUnits, version: Version) -> None:
-        self.log, self.queue, self.version = log, queue, version
+    def __init__(self, log: Log, queue: PlainUnits, release: Rules) -> None:
+        self.log, self.queue, self.release = log, queue, release
         self.segments = queue.files.segments
         self.log_start, self.log_end = log.start, log.end
         self._ends: dict[int, int] = {}
@@ -89,7 +88,7 @@ class BrokerSearch:
 
     def find(self, timestamp: int, boundary: Boundary) -> int:
         """Give the queue offset that the broker would answer."""
-        if self.version < BOUNDARIES_SINCE:
+        if self.release.time_search is TimeSearch.NEAREST:
             return self._find_nearest(timestamp)
         return self._find_bounded(timestamp, boundary)
 
@@ -215,7 +214,7 @@ class BrokerSearch:
         unit = self._unit(segment, position)
         if unit is None or unit.physical_offset < self.log_start:
             return -1
-        is_bounded = self.version >= UPPER_BOUND_SINCE
+        is_bounded = self.release.times_end_with_log
         if is_bounded and unit.physical_offset + unit.size > self.log_end:
             return -1
         raw = self.log.reader.read_at(unit.physical_offset, max(TIMESTAMPS.values()) + 8)
@@ -244,10 +243,10 @@ def _number(segment: Segment, position: int) -> int:
     return max(segment.start + position, 0) // SIZE
 
 
-def difference(version: Version, answer: int, theirs: int) -> str:
+def difference(release: Rules, answer: int, theirs: int) -> str:
     """Say why a broker's answer is another; empty when it is the same."""
     if answer == theirs:
         return ""
-    if version < BOUNDARIES_SINCE:
+    if release.time_search is TimeSearch.NEAREST:
         return "that release picks a file by its modification time and takes the nearest message"
     return "that release searches one file only, by the times of its first and last unit"

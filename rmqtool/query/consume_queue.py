@@ -8,12 +8,11 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.dispatch import light_queues
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.properties import (
     INNER_BASE,
-    INNER_MULTI_DISPATCH,
-    INNER_MULTI_QUEUE_OFFSET,
     INNER_NUM,
 )
 from rmqtool.queues.batch import BatchUnits
@@ -76,14 +75,11 @@ def places_of(message: Message) -> list[tuple[str, int, int, int]]:
         base = _number(properties[INNER_BASE], base)
         count = max(_number(properties[INNER_NUM], 1), 1)
     found = [(message.topic, message.queue_id, base, count)]
-    names = properties.get(INNER_MULTI_DISPATCH, "").split(",")
-    numbers = properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
-    if len(names) == len(numbers) and names != [""]:
-        for name, number in zip(names, numbers, strict=True):
-            # Other names keep the record's queue, but 4.9.3 without LMQ puts all of them there.
-            queue_ids = {message.queue_id, 0} if name.startswith(LMQ_PREFIX) else {message.queue_id}
-            offset = _number(number, -1)
-            found += [(name, queue_id, offset, 1) for queue_id in sorted(queue_ids)]
+    for name, number in zip(*light_queues(properties), strict=True):
+        # Other names keep the record's queue, but 4.9.3 without LMQ puts all of them there.
+        queue_ids = {message.queue_id, 0} if name.startswith(LMQ_PREFIX) else {message.queue_id}
+        offset = _number(number, -1)
+        found += [(name, queue_id, offset, 1) for queue_id in sorted(queue_ids)]
     return found
 
 

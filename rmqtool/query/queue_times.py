@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.broker.rules import Rules
 from rmqtool.query import topics
 from rmqtool.query.broker_time import BrokerSearch, difference
 from rmqtool.query.log import LogRecord
@@ -124,7 +125,8 @@ def _like_broker(
 ) -> dict[str, object]:
     if not isinstance(queue.units, PlainUnits):
         return {"difference": "searches of batch queues are not imitated"}
-    theirs = BrokerSearch(sources.log, queue.units, version).find(
+    release = Rules(version)
+    theirs = BrokerSearch(sources.log, queue.units, release).find(
         request.timestamp, request.boundary
     )
-    return {"like_broker": theirs, "difference": difference(version, offset, theirs) or None}
+    return {"like_broker": theirs, "difference": difference(release, offset, theirs) or None}

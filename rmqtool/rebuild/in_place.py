@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.release import Version
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from rmqtool.writing.output_tree import OutputTree
 
 COMMAND: Final = "rebuild"
-FIRST_WITH_QUEUE_OFFSET: Final = Version(5, 5, 0)  # logics_physical_offset
 
 
 def rebuild_in_place(
@@ -105,7 +103,7 @@ def _set_checkpoint(
     fields["physic_msg_timestamp"] = min(fields["physic_msg_timestamp"], newest)
     if options.target.has_queues:
         fields["logics_msg_timestamp"] = newest
-        if fields["logics_physical_offset"] or result.rules.version >= FIRST_WITH_QUEUE_OFFSET:
+        if fields["logics_physical_offset"] or result.rules.release.records_queued_offset:
             fields["logics_physical_offset"] = result.last_physical_offset
     if options.target.has_index:
         fields["index_msg_timestamp"] = result.index_end

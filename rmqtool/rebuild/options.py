@@ -14,7 +14,7 @@ from rmqtool.store.place import is_remote
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.rebuild.comparing import Difference
     from rmqtool.rebuild.consume_queue import QueueResult
 

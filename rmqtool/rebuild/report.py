@@ -114,7 +114,7 @@ def _differences(result: RebuildResult) -> Iterator[Row]:
 
 def sentences(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     """Say what was done, what was not, and what to do next."""
-    yield f"rules of {result.rules.version}, {result.why_rules}"
+    yield f"rules of {result.rules.release.version}, {result.why_rules}"
     for assumption in result.assumed:
         yield f"assumed: {assumption}; --broker-conf would tell"
     built = []

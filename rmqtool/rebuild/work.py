@@ -12,7 +12,7 @@ from rmqtool.broker.release import Version
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import Runs, Stretch
-from rmqtool.derive.settings import rules_of
+from rmqtool.derive.settings import rules_of, run_units
 from rmqtool.engine import chosen
 from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UnsupportedStore
 from rmqtool.findings.registry_layout import FS_READ
@@ -37,7 +37,7 @@ from rmqtool.writing.remote_output import output_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.store.tree import Store
     from rmqtool.writing.output_tree import OutputTree
 
@@ -127,7 +127,15 @@ def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> 
         zone=options.zone(),
     )
     target = options.target
-    work = DerivePart(DeriveOptions(rules, target.has_queues, target.has_index, store.is_dledger))
+    work = DerivePart(
+        DeriveOptions(
+            rules,
+            queues=target.has_queues,
+            index=target.has_index,
+            is_dledger=store.is_dledger,
+            run_units=run_units(store),
+        )
+    )
     result.lost += _missing(store)
     last = (-1, 0)
     for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=options.jobs):
@@ -175,7 +183,9 @@ def _run_shuffled(
     rules, why = _rules(store, options)
     result = RebuildResult(options.mode, rules, why)
     result.lost += _missing(store)
-    work = DerivePart(DeriveOptions(rules, index=False, is_dledger=store.is_dledger))
+    work = DerivePart(
+        DeriveOptions(rules, index=False, is_dledger=store.is_dledger, run_units=run_units(store))
+    )
     steps = (work, _queue_options(store, options))
     done = rebuild_queues(where[0], tuple(store.commitlog), steps, where[1], advance)
     for part, runs in done.parts:

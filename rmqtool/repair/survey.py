@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.dispatch import light_queue_texts
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import (
     CL_BLANKSIZE,
@@ -24,7 +25,7 @@ from rmqtool.findings.registry_commitlog import (
 )
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
 from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, Message, decode, encode
-from rmqtool.formats.properties import INNER_MULTI_DISPATCH, crc_matches
+from rmqtool.formats.properties import crc_matches
 from rmqtool.repair.log.lost import lost_record
 from rmqtool.repair.log.stretches import Damaged, Stretches
 from rmqtool.repair.queues.further_queues import CODE as FURTHER
@@ -358,5 +359,5 @@ def _moved(said: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
     if crc_matches(encode(message), message.properties) is False:
         return None, damaged
     place = (message.topic_bytes, message.queue_id, message.queue_offset)
-    further = message.properties.get(INNER_MULTI_DISPATCH, "").encode().split(b",")
+    further = [name.encode() for name in light_queue_texts(message.properties)[0]]
     return Moved(start, field_was, place, length, tuple(further)), damaged

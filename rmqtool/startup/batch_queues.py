@@ -95,7 +95,7 @@ class BatchQueue:
             base: queue offset of its first message.
             count: messages in it.
         """
-        if base < 0 or count < 0 or record.physical_offset <= self.max_physical_offset:
+        if record.physical_offset <= self.max_physical_offset:
             return
         file = self.files.last_for_append(self.files.maximum)
         values = (

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.dispatch import QUEUED_TYPES
 from rmqtool.formats import properties
 from rmqtool.formats.java import text
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.startup.load import integer
-from rmqtool.startup.records import RecordCheck
 from rmqtool.startup.walk import Walk, in_doubt, segment_of
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqtool.startup.files import FileReader, ModelFile
-    from rmqtool.startup.records import Record
-    from rmqtool.startup.rules import Rules
-    from rmqtool.startup.settings import Settings
+    from rmqtool.startup.records import Record, RecordCheck
 
     Int64s = NDArray[np.int64]
 
@@ -36,7 +34,6 @@ _MAGICS: Final = tuple(
 )
 _MAGIC_POSITION: Final = 4
 _SEARCH_BYTES: Final = 1 << 18
-_QUEUED_TYPES: Final = (SysFlag.TRANSACTION_NOT_TYPE, SysFlag.TRANSACTION_COMMIT_TYPE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +61,17 @@ class SegmentCensus:
     names: list[str]
 
 
-def census(
-    file: ModelFile, *, rules: Rules, settings: Settings, by_kernels: bool | None = None
-) -> SegmentCensus:
+def census(file: ModelFile, *, check: RecordCheck, by_kernels: bool | None = None) -> SegmentCensus:
     """Count the messages of one file.
 
     Args:
         file: the file.
-        rules: of the version whose check says what is a message.
-        settings: of the broker.
+        check: says what is a message.
         by_kernels: None decides by the length of the file.
 
     Raises:
         UnreadablePath: the file may not be read.
     """
-    check = RecordCheck(rules, settings)
     if Walk(check, by_kernels).uses_kernels(file):
         return _by_kernels(file, check)
     return _plainly(file, check)
@@ -96,7 +89,7 @@ def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
                 _messages(record),
             )
             for position, record in _records(file, reader, check)
-            if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in _QUEUED_TYPES
+            if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in QUEUED_TYPES
         ]
     return _census(file, np.array(rows, np.int64).reshape(-1, 5).T, list(numbers))
 
@@ -116,7 +109,7 @@ def _by_kernels(file: ModelFile, check: RecordCheck) -> SegmentCensus:
                 continue
             found = batch.columns
             kinds = found[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
-            chosen = np.isin(kinds, _QUEUED_TYPES)
+            chosen = np.isin(kinds, list(QUEUED_TYPES))
             for number in np.flatnonzero(chosen & in_doubt(check, found)):
                 position = int(found[row.POSITION, number])
                 chosen[number] = check.check(reader, position, file.length).record is not None

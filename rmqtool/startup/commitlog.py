@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.rules import AbnormalStart
 from rmqtool.startup.model import DispatchFails
 from rmqtool.startup.records import RecordCheck, Stop
-from rmqtool.startup.rules import AbnormalStart
 from rmqtool.startup.start_file import StartFails, StartFile
 from rmqtool.startup.walk import Block, Walk
 

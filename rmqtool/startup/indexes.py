@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.formats import properties
+from rmqtool.broker.dispatch import index_keys
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.sys_flag import SysFlag
@@ -20,9 +20,9 @@ from rmqtool.store.place import EntryKind, printable
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from rmqtool.broker.rules import Rules
     from rmqtool.startup.load import Loader
     from rmqtool.startup.records import Record
-    from rmqtool.startup.rules import Rules
     from rmqtool.startup.settings import Settings
     from rmqtool.startup.walk import Block
     from rmqtool.store.place import Place
@@ -117,9 +117,7 @@ class Index:
         file = self._last_for_append()
         if record.physical_offset < file.end_physical_offset:
             return
-        if record.sys_flag & _ROLLBACK == _ROLLBACK:
-            return
-        for _ in range(self._keys_of(record)):
+        for _ in index_keys(self.rules, record):
             file = self._last_for_append()
             file.index_count += 1
             file.end_physical_offset = record.physical_offset
@@ -159,14 +157,7 @@ class Index:
 
     @property
     def _writes_files(self) -> bool:
-        return self.settings.writes_index_files or not self.rules.indexes_tags
-
-    def _keys_of(self, record: Record) -> int:
-        found = record.properties
-        count = len(properties.keys(found)) + (properties.UNIQ_KEY in found)
-        if self.rules.indexes_tags and properties.TAGS in found:
-            count += 1
-        return count
+        return self.settings.writes_index_files or not self.rules.may_leave_index_out
 
     def _last_for_append(self) -> IndexFile:
         """Source: IndexService#getAndCreateLastIndexFile."""

@@ -21,7 +21,7 @@ from rmqtool.store.place import EntryKind, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.startup.rules import Rules
+    from rmqtool.broker.rules import Rules
     from rmqtool.store.place import Entry, Place
 
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**31), 2**31 - 1

@@ -7,7 +7,7 @@ that could answer no, and is not read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.startup.census import census
 from rmqtool.startup.coverage import is_in
 from rmqtool.startup.prediction import Loss, TopicLoss
+from rmqtool.startup.records import RecordCheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -146,10 +147,10 @@ class LossCount:
         """
         losses = Losses()
         ends = {file.path: file.wrote_position for file in self.model.commitlog.files}
+        # A message is lost to a broker that cannot read it, too.
         count = partial(
             census,
-            rules=replace(self.model.rules, reads_v2=True),  # a loss to a broker that cannot read
-            settings=self.model.settings,
+            check=RecordCheck(self.model.rules, self.model.settings, reads_v2=True),
             by_kernels=self.model.by_kernels,
         )
         files = list(log)

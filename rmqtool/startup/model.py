@@ -7,23 +7,13 @@ Source: DefaultMessageStore#load, ConsumeQueueStore, CommitLogDispatcherBuildCon
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.broker.names import (
-    LMQ_PREFIX,
-    RETRY_PREFIX,
-    SCHEDULE_TOPIC,
-    SYSTEM_PREFIX,
-    TIMER_TOPIC,
-)
-from rmqtool.formats import properties
-from rmqtool.formats.java import parse_long
-from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.files import FileQueue
-from rmqtool.startup.load import integer
 from rmqtool.startup.queues import ConsumeQueue
 
 if TYPE_CHECKING:
@@ -31,17 +21,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from rmqtool.broker.dispatch import DispatchRules
+    from rmqtool.broker.rules import Rules
     from rmqtool.startup.indexes import Index
     from rmqtool.startup.load import Loader
     from rmqtool.startup.records import Record
-    from rmqtool.startup.rules import Rules
     from rmqtool.startup.settings import Settings
     from rmqtool.startup.walk import Block
-
-_QUEUED_TYPES: Final = (
-    SysFlag.TRANSACTION_NOT_TYPE,
-    SysFlag.TRANSACTION_COMMIT_TYPE,
-)
 
 QueueKey = tuple[str, int]
 
@@ -68,7 +54,7 @@ class Model:
         index: the key index.
         queue_length: bytes of a consume queue file.
         batch_length: bytes of a batch queue file.
-        batch_topics: topics that are configured to have batch queues.
+        dispatch_rules: where records go.
         queues: consume queues by topic and number, those without a file included.
         batch_queues: batch queues likewise.
         dispatched: records that were handed to the queues.
@@ -85,7 +71,7 @@ class Model:
     index: Index
     queue_length: int
     batch_length: int
-    batch_topics: frozenset[str] = frozenset()
+    dispatch_rules: DispatchRules
     queues: dict[QueueKey, ConsumeQueue] = field(default_factory=dict)
     batch_queues: dict[QueueKey, BatchQueue] = field(default_factory=dict)
     dispatched: int = 0
@@ -136,8 +122,7 @@ class Model:
             DispatchFails: Java throws.
         """
         self.dispatched += 1
-        if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in _QUEUED_TYPES:
-            self._queue(record)
+        self._queue(record)
         self.index.put(record)
 
     def dispatch_block(self, block: Block, chosen: NDArray[np.bool_]) -> None:
@@ -153,8 +138,8 @@ class Model:
             return
         self.dispatched += int(chosen.sum())
         self.index.put_many(block, chosen)
-        kinds = block.sys_flags & SysFlag.TRANSACTION_ROLLBACK_TYPE
-        numbers = np.flatnonzero(chosen & np.isin(kinds, _QUEUED_TYPES))
+        kinds = block.sys_flags & TRANSACTION
+        numbers = np.flatnonzero(chosen & np.isin(kinds, list(QUEUED_TYPES)))
         order = numbers[np.lexsort((numbers, block.queue_ids[numbers], block.topics[numbers]))]
         topics, queue_ids = block.topics[order], block.queue_ids[order]
         borders = np.flatnonzero((np.diff(topics) != 0) | (np.diff(queue_ids) != 0)) + 1
@@ -168,9 +153,9 @@ class Model:
     def _is_special(self, block: Block) -> bool:
         """Tell whether a block needs a look at each record: properties or names matter."""
         return (
-            self.settings.dispatches_to_many
+            self.dispatch_rules.multi_dispatch
             or self.failed_topic is not None
-            or bool(self.rules.has_batch_queues and self.batch_topics.intersection(block.names))
+            or bool(self.batch_topics.intersection(block.names))
             or any("\0" in name for name in block.names)
         )
 
@@ -180,12 +165,14 @@ class Model:
         if "\0" in record.topic:
             self.failed_topic = record.topic
             return
-        if self.rules.has_batch_queues and record.topic in self.batch_topics:
-            self._batch_queue(record)
-            return
-        self._consume_queue(record.topic, record.queue_id).put(record, record.queue_offset)
-        for topic, queue_id, queue_offset in self._further_queues(record):
-            self._consume_queue(topic, queue_id).put(record, queue_offset)
+        try:
+            for place in self.dispatch_rules.places(record):
+                if place.batch_size is None:
+                    self._consume_queue(*place[:2]).put(record, place.queue_offset)
+                else:
+                    self._batch_queue(*place[:2]).put(record, place.queue_offset, place.batch_size)
+        except DispatchThrows as failure:
+            raise DispatchFails(record.physical_offset, str(failure)) from failure
 
     def _consume_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         if (topic, queue_id) not in self.queues:
@@ -193,41 +180,14 @@ class Model:
             self.queues[topic, queue_id] = ConsumeQueue(topic, queue_id, files)
         return self.queues[topic, queue_id]
 
-    def _batch_queue(self, record: Record) -> None:
-        key = record.topic, record.queue_id
-        if key not in self.batch_queues:
-            files = FileQueue(f"batchconsumequeue/{key[0]}/{key[1]}", self.batch_length)
-            self.batch_queues[key] = BatchQueue(*key, files)
-        base, count = record.queue_offset, 1
-        if properties.INNER_NUM in record.properties and properties.INNER_BASE in record.properties:
-            base = parse_long(record.properties[properties.INNER_BASE]) or 0
-            count = integer(record.properties[properties.INNER_NUM]) or 0
-        self.batch_queues[key].put(record, base, count)
+    def _batch_queue(self, topic: str, queue_id: int) -> BatchQueue:
+        if (topic, queue_id) not in self.batch_queues:
+            files = FileQueue(f"batchconsumequeue/{topic}/{queue_id}", self.batch_length)
+            self.batch_queues[topic, queue_id] = BatchQueue(topic, queue_id, files)
+        return self.batch_queues[topic, queue_id]
 
-    def _further_queues(self, record: Record) -> Iterator[tuple[str, int, int]]:
-        """Give the queues of a multi-dispatch. Source: ConsumeQueue#multiDispatchLmqQueue.
-
-        Raises:
-            DispatchFails: Long#parseLong throws, and nobody catches it.
-        """
-        if not self.settings.dispatches_to_many or self._keeps_to_itself(record.topic):
-            return
-        names = record.properties.get(properties.INNER_MULTI_DISPATCH, "").split(",")
-        offsets = record.properties.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(",")
-        if len(names) != len(offsets) or not ("".join(names).strip() and "".join(offsets).strip()):
-            return
-        for name, offset in zip(names, offsets, strict=True):
-            if self.rules.has_batch_queues and "/" in name:
-                continue
-            number = parse_long(offset)
-            if number is None:
-                raise DispatchFails(record.physical_offset, f"no queue offset: {offset!r}")
-            is_light = self.settings.has_lmq and name.startswith(LMQ_PREFIX)
-            yield name, 0 if is_light else record.queue_id, number
-
-    def _keeps_to_itself(self, topic: str) -> bool:
-        """Tell whether records of a topic go to no further queue, in 5.x only."""
-        if not self.rules.has_batch_queues:
-            return False
-        prefixes = (RETRY_PREFIX, SYSTEM_PREFIX if self.rules.checks_bounds else TIMER_TOPIC)
-        return topic.startswith(prefixes) or topic == SCHEDULE_TOPIC
+    @property
+    def batch_topics(self) -> frozenset[str]:
+        """Topics that are configured to have batch queues, if the broker knows such."""
+        rules = self.dispatch_rules
+        return (rules.release.has_batch_queues and rules.batch_topics) or frozenset()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.rules import MinimumSearch
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
 from rmqtool.formats.java import to_int64
 from rmqtool.startup.files import java_remainder
-from rmqtool.startup.rules import MinimumSearch
 from rmqtool.startup.units import chunks, good_units, numbered_units, stored_units
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rmqtool.broker.names import SCHEDULE_TOPIC
+from rmqtool.broker.dispatch import has_bad_batch_numbers, has_bad_delay
 from rmqtool.formats import java, properties
 from rmqtool.formats.message import (
     BLANK_MAGIC_CODE,
@@ -21,10 +21,9 @@ from rmqtool.formats.message import (
     TOPIC_LENGTH_BYTES,
     middle_of,
 )
-from rmqtool.startup.load import integer
 
 if TYPE_CHECKING:
-    from rmqtool.startup.rules import Rules
+    from rmqtool.broker.rules import Rules
     from rmqtool.startup.settings import Settings
 
 _LARGEST_ARRAY: Final = 2**31 - 3  # a longer one is refused whatever the heap
@@ -119,10 +118,12 @@ class RecordCheck:
     Attributes:
         rules: of the version.
         settings: of the broker.
+        reads_v2: records with a topic length of two bytes are known, whatever the version.
     """
 
     rules: Rules
     settings: Settings
+    reads_v2: bool = False
 
     def check(
         self, source: Source, position: int, limit: int, *, reads_body: bool = True
@@ -167,15 +168,16 @@ class RecordCheck:
         found: dict[str, str] = {}
         if properties_length > 0:
             found = properties.decode(cursor.copied(properties_length, array))
-            self._judge(topic, found)
+            if has_bad_delay(topic, found):
+                raise _Fails(Stop.PROPERTY)
         if reads_body and self.checks_property_crc:
             self._property_crc(cursor, found, total_size)
         length = MESSAGE_PREFIX.size + layout.size + topic_width + _LENGTH_BYTES
         length += max(body_length, 0) + topic_length + max(properties_length, 0)
         if total_size != length:
             raise _Fails(Stop.LENGTHS, total_size)
-        if self.rules.has_batch_queues:
-            _numbers_of_batch(found)
+        if has_bad_batch_numbers(self.rules, found):
+            raise _Fails(Stop.PROPERTY)
         _, _, _, queue_id, _, queue_offset, physical_offset, *_ = prefix
         record = Record(
             topic,
@@ -197,9 +199,7 @@ class RecordCheck:
         if self.rules.checks_bounds and cursor.left < total_size - 4:
             raise _Fails(Stop.BEYOND_FILE)
         magic = cursor.integer(4)
-        known = magic == MESSAGE_MAGIC_CODE or (
-            magic == MESSAGE_MAGIC_CODE_V2 and self.rules.reads_v2
-        )
+        known = magic == MESSAGE_MAGIC_CODE or (magic == MESSAGE_MAGIC_CODE_V2 and self.knows_v2)
         if not known and magic != BLANK_MAGIC_CODE:
             raise _Fails(Stop.NO_MAGIC if total_size or magic else Stop.UNUSED)
         return total_size, magic
@@ -229,6 +229,11 @@ class RecordCheck:
             raise _Fails(Stop.BODY_CRC)
 
     @property
+    def knows_v2(self) -> bool:
+        """Whether records with a topic length of two bytes are known."""
+        return self.reads_v2 or self.rules.has_v2
+
+    @property
     def checks_body_crc(self) -> bool:
         """Whether bodies are compared with their CRC."""
         return self.settings.checks_crc and not self._forces_property_crc
@@ -241,13 +246,6 @@ class RecordCheck:
     @property
     def _forces_property_crc(self) -> bool:
         return self.rules.verifies_property_crc and self.settings.forces_property_crc
-
-    @staticmethod
-    def _judge(topic: str, found: dict[str, str]) -> None:
-        """Look at the delay level: the broker reads it as a number."""
-        delay = found.get(properties.DELAY)
-        if topic == SCHEDULE_TOPIC and delay is not None and integer(delay) is None:
-            raise _Fails(Stop.PROPERTY)
 
     def _property_crc(self, cursor: _Cursor, found: dict[str, str], total_size: int) -> None:
         """Compare the CRC over the whole record; without one in its properties it fails."""
@@ -318,12 +316,3 @@ class _Cursor:
     def _need(self, length: int) -> None:
         if length > self.left:
             raise _Fails(Stop.LENGTHS if self.left else Stop.NOTHING_LEFT)
-
-
-def _numbers_of_batch(found: dict[str, str]) -> None:
-    """Refuse an inner batch whose numbers are none. Source: CommitLog#setBatchSizeIfNeeded."""
-    if properties.INNER_NUM in found and properties.INNER_BASE in found:
-        base, count = java.parse_long(found[properties.INNER_BASE]), found[properties.INNER_NUM]
-        number = java.parse_long(count)
-        if base is None or number is None or not -_LARGEST_SHORT - 1 <= number <= _LARGEST_SHORT:
-            raise _Fails(Stop.PROPERTY)

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
 from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
 from rmqtool.startup import surroundings
 from rmqtool.startup.batch_queues import BatchQueue
@@ -23,7 +25,6 @@ from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
 from rmqtool.startup.prediction import Prediction
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
-from rmqtool.startup.rules import rules_of
 from rmqtool.startup.settings import Settings, settings_of
 from rmqtool.startup.start_file import StartFails
 from rmqtool.store.branch import BranchKind
@@ -33,7 +34,6 @@ from rmqtool.store.rocksdb import is_rocksdb
 if TYPE_CHECKING:
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
-    from rmqtool.startup.rules import Rules
     from rmqtool.store.tree import Store
 
 _NOT_FORETOLD: Final = {
@@ -66,7 +66,7 @@ def predict(
         StoreLocked: a broker runs on the store.
         UnreadablePath: something could not be read.
     """
-    rules = rules_of(written_by(store).version if version is None else Version.parse(version))
+    rules = Rules(written_by(store).version if version is None else Version.parse(version))
     settings = settings or settings_of(store.broker_conf)
     _refuse_what_cannot_be(store)
     loader = Loader(rules)
@@ -151,7 +151,12 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
         index=Index(rules, settings, geometry.index_entries.value),
         queue_length=geometry.consume_queue.value,
         batch_length=geometry.batch_queue.value,
-        batch_topics=surroundings.batch_topics(store),
+        dispatch_rules=DispatchRules(
+            rules,
+            multi_dispatch=settings.dispatches_to_many,
+            lmq=settings.has_lmq,
+            batch_topics=store.batch_topics or frozenset(),
+        ),
     )
     _load_queues(store, model, is_batch=False)
     if rules.has_batch_queues:
@@ -160,11 +165,12 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
 
 
 def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
+    rules = model.rules
     name = "batchconsumequeue" if is_batch else "consumequeue"
     length = model.batch_length if is_batch else model.queue_length
     for topic, queue_id, place, below in queue_directories(store.root.child(name)):
         path = f"{name}/{below}"
-        if model.rules.has_batch_queues and (topic in model.batch_topics) is not is_batch:
+        if rules.has_batch_queues and (topic in model.batch_topics) is not is_batch:
             expected = "has" if topic in model.batch_topics else "has no"
             model.loader.refuse(path, f"by topics.json the topic {expected} batch queues")
         files = model.loader.load([(place, path)], length)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.rules import AbnormalStart, NormalStart
 from rmqtool.formats.message import (
     MESSAGE_MAGIC_CODE,
     MESSAGE_MAGIC_CODE_V2,
@@ -16,7 +17,6 @@ from rmqtool.formats.message import (
     middle_of,
 )
 from rmqtool.startup.records import RecordCheck, Stop
-from rmqtool.startup.rules import AbnormalStart, NormalStart
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,7 +117,7 @@ class StartFile:
             fields = dict(zip(MESSAGE_PREFIX.positions, prefix, strict=True))
             layout = middle_of(fields["sys_flag"])
             middle = layout.packer.unpack(reader.read_at(MESSAGE_PREFIX.size, layout.size))
-        known = {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2 if self.model.rules.reads_v2 else None}
+        known = {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2 if self.model.rules.has_v2 else None}
         store_timestamp = dict(zip(layout.positions, middle, strict=True))["store_timestamp"]
         if fields["magic_code"] not in known or not store_timestamp:
             return False

@@ -14,8 +14,8 @@ from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.store.config_files import BACKUP
 
 if TYPE_CHECKING:
+    from rmqtool.broker.rules import Rules
     from rmqtool.startup.load import Loader
-    from rmqtool.startup.rules import Rules
     from rmqtool.store.tree import Store
 
 _CONFIGURATION: Final = (
@@ -27,13 +27,11 @@ _CONFIGURATION: Final = (
 )
 _CONFIGURATION_OF_5: Final = ("topicQueueMapping.json", "consumerOrderInfo.json")
 _TIMER_WHEEL_LENGTHS: Final = (0, 38_707_200)
-_QUEUE_TYPE: Final = "queue.type"
-_BATCH: Final = "BatchCQ"
 
 
 def refuse_configuration(store: Store, rules: Rules, loader: Loader) -> None:
     """Note the JSON files that stop the broker."""
-    names = _CONFIGURATION + (_CONFIGURATION_OF_5 if rules.has_batch_queues else ())
+    names = _CONFIGURATION + (_CONFIGURATION_OF_5 if rules.has_further_configuration else ())
     for name in names:
         document = store.config(name)
         path = f"config/{name}{BACKUP}"
@@ -49,7 +47,7 @@ def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
         UnreadablePath: a directory may not be listed.
     """
     conf = store.broker_conf
-    if not rules.has_batch_queues or (conf is not None and conf.flag("timerWheelEnable") is False):
+    if not rules.has_timer or (conf is not None and conf.flag("timerWheelEnable") is False):
         return
     wheel = store.root.child("timerwheel").stat()
     if wheel is not None and wheel.size not in _TIMER_WHEEL_LENGTHS:
@@ -59,15 +57,6 @@ def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
     if log.places:
         queue = loader.load([(place, log.path) for place in log.places], log.file_length)
         del queue  # its content is not looked at; the refusals are noted
-
-
-def batch_topics(store: Store) -> frozenset[str]:
-    """Give the topics that are configured to have batch queues."""
-    return frozenset(
-        name
-        for name, topic in _configured(store).items()
-        if isinstance(topic, dict) and _is_batch(topic.get("attributes"))
-    )
 
 
 def is_known(store: Store, queue_topics: frozenset[str], topic: str) -> bool:
@@ -84,10 +73,3 @@ def is_known(store: Store, queue_topics: frozenset[str], topic: str) -> bool:
 def _configured(store: Store) -> dict[str, object]:
     table = store.config("topics.json").document.get("topicConfigTable")
     return table if isinstance(table, dict) else {}
-
-
-def _is_batch(attributes: object) -> bool:
-    if not isinstance(attributes, dict):
-        return False
-    values = {str(name).lstrip("+"): value for name, value in attributes.items()}
-    return values.get(_QUEUE_TYPE) == _BATCH

@@ -199,7 +199,7 @@ def in_doubt(
     odd = np.full(found.shape[1], check.checks_property_crc)
     if check.checks_body_crc if checks_body is None else checks_body:
         odd |= (found[row.BODY_LENGTH] > 0) & (found[row.BODY_CRC] != found[row.BODY_CRC_FOUND])
-    if not check.rules.reads_v2:
+    if not check.knows_v2:
         odd |= found[row.MAGIC_CODE] != MESSAGE_MAGIC_CODE
     odd |= found[row.DELAY_LEVEL] == row.UNPARSABLE
     for number in (row.INNER_NUM, row.INNER_BASE):

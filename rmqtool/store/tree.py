@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.config_shapes import topics
 from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, Level
 from rmqtool.store.broker_conf import BrokerConf, read_broker_conf
@@ -214,6 +215,14 @@ class Store:
             UnreadablePath: the directory may not be listed.
         """
         return [file for file in self._files(BranchKind.CONFIG) if file.kind is BranchKind.CONFIG]
+
+    @cached_property
+    def batch_topics(self) -> frozenset[str] | None:
+        """The topics that are configured to have batch queues; None where nothing tells."""
+        found = self.config("topics.json")
+        if not found:
+            return None
+        return frozenset(one.topic for one in topics(found.document) if one.is_batch_queue)
 
     def config(self, name: str) -> ConfigDocument:
         """Read one JSON file of `config` as a broker would: the `.bak` where the file is no use.

@@ -20,7 +20,6 @@ from zlib import crc32
 import numpy as np
 from isal.isal_zlib import crc32 as isal_crc32
 
-from rmqtool.derive.dispatch import DispatchRules
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.engine import run
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, DEFAULT_FILE_LENGTH
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import SegmentPart
 
 PART_BYTES: Final = 64 << 20
-RULES: Final = DispatchRules.of(run_units=DEFAULT_FILE_LENGTH // CQ_UNIT_SIZE)
+RUN_UNITS: Final = DEFAULT_FILE_LENGTH // CQ_UNIT_SIZE
 Work = Callable[["SegmentPart"], int]
 
 
@@ -90,8 +89,8 @@ def derived(options: DeriveOptions, part: SegmentPart) -> int:
 def stages(window_bytes: int) -> dict[str, Work]:
     """Give what is measured, by name."""
     options = partial(ScanOptions, window_bytes=window_bytes)
-    run_options = DeriveOptions(RULES, scan=options(body_crc=False))
-    checked = DeriveOptions(RULES, scan=options(body_crc=True))
+    run_options = DeriveOptions(run_units=RUN_UNITS, scan=options(body_crc=False))
+    checked = DeriveOptions(run_units=RUN_UNITS, scan=options(body_crc=True))
     walked = options(body_crc=False, texts=False)
     return {
         "bare read": read_only,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
 from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByTime, Lookup
 from rmqtool.query.broker_time import BrokerSearch
 from rmqtool.queues.files import PlainUnits
@@ -47,7 +48,7 @@ def test_search_offset(version: str, scenario: str, tmp_path: Path) -> None:
                 queue = lookup.queue(files.topic, files.queue_id)
                 assert queue is not None
                 assert isinstance(queue.units, PlainUnits)
-                search = BrokerSearch(lookup.log, queue.units, Version.parse(version))
+                search = BrokerSearch(lookup.log, queue.units, Rules(Version.parse(version)))
                 for time in _times(lookup, files.topic, files.queue_id):
                     for boundary in Boundary if jvm.is_five else [Boundary.LOWER]:
                         said = _ask(jvm, store, files.topic, files.queue_id, time, boundary)

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
 from rmqtool.formats import inner_batch
 from rmqtool.formats.compression import decompress
 from rmqtool.formats.message import Message
@@ -188,12 +189,12 @@ def assert_same(theirs: Received, ours: Found) -> None:
 
 def test_search_offset(sides: Sides, pytestconfig: pytest.Config) -> None:
     """`searchOffset` is what `--like-broker` says, at random times and at a queue's edges."""
-    version = Version.parse(manifest(sides.fixture.name)["version"])
+    release = Rules(Version.parse(manifest(sides.fixture.name)["version"]))
     plain = [queue.units for queue in sides.queues if isinstance(queue.units, PlainUnits)]
     few = 1 if pytestconfig.getoption("--all-variants") else len(plain) // SOME_QUEUES
     for queue in plain[:: max(few, 1)]:
         topic, queue_id = queue.topic, queue.queue_id
-        search = BrokerSearch(sides.lookup.log, queue, version)
+        search = BrokerSearch(sides.lookup.log, queue, release)
         if sides.admin.offsets(topic, queue_id)[1] != search.max_offset:
             continue  # the broker has appended to it
         for time in times(sides, topic, queue_id):

@@ -132,6 +132,6 @@ def test_every_command_names_the_writer(name: str, tmp_path: Path) -> None:
         named["repair"] = Version.parse(repair.plan(root, broker_conf=conf).broker_version)
         if store.commitlog:
             result = rebuild.index(root, check=True, broker_conf=conf, jobs=1)
-            named["rebuild"] = result.rules.version
+            named["rebuild"] = result.rules.release.version
     wrote = Version.parse(manifest(name)["version"])
     assert dict.fromkeys(named, wrote) == named

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
 from rmqtool.broker.release import Version
-from rmqtool.derive.dispatch import (
-    DEFAULT_DELAY_LEVELS,
-    DispatchRules,
-    parse_delay_levels,
-)
+from rmqtool.broker.rules import Rules
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.derive.settings import DEFAULT_DELAY_LEVELS
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
@@ -28,18 +26,21 @@ if TYPE_CHECKING:
 
     from rmqtool.derive.runs import Runs
 
-RULES = DispatchRules.of(Version.parse("5.3.3"))
+RULES = DispatchRules(Rules(Version(5, 3, 3)), parse_delay_levels(DEFAULT_DELAY_LEVELS))
 DELAYED = replace(MESSAGE, topic_bytes=b"SCHEDULE_TOPIC_XXXX")
 INNER = SysFlag.NEED_UNWRAP_FLAG | SysFlag.INNER_BATCH_FLAG
 
 
-def runs_of(directory: Path, messages: list[Message], rules: DispatchRules = RULES) -> Runs:
+def runs_of(
+    directory: Path, messages: list[Message], rules: DispatchRules = RULES, run_units: int = 0
+) -> Runs:
     """Derive the runs of some messages, in one window and in many, and send them on a journey."""
     segment = written(directory, segment_bytes(messages, size=1 << 18))
     small = ScanOptions(window_bytes=1 << 10, batch_rows=3)
-    found = derive(whole(segment), DeriveOptions(rules))
+    options = DeriveOptions(rules, run_units=run_units)
+    found = derive(whole(segment), options)
     again: Runs = pickle.loads(  # noqa: S301 - our own bytes
-        pickle.dumps(derive(whole(segment), DeriveOptions(rules, scan=small)))
+        pickle.dumps(derive(whole(segment), replace(options, scan=small)))
     )
     assert values(found) == values(again)
     return again
@@ -94,7 +95,7 @@ def test_units_of_two_queues(tmp_path: Path) -> None:
 def test_runs_end_with_their_file(tmp_path: Path) -> None:
     """No run reaches over the end of a queue file; each knows its last store time."""
     drawn = [replace(MESSAGE, queue_offset=8 + n, store_timestamp=n) for n in range(10)]
-    runs = runs_of(tmp_path, drawn, replace(RULES, run_units=5))
+    runs = runs_of(tmp_path, drawn, run_units=5)
     assert [(8, 2, 1), (10, 5, 6), (15, 3, 9)] == [
         (run.queue_offset, run.count, run.store_timestamp) for run in runs.queues
     ]
@@ -141,9 +142,9 @@ def test_no_number(tmp_path: Path) -> None:
     assert () == runs_of(tmp_path, [harmless]).undispatched
 
 
-@pytest.mark.parametrize("batch_topics", [None, [b"TopicTest"], [b"other"]])
+@pytest.mark.parametrize("batch_topics", [None, ["TopicTest"], ["other"]])
 @pytest.mark.parametrize("version", ["4.9.3", "5.3.3"])
-def test_batch_queues(version: str, batch_topics: list[bytes] | None, tmp_path: Path) -> None:
+def test_batch_queues(version: str, batch_topics: list[str] | None, tmp_path: Path) -> None:
     """Records of a batch topic go to its batch queue, those in no batch as a batch of one."""
     drawn = [
         replace(
@@ -154,16 +155,18 @@ def test_batch_queues(version: str, batch_topics: list[bytes] | None, tmp_path: 
         ),
         replace(MESSAGE, queue_offset=13),
     ]
-    runs = runs_of(
-        tmp_path, drawn, DispatchRules.of(Version.parse(version), batch_topics=batch_topics)
+    rules = DispatchRules(
+        Rules(Version.parse(version)),
+        batch_topics=None if batch_topics is None else frozenset(batch_topics),
     )
+    runs = runs_of(tmp_path, drawn, rules)
     batched = [
         BATCH_CQ_UNIT.parse(bytes(run.units[at : at + 46]))
         for run in runs.batch_queues
         for at in range(0, len(run.units), 46)
     ]
     sizes = [(unit["msg_base_offset"], unit["batch_size"]) for unit in batched]
-    if version == "4.9.3" or batch_topics == [b"other"]:
+    if version == "4.9.3" or batch_topics == ["other"]:
         assert [] == sizes
     else:
         assert ([(10, 3), (13, 1)] if batch_topics else [(10, 3)]) == sizes
@@ -202,51 +205,11 @@ def test_multi_dispatch(
     names: str, offsets: str, expected: list[tuple[bytes, int, int]], tmp_path: Path
 ) -> None:
     """Further queues get units with the plain tags code, if the broker is set so."""
-    rules = DispatchRules.of(Version.parse("5.3.3"), multi_dispatch=True, lmq=True)
+    rules = replace(RULES, multi_dispatch=True, lmq=True)
     found = units(runs_of(tmp_path, [MESSAGE, lmq(names, offsets)], rules))
     assert expected == [unit[:3] for unit in found[2:]]
     assert all(unit[3:] == (found[1][3], java.string_hash("t")) for unit in found[2:])
     assert 2 == len(units(runs_of(tmp_path, [MESSAGE, lmq(names, offsets)])))
-
-
-@pytest.mark.parametrize(
-    ("version", "topic", "expected"),
-    [
-        ("4.9.3", "%RETRY%g", True),
-        ("5.1.0", "SCHEDULE_TOPIC_XXXX", True),
-        ("5.1.4", "%RETRY%g", False),
-        ("5.1.4", "rmq_sys_wheel_timer", False),
-        ("5.1.4", "rmq_sys_other", True),
-        ("5.3.3", "rmq_sys_other", False),
-        ("5.5.0", "%DLQ%g", True),
-        ("5.5.0", "SCHEDULE_TOPIC_XXXX", False),
-    ],
-)
-def test_topics_without_multi_dispatch(version: str, topic: str, expected: bool) -> None:
-    """Which topics are left out depends on the release."""
-    rules = DispatchRules.of(Version.parse(version), multi_dispatch=True)
-    assert expected == rules.multi_dispatches(topic.encode())
-    assert not DispatchRules.of(Version.parse(version)).multi_dispatches(topic.encode())
-
-
-def test_separator_in_names_before_5_1() -> None:
-    """Releases before 5.1.0 do not look at names."""
-    rules = DispatchRules.of(Version.parse("4.9.8"), multi_dispatch=True)
-    assert [(b"a/b", 3, 1)] == list(rules.further_queues(b"a/b", b"1", 3))
-
-
-def test_tag_keys() -> None:
-    """5.4.0 began to index tags."""
-    assert not DispatchRules.of(Version.parse("5.3.4")).tag_keys
-    assert DispatchRules.of(Version.parse("5.4.0-SNAPSHOT")).tag_keys
-
-
-def test_delay_levels() -> None:
-    """Delay levels are read as the broker does; one that is none voids them all."""
-    levels = parse_delay_levels(DEFAULT_DELAY_LEVELS)
-    assert (1000, 5000, 7_200_000, 18) == (levels[0], levels[1], levels[-1], len(levels))
-    assert () == parse_delay_levels("1s 5x")
-    assert (86_400_000,) == parse_delay_levels("1d")
 
 
 def test_many_queues(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
 from rmqtool.startup.indexes import Index, IndexFile
 from rmqtool.startup.records import Record
-from rmqtool.startup.rules import rules_of
 from rmqtool.startup.settings import Settings
 from rmqtool.startup.walk import Block
 
@@ -27,7 +27,7 @@ ROWS = st.lists(
 
 def index(entries: int, end: int) -> Index:
     """Give an index with one file, or none when it has no entry."""
-    made = Index(rules_of(Version.parse("5.3.3")), Settings(), CAPACITY)
+    made = Index(Rules(Version.parse("5.3.3")), Settings(), CAPACITY)
     if entries:
         made.files.append(IndexFile("index/1", 0, end, entries + 1))
     return made
@@ -79,6 +79,6 @@ def test_tags_are_keys_since_5_4() -> None:
     """One entry more for each record with tags."""
     tagged = Record("topic", 0, 0, 10, 0, 0, 0, {"TAGS": "a", "UNIQ_KEY": "u"})
     for version, entries in (("5.3.3", 1), ("5.4.0", 2)):
-        made = Index(rules_of(Version.parse(version)), Settings(), CAPACITY)
+        made = Index(Rules(Version.parse(version)), Settings(), CAPACITY)
         made.put(tagged)
         assert entries == made.added

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.broker.rules import MinimumSearch
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
 from rmqtool.startup.files import FileQueue
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
-from rmqtool.startup.rules import MinimumSearch
 
 UNITS_A_FILE = 5
 

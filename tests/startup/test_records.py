@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
 from rmqtool.formats.message import (
     BLANK,
     BLANK_MAGIC_CODE,
@@ -19,13 +20,12 @@ from rmqtool.formats.message import (
     sealed,
 )
 from rmqtool.startup.records import Checked, RecordCheck, Stop
-from rmqtool.startup.rules import rules_of
 from rmqtool.startup.settings import Settings
 
 if TYPE_CHECKING:
-    from rmqtool.startup.rules import Rules
+    from rmqtool.broker.rules import Rules
 
-OLD, NEW = rules_of(Version.parse("4.9.3")), rules_of(Version.parse("5.5.0"))
+OLD, NEW = Rules(Version.parse("4.9.3")), Rules(Version.parse("5.5.0"))
 MESSAGE = sealed(
     Message(
         queue_id=3,

@@ -15,7 +15,6 @@ from rmqtool.check.index import kernels_index as kernel
 from rmqtool.check.index.index_file import FileReader
 from rmqtool.check.index.index_header import Opened, index_files
 from rmqtool.check.queues.grouping import grouped
-from rmqtool.derive.dispatch import TAG_KEYS_SINCE
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -51,7 +50,7 @@ class IndexComparer:
         self._missing_behind = 0  # entries that the log wants behind the last file
         self._missing_between = 0  # between two files, one of which was not full
         self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
-        self._has_tag_keys = inspection.version >= TAG_KEYS_SINCE
+        self._has_tag_keys = inspection.release.indexes_tags
         self._duplicates = 0
         self._first_duplicate = At("index")
 

@@ -14,7 +14,7 @@ from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
 from rmqtool.check.log.segments import SegmentJudge
 from rmqtool.derive.part import DeriveOptions
-from rmqtool.derive.settings import rocksdb_rules, rules_of
+from rmqtool.derive.settings import rocksdb_rules, rules_of, run_units
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -31,9 +31,9 @@ from rmqtool.times import iso_time
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.dledger import EntryJudge
-    from rmqtool.derive.dispatch import DispatchRules
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
 
@@ -107,7 +107,12 @@ class LogPass:
         rules = self._rules() if texts else None
         if rules is not None and (queues or index):
             derive = DeriveOptions(
-                rules, queues=queues, index=index, is_dledger=is_dledger, scan=scan
+                rules,
+                queues=queues,
+                index=index,
+                is_dledger=is_dledger,
+                run_units=run_units(store),
+                scan=scan,
             )
             scan = derive.scan_options
         if not texts:

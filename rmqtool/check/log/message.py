@@ -36,6 +36,7 @@ from rmqtool.findings.registry_commitlog import (
     CL_TRANTYPE,
 )
 from rmqtool.formats import sys_flag
+from rmqtool.formats.java import text
 from rmqtool.scan import columns as row
 from rmqtool.times import iso_time
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.derive.dispatch import DispatchRules
+    from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.findings.finding import Finding
     from rmqtool.scan.batch import Batch
 
@@ -236,7 +237,7 @@ class RecordJudge:
     def _of_further_queues(self, batch: Batch, number: int, at: At) -> Iterator[Finding]:
         rules = self._options.rules
         topic = batch.topics[int(batch.matrix[row.TOPIC_NUMBER, number])]
-        is_dispatched = rules is not None and rules.multi_dispatches(topic)
+        is_dispatched = rules is not None and rules.multi_dispatches(text(topic))
         is_deep = self._options.content
         yield from check_further(batch, number, at, is_dispatched=is_dispatched, is_deep=is_deep)
 

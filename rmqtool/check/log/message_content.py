@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.dispatch import light_queue_texts
 from rmqtool.check.log.transactions import UNKNOWN
 from rmqtool.errors import BadLength
 from rmqtool.findings.catalogue import Severity
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.scan.batch import Batch
 
-SEPARATOR: Final = ","
 REAL_TOPIC: Final = "REAL_TOPIC"
 TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
 TIMER_OUT_MS: Final = "TIMER_OUT_MS"
@@ -87,18 +87,17 @@ def _batch(body: bytes, stated: int, at: At) -> Iterator[Finding]:
 def _multi_dispatch(
     values: dict[str, str], at: At, *, is_dispatched: bool, is_deep: bool
 ) -> Iterator[Finding]:
-    names = values.get(properties.INNER_MULTI_DISPATCH, "").split(SEPARATOR)
-    offsets = values.get(properties.INNER_MULTI_QUEUE_OFFSET, "").split(SEPARATOR)
+    names, offsets = light_queue_texts(values)
     if len(names) != len(offsets):
         if is_deep:
             message = "the number of further queues is not that of their offsets"
             yield finding(CL_LMQ, at, message, expected=len(names), actual=len(offsets))
-    elif "".join(offsets).strip() and any(parse_long(one) is None for one in offsets):
+    elif any(parse_long(one) is None for one in offsets):
         yield finding(
             CL_LMQ,
             at,
             "an offset of a further queue is no number",
-            actual=SEPARATOR.join(offsets),
+            actual=values[properties.INNER_MULTI_QUEUE_OFFSET],
             severity=Severity.DAMAGE if is_dispatched else None,
         )
 

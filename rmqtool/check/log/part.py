@@ -132,7 +132,9 @@ class _Inspector:
         self.collector: RunCollector | None = None
         if options.derive is not None:
             derive = options.derive
-            self.collector = RunCollector(derive.rules, queues=derive.queues, index=derive.index)
+            self.collector = RunCollector(
+                derive.rules, queues=derive.queues, index=derive.index, run_units=derive.run_units
+            )
         self.traffic = Traffic(options.grid) if options.grid else None
         self.first: int | None = None
         self.end = part.begin

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.release import Version
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from rmqtool.store.branch import Branch
 
 RECOVERY_REACH: Final = 10  # commitLogRecoverMaxNum, 5.4.0+
-REACH_SINCE: Final = Version(5, 4, 0)
 MARGIN_MS: Final = 3000  # StoreCheckpoint#getMinTimestamp
 
 
@@ -170,8 +168,8 @@ def _is_record(inspection: Inspection, physical_offset: int) -> bool:
 
 def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterator[Finding]:
     """Find out whether recovery of 5.4.0 and later would begin too late."""
-    version = inspection.options.version
-    if version is None or version < REACH_SINCE:
+    is_named = inspection.options.version is not None
+    if not (is_named and inspection.release.recovers_newest_only):
         return
     conf = inspection.store.broker_conf
     reach = (conf.integer("commitLogRecoverMaxNum") if conf else None) or RECOVERY_REACH

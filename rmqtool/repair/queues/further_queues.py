@@ -114,7 +114,8 @@ def read(log: LogReader, place: tuple[int, int], *, has_lmq: bool) -> Misnumbere
     names, numbers = found.get(INNER_MULTI_DISPATCH.encode()), found.get(FURTHER)
     if names is None or numbers is None:
         return None
-    topics, texts = names.value.split(b","), numbers.value.split(b",")
+    # Java drops empty texts at the end of both; the bytes of those stay as they are.
+    topics, texts = (item.value.rstrip(b",").split(b",") for item in (names, numbers))
     if len(topics) != len(texts):
         return None
     start = place[1] - len(message.properties_bytes) + numbers.position + len(FURTHER) + 1

@@ -10,14 +10,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.broker.release import Version
 from rmqtool.check.inspection import UNIT_FAMILIES
 
 if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
 
 PERMISSION: Final = 6  # read and write
-STATE_SINCE: Final = Version(5, 0, 0)
 DELAY_QUEUES: Final = 18
 
 
@@ -32,7 +30,7 @@ def topics_text(inspection: Inspection) -> str:
             queues[topic] = max(queues[topic], queue_id + 1)
             if family == "batch_queues":
                 batch.add(topic)
-    is_5 = inspection.version >= STATE_SINCE
+    is_5 = inspection.release.has_state_version
     table = {
         topic: _topic(topic, count, is_batch=topic in batch, is_5=is_5)
         for topic, count in sorted(queues.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqtool.broker.release import Version
-from rmqtool.startup.rules import PROVEN, AbnormalStart, NormalStart, rules_of
+from rmqtool.broker.rules import PROVEN, AbnormalStart, NormalStart, Rules
 from tests.broker.jars import VERSIONS
 from tests.startup.conftest import FURTHER_VERSIONS
 
@@ -26,10 +26,10 @@ def test_proven_lines() -> None:
 )
 def test_rule_holds_from_its_release_on(version: str, start: NormalStart) -> None:
     """Between two lines a release has the rules that it brought, not those of its line."""
-    assert start is rules_of(Version.parse(version)).normal_start
+    assert start is Rules(Version.parse(version)).normal_start
 
 
 def test_checkpoint_offset_is_of_5_5() -> None:
     """5.4 still goes by times."""
-    assert AbnormalStart.CHECKED_STORE_TIME is rules_of(Version.parse("5.4")).abnormal_start
-    assert AbnormalStart.QUEUED_OFFSET is rules_of(Version.parse("5.5")).abnormal_start
+    assert AbnormalStart.CHECKED_STORE_TIME is Rules(Version.parse("5.4")).abnormal_start
+    assert AbnormalStart.QUEUED_OFFSET is Rules(Version.parse("5.5")).abnormal_start

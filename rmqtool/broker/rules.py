@@ -1,0 +1,280 @@
+"""What releases do differently: one table, a row a rule.
+
+A rule has a name of its own, the releases that it holds for and the method that shows it. Whoever
+needs one asks for it by that name; nobody compares versions. Each row was found by comparing that
+method in the sources of all releases from 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
+
+from rmqtool.broker.release import Version
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+T = TypeVar("T")
+
+# What tests compare with real message stores of that very release.
+PROVEN: Final = frozenset(
+    {
+        Version(4, 9, 3),
+        Version(5, 1, 4),
+        Version(5, 2, 0),
+        Version(5, 3, 3),
+        Version(5, 5, 0),
+    }
+)
+
+
+class NormalStart(enum.Enum):
+    """Which commitlog file a recovery after a clean stop begins with."""
+
+    THIRD_LAST = enum.auto()
+    QUEUE_MAXIMUM = enum.auto()  # newest file that starts at or before the queues' maximum
+    FIRST_RECORD = enum.auto()  # the same by the first record, which must pass the full check
+
+
+class AbnormalStart(enum.Enum):
+    """Which commitlog file a recovery after a crash begins with: newest whose first record ..."""
+
+    STORE_TIME = enum.auto()  # ... was stored at or before the checkpoint; only magic is looked at
+    CHECKED_STORE_TIME = enum.auto()  # ... the same, and passes the full check
+    QUEUED_OFFSET = enum.auto()  # ... lies at or before the last record flushed to a queue
+
+
+class MinimumSearch(enum.Enum):
+    """How the smallest queue offset that still has a record is found."""
+
+    LINEAR = enum.auto()
+    BINARY = enum.auto()  # throws when the last file of the queue is empty
+    GUARDED = enum.auto()  # binary, and an empty last file is passed over
+
+
+class TimeSearch(enum.Enum):
+    """How the queue offset of a store time is found."""
+
+    NEAREST = enum.auto()  # a file by its modification time, in it the nearest message
+    BOUNDED = enum.auto()  # a file by its first and last message, in it the boundary asked for
+
+
+class NotMultiDispatched(enum.IntEnum):
+    """Records of which topics go to no light queue; each release leaves out more."""
+
+    NONE = enum.auto()
+    RETRIES = enum.auto()
+    AND_WAITING = enum.auto()  # SCHEDULE_TOPIC_XXXX and the timer's topic, too
+    AND_SYSTEM = enum.auto()  # all that begin with rmq_sys_, too
+
+
+class Rule(Generic[T]):
+    """One row: what holds from which release on.
+
+    Attributes:
+        name: by which it is asked for.
+        says: what is the case where it is true, a phrase.
+        source: the Java method.
+        oldest: what holds for 4.9.
+        changes: release and what holds from it on, oldest first.
+    """
+
+    def __init__(self, says: str, source: str, oldest: T, *changes: tuple[str, T]) -> None:
+        self.name = ""
+        self.says, self.source, self.oldest = says, source, oldest
+        self.changes = tuple((Version.parse(text), value) for text, value in changes)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, rules: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, rules: Rules, owner: type) -> T: ...
+
+    def __get__(self, rules: Rules | None, owner: type) -> T | Self:
+        return self if rules is None else self.of(rules.version)
+
+    def of(self, version: Version) -> T:
+        """Give what holds for a release."""
+        found = self.oldest
+        for since, value in self.changes:
+            if since <= version:
+                found = value
+        return found
+
+
+def _since(release: str, source: str, says: str) -> Rule[bool]:
+    """Give a rule that holds from a release on."""
+    return Rule(says, source, False, (release, True))
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one release does. Picklable.
+
+    Attributes:
+        version: the release.
+    """
+
+    version: Version
+
+    # Files
+    skips_directories = _since(
+        "5.1.0",
+        "MappedFileQueue#doLoad",
+        "the loader passes over directories among mapped files",
+    )
+    deletes_empty_last_file = _since(
+        "5.1.3", "MappedFileQueue#doLoad", "the loader deletes a last file of no bytes"
+    )
+    index_failure_refuses = _since(
+        "5.1.0",
+        "DefaultMessageStore#load",
+        "a key index that cannot be loaded stops the broker, after recovery",
+    )
+    has_further_configuration = _since(
+        "5.0.0",
+        "TopicQueueMappingManager, ConsumerOrderInfoManager",
+        "topicQueueMapping.json and consumerOrderInfo.json are read",
+    )
+    has_timer = _since(
+        "5.0.0", "TimerMessageStore", "there is a timer wheel, which must have its length"
+    )
+    has_state_version = _since(
+        "5.0.0", "DataVersion, TopicConfig", "JSON has stateVersion and attributes"
+    )
+    records_queued_offset = _since(
+        "5.5.0", "StoreCheckpoint#getLogicsPhysicalOffset", "the checkpoint has that field"
+    )
+
+    # Records
+    has_v2 = _since("5.1.0", "MessageVersion", "records with a topic length of two bytes are known")
+    checks_bounds = _since(
+        "5.3.2",
+        "CommitLog#checkMessageAndReturnSize",
+        "totalSize is compared with what is left of the file before memory is taken for it",
+    )
+    verifies_property_crc = _since(
+        "5.2.0", "CommitLog#checkMessageAndReturnSize", "forceVerifyPropCRC exists"
+    )
+    knows_zero_crc = _since(
+        "5.3.2",
+        "CommitLog#checkMessageAndReturnSize",
+        "a property CRC of 0 is one; before, it was none",
+    )
+    reads_batch_numbers = _since(
+        "5.0.0",
+        "CommitLog#setBatchSizeIfNeeded",
+        "INNER_BASE and INNER_NUM are numbers, or the record is bad",
+    )
+
+    # Dispatch
+    has_batch_queues = _since(
+        "5.0.0", "ConsumeQueueStore#queueTypeShouldBe", "topics may have batch queues"
+    )
+    not_multi_dispatched = Rule(
+        "whose records go to no light queue",
+        "ConsumeQueue#checkMultiDispatchQueue, later MultiDispatchUtils",
+        NotMultiDispatched.NONE,
+        ("5.1.1", NotMultiDispatched.RETRIES),
+        ("5.1.2", NotMultiDispatched.AND_WAITING),
+        ("5.2.0", NotMultiDispatched.AND_SYSTEM),
+    )
+    dispatches_without_properties = _since(
+        "4.9.4",
+        "DefaultMessageStore#checkMultiDispatchQueue",
+        "with enableMultiDispatch, too, a record may have no properties; before, Java throws",
+    )
+    skips_separators = _since(
+        "5.1.2", "ConsumeQueue#multiDispatchLmqQueue", "a light queue with a / in its name is none"
+    )
+    may_keep_light_queues_in_rocksdb = _since(
+        "5.5.0",
+        "MultiDispatchUtils#checkMultiDispatchQueue",
+        "light queues are in RocksDB alone where two keys say so",
+    )
+    indexes_tags = _since(
+        "5.4.0", "IndexService#buildIndex", "the key index has an entry for the tags, too"
+    )
+    may_leave_index_out = _since(
+        "5.4.0", "MessageStoreConfig#isIndexFileWriteEnable", "indexFileWriteEnable exists"
+    )
+
+    # Recovery
+    normal_start = Rule(
+        "the file that recovery after a clean stop begins with",
+        "CommitLog#recoverNormally, #isMappedFileMatchedRecover",
+        NormalStart.THIRD_LAST,
+        ("5.3.2", NormalStart.QUEUE_MAXIMUM),
+        ("5.3.4", NormalStart.FIRST_RECORD),
+    )
+    abnormal_start = Rule(
+        "the file that recovery after a crash begins with",
+        "CommitLog#isMappedFileMatchedRecover, ConsumeQueueStore#isMappedFileMatchedRecover",
+        AbnormalStart.STORE_TIME,
+        ("5.3.4", AbnormalStart.CHECKED_STORE_TIME),
+        ("5.5.0", AbnormalStart.QUEUED_OFFSET),
+    )
+    recovers_newest_only = _since(
+        "5.4.0",
+        "CommitLog#recoverNormally",
+        "commitLogRecoverMaxNum limits how many files are gone back",
+    )
+    normal_dispatches = _since(
+        "5.3.2",
+        "CommitLog#recoverNormally",
+        "recovery after a clean stop dispatches what no queue has",
+    )
+    cuts_by_new_maximum = _since(
+        "5.3.4",
+        "ConsumeQueueStore#truncateDirty",
+        "queues are cut by their maximum after the scan, not before it",
+    )
+    dispatches_from_queues = Rule(
+        "dispatch begins at the queues' maximum; else at the end of the log",
+        "DefaultMessageStore#start",
+        True,
+        ("5.0.0", False),
+    )
+    minimum_search = Rule(
+        "how the smallest queue offset that still has a record is found",
+        "ConsumeQueue#correctMinOffset",
+        MinimumSearch.LINEAR,
+        ("5.0.0", MinimumSearch.BINARY),
+        ("5.5.0", MinimumSearch.GUARDED),
+    )
+    checks_log_offset = _since(
+        "5.5.0", "CommitLog#recoverAbnormally", "checkCommitLogOffsetOnRecover exists"
+    )
+    accelerates = _since(
+        "5.5.0",
+        "ConsumeQueueStore#getDispatchFromPhyOffset",
+        "enableAcceleratedRecovery works on file queues",
+    )
+
+    # Search by time
+    time_search = Rule(
+        "how the queue offset of a store time is found",
+        "ConsumeQueue#getOffsetInQueueByTime",
+        TimeSearch.NEAREST,
+        ("5.1.1", TimeSearch.BOUNDED),
+    )
+    times_end_with_log = _since(
+        "5.1.0",
+        "CommitLog#pickupStoreTimestamp",
+        "a unit that points past the end of the log has no time",
+    )
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether tests compare this very release with a real message store."""
+        return self.version in PROVEN
+
+
+def all_rules() -> Iterator[Rule[Any]]:
+    """Give the rows of the table."""
+    return (one for one in vars(Rules).values() if isinstance(one, Rule))
