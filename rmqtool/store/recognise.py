@@ -85,7 +85,9 @@ def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
         branches, oddities = branches_of_root(place, conf)
         return Recognised(place, Branch(BranchKind.STORE, place, ""), branches, oddities)
     if is_rocksdb(place) and not any(kind is EntryKind.DIRECTORY for _, kind in names):
-        raise UnsupportedStore(path=str(place), reason=unsupported(_database_path(place)))
+        path = _database_path(place)
+        root = place.parent.parent if "/" in path else place.parent
+        return _part(root, Branch(BranchKind.ROCKSDB, place, path, why=Why.CONTENT))
     if by_place is not None and _is_plausible(by_place[1], names):
         return _part(*by_place)
     if place.name == "compaction" and {name for name, _ in names} & {*COMPACTION_FAMILIES}:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 PACKAGE: Final = "rocksdict"
-INSTALL: Final = "pip install 'rmqtool'"
+INSTALL: Final = "pip install rocksdict"
 PACKAGES: Final = str(Path(__file__).parents[2])
 MODULE: Final = "rmqtool.store.rocksdb_server"
 SILENCE_SECONDS: Final = 120.0  # without a byte from the process: it hangs

@@ -26,7 +26,7 @@ from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
 from rmqtool.store.remote import place_of
-from rmqtool.store.rocksdb import RocksDb, rocksdb_stores
+from rmqtool.store.rocksdb import RocksDb, rocksdb, rocksdb_stores
 from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
@@ -237,11 +237,13 @@ class Store:
         return ConfigDocument(name, "", {}, is_backup=False, problems=())
 
     def rocksdb(self) -> list[RocksDb]:
-        """Give the RocksDB databases below the root: recognised, not read.
+        """Give the RocksDB databases below the root, or the one that was asked for.
 
         Raises:
             UnreadablePath: a directory may not be listed.
         """
+        if self.asked.kind is BranchKind.ROCKSDB:
+            return [rocksdb(self.asked.place, self.asked.path)]
         return [] if self.asked.kind is not BranchKind.STORE else list(rocksdb_stores(self.root))
 
     def compaction_logs(self) -> Iterator[QueueFiles]:

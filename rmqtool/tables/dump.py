@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from rmqtool.errors import StoreError, UnreadablePath, UnsupportedStore, UsageError
+from rmqtool.errors import StoreError, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.rows import JsonLines, Rows, count_of, damaged_in, part_of
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.rocksdb import unsupported
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.file_tables import LINES
 from rmqtool.tables.inputs import FilePart, file_parts, segment_parts, store_of, views_of
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.rows import Chunk, Row
+    from rmqtool.store.rocksdb import RocksDb
     from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
     from rmqtool.tables.messages import MessageOptions, MessagesOf
@@ -177,6 +177,9 @@ def _check_filters(view: View, options: DumpOptions) -> None:
 
 def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:
     """Give the rows of one view out of one or more stores."""
+    if view.branch is BranchKind.ROCKSDB:
+        cut = _cut(_last(_of_databases(stores, options, outcome), options.tail), options, outcome)
+        return (LINES if options.is_hex else view.table).rows(cut, view.word)
     if options.is_hex:
         return _hex_rows(view, stores, options, outcome)
     if view.word == INNER_BATCH:
@@ -187,21 +190,57 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
         return view.table.rows(rows, view.word)
     parts = chain.from_iterable(file_parts(store, view, options.selection) for store in stores)
     read = _bulk_reader(view, options) if view.is_bulk else _small_reader(view)
-    unread = chain.from_iterable(_not_supported(store, view, outcome) for store in stores)
-    chunks = _last(chain(_each(parts, read, outcome), unread), options.tail)
+    found = _each(parts, read, outcome)
+    if view.word == str(BranchKind.CONSUME_QUEUE):
+        found = chain(found, _of_queues_in_rocksdb(stores, options, outcome))
+    chunks = _last(found, options.tail)
     rows = _cut(chunks, options, outcome)
     return view.table.rows(rows, view.word)
 
 
-def _not_supported(store: Store, view: View, outcome: DumpOutcome) -> Iterator[Chunk]:
-    """Give a row for queues that lie in a database: that is not the same as no queues."""
-    if view.branch is not BranchKind.CONSUME_QUEUE:
-        return
-    for database in store.rocksdb():
-        if database.path.startswith("consumequeue") and not database.is_empty:
-            reason = unsupported(database.path)
-            outcome.unread.append(UnsupportedStore(path=str(database.place), reason=reason))
-            yield [{"file": database.path, "position": 0, "extent": "gap", "code": UNREAD}]
+def _of_databases(
+    stores: list[Store], options: DumpOptions, outcome: DumpOutcome
+) -> Iterator[Chunk]:
+    """Read the rows of databases; one that cannot be read to its end is a row more."""
+    from rmqtool.tables.rocksdb import database_lines, database_rows
+
+    def read(store: Store, one: RocksDb) -> Iterator[Row]:
+        if options.is_hex:
+            return database_lines(one, options.selection)
+        is_asked = store.asked.kind is BranchKind.ROCKSDB
+        return database_rows(one, options.selection, is_asked=is_asked)
+
+    for store in stores:
+        for one in store.rocksdb():
+            try:
+                yield from _in_chunks(read(store, one))
+            except UnreadablePath as error:
+                outcome.unread.append(error)
+                yield [_unread_row(one.path, error)]
+
+
+def _of_queues_in_rocksdb(
+    stores: list[Store], options: DumpOptions, outcome: DumpOutcome
+) -> Iterator[Chunk]:
+    """Read queue units that lie in a database, as those in files."""
+    from rmqtool.queues.discovery import DatabaseSource
+    from rmqtool.tables.arrow import plain_rows
+    from rmqtool.tables.rocksdb import unit_batches
+
+    for store in stores:
+        source = DatabaseSource(store)
+        try:
+            for batch in unit_batches(source.source, options.selection) if source.source else ():
+                yield plain_rows(batch)
+        except UnreadablePath as error:
+            outcome.unread.append(error)
+            yield [_unread_row(error.path, error)]
+        finally:
+            source.close()
+
+
+def _unread_row(path: str, error: UnreadablePath) -> Row:
+    return {"file": path, "extent": "gap", "code": UNREAD, "reason": error.reason}
 
 
 def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:

@@ -120,6 +120,27 @@ EXT: Final = Table(
 DLEDGER_ENTRY: Final = _file_table(
     "dledger-entry", "the header of a DLedger entry", *stored(DLEDGER_ENTRY_LAYOUT), place=True
 )
+ROCKSDB: Final = Table(
+    "rocksdb",
+    "a row of a RocksDB database",
+    (
+        FILE._replace(meaning="directory of the database, relative to the store root"),
+        Column("family", Type.TEXT, "column family", has_few=True),
+        Column("row", Type.TEXT, "what the row is, such as unit, max or entry", has_few=True),
+        CONSUME_QUEUE["topic"]._replace(is_optional=True),
+        Column("group", Type.TEXT, "consumer group", is_optional=True),
+        CONSUME_QUEUE["queue_id"]._replace(is_optional=True),
+        CONSUME_QUEUE["queue_offset"]._replace(is_optional=True),
+        CONSUME_QUEUE["physical_offset"]._replace(is_optional=True),
+        CONSUME_QUEUE["size"]._replace(is_optional=True),
+        CONSUME_QUEUE["tags_code"]._replace(is_optional=True),
+        Column("store_time", Type.TIME, "when the broker stored the message", is_optional=True),
+        Column("name", Type.TEXT, "key, name or ID that is part of the key", is_optional=True),
+        Column("value", Type.ANY, "all else that key and value say", is_optional=True),
+        *DAMAGE[1:],
+    ),
+    shown=("row", "topic", "queue_id", "queue_offset", "physical_offset", "name", "value"),
+)
 LINES: Final = Table(
     "hex",
     "a field of a file, or up to eight bytes of it",

@@ -98,6 +98,8 @@ def views_of(store: Store, word: str | None) -> list[View]:
         there = {branch.kind for branch in store.branches}
         if any(one.kind is BranchKind.TIMER_CHECK for one in store.artefacts()):
             there.add(BranchKind.TIMER_CHECK)  # it lies among the configuration
+        if any(not one.is_empty for one in store.rocksdb()):
+            there.add(BranchKind.ROCKSDB)
         return [v for v in VIEWS.values() if v.branch in there and v.word not in PARTS]
     if word is not None:
         return [VIEWS[word]]

@@ -99,6 +99,7 @@ VIEWS: Final = {
         View("tiered-index", BranchKind.TIERED_INDEX, units.TIERED_INDEX, OFFSETS, is_bulk=True),
         View("tiered-index-header", BranchKind.TIERED_INDEX, files.TIERED_INDEX_HEADER),
         View("tiered-index-slot", BranchKind.TIERED_INDEX, units.TIERED_INDEX_SLOTS, is_bulk=True),
+        View("rocksdb", BranchKind.ROCKSDB, files.ROCKSDB, UNITS | OFFSETS),
         View("epoch", BranchKind.EPOCH, files.EPOCH),
         View("broker-identity", BranchKind.BROKER_IDENTITY, files.IDENTITY),
     )

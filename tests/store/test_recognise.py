@@ -159,7 +159,7 @@ def test_missing_and_special(tmp_path: Path) -> None:
     [("consumequeue", "consume queues"), ("rocksdbstore", "timer"), ("config/rdb", "offsets")],
 )
 def test_rocksdb(built: Built, path: str, holds: str) -> None:
-    """A RocksDB database is named, inside of a store and alone, and never read wrongly."""
+    """A RocksDB database is named, inside of a store and alone; a file of it is no whole."""
     directory = built.root / path
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "CURRENT").write_text("MANIFEST-000001\n")
@@ -168,10 +168,11 @@ def test_rocksdb(built: Built, path: str, holds: str) -> None:
     assert (path, 1, False) == (database.path, database.table_files, database.is_empty)
     assert holds in database.holds
     shutil.rmtree(directory / "T", ignore_errors=True)
-    for name in ("", "000003.sst"):
-        with pytest.raises(UnsupportedStore, match="RocksDB database") as refused:
-            open_store(directory / name)
-        assert name or holds in str(refused.value)
+    alone = open_store(directory)
+    assert (BranchKind.ROCKSDB, path) == (alone.asked.kind, alone.asked.path)
+    assert [database] == alone.rocksdb()
+    with pytest.raises(UnsupportedStore, match="RocksDB database"):
+        open_store(directory / "000003.sst")
 
 
 def test_rocksdb_beside_queues(built: Built) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.errors import DecodeError, EngineMissing, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import (
@@ -167,6 +167,10 @@ class Databases:
         path = rocksdb.path
         try:
             database = Database(rocksdb.place, path)
+        except EngineMissing as error:
+            reason = UnreadablePath(path=path, reason=str(error))
+            yield self._inspection.unread(path, reason)
+            return
         except DamagedDatabase as error:
             yield from self._unread(rocksdb, error)
             return

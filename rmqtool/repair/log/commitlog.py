@@ -45,6 +45,10 @@ LEAST: Final = END_FILE_MIN_BLANK_LENGTH
 FIELD: Final = MESSAGE_PREFIX.positions["physical_offset"]
 CHUNK: Final = 1 << 22
 BRIDGED: Final = "a bridge, over which brokers walk and which is delivered to nobody"
+BRIDGED_IN_ROCKSDB: Final = (
+    "a bridge: brokers walk over it, but a unit in RocksDB may still point there, and consumers of "
+    "that queue then get it as an empty message of topic rmqtool"
+)
 
 
 @dataclass(slots=True)
@@ -68,6 +72,11 @@ class LogRepair:
     def maker(self) -> BridgeMaker:
         """Makes the bridges."""
         return self.survey.maker
+
+    @property
+    def _bridged(self) -> str:
+        in_rocksdb = self.survey.inspection.has_rocksdb_queues
+        return BRIDGED_IN_ROCKSDB if in_rocksdb else BRIDGED
 
     @property
     def files(self) -> MappedFiles:
@@ -268,7 +277,7 @@ class LogRepair:
         lost = damaged.lost
         for start, content in self.maker.over(damaged.start, damaged.length, time_ms):
             at = start - segment.start
-            self.writer.write(segment, at, content, damaged.code, BRIDGED, lost)
+            self.writer.write(segment, at, content, damaged.code, self._bridged, lost)
             lost = lost and "more of the same stretch"
 
     def _time(self, segment: Segment, position: int, end: int) -> int:
@@ -337,10 +346,9 @@ class LogRepair:
         content = Content.joined([*(one for _, one in over), Content.of(blank)])
         location = before.place.parent.child(name).location
         lost = f"all {self.length} bytes of the segment"
-        self.writer.create(
-            location, content, FS_GAP, f"a file of bridges for the missing segment: {BRIDGED}",
-            lost=lost, mtime_ms=before.mtime_ms,
-        )  # fmt: skip
+        reason = f"a file of bridges for the missing segment: {self._bridged}"
+        mtime_ms = before.mtime_ms
+        self.writer.create(location, content, FS_GAP, reason, lost=lost, mtime_ms=mtime_ms)
 
 
 def tail_of(survey: Survey) -> Damaged | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rmqtool.findings.catalogue import Severity
+from rmqtool.store import rocksdb_database
 from tests.check.validation import run
 from tests.damage_rocksdb import CLEAN, CRASH, DAMAGES, EXPIRE, RocksDamage
 from tests.rocksdb import NAMES, state_of
@@ -62,3 +63,13 @@ def test_expired(tmp_path: Path) -> None:
     found, _, _ = run(store, "full", broker_conf(CLEAN))
     assert {*EXPIRE.notes} <= _codes(found, notes=True)
     assert not {code for code in _codes(found, notes=False) if code.startswith("RQ-U")}
+
+
+def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the library a store is incomplete, and the install line is said."""
+    store = fixture_store(CLEAN, tmp_path)
+    monkeypatch.setattr(rocksdb_database, "PACKAGE", "no_such_package")
+    found, exit_code, summary = run(store)
+    assert {"FS-READ"} == _codes(found, notes=False)
+    assert (3, "incomplete") == (exit_code, summary.verdict)
+    assert all("pip install" in reason for _, reason in summary.account.unread)

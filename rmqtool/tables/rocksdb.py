@@ -1,0 +1,198 @@
+"""Rows of RocksDB databases: of any family, and the units of queues as those of files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.errors import DecodeError
+from rmqtool.findings.registry_rocksdb import RD_KEY
+from rmqtool.formats import config, java
+from rmqtool.formats.rocksdb_families import FAMILIES, SECRET
+from rmqtool.formats.spans import Span
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.rocksdb_database import Database
+from rmqtool.tables.file_tables import ROCKSDB
+from rmqtool.tables.hexview import FieldBytes, hex_row, lines_of
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from rmqtool.formats.rocksdb_row import DatabaseRow
+    from rmqtool.queues.rocks import RocksQueues
+    from rmqtool.rows import Row
+    from rmqtool.store.rocksdb import RocksDb
+    from rmqtool.tables.selection import Range, Selection
+
+NAMES: Final = ("name", "key", "transaction_id", "unique_key")
+TEXTS: Final = ("topic", "group")
+NUMBERS: Final = ("queue_id", "queue_offset", "physical_offset", "size", "tags_code")
+# Parts of keys that say how to read them, and what has a column of its own.
+HIDDEN: Final = frozenset({"topic_length", "name_length", "table_prefix", "record_prefix"})
+HIDDEN_VALUE: Final = "not shown: secrets; dump the directory of the database to see it"
+
+
+def database_rows(one: RocksDb, selection: Selection, *, is_asked: bool) -> Iterator[Row]:
+    """Yield the rows of one database, by family and key.
+
+    Args:
+        one: the database.
+        selection: which rows.
+        is_asked: the user named this database: values that are secrets are shown.
+
+    Raises:
+        DamagedDatabase: after the rows that could be read: there are more.
+        EngineMissing: the library that reads them is not installed.
+    """
+    for family, key, value in _pairs(one):
+        found = _read(one.path, family, key, value)
+        if isinstance(found, DecodeError):
+            yield {
+                "file": one.path,
+                "family": family,
+                "name": java.text(key),
+                "value": value.hex(),
+                "extent": "gap",
+                "code": RD_KEY,
+                "reason": found.reason,
+            }
+        elif is_wanted(found.values, selection):
+            row = {"file": one.path, "family": family, "row": found.kind, **_columns(found)}
+            if one.path in SECRET and not is_asked:
+                row["value"] = HIDDEN_VALUE
+            yield row
+
+
+def database_lines(one: RocksDb, selection: Selection) -> Iterator[Row]:
+    """Yield the bytes of keys and values of one database; those of secrets are not shown.
+
+    Raises:
+        DamagedDatabase: after the rows that could be read: there are more.
+        EngineMissing: the library that reads them is not installed.
+    """
+    for family, key, value in _pairs(one):
+        found = _read(one.path, family, key, value)
+        if isinstance(found, DecodeError):
+            code = str(RD_KEY)
+            in_key, in_value = _whole("key", key), _whole("value", value)
+        elif is_wanted(found.values, selection):
+            code, in_key, in_value = None, found.key_spans, found.value_spans
+        else:
+            continue
+        for what, raw, parts in (("key", key, in_key), ("value", value, in_value)):
+            for part in parts:
+                name = what if part.name == what else f"{what} {part.name}"
+                stretch = raw[part.position : part.position + part.length]
+                piece = FieldBytes(part.position, stretch, part.length, name, part.value, code)
+                if what == "value" and one.path in SECRET:
+                    piece = piece._replace(raw=None, value=HIDDEN_VALUE)
+                for line in lines_of(piece):
+                    yield hex_row(line, f"{one.path} {family}", None)
+
+
+def _whole(name: str, raw: bytes) -> tuple[Span, ...]:
+    return (Span(name, 0, len(raw), ""),) if raw else ()
+
+
+def unit_batches(queues: RocksQueues, selection: Selection) -> Iterator[pa.RecordBatch]:
+    """Yield the units of queues in RocksDB as rows of consume queue units.
+
+    Raises:
+        DamagedDatabase: after the units that could be read: there are more.
+    """
+    import pyarrow as pa
+
+    from rmqtool.tables.consume_queue import UNITS
+    from rmqtool.tables.fixed import rows_of_units
+    from rmqtool.tables.inputs import FilePart
+    from rmqtool.tables.units import FileUnits
+
+    place = queues.database.place
+    for queue in queues.queues():
+        if selection.topics and queue.topic not in selection.topics:
+            continue
+        if selection.queue_id not in {None, queue.queue_id}:
+            continue
+        part = FilePart(BranchKind.CONSUME_QUEUE, place, queue.path, 0, queue.topic, queue.queue_id)
+        first, end = selection.queue_offsets
+        for number, units in queue.used(first or 0, end):
+            stretch = FileUnits(0, units)
+            for batch in rows_of_units(UNITS, part, stretch, number, selection, fillers=False):
+                at = batch.schema.get_field_index("position")
+                nulls = pa.nulls(batch.num_rows, pa.int64())  # no file holds them
+                yield batch.set_column(at, batch.schema.field(at), nulls)
+
+
+def _pairs(one: RocksDb) -> Iterator[tuple[str, bytes, bytes]]:
+    with Database(one.place, one.path) as database:
+        for family in database.families:
+            for batch in database.rows(family):
+                for key, value in batch.items():
+                    yield family, key, value
+
+
+def _read(path: str, family: str, key: bytes, value: bytes) -> DatabaseRow | DecodeError:
+    read = FAMILIES.get(path, {}).get(family)
+    if read is None:
+        reason = "a column family that RocketMQ does not write"
+        return DecodeError(path=path, position=0, field=family, reason=reason)
+    try:
+        return read(key, value)
+    except DecodeError as error:
+        return error
+
+
+def is_wanted(values: dict[str, Any], selection: Selection) -> bool:
+    """Say whether a row was asked for: rows that have no such field were not."""
+    topic = values.get("topic")
+    if selection.topics and (topic is None or java.text(topic) not in selection.topics):
+        return False
+    if selection.queue_id is not None and values.get("queue_id") != selection.queue_id:
+        return False
+    return _is_in(values.get("queue_offset"), selection.queue_offsets) and _is_in(
+        values.get("physical_offset"), selection.offsets
+    )
+
+
+def _is_in(number: int | None, wanted: Range) -> bool:
+    start, end = wanted
+    if number is None:
+        return start is None and end is None
+    return (start is None or number >= start) and (end is None or number < end)
+
+
+def _columns(found: DatabaseRow) -> dict[str, Any]:
+    """Give what a row says, in the columns of the table."""
+    values = {
+        name: value
+        for name, value in found.values.items()
+        if name not in HIDDEN and not name.startswith(("control", "separator"))
+    }
+    row: dict[str, Any] = {name: java.text(values.pop(name)) for name in TEXTS if name in values}
+    row |= {name: values.pop(name) for name in NUMBERS if name in values}
+    if "store_timestamp" in values:
+        row["store_time"] = iso_time(values.pop("store_timestamp"))
+    for name in NAMES:
+        if name in values:
+            row["name"] = java.text(values.pop(name))
+            break
+    if "json" in values:
+        row["value"] = _json(values["json"])
+    elif len(values) == 1 and isinstance(only := next(iter(values.values())), int):
+        row["value"] = only
+    elif values:
+        row["value"] = {
+            name: java.text(value) if isinstance(value, bytes) else value
+            for name, value in values.items()
+        }
+    return {name: row[name] for name in ROCKSDB.names if name in row}
+
+
+def _json(raw: bytes) -> object:
+    """Give a document, or its text where it is none."""
+    try:
+        return config.parse(raw, path="value")
+    except DecodeError:
+        return java.text(raw)
