@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from rmqtool.broker.names import HALF_TOPICS
 from rmqtool.formats import rocksdb_queue, rocksdb_store
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.message import SysFlag
@@ -224,7 +225,7 @@ def test_halves(store: Fixture) -> None:
     """The rows of `trans` are the half messages without an op message."""
     rows = dict(rows_of(store.store / "rocksdbstore", "rocksdbstore")["trans"])
     last = int.from_bytes(rows.pop(rocksdb_store.LAST_OFFSET), "big")
-    halves = [one for one in store.records if "TRANS_HALF" in one.topic and "OP" not in one.topic]
+    halves = [one for one in store.records if one.topic in HALF_TOPICS]
     assert last == max(one.physical_offset for one in halves)
     open_halves = {one["physical_offset"] for one in store.sent if one["outcome"] == "undecided"}
     wanted = {

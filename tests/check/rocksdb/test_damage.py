@@ -72,4 +72,4 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     found, exit_code, summary = run(store)
     assert {"FS-READ"} == _codes(found, notes=False)
     assert (3, "incomplete") == (exit_code, summary.verdict)
-    assert all("pip install" in reason for _, reason in summary.account.unread)
+    assert all("pip install" in error.reason for error in summary.account.unread.values())
