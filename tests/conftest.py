@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from py4j import java_gateway, protocol
 
+from rmqtool.machine import announce
 from tests.evidence import Evidence
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -20,6 +21,9 @@ settings.register_profile("thorough", parent=settings.get_profile("quick"), max_
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "quick")
 )
+
+
+announce.say(announce.COMPILING)  # nobody is to hear it: which test compiles depends on the order
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.findings.catalogue import Severity
 
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 
     from rmqtool.check.validate import Summary
     from rmqtool.findings.finding import Finding
+
+MEGA: Final = 1_000_000
+GIGA: Final = 1_000_000_000
+LONG_SECONDS: Final = 1.0  # of a shorter run the start is the most, and a rate says nothing
 
 
 def row_of(finding: Finding, prefix: str = "") -> dict[str, object]:
@@ -30,11 +34,7 @@ def sentences(summary: Summary) -> Iterator[str]:
     )
     yield f"{summary.verdict}: {counts}"
     account = summary.account
-    rate = (
-        f" ({account.bytes / summary.seconds / 1e9:.2f} GB/s)"
-        if account.bytes and summary.seconds
-        else ""
-    )
+    rate = _rate(account.bytes / summary.seconds) if summary.seconds >= LONG_SECONDS else ""
     yield (
         f"read {account.bytes} bytes in {summary.seconds:.2f} s{rate}: {account.records} records, "
         f"{account.units} queue units, {account.entries} index entries"
@@ -45,3 +45,10 @@ def sentences(summary: Summary) -> Iterator[str]:
         yield f"not checked: {what}: {why}"
     if not summary.is_finished:
         yield "not checked: what comes behind the interruption"
+
+
+def _rate(bytes_a_second: float) -> str:
+    """Give a rate in the larger unit of which it has at least one."""
+    if bytes_a_second >= GIGA:
+        return f" ({bytes_a_second / GIGA:.2f} GB/s)"
+    return f" ({bytes_a_second / MEGA:.2f} MB/s)"

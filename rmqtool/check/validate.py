@@ -32,6 +32,7 @@ from rmqtool.check.rocksdb.queue_ends import finish_rocks, rocks_comparer
 from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Code, Severity
+from rmqtool.machine import announce
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.release import written_by
@@ -60,7 +61,7 @@ class Summary:
     Attributes:
         account: what was read, and what was not.
         codes: how many findings of each code and severity, those that were only counted included.
-        seconds: how long it took.
+        seconds: how long it took, but for compiling native code at the first run.
         is_finished: whether it came to its end; an interrupted one proves nothing.
     """
 
@@ -136,7 +137,7 @@ class Findings:
 
     def __iter__(self) -> Generator[Finding, None, None]:
         """Validate, and yield each finding when it is found."""
-        begin = time.monotonic()
+        begin, compiling = time.monotonic(), announce.seconds()
         bounded = Bounded()
         self.summary.codes = bounded.counts  # while it grows: an interrupted run has counted, too
         inspection = Inspection(self._store, self._options, self.summary.account)
@@ -154,7 +155,8 @@ class Findings:
             inspection.queues.close()
             for database in inspection.opened.values():
                 database.close()
-            self.summary.seconds = time.monotonic() - begin
+            compiling = announce.seconds() - compiling
+            self.summary.seconds = max(time.monotonic() - begin - compiling, 0.0)
 
     @property
     def exit_code(self) -> int:

@@ -17,19 +17,18 @@ _spent = [0.0]
 
 
 def listen(listener: Callable[[str], None]) -> None:
-    """Have a function called with each sentence that there is to say."""
-    forget()
-    _listeners.append(listener)
+    """Have a function called with each sentence that there is to say, and no other one."""
+    _listeners[:] = [listener]
 
 
 def forget() -> None:
-    """Have no function called any more, and what was said is new again."""
+    """Have no function called any more; what was said is new again."""
     _listeners.clear()
     _said.clear()
 
 
 def say(sentence: str) -> None:
-    """Say a sentence; who was told once is not told again."""
+    """Say a sentence, once in this process."""
     if sentence in _said:
         return
     _said.add(sentence)

@@ -7,6 +7,7 @@ directory and the file itself are those of root or of the user alone (`cache_pla
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -15,20 +16,24 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.machine import cache_place
-from rmqtool.machine.cache_place import OTHERS_WRITE, Untrusted, is_ours, opened
+from rmqtool.machine.cache_place import (
+    OTHERS_WRITE,
+    Place,
+    Untrusted,
+    installed,
+    is_ours,
+    opened,
+    own,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 MAGIC: Final = b"rmqtool kernel 1\n"
 DIGEST: Final = 32  # bytes of a SHA-256
 LARGEST: Final = 16 << 20  # bytes of a file; those of the largest kernel are 40,000
 UNUSED_SECONDS: Final = 30 * 24 * 3600
 OURS: Final = re.compile(r"[\w.]+-[0-9a-f]{32}\.kernel(\.[0-9a-f]{16})?")
-PUBLIC: Final = 0o755
-EVERYBODY: Final = 0o644
-ALONE: Final = 0o600
 _OPEN: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -56,46 +61,80 @@ class Key(NamedTuple):
         return f"{self.name}-{self.stamp[: DIGEST // 2].hex()}.kernel"
 
 
-def find(key: Key) -> Code | None:
-    """Give what is kept of a kernel; None when nothing is, or nothing that can be trusted."""
-    for place in (cache_place.installed(), *cache_place.own()):
+class NotKept(Exception):
+    """Code could be put into none of the places; its text says why."""
+
+
+def places() -> list[Place]:
+    """Give where code may lie, the place to look at first first."""
+    return [installed(), *own()]
+
+
+def find(key: Key, among: Sequence[Place]) -> Code | None:
+    """Give what is kept of a kernel; None when nothing is, or nothing that can be trusted.
+
+    Args:
+        key: which kernel, and what it is made from.
+        among: the places to look at.
+    """
+    for place in among:
         with suppress(OSError, Untrusted), opened(place) as directory:
             if (found := _decode(_read(directory, key.file), key.stamp)) is not None:
                 return found
     return None
 
 
-def keep(key: Key, made: Code) -> str | None:
-    """Keep the machine code of a kernel for this user's later runs.
+def keep(key: Key, made: Code, among: Sequence[Place]) -> Place:
+    """Keep the machine code of a kernel for later runs, in the first place that can be had.
 
-    Returns:
-        None when it is kept; else why it is not.
+    Args:
+        key: which kernel, and what it is made from.
+        made: its code.
+        among: the places to try.
+
+    Raises:
+        NotKept: there is none.
+    """
+
+    def write(directory: int, place: Place) -> None:
+        _write(directory, key.file, _encode(key.stamp, made), place.file_mode)
+        _forget_unused(directory)
+
+    return _first(among, write)
+
+
+def writable(among: Sequence[Place]) -> Place:
+    """Give the first place in which code can be kept; make it if it is not there.
+
+    Raises:
+        NotKept: there is none.
+    """
+
+    def try_it(directory: int, _: Place) -> None:
+        if not os.access(".", os.W_OK, dir_fd=directory):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+
+    return _first(among, try_it)
+
+
+def _first(among: Sequence[Place], use: Callable[[int, Place], None]) -> Place:
+    """Give the first place that serves for something.
+
+    Raises:
+        NotKept: there is none.
     """
     reasons = []
-    for place in cache_place.own():
+    for place in among:
         try:
             with opened(place, makes=True) as directory:
-                _write(directory, key.file, _encode(key.stamp, made), ALONE)
-                _forget_unused(directory)
+                use(directory, place)
         except Untrusted as error:
             reasons.append(str(error))
         except OSError as error:
-            reasons.append(f"{place}: {error.strerror}")
+            reasons.append(f"{place.path}: {error.strerror}")
         else:
-            return None
-    return "; ".join(reasons) or "there is no home directory"
-
-
-def keep_installed(key: Key, made: Code) -> None:
-    """Keep the machine code of a kernel beside the modules, for all users of the machine.
-
-    Raises:
-        Untrusted: others than root may write there.
-        OSError: the system refused.
-    """
-    with opened(cache_place.installed(), makes=True, mode=PUBLIC) as directory:
-        _write(directory, key.file, _encode(key.stamp, made), EVERYBODY)
-        _forget_unused(directory)
+            return place
+    raise NotKept("; ".join(reasons) or "there is no home directory")
 
 
 def _encode(stamp: bytes, made: Code) -> bytes:

@@ -13,13 +13,13 @@ import os
 import pwd
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = 0
-PRIVATE: Final = 0o700
 OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 OWN: Final = "rmqtool"  # the directory in the user's cache
 # O_PATH asks for no right to read: a directory of homes may be closed to all but those inside.
@@ -30,35 +30,49 @@ class Untrusted(Exception):
     """A directory in which no machine code may lie; its text says why."""
 
 
-def installed() -> str:
-    """Give the directory beside the modules, for what `rmqtool warm-up` compiles as root."""
-    return os.path.join(os.path.dirname(os.path.realpath(__file__)), "__pycache__", "kernels")  # noqa: PTH118, PTH120 - light
+class Place(NamedTuple):
+    """A directory for machine code, and who may read what is put there.
+
+    Attributes:
+        path: absolute.
+        directory_mode: of directories that are made.
+        file_mode: of files.
+    """
+
+    path: str
+    directory_mode: int = 0o700
+    file_mode: int = 0o600
 
 
-def own() -> list[str]:
-    """Give the directories of the user's own that may be had, the one to take first first.
+def installed() -> Place:
+    """Give the directory beside the modules, where `rmqtool warm-up` puts code for all users."""
+    beside = Path(__file__).resolve().parent / "__pycache__" / "kernels"
+    return Place(str(beside), 0o755, 0o644)
 
-    A home that belongs to somebody else is not the user's: `sudo` may keep that of who called it.
+
+def own() -> list[Place]:
+    """Give the directories of the user's own, the one to take first first.
+
+    A home that belongs to another user is none: `sudo` may keep that of who called it.
     """
     found = [os.environ.get("NUMBA_CACHE_DIR", ""), _below(os.environ.get("XDG_CACHE_HOME", ""))]
     found.append(_below(os.environ.get("HOME", ""), ".cache"))
     with suppress(KeyError):  # a container may run as a user whom nobody knows
         found.append(_below(pwd.getpwuid(os.geteuid()).pw_dir, ".cache"))
-    return [path for path in dict.fromkeys(found) if os.path.isabs(path)]  # noqa: PTH117 - light
+    return [Place(path) for path in dict.fromkeys(found) if path.startswith("/")]
 
 
 def _below(place: str, *names: str) -> str:
-    return os.path.join(place, *names, OWN) if place else ""  # noqa: PTH118 - light
+    return "/".join([place, *names, OWN]) if place else ""
 
 
 @contextmanager
-def opened(path: str, *, makes: bool = False, mode: int = PRIVATE) -> Iterator[int]:
+def opened(place: Place, *, makes: bool = False) -> Iterator[int]:
     """Open a directory in which machine code may lie; give its descriptor.
 
     Args:
-        path: absolute.
+        place: which.
         makes: make it, and what is missing above it.
-        mode: of what is made.
 
     Raises:
         Untrusted: another user may write there.
@@ -67,27 +81,27 @@ def opened(path: str, *, makes: bool = False, mode: int = PRIVATE) -> Iterator[i
     found = os.open("/", _STEP)
     try:
         _refuse(os.fstat(found), "/", is_last=False)
-        place = ""
-        *above, last = os.path.realpath(path).split("/")[1:]
-        for part in (*above, last):
-            inner = _enter(found, part, makes=makes, mode=mode)
+        names = os.path.realpath(place.path).split("/")
+        for number in range(1, len(names)):
+            inner = _enter(found, names[number], place.directory_mode if makes else None)
             os.close(found)
-            found, place = inner, f"{place}/{part}"
-            _refuse(os.fstat(found), place, is_last=part is last)
+            found = inner
+            is_last = number == len(names) - 1
+            _refuse(os.fstat(found), "/".join(names[: number + 1]), is_last=is_last)
         yield found
     finally:
         os.close(found)
 
 
-def _enter(above: int, name: str, *, makes: bool, mode: int) -> int:
-    """Open a directory in another one."""
+def _enter(above: int, name: str, mode: int | None) -> int:
+    """Open a directory in another one; make it unless `mode` is None."""
     try:
         return os.open(name, _STEP, dir_fd=above)
     except FileNotFoundError:
-        if not makes:
+        if mode is None:
             raise
     with suppress(FileExistsError):  # another process was first
-        os.mkdir(name, PRIVATE, dir_fd=above)
+        os.mkdir(name, 0o700, dir_fd=above)
         os.chmod(name, mode, dir_fd=above)  # whatever the umask takes away
     return os.open(name, _STEP, dir_fd=above)
 

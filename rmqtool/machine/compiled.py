@@ -70,13 +70,16 @@ class Kernel:
 
     def _machine_code(self) -> Code:
         from rmqtool.machine import cache
+        from rmqtool.machine.cache_place import own
 
         key = self.key
-        if (found := cache.find(key)) is not None:
+        if (found := cache.find(key, cache.places())) is not None:
             return found
         made = self.compile()
-        if (reason := cache.keep(key, made)) is not None:
-            announce.say(NOT_KEPT.format(reason))
+        try:
+            cache.keep(key, made, own())
+        except cache.NotKept as error:
+            announce.say(NOT_KEPT.format(error))
         return made
 
     @property

@@ -48,7 +48,8 @@ MAN: Final = ROOT / "man"
 EXAMPLES: Final = ROOT / "rmqtool" / "cli" / "examples"
 NEED_SPARK: Final = {"export", "sql"}
 PAGES: Final = {one.file_name: one.number for one in pages()}
-TIMINGS: Final = re.compile(r"\b\d+\.\d\d (s|GB/s)(?=\b)")  # all that two runs may differ in
+# All that two runs may differ in.
+TIMINGS: Final = re.compile(r"\b\d+\.\d\d s\b( \(\d+\.\d\d [GM]B/s\))?")
 REGENERATE_EXAMPLES: Final = "pytest tests/cli/test_manual.py --update-golden"
 STALE: Final = f"""the manual is not what the program says; write it anew with: {REGENERATE}
 (or, where an example changed, too: {REGENERATE_EXAMPLES})"""
@@ -128,7 +129,7 @@ def _run(line: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
 
 def _steady(text: str) -> list[str]:
     """Give the lines without what differs from run to run: where it ran, and how long it took."""
-    return TIMINGS.sub(r"0.01 \1", text.replace(str(Path.cwd()), "/evidence")).splitlines()
+    return TIMINGS.sub("0.01 s", text.replace(str(Path.cwd()), "/evidence")).splitlines()
 
 
 # ---- pages -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence
 from tests.stores import fixture_store
 
-TIMES = re.compile(r"\bin \d+\.\d\d s( \(\d+\.\d\d (GB/s|s of it waiting for the disk)\))?")
+TIMES = re.compile(r"\bin \d+\.\d\d s( \(\d+\.\d\d ([GM]B/s|s of it waiting for the disk)\))?")
 PROCESS = re.compile(r"\bprocess \d+(?=\))")
 TRANSCRIPTS = sorted(
     path

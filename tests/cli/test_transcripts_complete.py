@@ -17,8 +17,8 @@ TRANSCRIPTS: Final = Path(__file__).parent / "transcripts"
 COMMAND: Final = re.compile(r"^\$ (?:.* )?rmqtool ([a-z-]+)(.*)$")
 NOT_THERE: Final = re.compile(r"not found|[Nn]o such|nothing found|\bno (topic|page|record)\b")
 KINDS: Final = ("help", "success", "damage", "not found", "bad input")
-# `help` opens no store.
-NEVER: Final = {("help", "damage")}
+# These open no store.
+NEVER: Final = {("help", "damage"), ("warm-up", "damage"), ("warm-up", "not found")}
 
 
 class Ran(NamedTuple):

@@ -1,16 +1,14 @@
-"""Where kernels are declared: all of them, found in the source, and what they name."""
+"""What kernels name, as their bytecode tells."""
 
 from __future__ import annotations
 
 import dis
 from collections.abc import Iterator
-from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from rmqtool.machine.compiled import PROBE, Kernel
+from rmqtool.machine.compiled import Kernel
 from rmqtool.machine.pieces import Piece
-from tests.imports import PACKAGE
 
 
 class Constant(NamedTuple):
@@ -25,16 +23,6 @@ class Constant(NamedTuple):
     names: dict[str, Any]
     name: str
     value: Any
-
-
-def kernels() -> Iterator[Kernel]:
-    """Yield every kernel of the package."""
-    yield PROBE
-    for path in sorted(PACKAGE.rglob("*.py")):
-        if "\n@kernel(" in path.read_text():
-            name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
-            found = vars(import_module(name)).values()
-            yield from (one for one in found if isinstance(one, Kernel))
 
 
 def functions(kernel: Kernel) -> Iterator[Any]:

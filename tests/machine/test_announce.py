@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from rmqtool.machine import announce
+
+
+@pytest.fixture(autouse=True)
+def _as_new() -> Iterator[None]:
+    """Let each test be the first one, and no later test hear of compiling."""
+    announce.forget()
+    yield
+    announce.forget()
+    announce.say(announce.COMPILING)
 
 
 def test_once() -> None:
@@ -21,7 +31,6 @@ def test_once() -> None:
 
 def test_nobody() -> None:
     """A library has nobody to tell."""
-    announce.forget()
     with announce.compiling():
         pass
 

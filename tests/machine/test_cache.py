@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool.machine import cache, cache_place
-from rmqtool.machine.cache import Code, Key
+from rmqtool.machine.cache import Code, Key, places
+from rmqtool.machine.cache_place import Place, Untrusted, own
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -115,11 +116,11 @@ def test_kept(place: Path) -> None:
 def test_flipped(place: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
     """One bit that differs, wherever it lies, and nothing of the file is used."""
     file = keep(place, monkeypatch)
-    assert cache.find(KEY) == CODE
+    assert cache.find(KEY, places()) == CODE
     raw = bytearray(file.read_bytes())
     raw[at] ^= 1
     file.write_bytes(raw)
-    assert cache.find(KEY) is None
+    assert cache.find(KEY, places()) is None
 
 
 @pytest.mark.parametrize("size", [0, 1, 17, 48, 49, 81, -1])
@@ -127,7 +128,7 @@ def test_cut(place: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """A file that was not written to its end is not used."""
     file = keep(place, monkeypatch)
     file.write_bytes(file.read_bytes()[:size])
-    assert cache.find(KEY) is None
+    assert cache.find(KEY, places()) is None
 
 
 def test_foreign(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +136,7 @@ def test_foreign(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = keep(place, monkeypatch)
     other = Key(KEY.name, KEY.stamp[:16] + bytes(16))
     assert file.name == other.file
-    assert cache.find(other) is None
+    assert cache.find(other, places()) is None
 
 
 def keep(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -143,7 +144,7 @@ def keep(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("NUMBA_CACHE_DIR", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(place))
-    assert cache.keep(KEY, CODE) is None
+    assert cache.keep(KEY, CODE, own()) == own()[0]
     (file,) = (place / "rmqtool").iterdir()
     return file
 
@@ -191,7 +192,7 @@ def test_others_may_write(
         pytest.skip("only root gives files away")
     file = keep(place, monkeypatch)
     harm(file)
-    assert cache.find(KEY) is None
+    assert cache.find(KEY, places()) is None
 
 
 def test_ways_that_lead_there(place: Path) -> None:
@@ -205,9 +206,9 @@ def test_ways_that_lead_there(place: Path) -> None:
 def opens(path: Path) -> bool:
     """Say whether machine code may lie in a directory."""
     try:
-        with cache_place.opened(str(path)):
+        with cache_place.opened(Place(str(path))):
             return True
-    except cache_place.Untrusted:
+    except Untrusted:
         return False
 
 
@@ -216,12 +217,13 @@ def test_order(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(place / "numba"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(place / "xdg"))
     monkeypatch.setenv("HOME", str(place / "home"))
-    *named, last = cache_place.own()
-    assert named == [f"{place}/numba", f"{place}/xdg/rmqtool", f"{place}/home/.cache/rmqtool"]
+    *named, last = own()
+    wanted = ["numba", "xdg/rmqtool", "home/.cache/rmqtool"]
+    assert named == [Place(f"{place}/{one}", 0o700, 0o600) for one in wanted]
     monkeypatch.setenv("NUMBA_CACHE_DIR", ".")
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     monkeypatch.setenv("HOME", "~")
-    assert [last] == cache_place.own()
+    assert [last] == own()
 
 
 def test_unused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +239,7 @@ def test_unused(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, days in ages.items():
         (file.parent / name).touch()
         os.utime(file.parent / name, (time.time() - days * 24 * 3600,) * 2)
-    assert cache.keep(KEY, CODE) is None
+    assert cache.keep(KEY, CODE, own()) == own()[0]
     left = {one.name for one in file.parent.iterdir()}
     assert left == {file.name, f"some.kernel-{'1' * 32}.kernel", "photograph"}
 
@@ -274,23 +276,22 @@ def test_root_in_the_home_of_another(place: Path, name: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes the part of several users")
-def test_beside_an_installation(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What root keeps beside the modules serves every user, and no user's serves root."""
-    installed = place / "lib" / "kernels"
-    monkeypatch.setattr(cache_place, "installed", lambda: str(installed))
+def test_beside_an_installation(place: Path) -> None:
+    """What root keeps beside the modules every user may read; no user's serves root."""
+    installed = Place(str(place / "lib" / "kernels"), 0o755, 0o644)
     previous = os.umask(0o077)
     try:
         directory(place / "lib", mode=0o755)
-        cache.keep_installed(KEY, CODE)
+        assert cache.keep(KEY, CODE, [installed]) == installed
     finally:
         os.umask(previous)
-    assert cache.find(KEY) == CODE
-    assert 0o40755 == installed.stat().st_mode
-    assert {0o100644} == {one.stat().st_mode for one in installed.iterdir()}
+    assert cache.find(KEY, [installed]) == CODE
+    assert 0o40755 == Path(installed.path).stat().st_mode
+    assert {0o100644} == {one.stat().st_mode for one in Path(installed.path).iterdir()}
     os.chown(place / "lib", NOBODY, NOBODY)
-    assert cache.find(KEY) is None
-    with pytest.raises(cache_place.Untrusted, match="lib belongs to another user"):
-        cache.keep_installed(KEY, CODE)
+    assert cache.find(KEY, [installed]) is None
+    with pytest.raises(cache.NotKept, match="lib belongs to another user"):
+        cache.keep(KEY, CODE, [installed])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes the part of another user")

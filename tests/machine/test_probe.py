@@ -27,9 +27,11 @@ def fourfold(number: int) -> int:
 def _forgetful() -> Iterator[None]:
     """Let each test ask the probe anew."""
     compiled._links.cache_clear()  # noqa: SLF001 - a process asks once
+    announce.forget()
     yield
     compiled._links.cache_clear()  # noqa: SLF001
     announce.forget()
+    announce.say(announce.COMPILING)
 
 
 def test_right() -> None:
@@ -56,5 +58,5 @@ def test_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_probe_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that passes for the probe, and is other code, is found out before a kernel is run."""
     other = fourfold.compile()  # type: ignore[attr-defined]
-    monkeypatch.setattr(cache, "find", lambda _: Code(other.symbol, other.code))
+    monkeypatch.setattr(cache, "find", lambda *_: Code(other.symbol, other.code))
     assert not compiled._links()  # noqa: SLF001

@@ -15,8 +15,9 @@ import pytest
 from rmqtool.formats import registry
 from rmqtool.machine import stamp
 from rmqtool.machine.compiled import Kernel
+from rmqtool.machine.warm_up import kernels
 from tests.imports import PACKAGE, imports
-from tests.machine.kernels import constants, functions, kernels
+from tests.machine.kernels import constants, functions
 
 KERNELS = {one.key.name: one for one in kernels()}
 WITHOUT = {  # which name no constant

@@ -65,6 +65,9 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "export": "Write a table of a store to Parquet, CSV or JSON lines files.",
         "sql": "Answer a question about a store in SQL.",
     },
+    "Set up": {
+        "warm-up": "Compile native code for this machine now, so that no later command waits for it.",
+    },
     "Learn": {
         "help": "Show a page of the manual: a command, the formats, a finding.",
     },

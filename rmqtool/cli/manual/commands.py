@@ -59,8 +59,15 @@ ENVIRONMENT: Final = (
     ("NO_COLOR", "When set, tables have no colour, unless --color says always."),
     ("TERM", "No colour where it is dumb."),
     ("COLUMNS", "Width of tables and of these pages, instead of the terminal's own."),
-    ("XDG_CACHE_HOME", ("Compiled kernels are kept in the directory rmqtool of it; ~/.cache "
-     "by default.")),
+    ("NUMBA_CACHE_DIR", ("Native code is kept in this directory; see XDG_CACHE_HOME.")),
+    ("XDG_CACHE_HOME", ("Native code, which is compiled at the first run, is kept in the directory "
+     "rmqtool of it, ~/.cache by default. It has to be an absolute path. A directory that another "
+     "user owns or may write to is not used, nor is one below such a directory. 'rmqtool warm-up' "
+     "run by root keeps the code beside the installed modules, for all users.")),
+    ("PYTHONPATH", ("Python's own. rmqtool imports nothing from the current directory, which may "
+     "be that of a store, but an empty entry here makes Python do so. 'python -m rmqtool' looks "
+     "there for some of Python's own modules, too: use the program rmqtool, or 'python -P -m "
+     "rmqtool'.")),
     ("RMQTOOL_DEBUG", ("When set, a bug is reported on standard error with its traceback instead "
      "of in a file.")),
 )  # fmt: skip
