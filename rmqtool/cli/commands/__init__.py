@@ -66,7 +66,7 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "sql": "Answer a question about a store in SQL.",
     },
     "Set up": {
-        "warm-up": "Compile native code for this machine now, so that no later command waits for it.",
+        "warm-up": "Compile native code for this machine now, so that no command waits for it.",
     },
     "Learn": {
         "help": "Show a page of the manual: a command, the formats, a finding.",

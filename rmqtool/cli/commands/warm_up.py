@@ -12,7 +12,7 @@ from rmqtool.errors import WriteFailed
 
 @dataclass(frozen=True)
 class WarmUp(Command):
-    """Compile native code for this machine now, so that no later command waits for it.
+    """Compile native code for this machine now, so that no command waits for it.
 
     What reads whole files is compiled for the processor at hand when a command first needs it, and
     kept. This command compiles all of it at once: run it after every installation and upgrade.
