@@ -12,10 +12,10 @@ from rmqtool.errors import WriteFailed
 
 @dataclass(frozen=True)
 class WarmUp(Command):
-    """Compile native code for this machine now, so that no command waits for it.
+    """What reads whole files is compiled for the processor at hand.
 
-    What reads whole files is compiled for the processor at hand when a command first needs it, and
-    kept. This command compiles all of it at once: run it after every installation and upgrade.
+    A command compiles what it needs when it first needs it, and keeps it. This command compiles all
+    of it at once: run it after every installation and upgrade.
 
     Run by root, it keeps the code beside the installed modules, where every user of the machine
     finds it, if only root may write there. Run by any other user, it keeps the code in the cache of
