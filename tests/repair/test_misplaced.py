@@ -9,7 +9,7 @@ import pytest
 from rmqtool import repair
 from tests import plain_store
 from tests.damage import DAMAGES
-from tests.repair.repaired import broken, traces
+from tests.repair.repaired import Broken, broken, traces
 from tests.stores import fixture_store
 
 
@@ -35,3 +35,21 @@ def test_two_claims(tmp_path: Path) -> None:
     before = [path.read_bytes() for path in plain_store.segments(store.root)]
     repair.apply(store.plan(), in_place=True)
     assert before == [path.read_bytes() for path in plain_store.segments(store.root)]
+
+
+def test_exchanged_queue_files(tmp_path: Path) -> None:
+    """Where the units beside it are wrong, too, the file is wrong: no record is changed."""
+    name = "rocketmq-4.9.3-ipv6"
+    root = fixture_store(name, tmp_path)
+    queues = [root / "consumequeue" / "ipv6-orders" / str(number) for number in (0, 1)]
+    one, other = (plain_store.numbered(queue)[0] for queue in queues)
+    aside = one.with_name("aside")
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+    store = Broken(root, str(broker_conf(name)))
+    plan = store.plan()
+    assert plan.edits
+    assert [] == [edit.path for edit in plan.edits if edit.path.startswith("commitlog")]
+    repair.apply(plan, in_place=True)
+    assert [] == store.findings()

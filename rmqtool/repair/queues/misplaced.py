@@ -12,7 +12,7 @@ and so does its checksum. Source: DefaultMessageStore.CommitLogDispatcherBuildCo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.derive.queue_runs import QueueKind
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
+    from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.survey import Survey
     from rmqtool.repair.writer import Writer
     from rmqtool.store.record_heads import LogReader
@@ -107,25 +108,59 @@ def _at(survey: Survey, said: Finding, log: LogReader) -> Iterator[Misplaced]:
     topic, queue_id, number = said.topic, said.queue_id, said.queue_offset
     if topic is None or queue_id is None or number is None:
         return  # said of more than a unit
-    inspection = survey.inspection
-    unit = inspection.queue("queues", (topic, queue_id)).packed(number, 1)
-    offset, size, _ = CQ_UNIT.packer.unpack(unit)
-    head = log.head_at(offset) if size > 0 else None
-    if head is None or head.size != size or survey.queues.judge.damaged_at(offset, size):
+    units = survey.inspection.queue("queues", (topic, queue_id))
+    pointed = _pointed(units, number, log)
+    if pointed is None or survey.queues.judge.damaged_at(pointed.offset, pointed.message.size):
         return
-    try:
-        message = decode(log.read_at(offset, size))
-    except DecodeError:
-        return
-    claim = (message.topic_bytes, message.queue_id, message.queue_offset)
     own = (topic.encode(errors="surrogateescape"), queue_id, number)
-    one = _one(offset, message, claim, own, unit)
-    if one is not None and not _is_claimed(survey, own) and not _has_unit(survey, one):
+    one = _one(pointed, own, units.packed(number, 1))
+    if one is None or not _is_alone(units, own, log):
+        return
+    if not _is_claimed(survey, own) and not _has_unit(survey, one):
         yield one
 
 
-def _one(offset: int, message: Message, said: Place, own: Place, unit: bytes) -> Misplaced | None:
+class _Pointed(NamedTuple):
+    """What a unit points to.
+
+    Attributes:
+        offset: physical offset of the record.
+        message: the record.
+    """
+
+    offset: int
+    message: Message
+
+    @property
+    def claim(self) -> Place:
+        """The place in a queue that the record states."""
+        return self.message.topic_bytes, self.message.queue_id, self.message.queue_offset
+
+
+def _pointed(units: QueueUnits, number: int, log: LogReader) -> _Pointed | None:
+    """Read the record that a unit points to; None where there is no whole one."""
+    offset, size, _ = CQ_UNIT.packer.unpack(units.packed(number, 1))
+    head = log.head_at(offset) if size > 0 else None
+    if head is None or head.size != size:
+        return None
+    try:
+        return _Pointed(offset, decode(log.read_at(offset, size)))
+    except DecodeError:
+        return None
+
+
+def _is_alone(units: QueueUnits, own: Place, log: LogReader) -> bool:
+    """Tell whether the units beside it are right: else the file is wrong, and not the record."""
+    for number in (own[2] - 1, own[2] + 1):
+        beside = _pointed(units, number, log) if number >= 0 else None
+        if beside is not None and beside.claim != (own[0], own[1], number):
+            return False
+    return True
+
+
+def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
     """Give what is to be put back, if exactly one field differs, in as many bytes."""
+    offset, message, said = pointed.offset, pointed.message, pointed.claim
     differs = [one != two for one, two in zip(said, own, strict=True)]
     if sum(differs) != 1 or len(said[0]) != len(own[0]):
         return None

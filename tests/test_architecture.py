@@ -1,0 +1,34 @@
+"""ARCHITECTURE.md names every room of the house, and nothing that is not there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+PACKAGE: Final = ROOT / "rmqtool"
+PAGE: Final = ROOT / "ARCHITECTURE.md"
+NAMED: Final = re.compile(r"`([\w/]+(?:/|\.py))(?:: \w+)?`")
+
+
+def test_rooms_are_named() -> None:
+    """Each folder of the package stands in the page, a folder of a room in the room's row."""
+    text = PAGE.read_text(encoding="utf-8")
+    rows = {line for line in text.splitlines() if line.startswith("|")}
+    for room in sorted(path.parent for path in PACKAGE.glob("*/__init__.py")):
+        row = next((row for row in rows if f"`{room.name}/`" in row), "")
+        assert row, f"{room.name}/ is in no row of the table"
+        for inner in sorted(path.parent for path in room.glob("*/__init__.py")):
+            assert f"`{inner.name}/`" in row, f"{room.name}/{inner.name}/ is not in its row"
+
+
+def test_names_exist() -> None:
+    """Each folder and file that the page names is there."""
+    folders = [path for path in (ROOT, PACKAGE, *PACKAGE.glob("*/")) if path.is_dir()]
+    missing = {
+        name
+        for name in NAMED.findall(PAGE.read_text(encoding="utf-8"))
+        if not any((folder / name).exists() for folder in folders)
+    }
+    assert set() == missing
