@@ -10,7 +10,7 @@ from rmqtool import repair
 from tests import plain_store
 from tests.damage import DAMAGES
 from tests.repair.repaired import Broken, broken, traces
-from tests.stores import fixture_store
+from tests.stores import broker_conf, fixture_store
 
 
 @pytest.mark.parametrize("damage", ["flip-topic", "flip-queue-id"])
