@@ -21,6 +21,7 @@ class Trouble(enum.Enum):
     """Why a path cannot be used, as far as somebody acts on it."""
 
     MISSING = enum.auto()  # nothing is there
+    NO_FILE = enum.auto()  # a file of what is there is not
     DENIED = enum.auto()
     READ_ONLY = enum.auto()
     MEDIUM = enum.auto()  # the disk fails

@@ -49,7 +49,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         if oddity.kind is OddityKind.DIRECTORY:  # in place of a file that has its own name
             yield inspection.unread(oddity.path, no_file(oddity.path, EntryKind.DIRECTORY))
             continue
-        yield from _of_oddity(inspection, oddity, is_last=False)
+        yield from _of_oddity(inspection, oddity)
     for name in ("commitlog", "old_commitlog", "timer_log", "dledger_index"):
         try:
             yield from mapped_files(inspection, getattr(store, name), is_log=name in LOGS)
@@ -80,9 +80,8 @@ def register_lost(inspection: Inspection) -> None:
             files: MappedFiles = getattr(inspection.store, name)
         except UnreadablePath:
             continue  # check says so
-        last = files.segments[-1].path if files.segments else ""
         for oddity in files.oddities:
-            for said in _lost(inspection, files, oddity, is_last=oddity.path == last):
+            for said in _lost(inspection, files, oddity):
                 start, end = _lost_range(files, oddity)
                 inspection.lost.add(start, end, said)
         for oddity, start, end in unread_stretches(files):
@@ -90,15 +89,13 @@ def register_lost(inspection: Inspection) -> None:
                 inspection.lost.add(start, end, inspection.unread(oddity.path, error))
 
 
-def _lost(
-    inspection: Inspection, files: MappedFiles, oddity: Oddity, *, is_last: bool
-) -> Iterator[Finding]:
+def _lost(inspection: Inspection, files: MappedFiles, oddity: Oddity) -> Iterator[Finding]:
     """Give what is to be said of an oddity that takes a stretch away from the log."""
     misnamed = bool(files.file_length and (oddity.start or 0) % files.file_length)
     is_hole = oddity.kind is OddityKind.HOLE and not misnamed and not _is_explained(files, oddity)
     is_short = oddity.kind in {OddityKind.ODD_LENGTH, OddityKind.EMPTY_FILE}
     if is_hole or (is_short and (oddity.length or 0) < files.file_length):
-        yield from _of_oddity(inspection, oddity, is_last=is_last)
+        yield from _of_oddity(inspection, oddity, files)
 
 
 def _lost_range(files: MappedFiles, oddity: Oddity) -> tuple[int, int]:
@@ -134,9 +131,8 @@ def mapped_files(
                 expected=f"a multiple of {files.file_length}",
                 actual=segment.start,
             )
-    last = files.segments[-1].path if files.segments else ""
     for oddity in files.oddities:
-        if is_log and (any(_lost(inspection, files, oddity, is_last=False)) or error_of(oddity)):
+        if is_log and (any(_lost(inspection, files, oddity)) or error_of(oddity)):
             continue
         if _is_explained(files, oddity):
             continue
@@ -144,7 +140,7 @@ def mapped_files(
             OddityKind.ODD_LENGTH,
             OddityKind.EMPTY_FILE,
         }:
-            yield from _of_oddity(inspection, oddity, is_last=oddity.path == last)
+            yield from _of_oddity(inspection, oddity, files)
 
 
 def _is_misnamed(files: MappedFiles) -> bool:
@@ -153,7 +149,9 @@ def _is_misnamed(files: MappedFiles) -> bool:
     return odd or bool(files.misnamed)
 
 
-def _of_oddity(inspection: Inspection, oddity: Oddity, *, is_last: bool) -> Iterator[Finding]:
+def _of_oddity(
+    inspection: Inspection, oddity: Oddity, files: MappedFiles | None = None
+) -> Iterator[Finding]:
     """Translate an oddity of a directory into a finding."""
     at, expected, actual = At(oddity.path), oddity.expected, oddity.actual
     if error := error_of(oddity):
@@ -164,11 +162,8 @@ def _of_oddity(inspection: Inspection, oddity: Oddity, *, is_last: bool) -> Iter
             yield finding(FS_NAME, at, expected=expected, actual=actual)
         case OddityKind.DIRECTORY:
             yield finding(FS_DIR, at)
-        case OddityKind.ODD_LENGTH:
-            yield finding(FS_LEN, at, _length_message(oddity), expected=expected, actual=actual)
-        case OddityKind.EMPTY_FILE:
-            message = "the last file is empty" if is_last else "the file is empty"
-            yield finding(FS_LEN, at, message, expected=expected, actual=actual)
+        case OddityKind.ODD_LENGTH | OddityKind.EMPTY_FILE if files is not None:
+            yield _of_length(oddity, files)
         case OddityKind.HOLE:
             yield finding(FS_GAP, at, _gap_message(oddity), expected=expected, actual=actual)
         case OddityKind.OVERLAP:
@@ -180,10 +175,23 @@ def _of_oddity(inspection: Inspection, oddity: Oddity, *, is_last: bool) -> Iter
             pass
 
 
-def _length_message(oddity: Oddity) -> str:
-    missing = int(oddity.expected) - int(oddity.actual)
-    words = "shorter" if missing > 0 else "longer"
-    return f"the file is {abs(missing)} bytes {words} than a broker made it"
+def _of_length(oddity: Oddity, files: MappedFiles) -> Finding:
+    """Say what is wrong with a file's length, and what helps there."""
+    is_last = oddity.path == files.segments[-1].path
+    missing = files.file_length - (oddity.length or 0)
+    message = f"the file is {missing:,} bytes shorter than a broker made it"
+    remedy = f"extend it with zeros to {files.file_length:,} bytes"
+    if missing < 0:
+        message = f"the file is {-missing:,} bytes longer than a broker made it"
+        remedy = f"cut off what lies past {files.file_length:,} bytes, unless records do"
+    elif not is_last:
+        remedy += "; what is missing is bridged in the log, and written anew in a queue"
+    if not oddity.length:
+        message = "the last file is empty" if is_last else "the file is empty"
+        remedy = "delete it" if is_last else remedy
+    expected, actual = oddity.expected, oddity.actual
+    at = At(oddity.path)
+    return finding(FS_LEN, at, message, expected=expected, actual=actual, remedy=remedy)
 
 
 def _gap_message(oddity: Oddity) -> str:

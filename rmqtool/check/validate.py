@@ -213,9 +213,9 @@ def _once(found: Iterator[Finding]) -> Iterator[Finding]:
     said = set()
     for one in found:
         if one.code == UNREAD:
-            if (one.path, one.actual) in said:
+            if one.path in said:
                 continue
-            said.add((one.path, one.actual))
+            said.add(one.path)
         yield one
 
 

@@ -87,7 +87,7 @@ class At:
     queue_offset: int | None = None
 
 
-def finding(
+def finding(  # noqa: PLR0913 - the one way to make a finding
     code: Code,
     at: At,
     message: str = "",
@@ -95,6 +95,7 @@ def finding(
     expected: object = "",
     actual: object = "",
     severity: Severity | None = None,
+    remedy: str = "",
 ) -> Finding:
     """Make a finding.
 
@@ -105,6 +106,7 @@ def finding(
         expected: what should be there.
         actual: what is there.
         severity: one of those that the code allows; None is its ordinary one.
+        remedy: what helps here, where that is not what helps as a rule.
     """
     if severity is None:
         severity = code.severity
@@ -124,7 +126,7 @@ def finding(
         expected=str(expected),
         actual=str(actual),
         message=message or code.meaning,
-        repair="; ".join(part for part in (code.remedy, _command(code, at)) if part),
+        repair="; ".join(part for part in (remedy or code.remedy, _command(code, at)) if part),
     )
 
 

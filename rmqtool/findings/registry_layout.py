@@ -34,8 +34,8 @@ FS_LEN: Final = Code(
     Owner.FILES,
     meaning="a file of a mapped-file directory has another length than the configured one",
     consequence="the broker refuses to start; 5.1.3 and later delete an empty last file",
-    remedy="extend the last file with zeros, delete it when it is empty; never cut, except "
-    "what a direct write of 5.5.0 added behind the configured length",
+    remedy="extend it with zeros, and bridge or write anew what is missing in the middle; delete "
+    "an empty last file; cut only what a direct write of 5.5.0 added past the length",
     command=REPAIR,
 )
 FS_NAME: Final = Code(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 
@@ -42,6 +42,7 @@ class Patch:
         code: of the finding.
         reason: why.
         lost: what they stand in for; empty when they are what the log wants.
+        is_cut: the queue ends before them.
     """
 
     number: int
@@ -49,6 +50,12 @@ class Patch:
     code: Code
     reason: str
     lost: str = ""
+    is_cut: bool = False
+
+    @classmethod
+    def cut(cls, number: int, raw: bytes, code: Code) -> Self:
+        """Let a queue end."""
+        return cls(number, raw, code, CUT_REASON, is_cut=True)
 
     @property
     def end(self) -> int:

@@ -166,7 +166,9 @@ class Place:
         try:
             mode = os.lstat(self.location).st_mode
         except (FileNotFoundError, NotADirectoryError):
-            raise UnreadablePath(path=str(self), reason="no such file") from None
+            raise UnreadablePath(
+                path=str(self), reason="no such file", trouble=Trouble.NO_FILE
+            ) from None
         except (OSError, ValueError) as error:
             raise _refused(str(self), error) from error
         if not stat.S_ISREG(mode):

@@ -131,10 +131,7 @@ class RecordJudge:
         for one in self._judge(batch):
             if one.code in UNUSABLE and one.severity is Severity.DAMAGE:
                 self.damaged.append(one)
-            if one.code == CL_TRANTYPE and one.message == BRIDGE_NOTE:
-                self.bridges.append(one)  # what points to it is its consequence
-            else:
-                yield one
+            yield one
 
     def _judge(self, batch: Batch) -> Iterator[Finding]:
         self._know_topics(batch)
@@ -227,7 +224,14 @@ class RecordJudge:
                 earlier = int(batch.matrix[row.STORE_TIMESTAMP, number - 1]) if number else before
                 yield _of_time(at, int(record[row.STORE_TIMESTAMP]), earlier)
             yield from _of_body(record, bits, at)
-            yield from _of_flags(batch, number, bits, at)
+            if bits & has.TRANSACTION_TYPE:
+                kind = sys_flag.transaction(int(record[row.SYS_FLAG]))
+                if is_bridge(batch, number):  # what points to it is its consequence
+                    self.bridges.append(finding(CL_TRANTYPE, at, BRIDGE_NOTE, actual=kind))
+                else:
+                    message = f"a record of type {kind}, which is in no queue"
+                    yield finding(CL_TRANTYPE, at, message, actual=kind)
+            yield from _of_flags(record, bits, at)
             yield from self._of_properties(batch, number, bits, at)
             if bits & CONTENT:
                 yield from check_content(batch, number, at)
@@ -291,8 +295,7 @@ def _of_body(record: npt.NDArray[np.int64], bits: int, at: At) -> Iterator[Findi
         yield finding(CL_CRC, at, expected=stored, actual=computed)
 
 
-def _of_flags(batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]:
-    record = batch.matrix[:, number]
+def _of_flags(record: npt.NDArray[np.int64], bits: int, at: At) -> Iterator[Finding]:
     flags = int(record[row.SYS_FLAG])
     if bits & has.SYS_FLAG:
         unknown = flags & ~sys_flag.ASSIGNED_BITS & 0xFFFFFFFF
@@ -302,12 +305,6 @@ def _of_flags(batch: Batch, number: int, bits: int, at: At) -> Iterator[Finding]
             else ("sysFlag has a compression type that is unknown, or no compression to go with it")
         )
         yield finding(CL_SYSFLAG, at, message, actual=f"{flags & 0xFFFFFFFF:#x}")
-    if bits & has.TRANSACTION_TYPE:
-        kind = sys_flag.transaction(flags)
-        message = f"a record of type {kind}, which is in no queue"
-        if is_bridge(batch, number):
-            message = BRIDGE_NOTE
-        yield finding(CL_TRANTYPE, at, message, actual=kind)
     if bits & has.BATCH:
         yield finding(
             CL_BATCH,

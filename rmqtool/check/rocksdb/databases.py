@@ -7,9 +7,9 @@ Source: observed, 5.3.3 and 5.5.0; RocksDB 8.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from rmqtool.errors import DecodeError, EngineMissing, UnreadablePath
+from rmqtool.errors import DecodeError, EngineMissing, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import (
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from rmqtool.formats.rocksdb_row import DatabaseRow
     from rmqtool.store.place import Entry, Place
     from rmqtool.store.rocksdb import RocksDb
-
-MISSING: Final = "no such file"
 
 
 class Databases:
@@ -92,7 +90,7 @@ class Databases:
         try:
             manifest = read_manifest(rocksdb.place)
         except UnreadablePath as error:
-            if error.reason != MISSING:
+            if error.trouble is not Trouble.NO_FILE:
                 raise
             missing = self._inspection.path_of(error.path)
             yield self._damage(rocksdb, finding(RD_OPEN, At(missing), "the file is missing"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.cli.manual.blocks import Item, Page, Section, Subsection, Text
 from rmqtool.cli.manual.commands import FINDINGS, see_also
 from rmqtool.cli.manual.examples import examples
-from rmqtool.findings.catalogue import FAMILIES, Severity
+from rmqtool.findings.catalogue import FAMILIES, Owner, Severity
 from rmqtool.findings.registry import CODES
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ def _item(code: Code) -> Item:
             *([f"Severity: {_sentence(code.when, upper=False)}"] if code.when else []),
             f"Consequence: {_sentence(code.consequence, upper=False)}",
             f"Remedy: {_sentence(code.remedy, upper=False)}",
+            f"Repaired by: {_repairer(code.owner)}.",
             f"Command: {code.command}",
         ),
     )
@@ -79,6 +80,12 @@ def _item(code: Code) -> Item:
 
 def _term(code: Code) -> str:
     return f"{code.name} ({' or '.join((code.severity, *code.also))})"
+
+
+def _repairer(owner: Owner) -> str:
+    if owner.is_repair:
+        return "rmqtool repair"
+    return "a person" if owner is Owner.PERSON else "nobody"
 
 
 def _sentence(text: str, *, upper: bool = True) -> str:

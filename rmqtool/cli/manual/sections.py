@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.cli.manual.blocks import Item, Section, texts
+from rmqtool.findings.registry_commitlog import CL_MIXDL, CL_QOFF_BACK, DL_ENTRY
+from rmqtool.findings.registry_layout import FS_DUP, FS_GAP, FS_NAME, FS_READ
+from rmqtool.findings.registry_state import CF_JSON, CO_RANGE, DO_RANGE
 
 if TYPE_CHECKING:
     from rmqtool.cli.manual.blocks import Block
+    from rmqtool.findings.catalogue import Code
 
 PUT_BACK: Final = """
 A field that no checksum covers is put back instead of bridging its record where other bytes of the
@@ -18,36 +22,36 @@ log. At a number that is none a broker which recovers after a crash does not sta
 tells it, spaces are written, at which brokers leave light queues out: the message stays in its own
 queue.
 """
-LEFT: Final = (
-    ("CL-QOFF-BACK", (
+LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
+    ((CL_QOFF_BACK,), (
         "The queue was deleted and made anew: newer messages have the numbers of older ones. "
         "rmqtool dump STORE --topic TOPIC --queue ID shows these; only sending them again "
         "delivers them."
     )),
-    ("CL-MIXDL, DL-*", (
+    ((CL_MIXDL, DL_ENTRY), (
         "A DLedger log: what is committed, the other nodes of the group say. Move the node's data "
         "away and let it copy the leader's."
     )),
-    ("FS-DUP", (
+    ((FS_DUP,), (
         "Two commitlog files of one name that differ: rmqtool validate FILE judges each; move the "
         "worse one away. Of two that are the same, one is taken out."
     )),
-    ("FS-NAME", (
+    ((FS_NAME,), (
         "A commitlog file under a number that is no place of a file may hold records of the log. "
         "Rename it to where its first record says it lies, as the plan words it, or move it away: "
         "until then nothing can be judged against the log."
     )),
-    ("FS-READ", (
+    ((FS_READ,), (
         "A link that is not followed, or a bad sector: what is behind it may be intact. Bring back "
         "what the link leads to, or remove it: a queue is then repaired from the log. Of a bad "
         "disk, repair a copy."
     )),
-    ("FS-GAP", (
+    ((FS_GAP,), (
         "A segment is missing: it may be in a backup. With --bridge-missing a file of bridges "
         "takes its place."
     )),
-    ("CO-RANGE, DO-RANGE", "Offsets ahead of their queue: --clamp-offsets sets them to its end."),
-    ("CF-JSON", (
+    ((CO_RANGE, DO_RANGE), "Offsets ahead of their queue: --clamp-offsets sets them to its end."),
+    ((CF_JSON,), (
         "JSON that cannot be parsed, and no .bak that can: bring it back from a backup. A broker "
         "starts as if it had never been."
     )),
@@ -103,7 +107,7 @@ and offsets leave out segments and records, in questions that read a table in on
 def sections(command: str) -> list[Block]:
     """Give the sections that the page of a command has besides those of all."""
     if command == "repair":
-        left = [Item(codes, (text,)) for codes, text in LEFT]
+        left = [Item(", ".join(codes), (text,)) for codes, text in LEFT]
         put_back = texts(PUT_BACK)
         return [Section("WHAT IS PUT BACK"), *put_back, Section("WHAT A PERSON DECIDES"), *left]
     if command == "export":

@@ -23,7 +23,6 @@ from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
 from rmqtool.repair.log.content import Content
-from rmqtool.repair.patches import CUT_REASON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -179,7 +178,7 @@ def _is_claimed(survey: Survey, own: Place) -> bool:
     if queue is None:
         return False
     there = [one for one in queue.patches if one.number <= own[2] < one.end]
-    return not there or not all(one.lost or one.reason == CUT_REASON for one in there)
+    return not there or not all(one.lost or one.is_cut for one in there)
 
 
 def _has_unit(survey: Survey, one: Misplaced) -> bool:

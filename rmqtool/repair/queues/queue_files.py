@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import is_made_by_brokers
@@ -12,7 +13,7 @@ from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
 from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.log.content import Content
-from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
+from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.store.names import name_problem
 from rmqtool.store.segment import NAME_DIGITS
 
@@ -70,7 +71,7 @@ def _without_units(writer: Writer, queue: RepairedQueue, *, is_crashed: bool) ->
     A broker takes a file of zeros for one with a unit: the next message gets the wrong offset, and
     the start after that cuts it off. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
     """
-    cuts = [patch.number * UNIT for patch in queue.patches if patch.reason == CUT_REASON]
+    cuts = [patch.number * UNIT for patch in queue.patches if patch.is_cut]
     cuts += queue.starts_without_units(is_crashed=is_crashed)
     if not cuts:
         return set()
@@ -108,7 +109,7 @@ def _file(
     if segment is not None:
         for position, patch in patches:
             reason = patch.reason
-            if reason == CUT_REASON:
+            if patch.is_cut:
                 reason = f"{reason}: queue offset {_range(patch)}"
             writer.write(segment, position, Content.of(patch.raw), patch.code, reason, patch.lost)
         return
@@ -151,7 +152,7 @@ def by_file(patches: Iterable[Patch], file_length: int) -> Iterator[tuple[int, i
         while raw:
             file_start = start - start % file_length
             taken = min(len(raw), file_start + file_length - start)
-            part = Patch(start // UNIT, raw[:taken], patch.code, patch.reason, patch.lost)
+            part = replace(patch, number=start // UNIT, raw=raw[:taken])
             yield file_start, start - file_start, part
             start, raw = start + taken, raw[taken:]
 
@@ -164,21 +165,17 @@ def joined(patches: list[tuple[int, Patch]]) -> list[tuple[int, Patch]]:
             before_at, before = found.pop()
             kept = before.raw[: position - before_at]
             if kept:
-                found.append((before_at, _with(before, kept)))
+                found.append((before_at, replace(before, raw=kept)))
         same = found and (found[-1][1].code, found[-1][1].lost) == (patch.code, "") == (
             patch.code,
             patch.lost,
         )
         if same and found[-1][0] + len(found[-1][1].raw) == position:
             before_at, before = found.pop()
-            found.append((before_at, _with(before, before.raw + patch.raw)))
+            found.append((before_at, replace(before, raw=before.raw + patch.raw)))
         else:
             found.append((position, patch))
     return found
-
-
-def _with(patch: Patch, raw: bytes) -> Patch:
-    return Patch(patch.number, raw, patch.code, patch.reason, patch.lost)
 
 
 def edit_batch_queues(writer: Writer, repair: BatchRepair, inspection: Inspection) -> None:

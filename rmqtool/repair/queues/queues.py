@@ -19,7 +19,7 @@ from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.queues.units import as_units
-from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue, kind_of
+from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
 from rmqtool.repair.queues.batch_queues import BatchRepair
 from rmqtool.repair.queues.further_queues import FurtherNumbers
 from rmqtool.repair.queues.queue_place import BridgedPlacement
@@ -203,7 +203,7 @@ class QueueRepair:
 
     def _kept(self, queue: RepairedQueue) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
         """Yield the units behind the last one that the log wants, as far as they stay."""
-        cuts = [patch.number for patch in queue.patches if patch.reason == CUT_REASON]
+        cuts = [patch.number for patch in queue.patches if patch.is_cut]
         begin = max(queue.placement.next, 0)
         for number, units in queue.units.used(begin, min(cuts, default=None)):
             used = np.flatnonzero(units["size"])

@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import CQ_HOLE, CQ_ORDER, CQ_RANGE
 from rmqtool.queues.units import UnitKind, as_units, kind_of, kinds_of
-from rmqtool.repair.patches import CUT_REASON, Patch, RepairedQueue
+from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.expired_order import ExpiredOrder
 from rmqtool.repair.queues.queue_place import alone
 from rmqtool.repair.queues.unit_judge import REPEATED
@@ -81,7 +81,7 @@ class UnwantedUnits:
         """
         last, order, end = b"", ExpiredOrder(), self._end_of_known(queue)
         if is_odd and not end:
-            queue.patches.append(Patch(0, bytes(UNIT), CQ_RANGE, CUT_REASON))
+            queue.patches.append(Patch.cut(0, bytes(UNIT), CQ_RANGE))
         for number, units in queue.units.used(0):
             wild = order.wild(units[: max(end - number, 0)], self._judge.log_end - 1)
             self._restore(queue, number, wild)
@@ -262,7 +262,7 @@ class UnwantedUnits:
                 patch = self._judge.filler(queue, number + first, raw, have, run[0].how)
             else:
                 code = CQ_RANGE if units["size"][first] > 0 else CQ_HOLE
-                patch = Patch(number + first, raw, code, CUT_REASON)
+                patch = Patch.cut(number + first, raw, code)
             queue.patches.append(patch)
 
 

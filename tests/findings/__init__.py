@@ -1,0 +1,1 @@
+"""Tests of findings and their codes."""
