@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.errors import UnreadablePath
 from rmqtool.queues.discovery import Queues
-from rmqtool.queues.units import are_real
+from rmqtool.queues.kinds import are_real
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.queues.units import QueueUnits, Units
+    from rmqtool.queues.kinds import Units
+    from rmqtool.queues.units import QueueUnits
     from rmqtool.store.tree import Store
 
 SAMPLED_UNITS: Final = 32

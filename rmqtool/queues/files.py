@@ -14,16 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.queues.kinds import UnitKind, as_units, kind_of
 from rmqtool.queues.span import span_of
-from rmqtool.queues.units import (
-    LookedUp,
-    QueueUnits,
-    Unit,
-    UnitKind,
-    UnitPlace,
-    as_units,
-    kind_of,
-)
+from rmqtool.queues.units import LookedUp, QueueUnits, Unit, UnitPlace
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.segment import MappedFiles
 from rmqtool.store.unread import unread_stretches
@@ -32,7 +25,8 @@ from rmqtool.store.used import has_data
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.queues.units import QueueSpan, Units
+    from rmqtool.queues.kinds import Units
+    from rmqtool.queues.units import QueueSpan
     from rmqtool.store.place import OpenFile
     from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import Oddity, Segment

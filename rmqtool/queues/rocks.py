@@ -27,22 +27,14 @@ from rmqtool.formats.rocksdb_queue import (
     unit_key,
     unit_row,
 )
-from rmqtool.queues.units import (
-    LookedUp,
-    QueueSource,
-    QueueSpan,
-    QueueUnits,
-    Unit,
-    UnitKind,
-    UnitPlace,
-    kind_of,
-)
+from rmqtool.queues.kinds import UnitKind, kind_of
+from rmqtool.queues.units import LookedUp, QueueSource, QueueSpan, QueueUnits, Unit, UnitPlace
 from rmqtool.store.branch import BranchKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.queues.units import Units
+    from rmqtool.queues.kinds import Units
     from rmqtool.store.rocksdb_database import Database, RowBatch
 
 OFFSETS: Final = "offset"  # the family of max, min and the end of dispatch

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
-from rmqtool.queues.units import QueueSpan, Unit, UnitKind, batch_kind_of, kind_of
+from rmqtool.queues.kinds import UnitKind, batch_kind_of, kind_of
+from rmqtool.queues.units import QueueSpan, Unit
 from rmqtool.store.used import BLOCK, last_used
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue_ext import EXT_UNIT, LARGEST_ADDRESS, real_offset
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER
 from rmqtool.queues.discovery import Queues
-from rmqtool.queues.units import as_units
+from rmqtool.queues.kinds import as_units
 from rmqtool.rebuild.index_file import unwritten
 from rmqtool.rebuild.sinks import INDEX, file_name
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from rmqtool.queues.discovery import FileSource
     from rmqtool.queues.files import MappedUnits
-    from rmqtool.queues.units import Units
+    from rmqtool.queues.kinds import Units
     from rmqtool.rebuild.consume_queue import Piece
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.store.index_files import IndexFile

@@ -17,7 +17,8 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_TAG,
 )
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
-from rmqtool.queues.units import RECOVERED, UnitKind, kinds_of
+from rmqtool.queues.kinds import RECOVERED, UnitKind, kinds_of
+from rmqtool.queues.units import KnownQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.findings.catalogue import Code
-    from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.queues.queue_place import BridgedPlacement
-    from rmqtool.store.segment import MappedFiles, Segment
 
 CUT_REASON: Final = "the log has no such message any more"
 
@@ -71,42 +70,20 @@ class Patch:
 
 
 @dataclass(slots=True)
-class RepairedQueue:
+class RepairedQueue(KnownQueue):
     """One queue while it is compared.
 
     Attributes:
-        units: on disk; none for a queue that is not there, or cannot be listed.
         placement: where units belong.
         patches: what differs, in the order in which it was found.
         times: store time of the last unit of each file, by the file's number, ms.
         is_unread: whether something of it cannot be read; then it stays as it is.
     """
 
-    units: QueueUnits
     placement: BridgedPlacement
     patches: list[Patch] = field(default_factory=list)
     times: dict[int, int] = field(default_factory=dict)
     is_unread: bool = False
-
-    @property
-    def topic(self) -> str:
-        """Its name, printable."""
-        return self.units.topic
-
-    @property
-    def queue_id(self) -> int:
-        """Its number."""
-        return self.units.queue_id
-
-    @property
-    def path(self) -> str:
-        """Its directory, relative to the store root."""
-        return self.units.path
-
-    @property
-    def files(self) -> MappedFiles:
-        """Its files; none when it has none."""
-        return self.units.files
 
     def starts_without_units(self, *, is_crashed: bool) -> list[int]:
         """Give the starts of the newest files, as far as they have no unit and get none.
@@ -117,15 +94,14 @@ class RepairedQueue:
         end = max((one.end * UNIT for one in self.patches if any(one.raw)), default=0)
         found: list[int] = []
         for segment in reversed(self.files.segments):
-            if segment.start < end or (segment.size and not (is_crashed and _is_zero(segment))):
+            first = -(-segment.start // UNIT)
+            is_kept = bool(segment.size) and not (
+                is_crashed and not any(self.units.packed(first, 1))
+            )
+            if segment.start < end or is_kept:
                 break
             found.append(segment.start)
         return found
-
-
-def _is_zero(segment: Segment) -> bool:
-    with segment.open() as file:
-        return not any(file.read_at(0, UNIT))
 
 
 def kind_of(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[Code, str]:

@@ -7,15 +7,12 @@ Source: BatchConsumeQueue, 5.0.0 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE, INVALID_POS
-from rmqtool.startup.units import chunks, good_units, numbered_units, stored_units
+from rmqtool.startup.units import chunks, good_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rmqtool.queues.units import Units
     from rmqtool.startup.files import FileQueue, ModelFile
     from rmqtool.startup.records import Record
 
@@ -36,6 +33,8 @@ class BatchQueue:
         maximum: next queue offset.
         appended: units that this start would append.
     """
+
+    layout: ClassVar = BATCH_CQ_UNIT
 
     topic: str
     queue_id: int
@@ -132,14 +131,6 @@ class BatchQueue:
                     self.minimum = int(last["msg_base_offset"]) + int(last["batch_size"])
                 if count < len(units):
                     return
-
-    def stored_units(self) -> Iterator[Units]:
-        """Yield the units in all files, holes of sparse files left out."""
-        return stored_units(self.files, BATCH_CQ_UNIT)
-
-    def units(self) -> Iterator[tuple[int, Units]]:
-        """Yield all units up to the end: number of the first, and an array of them."""
-        return numbered_units(self.files, BATCH_CQ_UNIT)
 
     def _revise(self) -> None:
         """Source: BatchConsumeQueue#reviseMaxAndMinOffsetInQueue."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rmqtool.queues.units import are_real
+from rmqtool.queues.kinds import are_real
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.queues.units import are_real
+from rmqtool.queues.kinds import are_real
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import Coverage, join
 from rmqtool.startup.prediction import IndexFate, QueueFate
 from rmqtool.startup.pull import LogExtent, Pull
+from rmqtool.startup.units import numbered_units, stored_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,7 @@ class Before:
         counts, queues = {}, {}
         coverage = Coverage.of(model.commitlog.file_length)
         for queue in model.all_queues():
-            offsets, sizes = join(queue.stored_units())
+            offsets, sizes = join(stored_units(queue.files, queue.layout))
             coverage.now.add(offsets, sizes)
             counts[_key(queue)] = len(offsets)
             queues[_key(queue)] = _copies(queue.files.files)
@@ -87,7 +88,7 @@ class Before:
     def _stored(self, queue: ConsumeQueue | BatchQueue) -> Iterator[NDArray[Any]]:
         then, queue.files.files = queue.files.files, list(self.queues.get(_key(queue), ()))
         try:
-            yield from queue.stored_units()
+            yield from stored_units(queue.files, queue.layout)
         finally:
             queue.files.files = then
 
@@ -102,7 +103,7 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
     for queue in sorted(model.all_queues(), key=_key):
         pull, length = Pull(log), queue.files.file_length
         parts = []
-        for number, units in queue.units():
+        for number, units in numbered_units(queue.files, queue.layout):
             handed_out = _queue_offsets(queue, number, units) >= queue.minimum
             pull.add(units[handed_out], begins_file=number * units.itemsize % length == 0)
             parts.append(units)

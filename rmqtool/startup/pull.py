@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.queues.units import are_real
+from rmqtool.queues.kinds import are_real
 from rmqtool.startup.files import java_remainder
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ Source: ConsumeQueue, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import numpy as np
 
@@ -14,14 +14,11 @@ from rmqtool.broker.rules import MinimumSearch
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
 from rmqtool.formats.java import to_int64
 from rmqtool.startup.files import java_remainder
-from rmqtool.startup.units import chunks, good_units, numbered_units, stored_units
+from rmqtool.startup.units import chunks, good_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from rmqtool.queues.units import Units
     from rmqtool.startup.files import FileQueue, FileReader
     from rmqtool.startup.records import Record
 
@@ -47,6 +44,8 @@ class ConsumeQueue:
         appended: units that this start would append.
         shifted: of these, units that would not stand at their record's queue offset.
     """
+
+    layout: ClassVar = CQ_UNIT
 
     topic: str
     queue_id: int
@@ -174,14 +173,6 @@ class ConsumeQueue:
             self._correct_linear(log_minimum)
         else:
             self._correct_binary(log_minimum, is_guarded=search is MinimumSearch.GUARDED)
-
-    def stored_units(self) -> Iterator[Units]:
-        """Yield the units in all files, holes of sparse files left out."""
-        return stored_units(self.files, CQ_UNIT)
-
-    def units(self) -> Iterator[tuple[int, Units]]:
-        """Yield all units up to the end: queue offset of the first, and an array of them."""
-        return numbered_units(self.files, CQ_UNIT)
 
     def _correct_linear(self, log_minimum: int) -> None:
         """Source: ConsumeQueue#correctMinOffset, 4.9.x."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.queues.units import are_recovered, as_units
+from rmqtool.queues.kinds import are_recovered, as_units
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from rmqtool.formats.layout import Layout
-    from rmqtool.queues.units import Units
+    from rmqtool.queues.kinds import Units
     from rmqtool.startup.files import FileQueue, FileReader, ModelFile
 
 _FIRST_CHUNK, _LARGEST_CHUNK = 1 << 12, 1 << 20  # bytes; most queues end early in their file

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rmqtool.findings.registry_layout import FS_LEN
-from rmqtool.queues.units import UnitKind, kinds_of
+from rmqtool.queues.kinds import UnitKind, kinds_of
 from rmqtool.scan.batch import Extent
 from rmqtool.tables import arrow
 from rmqtool.tables.units import FileUnits, overlaps, read_units, runs_of, used_end

@@ -22,7 +22,7 @@ OTHERS = {
 }
 COMPARING = {
     "rmqtool.formats.consume_queue": "where the value is declared",
-    "rmqtool.queues.units": "the classifier",
+    "rmqtool.queues.kinds": "the classifier",
     "rmqtool.store.content": "recognises a file without its place by its first units",
 }
 BLANK = {"PRE_BLANK_SIZE", "is_pre_blank"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, END_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK, PRE_BLANK_SIZE
-from rmqtool.queues.units import (
+from rmqtool.queues.kinds import (
     RECOVERED,
     UnitKind,
     are_real,

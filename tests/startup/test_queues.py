@@ -13,6 +13,7 @@ from rmqtool.broker.rules import MinimumSearch
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
 from rmqtool.startup.files import FileQueue
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
+from rmqtool.startup.units import numbered_units
 
 UNITS_A_FILE = 5
 
@@ -29,7 +30,7 @@ def content(made: ConsumeQueue) -> list[tuple[int, int]]:
     """Give the units."""
     return [
         (int(unit["physical_offset"]), int(unit["size"]))
-        for _, units in made.units()
+        for _, units in numbered_units(made.files, made.layout)
         for unit in units
     ]
 

@@ -16,7 +16,8 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_LAG, CQ_RANGE
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.queues.units import as_units
+from rmqtool.queues.kinds import as_units
+from rmqtool.queues.units import KnownQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,18 +35,16 @@ MOST: Final = 64  # units of one queue that are reported one by one
 
 
 @dataclass(slots=True)
-class BatchState:
+class BatchState(KnownQueue):
     """One batch queue.
 
     Attributes:
-        units: on disk; none for a queue that is not there.
         next: number of the unit where the next one should be; -1 before the first one.
         is_unread: a part of it cannot be read, so it is not compared.
         missing: units that are not there.
         first_missing: physical offset of the first of them.
     """
 
-    units: QueueUnits
     next: int = -1
     is_unread: bool = False
     missing: int = 0

@@ -24,7 +24,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_EXPIRED, CQ_EXTRA, CQ_SHIFT
 from rmqtool.formats.consume_queue import CQ_UNIT
-from rmqtool.queues.units import as_units
+from rmqtool.queues.kinds import as_units
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

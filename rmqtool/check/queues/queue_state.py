@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.findings.finding import At
 from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.queues.units import KnownQueue
 
 if TYPE_CHECKING:
     from rmqtool.queues.units import QueueUnits
@@ -63,11 +64,10 @@ def at_unit(
 
 
 @dataclass(slots=True)
-class QueueState:
+class QueueState(KnownQueue):
     """One queue. Numbers count units from the begin of the queue.
 
     Attributes:
-        units: on disk; none for a queue that is not there, or cannot be listed.
         first: first unit that a record of the log wants; -1 before there was one.
         expected: where the next record's unit belongs.
         delta: what the queue offsets of the records are ahead of their units.
@@ -78,7 +78,6 @@ class QueueState:
         unread: [start, end) of units that cannot be read, so that nothing is said of them.
     """
 
-    units: QueueUnits
     first: int = -1
     expected: int = -1
     delta: int = 0
@@ -87,21 +86,6 @@ class QueueState:
     breaks: list[Break] = field(default_factory=list)
     outlier: Outlier | None = None
     unread: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def topic(self) -> str:
-        """Its name, printable."""
-        return self.units.topic
-
-    @property
-    def queue_id(self) -> int:
-        """Its number."""
-        return self.units.queue_id
-
-    @property
-    def path(self) -> str:
-        """Its directory, relative to the store root."""
-        return self.units.path
 
     def assume(self, start: int, wanted: bytes, found: bytes) -> bytes:
         """Take units that cannot be read for what they should be."""

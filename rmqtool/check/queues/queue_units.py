@@ -27,7 +27,7 @@ from rmqtool.findings.registry_consume_queue import (
     CQ_SHIFT,
 )
 from rmqtool.formats.sys_flag import SysFlag
-from rmqtool.queues.units import UnitKind, kinds_of
+from rmqtool.queues.kinds import UnitKind, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

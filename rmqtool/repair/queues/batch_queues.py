@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
-from rmqtool.queues.units import as_units
+from rmqtool.queues.kinds import as_units
+from rmqtool.queues.units import KnownQueue
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
 
 if TYPE_CHECKING:
@@ -28,18 +29,16 @@ if TYPE_CHECKING:
     from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.queues.unit_judge import UnitJudge
-    from rmqtool.store.segment import MappedFiles
 
 UNIT: Final = BATCH_CQ_UNIT.size
 MOST_MESSAGES: Final = 32_767  # of one unit
 
 
 @dataclass(slots=True)
-class RepairedBatchQueue:
+class RepairedBatchQueue(KnownQueue):
     """One batch queue while it is compared.
 
     Attributes:
-        units: on disk; none for a queue that is not there, or cannot be listed.
         end: number behind the last unit that the log wants.
         patches: (number of the first unit, bytes) of what differs.
         time: store time of the last unit, ms.
@@ -47,32 +46,11 @@ class RepairedBatchQueue:
         last: the last unit.
     """
 
-    units: QueueUnits
     end: int
     patches: list[tuple[int, bytes]] = field(default_factory=list)
     time: int = 0
     next_base: int = -1
     last: bytes = b""
-
-    @property
-    def topic(self) -> str:
-        """Its name, printable."""
-        return self.units.topic
-
-    @property
-    def queue_id(self) -> int:
-        """Its number."""
-        return self.units.queue_id
-
-    @property
-    def path(self) -> str:
-        """Its directory, relative to the store root."""
-        return self.units.path
-
-    @property
-    def files(self) -> MappedFiles:
-        """Its files; none when it has none."""
-        return self.units.files
 
 
 class BatchRepair:

@@ -15,7 +15,7 @@ import numpy as np
 
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.queues.units import UnitKind, kinds_of
+from rmqtool.queues.kinds import UnitKind, kinds_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -18,7 +18,7 @@ from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
-from rmqtool.queues.units import as_units
+from rmqtool.queues.kinds import as_units
 from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
 from rmqtool.repair.queues.batch_queues import BatchRepair
 from rmqtool.repair.queues.further_queues import FurtherNumbers

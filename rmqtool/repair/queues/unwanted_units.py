@@ -14,7 +14,7 @@ import numpy as np
 
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import CQ_HOLE, CQ_ORDER, CQ_RANGE
-from rmqtool.queues.units import UnitKind, as_units, kind_of, kinds_of
+from rmqtool.queues.kinds import UnitKind, as_units, kind_of, kinds_of
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.expired_order import ExpiredOrder
 from rmqtool.repair.queues.queue_place import alone
