@@ -15,7 +15,7 @@ import numpy as np
 
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.queues.kinds import UnitKind, kinds_of
+from rmqtool.queues.kinds import UnitKind, are_recovered, kinds_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -45,7 +45,7 @@ class ExpiredOrder:
         if skipped is not None:
             rows &= ~skipped[: len(units)]
         numbers = np.flatnonzero(rows)
-        possible = (sizes > 0) & (offsets >= 0) & (offsets <= bound + 1 - sizes)
+        possible = are_recovered(units) & (offsets <= bound + 1 - sizes)
         seen = offsets[numbers]
         if possible[numbers].all() and (np.diff(seen, prepend=self._before) >= 0).all():
             self._before = int(seen[-1]) if seen.size else self._before

@@ -14,7 +14,7 @@ import numpy as np
 
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import CQ_HOLE, CQ_ORDER, CQ_RANGE
-from rmqtool.queues.kinds import UnitKind, as_units, kind_of, kinds_of
+from rmqtool.queues.kinds import UnitKind, are_recovered, as_units, kind_of, kinds_of
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.expired_order import ExpiredOrder
 from rmqtool.repair.queues.queue_place import alone
@@ -168,8 +168,8 @@ class UnwantedUnits:
         for number, units in self._all(queue, 0, begin):
             self._restore(queue, number, order.wild(units, last))
         for number, units in self._all(queue, begin, end):
-            offsets, sizes = units["physical_offset"], units["size"]
-            is_right = (sizes > 0) & (offsets >= 0) & (offsets <= bound)
+            offsets = units["physical_offset"]
+            is_right = are_recovered(units) & (offsets <= bound)
             lost = self._judge.are_lost(units) & (offsets != bound)
             is_blank = kinds_of(units) == UnitKind.PRE_BLANK
             rows = np.flatnonzero((lost | ~is_right) & ~is_blank).tolist()
@@ -179,8 +179,9 @@ class UnwantedUnits:
         """Give the number behind the last unit of an expired message, pre-blank among them."""
         found = 0
         for number, units in queue.units.used(0, end):
-            offsets = units["physical_offset"]
-            rows = np.flatnonzero((units["size"] > 0) & (offsets >= 0) & (offsets < self._place[0]))
+            rows = np.flatnonzero(
+                are_recovered(units) & (units["physical_offset"] < self._place[0])
+            )
             found = number + int(rows[-1]) + 1 if rows.size else found
         return found
 
