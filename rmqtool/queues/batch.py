@@ -1,6 +1,5 @@
 """Batch queues: a unit stands for several messages, so a queue offset has to be searched for.
 
-Units follow each other in each file from its first byte on, whatever its name is.
 Source: BatchConsumeQueue#getBatchMsgIndexBuffer, #recover, 5.0.0 to 5.5.0.
 """
 
@@ -18,7 +17,6 @@ from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
     from rmqtool.queues.units import Unit, UnitPlace
-    from rmqtool.store.segment import Segment
 
 
 class BatchUnits(MappedUnits):
@@ -26,10 +24,6 @@ class BatchUnits(MappedUnits):
 
     kind = BranchKind.BATCH_QUEUE
     layout = BATCH_CQ_UNIT
-
-    def begin(self, segment: Segment) -> int:
-        """Give the byte of the queue at which a file begins: with a whole unit."""
-        return -(-segment.start // self.layout.size) * self.layout.size
 
     @cached_property
     def stretches(self) -> list[range]:
@@ -40,7 +34,7 @@ class BatchUnits(MappedUnits):
         """
         size, found = self.layout.size, []
         for segment in self.files:
-            first = self.begin(segment) // size
+            first = segment.start // size
             found.append(range(first, first + used_bytes(self.file(segment), size) // size))
         return found
 

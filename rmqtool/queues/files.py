@@ -137,19 +137,17 @@ class MappedUnits(QueueUnits):
         size = self.layout.size
         start, end = first * size, (first + count) * size
         segment = self.files.at(start)
-        begin = self.begin(segment) if segment is not None else 0
-        if segment is not None and begin <= start and end <= begin + segment.size:
-            raw = self._opened.of(segment).read_at(start - begin, end - start)
+        if segment is not None and end <= segment.end:
+            raw = self._opened.of(segment).read_at(start - segment.start, end - start)
             return raw if len(raw) == end - start else raw.ljust(end - start, b"\0")
         return self._packed_across(start, end)
 
     def _packed_across(self, start: int, end: int) -> bytes:
         raw = bytearray(end - start)
         for segment in self.files:
-            begin = self.begin(segment)
-            low, high = max(start, begin), min(end, begin + segment.size)
+            low, high = max(start, segment.start), min(end, segment.end)
             if low < high:
-                part = self._opened.of(segment).read_at(low - begin, high - low)
+                part = self._opened.of(segment).read_at(low - segment.start, high - low)
                 raw[low - start : low - start + len(part)] = part
         return bytes(raw)
 
@@ -157,7 +155,7 @@ class MappedUnits(QueueUnits):
         """See `QueueUnits`."""
         size = self.layout.size
         for segment in self.files:
-            begin = self.begin(segment)
+            begin = segment.start
             position = max(first * size - begin, 0)
             limit = segment.size if end is None else min(end * size - begin, segment.size)
             file = self._opened.of(segment) if position < limit else None
@@ -181,7 +179,7 @@ class MappedUnits(QueueUnits):
         segment = self.files.at(start)
         if segment is None:
             return UnitPlace(self.path, None)
-        return UnitPlace(segment.path, start - self.begin(segment))
+        return UnitPlace(segment.path, start - segment.start)
 
     def holds(self, number: int) -> bool:
         """See `QueueUnits`."""
@@ -193,15 +191,11 @@ class MappedUnits(QueueUnits):
         segment = self.files.at(start)
         if segment is None:
             return None
-        place = UnitPlace(segment.path, start - self.begin(segment))
+        place = UnitPlace(segment.path, start - segment.start)
         raw = self._opened.of(segment).read_at(place.position or 0, self.layout.size)
         if len(raw) < self.layout.size:
             return LookedUp(None, place, "the file ends in it")
         return self._looked_up(raw, number, place)
-
-    def begin(self, segment: Segment) -> int:
-        """Give the byte of the queue at which a file begins."""
-        return segment.start
 
     def _looked_up(self, raw: bytes, number: int, place: UnitPlace) -> LookedUp:
         raise NotImplementedError

@@ -23,7 +23,8 @@ LENGTH = PER_FILE * SIZE
 
 def queue_of(directory: Path, opened: OpenFiles) -> PlainUnits:
     """Open a directory as a queue."""
-    return PlainUnits.of(QueueFiles("T", 3, Place.of(directory), "consumequeue/T/3"), opened)
+    files = QueueFiles("T", 3, Place.of(directory), "consumequeue/T/3", LENGTH)
+    return PlainUnits.of(files, opened)
 
 
 def open_descriptors() -> int:
