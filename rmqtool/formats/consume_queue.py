@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from construct import Int32sb, Int64sb, Struct
 
-from rmqtool.formats.layout import Layout
+from rmqtool.formats.layout import Layout, Raw
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,11 +28,22 @@ CQ_UNIT: Final = Layout(
     "consumequeue/<topic>/<queue id>/*: one unit a record; unit n is that of queue offset n",
 )
 CQ_UNIT_SIZE: Final = CQ_UNIT.size
+PHYSICAL_OFFSET: Final = CQ_UNIT["physical_offset"]
 DEFAULT_FILE_LENGTH: Final = 6_000_000  # mappedFileSizeConsumeQueue
 
 # Fills the first file of a queue that does not begin at 0; Java counts it as a valid unit.
 PRE_BLANK_SIZE: Final = 0x7FFFFFFF
 PRE_BLANK: Final = CQ_UNIT.build({"physical_offset": 0, "size": PRE_BLANK_SIZE, "tags_code": 0})
+
+
+def first_offset(units: Raw) -> int:
+    """Give the physical offset in the first of some packed units."""
+    return PHYSICAL_OFFSET.of(units)
+
+
+def last_offset(units: Raw) -> int:
+    """Give the physical offset in the last of some packed units."""
+    return PHYSICAL_OFFSET.of(units, len(units) - CQ_UNIT_SIZE)
 
 
 def is_pre_blank(physical_offset: Number, size: Number) -> Number:

@@ -74,7 +74,7 @@ def decode(raw: bytes, *, path: str = "<bytes>", position: int = 0) -> ExtUnit |
         Truncated: the unit goes on behind `raw`.
         BadLength: the size is not that of header and bitmap.
     """
-    if len(raw) < END_BLANK_DATA_LENGTH or int.from_bytes(raw[:2], "big", signed=True) < 1:
+    if len(raw) < END_BLANK_DATA_LENGTH or EXT_UNIT["size"].of(raw) < 1:
         return None
     values = EXT_UNIT.parse(raw, path=path, position=position)
     size, bit_map_size = values["size"], values["bit_map_size"]

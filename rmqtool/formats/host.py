@@ -6,6 +6,18 @@ from typing import Final
 
 IPV4_BYTES: Final = 4
 IPV6_BYTES: Final = 16
+PORT_BYTES: Final = 4
+IPV4_HOST_BYTES: Final = IPV4_BYTES + PORT_BYTES
+
+
+def split_host(raw: bytes) -> tuple[bytes, int]:
+    """Cut a host as records store it into address and port."""
+    return raw[:-PORT_BYTES], int.from_bytes(raw[-PORT_BYTES:], "big", signed=True)
+
+
+def ipv4_host(number: int) -> tuple[bytes, int]:
+    """Give address and port of an IPv4 host that was read as one signed integer of 8 bytes."""
+    return split_host(number.to_bytes(IPV4_HOST_BYTES, "big", signed=True))
 
 
 def address_text(address: bytes) -> str:

@@ -14,7 +14,7 @@ from construct import Int32sb, Struct
 
 from rmqtool.errors import BadLength
 from rmqtool.formats import properties
-from rmqtool.formats.layout import Layout
+from rmqtool.formats.layout import Layout, big_endian
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,8 +30,7 @@ CLIENT_MESSAGE_PREFIX: Final = Layout(
     ),  # 20; then body, properties length (two bytes), properties
     "body of an inner batch: head of one message",
 )
-_PROPERTIES_LENGTH_BYTES: Final = 2
-SMALLEST_CLIENT_MESSAGE: Final = CLIENT_MESSAGE_PREFIX.size + _PROPERTIES_LENGTH_BYTES
+SMALLEST_CLIENT_MESSAGE: Final = CLIENT_MESSAGE_PREFIX.size + properties.LENGTH_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ def encode(message: ClientMessage) -> bytes:
         "flag": message.flag,
         "body_length": len(message.body),
     }
-    length = len(message.properties_bytes).to_bytes(_PROPERTIES_LENGTH_BYTES, "big")
+    length = len(message.properties_bytes).to_bytes(properties.LENGTH_BYTES, "big")
     return CLIENT_MESSAGE_PREFIX.build(head) + message.body + length + message.properties_bytes
 
 
@@ -105,10 +104,10 @@ def _message(batch: bytes, start: int) -> ClientMessage:
     size, _, _, flag, body_length = CLIENT_MESSAGE_PREFIX.packer.unpack_from(batch, start)
     body_start = start + CLIENT_MESSAGE_PREFIX.size
     body_end = body_start + max(body_length, 0)
-    properties_start = body_end + _PROPERTIES_LENGTH_BYTES
+    properties_start = body_end + properties.LENGTH_BYTES
     if properties_start > len(batch):
         _refuse(f"a body of {body_length} bytes does not fit into {left}")
-    length = int.from_bytes(batch[body_end:properties_start], "big", signed=True)
+    length = big_endian(batch[body_end:properties_start])
     end = properties_start + max(length, 0)
     if end > len(batch) or end - start != size:
         _refuse(f"{size}, but the parts add up to {end - start} of {left} bytes")

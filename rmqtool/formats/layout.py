@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from struct import Struct as Packer
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from construct import Bytes, Construct, ConstructError, FormatField, Renamed, Struct
 
@@ -19,9 +19,23 @@ from rmqtool.errors import DecodeError, Truncated
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 SIGNED_BIG_ENDIAN: Final = frozenset({">b", ">h", ">l", ">q"})
+
+
+Raw: TypeAlias = bytes | bytearray | memoryview
+
+
+def big_endian(raw: Raw) -> int:
+    """Read a signed big-endian integer of as many bytes as there are; 0 of none."""
+    return int.from_bytes(raw, "big", signed=True)
+
+
+def unsigned(raw: Raw) -> int:
+    """Read an unsigned big-endian integer, which is what some of Java's code makes of a length."""
+    return int.from_bytes(raw, "big")
 
 
 class NotDescriptive(TypeError):
@@ -45,6 +59,41 @@ class Field:
     size: int
     is_integer: bool
     doc: str
+
+    @property
+    def end(self) -> int:
+        """Position past its last byte."""
+        return self.position + self.size
+
+    def of(self, raw: Raw, start: int = 0) -> int:
+        """Read it, a signed integer, from a structure that begins at `start` of some bytes.
+
+        Where the bytes end early, so does the number: who cannot exclude that looks at lengths.
+        """
+        return big_endian(raw[start + self.position : start + self.position + self.size])
+
+    def column(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
+        """Read it from many structures.
+
+        Args:
+            rows: uint8, shape (n, bytes of a structure at least).
+
+        Returns:
+            int64, shape (n,).
+        """
+        import numpy as np
+
+        raw = np.ascontiguousarray(rows[:, self.position : self.end])
+        found: npt.NDArray[np.int64] = raw.view(self.numpy_type)[:, 0].astype(np.int64)
+        return found
+
+    def build(self, value: int) -> bytes:
+        """Give the bytes of a value.
+
+        Raises:
+            OverflowError: it does not fit.
+        """
+        return value.to_bytes(self.size, "big", signed=True)
 
     @property
     def struct_code(self) -> str:
@@ -84,6 +133,13 @@ class Layout:
     def size(self) -> int:
         """Bytes of one record."""
         return sum(field.size for field in self.fields)
+
+    @cached_property
+    def _by_name(self) -> dict[str, Field]:
+        return {field.name: field for field in self.fields}
+
+    def __getitem__(self, name: str) -> Field:
+        return self._by_name[name]
 
     @cached_property
     def positions(self) -> dict[str, int]:

@@ -15,12 +15,13 @@ from construct import Bytes, Construct, Int32sb, Int64sb, Struct
 from rmqtool.errors import BadLength, BadMagic, DecodeError, Truncated
 from rmqtool.formats import java, properties, sys_flag
 from rmqtool.formats.host import IPV6_BYTES, host_text
-from rmqtool.formats.layout import Layout
+from rmqtool.formats.layout import Layout, big_endian
 from rmqtool.formats.sys_flag import SysFlag
 
 __all__ = [
     "BLANK",
     "BLANK_MAGIC_CODE",
+    "MESSAGE_MAGIC_BYTES",
     "MESSAGE_MAGIC_CODE",
     "MESSAGE_MAGIC_CODE_V2",
     "MESSAGE_MIDDLES",
@@ -29,10 +30,12 @@ __all__ = [
     "TOPIC_LENGTH_BYTES",
     "Message",
     "SysFlag",
+    "body_start",
     "decode",
     "encode",
     "middle_of",
     "sealed",
+    "store_timestamp_position",
 ]
 
 MESSAGE_MAGIC_CODE: Final = -626843481  # 0xDAA320A7
@@ -40,7 +43,6 @@ MESSAGE_MAGIC_CODE_V2: Final = -626843477  # 0xDAA320AB, 5.1.0+
 BLANK_MAGIC_CODE: Final = -875286124  # 0xCBD43194
 SMALLEST_RECORD: Final = 91  # bytes: V1, IPv4 hosts, no body, empty topic, no properties
 TOPIC_LENGTH_BYTES: Final = {MESSAGE_MAGIC_CODE: 1, MESSAGE_MAGIC_CODE_V2: 2}
-_PROPERTIES_LENGTH_BYTES: Final = 2
 END_FILE_MIN_BLANK_LENGTH: Final = 8  # bytes that a finished file keeps for its blank record
 
 MESSAGE_PREFIX: Final = Layout(
@@ -57,6 +59,10 @@ MESSAGE_PREFIX: Final = Layout(
         "born_timestamp" / Int64sb * "sent by the client, ms since 1970",  # 40
     ),  # 48
     "first 48 bytes of a commitlog record, the same in all variants",
+)
+# How the magic codes of records lie in a file, V1 first.
+MESSAGE_MAGIC_BYTES: Final = tuple(
+    MESSAGE_PREFIX["magic_code"].build(code) for code in (MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2)
 )
 _SYS_FLAG: Final = list(MESSAGE_PREFIX.positions).index("sys_flag")
 
@@ -197,6 +203,16 @@ def middle_of(flags: int) -> Layout:
     return MESSAGE_MIDDLES[born_v6, bool(flags & SysFlag.STOREHOSTADDRESS_V6_FLAG)]
 
 
+def store_timestamp_position(flags: int) -> int:
+    """Give where the store time of a record with this `sys_flag` begins in it."""
+    return MESSAGE_PREFIX.size + middle_of(flags).positions["store_timestamp"]
+
+
+def body_start(flags: int) -> int:
+    """Give where the body of a record with this `sys_flag` begins in it."""
+    return MESSAGE_PREFIX.size + middle_of(flags).size
+
+
 def decode(raw: bytes, *, path: str = "<bytes>", position: int = 0) -> Message:
     """Read the record at the beginning of `raw`, and prove that its lengths fit together.
 
@@ -221,28 +237,28 @@ def _decode(raw: bytes) -> Message:
     size, magic = _size_and_magic(raw)
     prefix = MESSAGE_PREFIX.packer.unpack_from(raw)
     layout = middle_of(prefix[_SYS_FLAG])
-    body_start = MESSAGE_PREFIX.size + layout.size
-    if body_start > size:
-        _refuse("total_size", f"{size}, there are {body_start} bytes before the body")
+    start = MESSAGE_PREFIX.size + layout.size
+    if start > size:
+        _refuse("total_size", f"{size}, there are {start} bytes before the body")
     middle = layout.packer.unpack_from(raw, MESSAGE_PREFIX.size)
 
     body_length, width = middle[-1], TOPIC_LENGTH_BYTES[magic]
-    body_end = body_start + max(body_length, 0)  # the broker reads a negative length as 0, too
+    body_end = start + max(body_length, 0)  # the broker reads a negative length as 0, too
     topic_start = body_end + width
-    if topic_start + _PROPERTIES_LENGTH_BYTES > size:
+    if topic_start + properties.LENGTH_BYTES > size:
         _refuse("body_length", f"{body_length} does not fit into {size} bytes")
 
-    topic_length = int.from_bytes(raw[body_end:topic_start], "big", signed=True)
+    topic_length = big_endian(raw[body_end:topic_start])
     topic_end = topic_start + topic_length
-    properties_start = topic_end + _PROPERTIES_LENGTH_BYTES
+    properties_start = topic_end + properties.LENGTH_BYTES
     if topic_length < 0 or properties_start > size:
         _refuse("topic_length", f"{topic_length} does not fit into {size} bytes")
 
-    properties_length = int.from_bytes(raw[topic_end:properties_start], "big", signed=True)
+    properties_length = big_endian(raw[topic_end:properties_start])
     end = properties_start + max(properties_length, 0)
     if end != size:
         _refuse("total_size", f"{size}, but the parts add up to {end}")
-    body, topic = raw[body_start:body_end], raw[topic_start:topic_end]
+    body, topic = raw[start:body_end], raw[topic_start:topic_end]
     tail: tuple[Any, ...] = (
         body,
         topic_length,
@@ -264,7 +280,7 @@ def encode(message: Message) -> bytes:
     try:
         topic_length = message.topic_length.to_bytes(width, "big", signed=True)
         properties_length = message.properties_length.to_bytes(
-            _PROPERTIES_LENGTH_BYTES, "big", signed=True
+            properties.LENGTH_BYTES, "big", signed=True
         )
     except OverflowError as error:
         reason = f"cannot be written: {error}"
@@ -295,7 +311,7 @@ def sealed(message: Message) -> Message:
     if len(message.store_address) == IPV6_BYTES:
         flags |= SysFlag.STOREHOSTADDRESS_V6_FLAG
     parts = (message.body, message.topic_bytes, message.properties_bytes)
-    lengths = TOPIC_LENGTH_BYTES.get(message.magic_code, 1) + _PROPERTIES_LENGTH_BYTES
+    lengths = TOPIC_LENGTH_BYTES.get(message.magic_code, 1) + properties.LENGTH_BYTES
     return replace(
         message,
         total_size=MESSAGE_PREFIX.size + middle_of(flags).size + lengths + sum(map(len, parts)),

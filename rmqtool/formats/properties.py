@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAME_VALUE_SEPARATOR: Final = b"\x01"
 PROPERTY_SEPARATOR: Final = b"\x02"
+LENGTH_BYTES: Final = 2  # of the length that stands before them
 
 KEYS: Final = "KEYS"  # separated by single spaces
 TAGS: Final = "TAGS"

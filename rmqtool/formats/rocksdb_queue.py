@@ -82,6 +82,11 @@ def unit_key(topic: bytes, queue_id: int, queue_offset: int) -> bytes:
     return queue_prefix(topic, queue_id) + queue_offset.to_bytes(8, "big", signed=True)
 
 
+def queue_offset_of(key: bytes) -> int:
+    """Give the queue offset with which the key of a unit ends."""
+    return CQ_KEY_TAIL["queue_offset"].of(key, len(key) - CQ_KEY_TAIL.size)
+
+
 def offset_key(topic: bytes, queue_id: int, name: bytes) -> bytes:
     """Give the key of a `max` or `min` row: 14 bytes and the topic."""
     length = len(topic).to_bytes(4, "big")

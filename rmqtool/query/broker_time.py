@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.rules import TimeSearch
 from rmqtool.formats.consume_queue import CQ_UNIT
-from rmqtool.formats.message import MESSAGE_PREFIX
+from rmqtool.formats.layout import big_endian
+from rmqtool.formats.message import MESSAGE_PREFIX, store_timestamp_position
 from rmqtool.ranges import Boundary
-from rmqtool.store.record_heads import TIMESTAMPS
+from rmqtool.store.record_heads import HEAD_BYTES, STORE_TIMESTAMP
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment
 
 SIZE: Final = CQ_UNIT.size
-_SYS_FLAG: Final = MESSAGE_PREFIX.positions["sys_flag"]
+_SYS_FLAG: Final = MESSAGE_PREFIX["sys_flag"]
 
 
 class _Unit(NamedTuple):
@@ -217,12 +218,11 @@ class BrokerSearch:
         is_bounded = self.release.times_end_with_log
         if is_bounded and unit.physical_offset + unit.size > self.log_end:
             return -1
-        raw = self.log.reader.read_at(unit.physical_offset, max(TIMESTAMPS.values()) + 8)
-        if len(raw) <= _SYS_FLAG + 3:
+        raw = self.log.reader.read_at(unit.physical_offset, HEAD_BYTES)
+        if len(raw) < _SYS_FLAG.end:
             return -1
-        flags = int.from_bytes(raw[_SYS_FLAG : _SYS_FLAG + 4], "big")
-        at = TIMESTAMPS[flags & 0x10]
-        return int.from_bytes(raw[at : at + 8], "big", signed=True)
+        at = store_timestamp_position(_SYS_FLAG.of(raw))
+        return big_endian(raw[at : at + STORE_TIMESTAMP.size])
 
     def _unit(self, segment: Segment, position: int) -> _Unit | None:
         raw = self.queue.file(segment).read_at(position, SIZE)

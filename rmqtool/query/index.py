@@ -18,6 +18,7 @@ from rmqtool.formats.index import (
     FIRST_ENTRY,
     INDEX_ENTRY,
     INDEX_HEADER,
+    INDEX_SLOT,
     entry_position,
     slot_position,
 )
@@ -34,7 +35,7 @@ SLOTS_COUNTED: Final = 1 << 16  # 256 KiB: few enough to be looked at each time
 PAGE: Final = 4096  # what a crash loses or keeps as a whole
 DENSE: Final = 16  # one slot in so many is used: then a page of empty ones is no chance
 BLOCK: Final = 1 << 20
-_SLOT_BYTES: Final = 4
+_SLOT_BYTES: Final = INDEX_SLOT.size
 _ENTRY_BYTES: Final = INDEX_ENTRY.size
 _unpack = INDEX_ENTRY.packer.unpack
 
@@ -117,7 +118,7 @@ class IndexReader:
         if self._open is None or not self.slots:
             return Chain(self.file.path, key_hash, slot, 0, (), 0, (), self.trouble or "unreadable")
         raw = self._open.read_at(slot_position(slot), _SLOT_BYTES)
-        head = int.from_bytes(raw, "big", signed=True)
+        head = INDEX_SLOT["number"].of(raw)
         kept: list[Entry] = []
         offsets: list[int] = []
         number, walked, trouble = head, 0, self._slot_trouble(slot, head, len(raw))

@@ -15,6 +15,7 @@ from rmqtool.formats.message import (
     BLANK,
     BLANK_MAGIC_CODE,
     END_FILE_MIN_BLANK_LENGTH,
+    MESSAGE_PREFIX,
     SMALLEST_RECORD,
     Message,
     decode,
@@ -298,10 +299,10 @@ def _what_is_here(raw: bytes, physical_offset: int) -> str:
         return f"the blank record that closes the file, {size} bytes"
     if not any(raw[:SMALLEST_RECORD]):
         return "zeros: unused space"
-    from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES, unpack_prefix
+    from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
 
     if magic in MESSAGE_MAGIC_CODES and len(raw) >= SMALLEST_RECORD:
-        own = unpack_prefix(raw)[6]
+        own = MESSAGE_PREFIX["physical_offset"].of(raw)
         if own != physical_offset:
             return f"a record that says it lies at {own}: a copy or a remnant"
         return f"a record of an impossible size, {size} bytes"

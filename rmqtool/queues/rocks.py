@@ -17,12 +17,14 @@ from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_families import DEFAULT
 from rmqtool.formats.rocksdb_queue import (
     CHECKPOINT_KEY,
+    CQ_KEY_TAIL,
     DISPATCHED,
     QUEUE_END,
     RANGE_BEGIN,
     RANGE_END,
     ROCKSDB_CQ_UNIT,
     offset_row,
+    queue_offset_of,
     queue_prefix,
     unit_key,
     unit_row,
@@ -118,11 +120,11 @@ class RocksQueue(QueueUnits):
 
     def numbered(self, batch: RowBatch) -> Iterator[tuple[int, bytes]]:
         """Yield number and value of rows; rows of no known shape raise a DecodeError."""
-        length = len(self._begin) + 8
+        length = len(self._begin) + CQ_KEY_TAIL["queue_offset"].size
         for key, value in batch.items():
             if len(key) != length or len(value) != ROCKSDB_CQ_UNIT.size:
                 unit_row(key, value)
-            yield int.from_bytes(key[-8:], "big", signed=True), value
+            yield queue_offset_of(key), value
 
     def used(self, first: int = 0, end: int | None = None) -> Iterator[tuple[int, Units]]:
         """Yield the stretches of units that are there, in order, at most some thousands each."""
@@ -167,7 +169,7 @@ class RocksQueue(QueueUnits):
         if found is None:
             offset, number = self.ends.maximum
             return Unit(number, number, 1, offset, 0)
-        return _unit(int.from_bytes(found[0][-8:], "big", signed=True), found[1])
+        return _unit(queue_offset_of(found[0]), found[1])
 
     def _first_from(self, number: int) -> Unit | None:
         """Give the first unit from a number on."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import OpenFile
 
-SIZE_AT: Final = CQ_UNIT.positions["size"]
+SIZE: Final = CQ_UNIT["size"]
 
 
 def span_of(queue: QueueUnits, log_start: int) -> QueueSpan:
@@ -154,7 +154,7 @@ def _tail(layout: Layout, raw: bytes, number: int) -> _Tail | None:
     if layout is CQ_UNIT and count:
         end, zeros = count * CQ_UNIT.size, bytes(count)
         # Nearly always: what is not negative, nor the size of a pre-blank, begins with a zero.
-        if raw[0 : end : CQ_UNIT.size] == zeros == raw[SIZE_AT : end : CQ_UNIT.size]:
+        if raw[0 : end : CQ_UNIT.size] == zeros == raw[SIZE.position : end : CQ_UNIT.size]:
             sizes = _sizes(count).unpack_from(raw)
             if 0 not in sizes:
                 ends = (0, count - 1)
@@ -170,7 +170,7 @@ def _tail(layout: Layout, raw: bytes, number: int) -> _Tail | None:
 @cache
 def _sizes(count: int) -> Struct:
     """Give what unpacks the sizes of so many units."""
-    return Struct(">" + f"{SIZE_AT}xi{CQ_UNIT.size - SIZE_AT - 4}x" * count)
+    return Struct(">" + f"{SIZE.position}x{SIZE.struct_code}{CQ_UNIT.size - SIZE.end}x" * count)
 
 
 def _unit(raw: bytes, number: int) -> Unit:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, PRE_BLANK, first_offset
 from rmqtool.rebuild.ext import ExtQueue
 from rmqtool.rebuild.placement import BrokerPlacement, Placement, Tally, Units
 from rmqtool.store.names import name_problem
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.rebuild.ext import ExtRules
 
+BASE, COUNT = BATCH_CQ_UNIT["msg_base_offset"], BATCH_CQ_UNIT["batch_size"]
 PENDING_BYTES: Final = 96 << 20  # of units, at most, before they are written
 EARLY_BYTES: Final = 16 << 20  # while the log is still read, the disk may as well take some
 EARLY_BYTES_EACH: Final = 4 << 10  # but not less for each queue: opening a file costs time, too
@@ -166,7 +167,7 @@ class QueueBuilder:
             runs.queues
         ):
             return runs
-        return sorted(runs, key=lambda run: CQ_UNIT.packer.unpack_from(run.units)[0])
+        return sorted(runs, key=lambda run: first_offset(run.units))
 
     def _open(self, run: QueueRun, topic: str) -> _Queue | None:
         """Begin a queue; None for one that was not asked for, or that cannot be a directory."""
@@ -314,8 +315,8 @@ class _BatchQueue(_Queue):
         self.tally = Tally()
 
     def add(self, run: QueueRun) -> int:
-        last = BATCH_CQ_UNIT.packer.unpack_from(run.units, len(run.units) - BATCH_CQ_UNIT_SIZE)
-        self.next = last[4] + last[5]
+        last = len(run.units) - BATCH_CQ_UNIT_SIZE
+        self.next = BASE.of(run.units, last) + COUNT.of(run.units, last)
         self.tally.units += run.count
         return self.keep([Units(run.queue_offset, run.units, run.store_timestamp)])
 
@@ -327,8 +328,7 @@ class _BatchQueue(_Queue):
 
     def last_timestamp(self, piece: memoryview, units: Units) -> int:  # noqa: ARG002 - of one unit
         """Give the store time that the last unit itself says, ms: these runs go over files."""
-        last = BATCH_CQ_UNIT.packer.unpack_from(piece, len(piece) - BATCH_CQ_UNIT_SIZE)
-        return int(last[3])
+        return BATCH_CQ_UNIT["store_timestamp"].of(piece, len(piece) - BATCH_CQ_UNIT_SIZE)
 
     def result(self) -> QueueResult:
         return QueueResult(

@@ -181,7 +181,7 @@ class ExtQueue:
         length = self._rules.file_length
         room = length - self._end % length - END_BLANK_DATA_LENGTH
         if len(unit) > room:
-            self._append(END_BLANK.to_bytes(2, "big", signed=True), store_timestamp)
+            self._append(EXT_UNIT["size"].build(END_BLANK), store_timestamp)
             self._end += -self._end % length
         if len(unit) > length - END_BLANK_DATA_LENGTH or self._end + len(unit) > MAX_REAL_OFFSET:
             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, first_offset, last_offset
 from rmqtool.formats.message import SMALLEST_RECORD
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class Placement:
         first unit has expired, so all of the log counts; what lies in a hole was in the log between
         its neighbours, unless several records in a row agree on a small one.
         """
-        physical_offset: int = CQ_UNIT.packer.unpack_from(run.units)[0]
+        physical_offset = first_offset(run.units)
         if self.next < 0:
             return 0 <= run.queue_offset <= physical_offset // SMALLEST_RECORD
         most = (physical_offset - self._seen) // SMALLEST_RECORD
@@ -163,7 +163,7 @@ class Placement:
         self.next = queue_offset + count
         self.tally.units += count
         self._last = bytes(packed[-CQ_UNIT_SIZE:])
-        self._seen = CQ_UNIT.packer.unpack(self._last)[0]
+        self._seen = first_offset(self._last)
         return Units(queue_offset, packed, store_timestamp)
 
     def _fill(self, hole: int, run: QueueRun) -> Units:
@@ -174,7 +174,7 @@ class Placement:
         a message twice is legal, a lost one is not. Source: observed, 4.9.3, 5.3.3 and 5.5.0.
         """
         start, length = self._log
-        physical_offset = CQ_UNIT.packer.unpack_from(run.units)[0]
+        physical_offset = first_offset(run.units)
         segment_start = start + (physical_offset - start) // length * length if length else start
         if segment_start > start:
             unit = CQ_UNIT.packer.pack(segment_start - 1, length, FILLER_TAGS_CODE)
@@ -220,6 +220,6 @@ class BrokerPlacement(Placement):
 
     def _append(self, run: QueueRun, packed: memoryview, queue_offset: int) -> Iterator[Units]:
         if len(packed):
-            physical_offset, size, _ = CQ_UNIT.packer.unpack_from(packed, len(packed) - 20)
-            self._reached = physical_offset + size
+            size = CQ_UNIT["size"].of(packed, len(packed) - CQ_UNIT_SIZE)
+            self._reached = last_offset(packed) + size
             yield self._put_units(packed, queue_offset, run.store_timestamp)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.formats import properties as names
+from rmqtool.formats.layout import big_endian, unsigned
 from rmqtool.machine.compiled import called, inlined
 from rmqtool.machine.intrinsics import (
     MASK_BYTES,
@@ -22,8 +24,8 @@ from rmqtool.scan.kernels_hash import WORD, first_bytes, signed
 if TYPE_CHECKING:
     from rmqtool.machine.arrays import Int64s, UInt8s
 
-NAME_VALUE_SEPARATOR: Final = 1
-PROPERTY_SEPARATOR: Final = 2
+NAME_VALUE_SEPARATOR: Final = names.NAME_VALUE_SEPARATOR[0]
+PROPERTY_SEPARATOR: Final = names.PROPERTY_SEPARATOR[0]
 ZERO_DIGIT: Final = 0x30
 MINUS: Final = 0x2D
 PLUS: Final = 0x2B
@@ -48,20 +50,35 @@ STATE: Final = FIRST_SHAPE + SHAPES * SHAPE_ROWS  # found[STATE, 0]: keys collec
 SCRATCH: Final = (STATE + 1, 2)  # shape of `found`
 
 
-def _word(name: bytes) -> int:
-    """Give the first 8 bytes of a name as `load_i8` and `first_bytes` do."""
-    return int.from_bytes(name[:WORD], "big", signed=len(name) >= WORD)
+def _words(name: str) -> tuple[int, ...]:
+    """Give the first, the second and the last 8 bytes of a name as `load_i8` does.
+
+    Of a shorter name there is only the first, as `first_bytes` gives it.
+    """
+    raw = name.encode()
+    if len(raw) < WORD:
+        return (unsigned(raw),)
+    return tuple(big_endian(raw[at : at + WORD]) for at in (0, WORD, len(raw) - WORD))
 
 
-TAGS_WORD: Final = _word(b"TAGS")
-KEYS_WORD: Final = _word(b"KEYS")
-DELAY_WORD: Final = _word(b"DELAY")
-UNIQ_KEY_WORD: Final = _word(b"UNIQ_KEY")
-CRC_WORD: Final = _word(b"__CRC32#")
-INNER_NUM_WORDS: Final = _word(b"INNER_NUM"), _word(b"NNER_NUM")
-INNER_BASE_WORDS: Final = _word(b"INNER_BASE"), _word(b"NER_BASE")
-DISPATCH_WORDS: Final = tuple(_word(b"INNER_MULTI_DISPATCH"[n:]) for n in (0, 8, 12))
-DISPATCH_OFFSET_WORDS: Final = tuple(_word(b"INNER_MULTI_QUEUE_OFFSET"[n:]) for n in (0, 8, 16))
+# What the wanted names are told by: their lengths first, then their words.
+SHORT: Final = len(names.TAGS)  # likewise KEYS
+LONG: Final = len(names.UNIQ_KEY)  # likewise the CRC's
+SELDOM: Final = (
+    *(names.DELAY, names.INNER_NUM, names.INNER_BASE),
+    *(names.INNER_MULTI_DISPATCH, names.INNER_MULTI_QUEUE_OFFSET),
+)
+SELDOM_LENGTHS: Final = tuple(map(len, SELDOM))
+DELAY_LENGTH, NUM_LENGTH, BASE_LENGTH, DISPATCH_LENGTH, DISPATCH_OFFSET_LENGTH = SELDOM_LENGTHS
+TAGS_WORD: Final = _words(names.TAGS)[0]
+KEYS_WORD: Final = _words(names.KEYS)[0]
+DELAY_WORD: Final = _words(names.DELAY)[0]
+UNIQ_KEY_WORD: Final = _words(names.UNIQ_KEY)[0]
+CRC_WORD: Final = _words(names.CRC32)[0]
+NUM_WORDS: Final = _words(names.INNER_NUM)[::2]
+BASE_WORDS: Final = _words(names.INNER_BASE)[::2]
+DISPATCH_WORDS: Final = _words(names.INNER_MULTI_DISPATCH)
+DISPATCH_OFFSET_WORDS: Final = _words(names.INNER_MULTI_QUEUE_OFFSET)
 LARGEST_SHORT, LARGEST_INT, LARGEST_LONG = 2**15 - 1, 2**31 - 1, 2**63 - 1
 
 
@@ -69,14 +86,14 @@ LARGEST_SHORT, LARGEST_INT, LARGEST_LONG = 2**15 - 1, 2**31 - 1, 2**63 - 1
 def which_seldom(window: UInt8s, start: int, length: int) -> int:
     """Say which of the less common wanted properties has this name; WANTED for none."""
     word, last = load_i8(window, start), load_i8(window, start + length - WORD)
-    if length == 5:  # noqa: PLR2004 - the lengths of the names above
+    if length == DELAY_LENGTH:
         return DELAY if first_bytes(word, length) == DELAY_WORD else WANTED
-    if length == 9:  # noqa: PLR2004
-        return INNER_NUM if (word, last) == INNER_NUM_WORDS else WANTED
-    if length == 10:  # noqa: PLR2004
-        return INNER_BASE if (word, last) == INNER_BASE_WORDS else WANTED
+    if length == NUM_LENGTH:
+        return INNER_NUM if (word, last) == NUM_WORDS else WANTED
+    if length == BASE_LENGTH:
+        return INNER_BASE if (word, last) == BASE_WORDS else WANTED
     middle = load_i8(window, start + WORD)
-    if length == 20:  # noqa: PLR2004
+    if length == DISPATCH_LENGTH:
         return DISPATCH if (word, middle, last) == DISPATCH_WORDS else WANTED
     return DISPATCH_OFFSET if (word, middle, last) == DISPATCH_OFFSET_WORDS else WANTED
 
@@ -85,16 +102,16 @@ def which_seldom(window: UInt8s, start: int, length: int) -> int:
 def which_property(window: UInt8s, start: int, length: int) -> int:
     """Say which wanted property has the name at `start`; WANTED for none."""
     word = load_i8(window, start)
-    if length == 4:  # noqa: PLR2004 - the lengths of the names above
+    if length == SHORT:
         word = first_bytes(word, length)
         if word == TAGS_WORD:
             return TAGS
         return KEYS if word == KEYS_WORD else WANTED
-    if length == 8:  # noqa: PLR2004
+    if length == LONG:
         if word == UNIQ_KEY_WORD:
             return UNIQUE_KEY
         return CRC if word == CRC_WORD else WANTED
-    if length in (5, 9, 10, 20, 24):
+    if length in SELDOM_LENGTHS:
         return which_seldom(window, start, length)
     return WANTED
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.message import SysFlag
+from rmqtool.formats.properties import CRC32_RESERVED_LENGTH
 from rmqtool.machine.compiled import called, inlined, kernel
 from rmqtool.machine.intrinsics import MASK_BYTES, load_i8, mask_of, trailing_zeros
 from rmqtool.scan import columns as row
@@ -73,10 +74,10 @@ TOPICS_FULL: Final = 2
 KEY_SEPARATOR: Final = 0x20
 NUMBER_SIGN: Final = 0x23
 SHORTEST_KEY: Final = 2  # bytes of properties that one more key takes at least, its space counted
-RESERVED_FOR_CRC: Final = 20  # CommitLog.CRC32_RESERVED_LEN: the tail that the sum leaves out
+RESERVED_FOR_CRC: Final = CRC32_RESERVED_LENGTH  # the tail that the sum leaves out
 ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
 MIXER: Final = 0x1E3779B97F4A7C15  # odd; its products wrap
-TAG_KEY: Final = int.from_bytes(b"T#", "big")  # IndexService: topic#T#tags
+TAG_KEY: Final = tuple(b"T#")  # IndexService: topic#T#tags
 MOST_OTHER_KEYS: Final = 3  # the unique key, the tags, and one that rounding hides
 
 
@@ -196,7 +197,7 @@ def collect_keys(
             start = position + 1
     length = columns[row.TAGS_LENGTH, number]
     if want & WANT_TAG_KEYS and length:
-        tag_seed = (31 * (31 * seed + (TAG_KEY >> 8)) + (TAG_KEY & 0xFF)) & LOW_32
+        tag_seed = (31 * (31 * seed + TAG_KEY[0]) + TAG_KEY[1]) & LOW_32
         add_key(window, (columns[row.TAGS_START, number], length), tag_seed, number, keys)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.dledger import BLANK_MAGIC, DLEDGER_BODY_OFFSET, DLEDGER_ENTRY, ENTRY_MAGIC
+from rmqtool.formats.host import IPV4_BYTES, IPV6_BYTES
 from rmqtool.formats.message import (
     BLANK,
     BLANK_MAGIC_CODE,
@@ -18,12 +19,15 @@ from rmqtool.formats.message import (
     MESSAGE_MIDDLES,
     MESSAGE_PREFIX,
     SMALLEST_RECORD,
+    TOPIC_LENGTH_BYTES,
     SysFlag,
 )
+from rmqtool.formats.properties import LENGTH_BYTES
 from rmqtool.machine.compiled import inlined, kernel
 from rmqtool.machine.intrinsics import load_i1, load_i2, load_i4, load_i8
 from rmqtool.scan import columns as row
 from rmqtool.scan.crc import crc31
+from rmqtool.scan.kernels_hash import WORD
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -49,7 +53,7 @@ PREFIX: Final = MESSAGE_PREFIX.size
 _AT: Final = MESSAGE_PREFIX.positions
 _MIDDLE: Final = MESSAGE_MIDDLES[False, False].positions
 _ENTRY: Final = DLEDGER_ENTRY.positions
-V6_EXTRA: Final = 12  # bytes that an IPv6 address is longer than an IPv4 one
+V6_EXTRA: Final = IPV6_BYTES - IPV4_BYTES  # bytes that an IPv6 address is longer
 HEADER: Final = PREFIX + MESSAGE_MIDDLES[False, False].size  # of a record with IPv4 hosts
 
 TOTAL_SIZE: Final = _AT["total_size"]
@@ -65,6 +69,10 @@ STORE_TIMESTAMP: Final = PREFIX + _MIDDLE["store_timestamp"]  # plus V6_EXTRA fo
 RECONSUME_TIMES: Final = PREFIX + _MIDDLE["reconsume_times"]  # … before it
 PREPARED_OFFSET: Final = PREFIX + _MIDDLE["prepared_transaction_offset"]
 BODY_LENGTH: Final = PREFIX + _MIDDLE["body_length"]
+BODY: Final = HEADER  # where it begins, with IPv4 hosts
+V1_TOPIC_WIDTH: Final = TOPIC_LENGTH_BYTES[MESSAGE_MAGIC_CODE]
+V2_TOPIC_WIDTH: Final = TOPIC_LENGTH_BYTES[MESSAGE_MAGIC_CODE_V2]
+PROPERTIES_WIDTH: Final = LENGTH_BYTES  # of their length
 BLANK_SIZE: Final = BLANK.size
 ENTRY_MAGIC_AT: Final = _ENTRY["magic"]
 ENTRY_SIZE: Final = _ENTRY["size"]
@@ -130,19 +138,20 @@ def fill(window: UInt8s, start: int, columns: Int64s, number: int) -> int:
     sys_flag = load_i4(window, start + SYS_FLAG)
     before_store, extra = hosts_extra(sys_flag)
     end = start + size
-    body = start + BODY_LENGTH + 4 + extra
-    body_length = max(load_i4(window, body - 4), 0)
-    width = 1 if magic == MESSAGE_MAGIC_CODE else 2
-    topic = body + body_length + width
-    if topic + 2 > end:
+    body = start + BODY + extra
+    body_length = max(load_i4(window, start + BODY_LENGTH + extra), 0)
+    width = V1_TOPIC_WIDTH if magic == MESSAGE_MAGIC_CODE else V2_TOPIC_WIDTH
+    at = body + body_length  # the topic's length, with one byte or two
+    topic = at + width
+    if topic + PROPERTIES_WIDTH > end:
         return BAD_SIZE
-    topic_length = load_i1(window, topic - 1) if width == 1 else load_i2(window, topic - 2)
-    properties = topic + topic_length + 2
+    topic_length = load_i1(window, at) if width == V1_TOPIC_WIDTH else load_i2(window, at)
+    properties = topic + topic_length + PROPERTIES_WIDTH
     if topic_length < 0:
         return BAD_TOPIC
     if properties > end:
         return BAD_SIZE
-    properties_length = max(load_i2(window, properties - 2), 0)
+    properties_length = max(load_i2(window, properties - PROPERTIES_WIDTH), 0)
     if properties + properties_length != end:
         return BAD_SIZE
     columns[row.RECORD_START, number] = start
@@ -246,15 +255,15 @@ def find_record(window: UInt8s, begin: int, size: int, physical_offset: int) -> 
 def zero_run(window: UInt8s, begin: int, size: int) -> int:
     """Give the place of the first byte that is not zero; `size` when all are."""
     start = begin
-    while start + 32 <= size:
+    while start + 4 * WORD <= size:
         if (
             load_i8(window, start)
-            | load_i8(window, start + 8)
-            | load_i8(window, start + 16)
-            | load_i8(window, start + 24)
+            | load_i8(window, start + WORD)
+            | load_i8(window, start + 2 * WORD)
+            | load_i8(window, start + 3 * WORD)
         ):
             break
-        start += 32
+        start += 4 * WORD
     while start < size and window[start] == 0:
         start += 1
     return start

@@ -12,18 +12,23 @@ from zlib import crc32
 
 from rmqtool.formats.dledger import DLEDGER_ENTRY
 from rmqtool.formats.message import (
-    MESSAGE_MIDDLES,
     MESSAGE_PREFIX,
     SMALLEST_RECORD,
-    SysFlag,
+    TOPIC_LENGTH_BYTES,
+    middle_of,
 )
+from rmqtool.formats.properties import LENGTH_BYTES
 from rmqtool.scan.crc import WITHOUT_TOP_BIT
 
 if TYPE_CHECKING:
+    from rmqtool.formats.layout import Field
     from rmqtool.scan.window import Readable
 
 LONGEST_SHORT: Final = 0x7FFF
-LONGEST_TAIL: Final = 2 + LONGEST_SHORT + 2 + LONGEST_SHORT  # topic and properties
+SIZE: Final = MESSAGE_PREFIX["total_size"]
+LONGEST_TAIL: Final = (  # topic and properties
+    max(TOPIC_LENGTH_BYTES.values()) + LONGEST_SHORT + LENGTH_BYTES + LONGEST_SHORT
+)
 PIECE_BYTES: Final = 1 << 20
 
 
@@ -43,16 +48,12 @@ def without_body(file: Readable, position: int, entry_header: int) -> bytes | No
     prefix = bytearray(_read(file, position, MESSAGE_PREFIX.size))
     if len(entry) < entry_header or len(prefix) < MESSAGE_PREFIX.size:
         return None
-    size, sys_flag = _get(prefix, 0), _get(prefix, MESSAGE_PREFIX.positions["sys_flag"])
-    hosts = (
-        bool(sys_flag & SysFlag.BORNHOST_V6_FLAG),
-        bool(sys_flag & SysFlag.STOREHOSTADDRESS_V6_FLAG),
-    )
-    middle = bytearray(_read(file, position + len(prefix), MESSAGE_MIDDLES[hosts].size))
-    if len(middle) < MESSAGE_MIDDLES[hosts].size:
+    size, layout = SIZE.of(prefix), middle_of(MESSAGE_PREFIX["sys_flag"].of(prefix))
+    middle = bytearray(_read(file, position + len(prefix), layout.size))
+    if len(middle) < layout.size:
         return None
     header = len(prefix) + len(middle)
-    body_length = max(_get(middle, len(middle) - 4), 0)
+    body_length = max(layout["body_length"].of(middle), 0)
     tail_length = size - header - body_length
     if not 0 < tail_length <= LONGEST_TAIL or position + size > file.size:
         return None
@@ -60,14 +61,14 @@ def without_body(file: Readable, position: int, entry_header: int) -> bytes | No
     left = header + len(tail)
     if len(tail) < tail_length or left < SMALLEST_RECORD:
         return None
-    _put(prefix, 0, left)
-    _put(middle, len(middle) - 4, 0)
+    _put(prefix, SIZE, left)
+    _put(middle, layout["body_length"], 0)
     if entry_header:
         for name, less in (("size", 0), ("body_length", entry_header)):
-            at = DLEDGER_ENTRY.positions[name]
-            if _get(entry, at) != entry_header + size - less:
+            field = DLEDGER_ENTRY[name]
+            if field.of(entry) != entry_header + size - less:
                 return None
-            _put(entry, at, entry_header + left - less)
+            _put(entry, field, entry_header + left - less)
     return bytes(entry + prefix + middle + tail)
 
 
@@ -92,9 +93,5 @@ def _read(file: Readable, position: int, length: int) -> bytes:
     return bytes(buffer[: file.read_into(buffer, position)]) if length else b""
 
 
-def _get(raw: bytearray, position: int) -> int:
-    return int.from_bytes(raw[position : position + 4], "big", signed=True)
-
-
-def _put(raw: bytearray, position: int, value: int) -> None:
-    raw[position : position + 4] = value.to_bytes(4, "big", signed=True)
+def _put(raw: bytearray, field: Field, value: int) -> None:
+    raw[field.position : field.end] = field.build(value)

@@ -14,7 +14,7 @@ import numpy as np
 from rmqtool.broker.dispatch import QUEUED_TYPES
 from rmqtool.formats import properties
 from rmqtool.formats.java import text
-from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2
+from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.startup.load import integer
 from rmqtool.startup.walk import Walk, in_doubt, segment_of
@@ -29,10 +29,7 @@ if TYPE_CHECKING:
 
     Int64s = NDArray[np.int64]
 
-_MAGICS: Final = tuple(
-    (magic & 0xFFFFFFFF).to_bytes(4, "big") for magic in (MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2)
-)
-_MAGIC_POSITION: Final = 4
+_MAGIC_POSITION: Final = MESSAGE_PREFIX["magic_code"].position
 _SEARCH_BYTES: Final = 1 << 18
 
 
@@ -152,12 +149,14 @@ def _next_magic(reader: FileReader, position: int, end: int) -> int | None:
     """Give the next position at which a record may begin."""
     while position + _MAGIC_POSITION < end:
         window = reader.read_at(position, _SEARCH_BYTES)
-        found = [at for magic in _MAGICS if (at := window.find(magic, _MAGIC_POSITION)) >= 0]
+        found = [
+            at for magic in MESSAGE_MAGIC_BYTES if (at := window.find(magic, _MAGIC_POSITION)) >= 0
+        ]
         if found:
             return position + min(found) - _MAGIC_POSITION
         if position + len(window) >= end:
             return None
-        position += len(window) - _MAGIC_POSITION - len(_MAGICS[0]) + 1
+        position += len(window) - _MAGIC_POSITION - len(MESSAGE_MAGIC_BYTES[0]) + 1
     return None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.formats.consume_queue_ext import EXT_UNIT
 from rmqtool.startup.load import exists
 from rmqtool.startup.start_file import StartFails
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 DIRECTORY: Final = "consumequeue_ext"
-SIZE_BYTES: Final = 2  # of a unit's first field
+_SIZE: Final = EXT_UNIT["size"]
 
 Extensions = dict["QueueKey", "FileQueue"]
 
@@ -61,8 +62,8 @@ def _follow(file: ModelFile) -> None:
     with file.place.open() as opened:
         raw = opened.read_at(0, file.wrote_position)
     position = 0
-    while position + SIZE_BYTES <= len(raw):
-        size = int.from_bytes(raw[position : position + SIZE_BYTES], "big", signed=True)
+    while position + _SIZE.end <= len(raw):
+        size = _SIZE.of(raw, position)
         if size <= 0:
             return
         position += size

@@ -202,5 +202,5 @@ class LossCount:
             return False
         with file.open() as reader:
             head = reader.read_at(end, BLANK.size).ljust(BLANK.size, b"\0")
-        magic: int = BLANK.packer.unpack(head)[1]
+        magic = BLANK["magic_code"].of(head)
         return magic == BLANK_MAGIC_CODE or end == file.length

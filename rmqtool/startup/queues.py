@@ -219,7 +219,8 @@ def _end(unit: np.void) -> int:
 
 
 def _physical_offset(reader: FileReader, position: int) -> int:
-    offset: int = CQ_UNIT.packer.unpack(reader.read_at(position, CQ_UNIT_SIZE))[0]
+    offset: int
+    offset, _, _ = CQ_UNIT.packer.unpack(reader.read_at(position, CQ_UNIT_SIZE))
     return offset
 
 

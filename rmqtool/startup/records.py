@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqtool.broker.dispatch import has_bad_batch_numbers, has_bad_delay
 from rmqtool.formats import java, properties
+from rmqtool.formats.host import PORT_BYTES
+from rmqtool.formats.layout import big_endian
 from rmqtool.formats.message import (
     BLANK_MAGIC_CODE,
     MESSAGE_MAGIC_CODE,
@@ -29,9 +31,12 @@ if TYPE_CHECKING:
 _LARGEST_ARRAY: Final = 2**31 - 3  # a longer one is refused whatever the heap
 _CRC_CHUNK: Final = 1 << 20
 _LARGEST_SHORT: Final = 2**15 - 1
-_LENGTH_BYTES: Final = 2  # of the properties
-_PORT_BYTES: Final = 4
-_SYS_FLAG, _BORN_ADDRESS, _STORE_TIMESTAMP, _STORE_ADDRESS = 7, 0, 2, 3  # fields by number
+_SIZE_BYTES: Final = MESSAGE_PREFIX["total_size"].size
+_IN_PREFIX, _IN_MIDDLE = tuple(MESSAGE_PREFIX.positions), tuple(middle_of(0).positions)
+_BODY_CRC, _SYS_FLAG = map(_IN_PREFIX.index, ("body_crc", "sys_flag"))  # fields by number
+_BORN_ADDRESS, _STORE_TIMESTAMP, _STORE_ADDRESS = map(
+    _IN_MIDDLE.index, ("born_address", "store_timestamp", "store_address")
+)
 
 
 class Source(Protocol):
@@ -157,14 +162,14 @@ class RecordCheck:
         sys_flag = prefix[_SYS_FLAG]
         layout = middle_of(sys_flag)
         middle = layout.packer.unpack(cursor.take(layout.size))
-        if array < _PORT_BYTES + max(len(middle[_BORN_ADDRESS]), len(middle[_STORE_ADDRESS])):
+        if array < PORT_BYTES + max(len(middle[_BORN_ADDRESS]), len(middle[_STORE_ADDRESS])):
             raise _Fails(Stop.LENGTHS)
         body_length = middle[-1]
-        self._body(cursor, body_length, prefix[2], array, reads_body=reads_body)
+        self._body(cursor, body_length, prefix[_BODY_CRC], array, reads_body=reads_body)
         topic_width = TOPIC_LENGTH_BYTES[magic]
         topic_length = cursor.integer(topic_width)
         topic = java.text(cursor.copied(topic_length, array))
-        properties_length = cursor.integer(_LENGTH_BYTES)
+        properties_length = cursor.integer(properties.LENGTH_BYTES)
         found: dict[str, str] = {}
         if properties_length > 0:
             found = properties.decode(cursor.copied(properties_length, array))
@@ -172,7 +177,7 @@ class RecordCheck:
                 raise _Fails(Stop.PROPERTY)
         if reads_body and self.checks_property_crc:
             self._property_crc(cursor, found, total_size)
-        length = MESSAGE_PREFIX.size + layout.size + topic_width + _LENGTH_BYTES
+        length = MESSAGE_PREFIX.size + layout.size + topic_width + properties.LENGTH_BYTES
         length += max(body_length, 0) + topic_length + max(properties_length, 0)
         if total_size != length:
             raise _Fails(Stop.LENGTHS, total_size)
@@ -193,12 +198,12 @@ class RecordCheck:
 
     def _head(self, cursor: _Cursor) -> tuple[int, int]:
         """Read totalSize and magic, in the order of the version's tests."""
-        if self.rules.checks_bounds and cursor.left <= 4:  # noqa: PLR2004 - one int
+        if self.rules.checks_bounds and cursor.left <= _SIZE_BYTES:
             raise _Fails(Stop.NOTHING_LEFT)
-        total_size = cursor.integer(4)
-        if self.rules.checks_bounds and cursor.left < total_size - 4:
+        total_size = cursor.integer(_SIZE_BYTES)
+        if self.rules.checks_bounds and cursor.left < total_size - _SIZE_BYTES:
             raise _Fails(Stop.BEYOND_FILE)
-        magic = cursor.integer(4)
+        magic = cursor.integer(MESSAGE_PREFIX["magic_code"].size)
         known = magic == MESSAGE_MAGIC_CODE or (magic == MESSAGE_MAGIC_CODE_V2 and self.knows_v2)
         if not known and magic != BLANK_MAGIC_CODE:
             raise _Fails(Stop.NO_MAGIC if total_size or magic else Stop.UNUSED)
@@ -290,7 +295,7 @@ class _Cursor:
         return self.take(length)
 
     def integer(self, width: int) -> int:
-        return int.from_bytes(self.take(width), "big", signed=True)
+        return big_endian(self.take(width))
 
     def skip(self, length: int) -> None:
         self._need(length)

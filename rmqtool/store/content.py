@@ -39,12 +39,7 @@ DIRECTORY_TRIES = 8  # files of a directory that are looked at; the first may be
 UNITS = 64
 LARGEST_RECORD = 1 << 30
 EARLIEST_MS, LATEST_MS = 1_262_304_000_000, 4_102_444_800_000  # 2010 to 2100
-MAGIC = re.compile(
-    b"|".join(
-        re.escape(code.to_bytes(4, "big", signed=True))
-        for code in (message.MESSAGE_MAGIC_CODE, message.MESSAGE_MAGIC_CODE_V2)
-    )
-)
+MAGIC = re.compile(b"|".join(map(re.escape, message.MESSAGE_MAGIC_BYTES)))
 DEFAULT_LENGTHS = {
     1 << 30: BranchKind.COMMITLOG,
     consume_queue.DEFAULT_FILE_LENGTH: BranchKind.CONSUME_QUEUE,

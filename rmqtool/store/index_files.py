@@ -17,6 +17,7 @@ from rmqtool.formats.index import (
     FIRST_ENTRY,
     INDEX_ENTRY,
     INDEX_HEADER,
+    INDEX_SLOT,
     entry_position,
     file_length,
     slot_position,
@@ -123,7 +124,7 @@ def _geometry(
     if entry.size == file_length(DEFAULT_HASH_SLOT_NUM, DEFAULT_INDEX_NUM):
         return DEFAULT_HASH_SLOT_NUM, DEFAULT_INDEX_NUM, LengthSource.DEFAULT
     if entries and (rest := entry.size - file_length(0, entries)) > 0:
-        return rest // 4, entries, LengthSource.CONFIGURED
+        return rest // INDEX_SLOT.size, entries, LengthSource.CONFIGURED
     try:
         with place.open() as file:
             slots = next(_agreeing(file), 0) or _usual_slots(file.size)
@@ -138,7 +139,7 @@ def _entries(size: int, slots: int) -> int:
 
 def _agreeing(file: OpenFile) -> Iterator[int]:
     """Yield numbers of slots with which the entries agree with the header, likely ones first."""
-    if file.size < SMALLEST or (file.size - INDEX_HEADER.size) % 4:
+    if file.size < SMALLEST or (file.size - INDEX_HEADER.size) % INDEX_SLOT.size:
         return
     header = INDEX_HEADER.parse(file.read_at(0, INDEX_HEADER.size))
     usual = _usual_slots(file.size)
@@ -156,18 +157,18 @@ def _usual_slots(size: int) -> int:
 
     It stands in where a damaged header or entry agrees with nothing.
     """
-    usual = (size - INDEX_HEADER.size) // (4 + USUAL_RATIO * INDEX_ENTRY.size)
+    usual = (size - INDEX_HEADER.size) // (INDEX_SLOT.size + USUAL_RATIO * INDEX_ENTRY.size)
     return usual if file_length(usual, usual * USUAL_RATIO) == size else 0
 
 
 def _candidates(file: OpenFile, begin_physical_offset: int) -> Iterator[int]:
     """Yield numbers of slots with which entry 1 would hold the header's first offset."""
-    wanted = begin_physical_offset.to_bytes(8, "big", signed=True)
+    wanted = INDEX_ENTRY["physical_offset"].build(begin_physical_offset)
     first = file_length(0, 1) + INDEX_ENTRY.positions["physical_offset"]
     raw = file.read_at(0, SEARCHED_BYTES)
     position = raw.find(wanted, first)
     while position >= 0:
-        slots, rest = divmod(position - first, 4)
+        slots, rest = divmod(position - first, INDEX_SLOT.size)
         if not rest and (file.size - file_length(slots, 0)) % INDEX_ENTRY.size == 0 and slots:
             yield slots
         position = raw.find(wanted, position + 1)
@@ -190,8 +191,8 @@ def _agrees(file: OpenFile, header: dict[str, int], slots: int) -> bool:
     if ends != (header["begin_physical_offset"], header["end_physical_offset"]):
         return False
     # The newest entry is the head of its own chain: a wrong number of slots sends us elsewhere.
-    head = file.read_at(slot_position(abs(last["key_hash"]) % slots), 4)
-    return int.from_bytes(head, "big", signed=True) == count - 1
+    head = file.read_at(slot_position(abs(last["key_hash"]) % slots), INDEX_SLOT.size)
+    return INDEX_SLOT["number"].of(head) == count - 1
 
 
 def _entry(file: OpenFile, slots: int, number: int) -> dict[str, int] | None:

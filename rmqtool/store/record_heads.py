@@ -12,13 +12,19 @@ import re
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from rmqtool.formats.layout import big_endian
 from rmqtool.formats.message import (
+    MESSAGE_MAGIC_BYTES,
     MESSAGE_MAGIC_CODE,
     MESSAGE_MAGIC_CODE_V2,
     MESSAGE_MIDDLES,
     MESSAGE_PREFIX,
     SMALLEST_RECORD,
+    TOPIC_LENGTH_BYTES,
+    SysFlag,
+    body_start,
     middle_of,
+    store_timestamp_position,
 )
 
 if TYPE_CHECKING:
@@ -30,18 +36,19 @@ if TYPE_CHECKING:
 HEAD_BYTES = MESSAGE_PREFIX.size + max(middle.size for middle in MESSAGE_MIDDLES.values())
 MESSAGE_MAGIC_CODES = (MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2)
 MAGIC_POSITION = MESSAGE_PREFIX.positions["magic_code"]
-MAGIC = re.compile(
-    b"|".join(re.escape(code.to_bytes(4, "big", signed=True)) for code in MESSAGE_MAGIC_CODES)
-)
+MAGIC = re.compile(b"|".join(map(re.escape, MESSAGE_MAGIC_BYTES)))
 OPEN_FILES = 32
 FIRST_WINDOW = 64 << 10
 # The largest record is 4 MiB unless configured otherwise, and so is the largest blank.
 LARGEST_WINDOW = 8 << 20
 
 unpack_prefix = MESSAGE_PREFIX.packer.unpack_from
+STORE_TIMESTAMP = next(iter(MESSAGE_MIDDLES.values()))["store_timestamp"]
+HOST_BITS = SysFlag.BORNHOST_V6_FLAG | SysFlag.STOREHOSTADDRESS_V6_FLAG
+# Where the store time of a record begins, by its host bits.
 TIMESTAMPS = {
-    flags: MESSAGE_PREFIX.size + middle_of(flags).positions["store_timestamp"]
-    for flags in (0x00, 0x10, 0x20, 0x30)
+    flags: store_timestamp_position(flags)
+    for flags in (0, SysFlag.BORNHOST_V6_FLAG, SysFlag.STOREHOSTADDRESS_V6_FLAG, HOST_BITS)
 }
 
 
@@ -90,8 +97,8 @@ def head_of(raw: bytes, position: int, physical_offset: int) -> RecordHead | Non
     size, magic, _, queue_id, _, queue_offset, own, sys_flag, born = unpack_prefix(raw, position)
     if own != physical_offset or size < SMALLEST_RECORD or magic not in MESSAGE_MAGIC_CODES:
         return None
-    at = position + TIMESTAMPS[sys_flag & 0x30]
-    stored = int.from_bytes(raw[at : at + 8], "big", signed=True)
+    at = position + TIMESTAMPS[sys_flag & HOST_BITS]
+    stored = big_endian(raw[at : at + STORE_TIMESTAMP.size])
     return RecordHead(own, size, magic, queue_id, queue_offset, sys_flag, born, stored)
 
 
@@ -153,14 +160,13 @@ class LogReader:
 
     def topic_of(self, head: RecordHead) -> str:
         """Read the topic of a record, printable; empty when its lengths do not lead to one."""
-        middle = middle_of(head.sys_flag)
-        at = head.physical_offset + MESSAGE_PREFIX.size + middle.positions["body_length"]
-        length = int.from_bytes(self.read_at(at, 4), "big", signed=True)
-        start = at + 4 + max(length, 0)
+        body = head.physical_offset + body_start(head.sys_flag)
+        field = middle_of(head.sys_flag)["body_length"]  # the last one before the body
+        start = body + max(big_endian(self.read_at(body - field.size, field.size)), 0)
         if start >= head.end:
             return ""
-        width = 1 if head.magic_code == MESSAGE_MAGIC_CODE else 2
-        size = int.from_bytes(self.read_at(start, width), "big", signed=True)
+        width = TOPIC_LENGTH_BYTES[head.magic_code]
+        size = big_endian(self.read_at(start, width))
         return self.read_at(start + width, max(size, 0)).decode("utf-8", "backslashreplace")
 
     def first_from(self, segment: Segment, position: int = 0) -> RecordHead | None:

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rmqtool.formats.host import IPV4_BYTES, IPV6_BYTES, host_text
+from rmqtool.formats.host import (
+    IPV4_BYTES,
+    IPV4_HOST_BYTES,
+    IPV6_BYTES,
+    host_text,
+    ipv4_host,
+    split_host,
+)
 from rmqtool.formats.message import MESSAGE_MIDDLES, MESSAGE_PREFIX
 from rmqtool.formats.message_id import OffsetMessageId
 from rmqtool.formats.sys_flag import SysFlag
@@ -20,13 +27,12 @@ if TYPE_CHECKING:
     UInt8s: TypeAlias = npt.NDArray[np.uint8]
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
-_PORT_BYTES: Final = 4
-_V4: Final = IPV4_BYTES + _PORT_BYTES
+_V4: Final = IPV4_HOST_BYTES
 _V6_EXTRA: Final = IPV6_BYTES - IPV4_BYTES
 _BORN: Final = MESSAGE_PREFIX.size
 _STORE: Final = _BORN + MESSAGE_MIDDLES[False, False].positions["store_address"]
 _OFFSET: Final = MESSAGE_PREFIX.positions["physical_offset"]
-_OFFSET_BYTES: Final = 8
+_OFFSET_BYTES: Final = MESSAGE_PREFIX["physical_offset"].size
 _ID_BYTES: Final = _V4 + _OFFSET_BYTES
 _HEX: Final = np.array([[ord(digit) for digit in f"{byte:02X}"] for byte in range(256)], np.uint8)
 
@@ -92,18 +98,13 @@ def _hosts(window: UInt8s, places: Int64s, is_v6: Int64s) -> pa.DictionaryArray:
         texts = [host_text(*host) for host in _read(window, places, is_v6)]
         return pa.array(texts, pa.string()).dictionary_encode()
     packed = _numbers(window, places, _V4)
-    return few_words(packed, lambda one: host_text(*_host(one.to_bytes(_V4, "big", signed=True))))
+    return few_words(packed, lambda one: host_text(*ipv4_host(one)))
 
 
 def _read(window: UInt8s, places: Int64s, is_v6: Int64s) -> list[tuple[bytes, int]]:
     """Read address and port of each host."""
     lengths = np.where(is_v6 != 0, _V4 + _V6_EXTRA, _V4)
     return [
-        _host(window[place : place + length].tobytes())
+        split_host(window[place : place + length].tobytes())
         for place, length in zip(places.tolist(), lengths.tolist(), strict=True)
     ]
-
-
-def _host(raw: bytes) -> tuple[bytes, int]:
-    address, port = raw[:-_PORT_BYTES], raw[-_PORT_BYTES:]
-    return address, int.from_bytes(port, "big", signed=True)

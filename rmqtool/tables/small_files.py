@@ -151,7 +151,7 @@ def ext_rows(part: FilePart) -> Iterator[Row]:
             if position + consume_queue_ext.MAX_EXT_UNIT_SIZE > base + len(raw):
                 base, raw = position, file.read_at(position, _WINDOW)
             start = position - base
-            size = int.from_bytes(raw[start : start + 2], "big")
+            size = EXT_UNIT["size"].of(raw, start)
             try:
                 unit = consume_queue_ext.decode(raw[start : start + max(size, EXT_UNIT.size)])
             except DecodeError as error:

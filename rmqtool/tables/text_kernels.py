@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from rmqtool.formats import properties
 from rmqtool.machine.compiled import inlined, kernel
 from rmqtool.tables.copying import copy_bytes
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     Int64s: TypeAlias = npt.NDArray[np.int64]
     Stretches: TypeAlias = tuple[Int64s, Int64s]
 
-NAME_VALUE_SEPARATOR: Final = 1
-PROPERTY_SEPARATOR: Final = 2
+NAME_VALUE_SEPARATOR: Final = properties.NAME_VALUE_SEPARATOR[0]
+PROPERTY_SEPARATOR: Final = properties.PROPERTY_SEPARATOR[0]
 KEY_SEPARATOR: Final = 0x20
 STRETCHES: Final = "UniTuple(int64[::1], 2)"
 # Rows of the matrix of properties.

@@ -33,7 +33,7 @@ def test_records(name: str, tmp_path: Path) -> None:
     for segment in store.commitlog:
         for batch in scan(whole(segment), options):
             assert batch.kind is not Extent.GAP
-            assert "" == batch.code
+            assert batch.code is None
             for column in batch.columns.T.tolist():
                 start = column[row.RECORD_START]
                 message = decode(batch.text(start, column[row.SIZE]))

@@ -142,8 +142,7 @@ class FileReader:
                 return
 
     def _difference(self, row: int) -> int:
-        at = row * SIZE + INDEX_ENTRY.positions["time_difference"]
-        return int.from_bytes(self._raw[at : at + 4].tobytes(), "big", signed=True)
+        return INDEX_ENTRY["time_difference"].of(self._raw.data, row * SIZE)
 
     def ahead(self, count: int) -> Pairs:
         """Give hashes and physical offsets of the next entries: int64, shape (2, n)."""

@@ -144,9 +144,7 @@ def _count_used(file: IndexFile, handle: OpenFile, room: int) -> int:
 
 
 def _field(path: str, name: str) -> At:
-    position = INDEX_HEADER.positions[name]
-    size = 4 if name in {"index_count", "hash_slot_count"} else 8
-    return At(path, position, size)
+    return At(path, INDEX_HEADER[name].position, INDEX_HEADER[name].size)
 
 
 def _ends(one: Opened, handle: OpenFile) -> Iterator[Finding]:

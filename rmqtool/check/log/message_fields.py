@@ -17,8 +17,9 @@ from rmqtool.check.log.bridges import is_bridge
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_FIELD, CL_PROPS
-from rmqtool.formats.message import MESSAGE_PREFIX
-from rmqtool.formats.message_id import HIGHEST_PORT
+from rmqtool.formats.host import IPV4_BYTES, IPV6_BYTES, PORT_BYTES
+from rmqtool.formats.message import MESSAGE_PREFIX, middle_of
+from rmqtool.formats.message_id import HIGHEST_PORT, UNIQUE_KEY_TAIL
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan import columns as row
 
@@ -33,15 +34,15 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
     Place = Callable[[int], At]
 
-V4_BYTES: Final = 4
-V6_BYTES: Final = 16
-PORT_BYTES: Final = 4
-TIME_BYTES: Final = 8
-KEY_LENGTHS: Final = (32, 56)  # hex digits of a unique key, by the client's address
-LOADER_DIGITS: Final = 8  # behind address and process: class loader, time, counter
-COUNTER_DIGITS: Final = 4
+PORT: Final = middle_of(0)["born_port"]
+TIME_BYTES: Final = middle_of(0)["store_timestamp"].size
+# Hex digits of a unique key, by the client's address; past that and the process stand class
+# loader, time and counter.
+KEY_LENGTHS: Final = tuple(2 * (n + UNIQUE_KEY_TAIL.size) for n in (IPV4_BYTES, IPV6_BYTES))
+LOADER_DIGITS: Final = 2 * UNIQUE_KEY_TAIL["loader_hash"].size
+COUNTER_DIGITS: Final = 2 * UNIQUE_KEY_TAIL["counter"].size
 NO_HOST: Final = 0  # 0.0.0.0:0, as one number
-BEHIND_CLIENT: Final = 20
+AFTER_CLIENT: Final = 2 * (UNIQUE_KEY_TAIL.size - UNIQUE_KEY_TAIL["loader_hash"].position)
 ZONE_STEP_MS: Final = 900_000  # clients count from their own midnight; zones differ by 15 minutes
 KEY_TOLERANCE_MS: Final = 1000
 MOST_ATTEMPTS: Final = 1 << 16
@@ -76,7 +77,7 @@ class FieldJudge:
             place: says where the n-th of them lies.
         """
         flags = batch.columns[row.SYS_FLAG]
-        born = np.where(flags & SysFlag.BORNHOST_V6_FLAG, V6_BYTES, V4_BYTES)
+        born = np.where(flags & SysFlag.BORNHOST_V6_FLAG, IPV6_BYTES, IPV4_BYTES)
         born_port = batch.columns[row.RECORD_START] + MESSAGE_PREFIX.size + born
         ports = _integers(batch.window, born_port)
         for number in np.flatnonzero((ports < 0) | (ports > HIGHEST_PORT)).tolist():
@@ -118,17 +119,17 @@ def _between_equals(values: Numbers) -> npt.NDArray[np.bool_]:
 def _hosts(window: npt.NDArray[np.uint8], starts: Numbers, is_v6: npt.NDArray[np.bool_]) -> Numbers:
     """Make one number of each address and port; its lowest bit is set for IPv6."""
     hosts = is_v6.astype(np.int64)
-    for word in range((V6_BYTES + PORT_BYTES) // 4):
-        is_there = is_v6 | (word < (V4_BYTES + PORT_BYTES) // 4)
-        value = _integers(window, starts + 4 * word) << 1
+    for word in range(IPV6_BYTES // PORT_BYTES + 1):  # as many bytes at a time as a port has
+        is_there = is_v6 | (word < IPV4_BYTES // PORT_BYTES + 1)
+        value = _integers(window, starts + PORT_BYTES * word) << 1
         hosts = np.where(is_there, hosts * MIX + value, hosts)
     return hosts
 
 
 def _integers(window: npt.NDArray[np.uint8], starts: Numbers) -> Numbers:
-    """Read a signed big-endian integer of four bytes at each place."""
+    """Read a port, or as many bytes of an address, at each place."""
     raw = np.ascontiguousarray(window[starts[:, None] + np.arange(PORT_BYTES)])
-    return raw.view(">i4").reshape(-1).astype(np.int64)
+    return raw.view(PORT.numpy_type).reshape(-1).astype(np.int64)
 
 
 def _field(
@@ -158,12 +159,12 @@ def _by_unique_key(batch: Batch, place: Place) -> Iterator[Finding]:
     numbers = np.flatnonzero(np.isin(lengths, KEY_LENGTHS))
     starts, ends = columns[row.UNIQUE_KEY_START][numbers], lengths[numbers]
     ends = starts + ends
-    digits = _DIGITS[window[ends[:, None] - BEHIND_CLIENT + np.arange(BEHIND_CLIENT)]]
+    digits = _DIGITS[window[ends[:, None] - AFTER_CLIENT + np.arange(AFTER_CLIENT)]]
     is_key = (digits[:, LOADER_DIGITS:-COUNTER_DIGITS] != NO_DIGIT).all(axis=1)
     yield from _born(batch, place, numbers[is_key], digits[is_key, LOADER_DIGITS:-COUNTER_DIGITS])
     clients = np.zeros(len(numbers), np.int64)
-    for digit in range(max(KEY_LENGTHS) - BEHIND_CLIENT):
-        places = np.minimum(starts + digit, ends - BEHIND_CLIENT)  # the same digit at the end
+    for digit in range(max(KEY_LENGTHS) - AFTER_CLIENT):
+        places = np.minimum(starts + digit, ends - AFTER_CLIENT)  # the same digit at the end
         clients = clients * MIX + window[places]
     yield from _born_hosts(batch, place, numbers[is_key], clients[is_key])
 

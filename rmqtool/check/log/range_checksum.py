@@ -13,14 +13,18 @@ from typing import TYPE_CHECKING, Final
 import mmh3
 
 from rmqtool.formats.java import string_hash
+from rmqtool.formats.layout import unsigned
 from rmqtool.formats.message import (
     BLANK,
+    MESSAGE_MAGIC_BYTES,
     MESSAGE_MAGIC_CODE,
     MESSAGE_MAGIC_CODE_V2,
     MESSAGE_PREFIX,
     SMALLEST_RECORD,
+    TOPIC_LENGTH_BYTES,
     middle_of,
 )
+from rmqtool.formats.properties import LENGTH_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +37,8 @@ CAPACITY: Final = 128  # of the HashMap that a broker fills
 LOAD_FACTOR: Final = 0.75
 LEFT_OUT: Final = 8  # the store timestamp; the store host leaves zeros at the end
 SHORTEST_ITEM: Final = 3
-_AT: Final = MESSAGE_PREFIX.positions
+SIZE: Final = MESSAGE_PREFIX["total_size"]
+MAGIC: Final = MESSAGE_PREFIX["magic_code"]
 
 
 def range_checksum(file: OpenFile) -> str:
@@ -65,12 +70,12 @@ def _records(file: OpenFile) -> Iterator[bytes]:
     window = b""
     while True:
         at = position - start
-        size = int.from_bytes(window[at : at + 4], "big", signed=True)
+        size = SIZE.of(window, at)
         if len(window) - at < BLANK.size or len(window) - at < size:
             start, window = position, file.read_at(position, max(WINDOW, size))
             at = 0
-            size = int.from_bytes(window[:4], "big", signed=True)
-        magic = int.from_bytes(window[at + 4 : at + 8], "big", signed=True)
+            size = SIZE.of(window)
+        magic = MAGIC.of(window, at)
         is_record = magic in {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2}
         if not is_record or not SMALLEST_RECORD <= size <= len(window) - at:
             return
@@ -80,25 +85,24 @@ def _records(file: OpenFile) -> Iterator[bytes]:
 
 def _unique(record: bytes) -> bytes | None:
     """Give what replicas share of a record; None where a broker fails to take it apart."""
-    middle = middle_of(int.from_bytes(record[_AT["sys_flag"] : _AT["sys_flag"] + 4], "big"))
     begin = MESSAGE_PREFIX.size
-    places = {name: begin + place for name, place in middle.positions.items()}
-    reconsume, length = places["reconsume_times"], places["body_length"]
-    body_end = length + 4 + int.from_bytes(record[length : length + 4], "big", signed=True)
-    is_old = int.from_bytes(record[4:8], "big", signed=True) == MESSAGE_MAGIC_CODE
-    topic_start = body_end + (1 if is_old else 2)
-    topic_end = topic_start + int.from_bytes(record[body_end:topic_start], "big")
-    if body_end <= length + 4 or topic_end + 2 > len(record):
+    middle = middle_of(MESSAGE_PREFIX["sys_flag"].of(record))
+    body = begin + middle.size
+    body_end = body + middle["body_length"].of(record, begin)
+    topic_start = body_end + TOPIC_LENGTH_BYTES[MAGIC.of(record)]
+    topic_end = topic_start + unsigned(record[body_end:topic_start])
+    properties_start = topic_end + LENGTH_BYTES
+    if body_end <= body or properties_start > len(record):
         return None  # a message without a body: a null that the broker stumbles over
-    properties = _properties(record[topic_end + 2 :])
+    properties = _properties(record[properties_start:])
     parts = (
-        record[:4],
-        MESSAGE_MAGIC_CODE.to_bytes(4, "big", signed=True),
-        record[8 : places["store_timestamp"]],
-        record[reconsume:body_end],
+        record[: SIZE.end],
+        MESSAGE_MAGIC_BYTES[0],
+        record[MAGIC.end : begin + middle["store_timestamp"].position],
+        record[begin + middle["reconsume_times"].position : body_end],
         bytes([topic_end - topic_start & 0xFF]),
         record[topic_start:topic_end],
-        (len(properties) & 0xFFFF).to_bytes(2, "big"),
+        (len(properties) & 0xFFFF).to_bytes(LENGTH_BYTES, "big"),
         properties,
     )
     joined = b"".join(parts)

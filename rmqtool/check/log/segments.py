@@ -27,6 +27,7 @@ from rmqtool.formats.message import (
     END_FILE_MIN_BLANK_LENGTH,
     MESSAGE_MAGIC_CODE,
     MESSAGE_MAGIC_CODE_V2,
+    MESSAGE_PREFIX,
     SMALLEST_RECORD,
 )
 from rmqtool.scan.batch import Extent
@@ -163,8 +164,8 @@ class SegmentJudge:
             position = match.start() - MAGIC_POSITION
             if position <= self._entry_header:
                 continue  # the torn record itself
-            size = int.from_bytes(raw[position : position + 4], "big", signed=True)
-            own = int.from_bytes(raw[position + 28 : position + 36], "big", signed=True)
+            size = MESSAGE_PREFIX["total_size"].of(raw, position)
+            own = MESSAGE_PREFIX["physical_offset"].of(raw, position)
             place = segment.start + stretch.position + position
             if SMALLEST_RECORD <= size <= len(raw) - position and own != place:
                 at = At(segment.path, stretch.position + position, size, place)

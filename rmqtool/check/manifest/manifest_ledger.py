@@ -22,6 +22,7 @@ from rmqtool.findings.registry_layout import FS_CHANGED
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.formats.message import BLANK
 from rmqtool.store.branch import BranchKind
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def _sealed(segments: list[Segment]) -> frozenset[str]:
 
 def _begins_with_data(segment: Segment) -> bool:
     try:
-        return any(segment.place.read(8))
+        return any(segment.place.read(BLANK.size))
     except UnreadablePath:
         return True
 

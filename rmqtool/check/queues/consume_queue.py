@@ -23,7 +23,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_EXPIRED, CQ_EXTRA, CQ_SHIFT
-from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT, first_offset, last_offset
 from rmqtool.queues.kinds import as_units
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class QueueComparer:
     def _take(self, state: QueueState, run: QueueRun) -> Iterator[Finding]:
         """Compare one run with the queue, where its units should be."""
         wanted = bytes(run.units)
-        first = int.from_bytes(wanted[:8], "big", signed=True)
+        first = first_offset(wanted)
         if self._inspection.moved and run.count == 1 and self._inspection.is_moved(first):
             return  # it may stand anywhere in the log; its own finding says so
         if state.expected < 0:
@@ -128,7 +128,7 @@ class QueueComparer:
         else:
             found = yield from self._found(state, start, wanted)
         state.expected += run.count
-        state.last_physical_offset = int.from_bytes(wanted[-UNIT:][:8], "big", signed=True)
+        state.last_physical_offset = last_offset(wanted)
         newest = self._inspection.newest_unit
         if found == wanted:
             if newest is None or newest < state.last_physical_offset:
@@ -171,10 +171,10 @@ class QueueComparer:
 
     def _points_to(self, state: QueueState, number: int, physical_offset: int) -> bool:
         try:
-            raw = state.units.packed(number, 1)[:8]
+            raw = state.units.packed(number, 1)
         except UnreadablePath:
             return False
-        return int.from_bytes(raw, "big", signed=True) == physical_offset
+        return first_offset(raw) == physical_offset
 
     def _resumed(self, state: QueueState) -> Iterator[Finding]:
         """Say that records have a wrong queue offset: the ones behind them go on without."""
@@ -340,9 +340,8 @@ class QueueComparer:
 
 def _is_within(lost: LostRanges, run: QueueRun) -> bool:
     """Tell whether all records of a run lie in one lost stretch of the log."""
-    first, last = bytes(run.units[:8]), bytes(run.units[-UNIT:][:8])
-    stretch = lost.at(int.from_bytes(first, "big", signed=True))
-    return stretch is not None and stretch is lost.at(int.from_bytes(last, "big", signed=True))
+    stretch = lost.at(first_offset(run.units))
+    return stretch is not None and stretch is lost.at(last_offset(run.units))
 
 
 def _rows(raw: bytes) -> npt.NDArray[np.uint8]:

@@ -81,11 +81,11 @@ def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
     """Judge what lies behind the last unit: the end mark, or unused space."""
     with segment.open() as file:
         raw = file.read_at(position, EXT_UNIT.size)
-        size = int.from_bytes(raw[:2], "big", signed=True)
+        size = EXT_UNIT["size"].of(raw)
         if len(raw) < EXT_UNIT.size and not any(raw):
             return
         if size in {END_BLANK, 0}:
-            start = position + 2
+            start = position + EXT_UNIT["size"].end
             while (found := file.next_data(start)) is not None and found < file.size:
                 rest = file.read_at(found, CHUNK)
                 if not rest or has_data(rest):
@@ -95,7 +95,7 @@ def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
                 return
             if size == END_BLANK or found is None:
                 return  # what lies behind the end mark is never read
-    bit_map = int.from_bytes(raw[18:20], "big", signed=True)
+    bit_map = EXT_UNIT["bit_map_size"].of(raw)
     yield finding(
         CX_SIZE,
         At(segment.path, position, EXT_UNIT.size),

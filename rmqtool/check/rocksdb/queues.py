@@ -19,7 +19,13 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import RQ_RANGE, RQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_families import DEFAULT
-from rmqtool.formats.rocksdb_queue import CQ_KEY_HEAD, CQ_KEY_TAIL, ROCKSDB_CQ_UNIT, unit_row
+from rmqtool.formats.rocksdb_queue import (
+    CQ_KEY_HEAD,
+    CQ_KEY_TAIL,
+    ROCKSDB_CQ_UNIT,
+    queue_offset_of,
+    unit_row,
+)
 from rmqtool.queues.rocks import QueueEnds, RocksQueue
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb_database import DamagedDatabase
@@ -41,7 +47,6 @@ if TYPE_CHECKING:
 
 VALUE: Final = ROCKSDB_CQ_UNIT.size
 KEY_BYTES: Final = CQ_KEY_HEAD.size + CQ_KEY_TAIL.size  # of a key, without the topic
-TIME_AT: Final = ROCKSDB_CQ_UNIT.positions["store_timestamp"]
 MOST_STRETCHES: Final = 100  # of one run that are told one by one
 
 
@@ -222,7 +227,7 @@ class RocksComparer:
     ) -> Iterator[Finding]:
         """Compare store times, which files do not hold: RocksDB finds queue offsets by them."""
         wanted = record_times(self._log, offsets)
-        stored = np.ascontiguousarray(found[:, TIME_AT:]).view(">i8")[:, 0].astype(np.int64)
+        stored = ROCKSDB_CQ_UNIT["store_timestamp"].column(found)
         for first, count in stretches(there & (wanted != UNKNOWN) & (stored != wanted)):
             message = f"{seen.name}: another store time: {units_of(begin + first, count)}"
             at = At(seen.queue.path, physical_offset=int(offsets[first]))
@@ -240,8 +245,7 @@ class RocksComparer:
         for first, end in [*sorted(seen.covered), (None, None)]:
             if first is None or first > begin:
                 for numbers, values in self._read(seen, begin, first):
-                    offsets = np.ascontiguousarray(values[:, :8]).view(">i8")[:, 0]
-                    yield numbers, offsets.astype(np.int64)
+                    yield numbers, ROCKSDB_CQ_UNIT["physical_offset"].column(values)
             begin = max(begin, end or 0)
 
 
@@ -257,10 +261,10 @@ def numbered(batch: RowBatch, key_length: int) -> tuple[Int64s, npt.NDArray[np.u
     """
     if {*batch.key_lengths} == {key_length} and {*batch.value_lengths} == {VALUE}:
         keys = np.frombuffer(batch.joined_keys, np.uint8).reshape(-1, key_length)
-        numbers = np.ascontiguousarray(keys[:, -8:]).view(">i8")[:, 0].astype(np.int64)
+        numbers = CQ_KEY_TAIL["queue_offset"].column(keys[:, -CQ_KEY_TAIL.size :])
         return numbers, np.frombuffer(batch.joined_values, np.uint8).reshape(-1, VALUE)
     rows = [
-        (int.from_bytes(key[-8:], "big", signed=True), value)
+        (queue_offset_of(key), value)
         for key, value in batch.items()
         if _is_unit(key, value, key_length)
     ]

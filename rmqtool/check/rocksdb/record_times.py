@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.formats.message import MESSAGE_PREFIX, SysFlag
-from rmqtool.store.record_heads import HEAD_BYTES, TIMESTAMPS
+from rmqtool.store.record_heads import HEAD_BYTES, STORE_TIMESTAMP, TIMESTAMPS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -48,7 +48,7 @@ def record_times(log: LogReader, physical_offsets: Int64s) -> Int64s:
         starts = physical_offsets[done:until] - begin
         is_long = (raw[starts + FLAG_AT] & int(SysFlag.BORNHOST_V6_FLAG)) != 0
         places = starts + np.where(is_long, AFTER_IPV6, AFTER_IPV4)
-        found = raw[places[:, None] + np.arange(8)]
-        times[done:until] = np.ascontiguousarray(found).view(">i8")[:, 0]
+        found = np.ascontiguousarray(raw[places[:, None] + np.arange(STORE_TIMESTAMP.size)])
+        times[done:until] = found.view(STORE_TIMESTAMP.numpy_type)[:, 0]
         done = until
     return times

@@ -23,8 +23,16 @@ from rmqtool.findings.registry_state import (
 )
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.index import INDEX_HEADER
-from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX
+from rmqtool.formats.layout import big_endian
+from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.record_heads import (
+    HEAD_BYTES,
+    HOST_BITS,
+    MESSAGE_MAGIC_CODES,
+    STORE_TIMESTAMP,
+    TIMESTAMPS,
+)
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -162,7 +170,7 @@ def _is_record(inspection: Inspection, physical_offset: int) -> bool:
     if len(raw) < MESSAGE_PREFIX.size:
         return False
     values = MESSAGE_PREFIX.parse(raw)
-    is_message = values["magic_code"] in {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2}
+    is_message = values["magic_code"] in MESSAGE_MAGIC_CODES
     return is_message and values["physical_offset"] == physical_offset
 
 
@@ -177,7 +185,7 @@ def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterato
     if len(segments) <= max(reach, 1):
         return
     first = segments[-reach]
-    head = first.place.read(MESSAGE_PREFIX.size + 8 + 8 + 24)
+    head = first.place.read(HEAD_BYTES)
     if inspection.has_crashed:
         needed = max(min(values["physic_msg_timestamp"], values["logics_msg_timestamp"]), 0)
         stored = _store_time(head)
@@ -203,8 +211,7 @@ def _store_time(head: bytes) -> int:
     """Give the store time of the record that a segment begins with; 0 when there is none."""
     if len(head) < MESSAGE_PREFIX.size:
         return 0
-    values = MESSAGE_PREFIX.parse(head)
-    if values["magic_code"] not in {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2}:
+    if MESSAGE_PREFIX["magic_code"].of(head) not in MESSAGE_MAGIC_CODES:
         return 0
-    position = MESSAGE_PREFIX.size + (20 if values["sys_flag"] & 0x10 else 8)
-    return int.from_bytes(head[position : position + 8], "big", signed=True)
+    position = TIMESTAMPS[MESSAGE_PREFIX["sys_flag"].of(head) & HOST_BITS]
+    return big_endian(head[position : position + STORE_TIMESTAMP.size])

@@ -21,6 +21,7 @@ from rmqtool.formats.timer import (
     MAGIC_DELETE,
     MAGIC_ROLL,
     NO_POSITION,
+    TIMER_BLANK,
     TIMER_LOG_RECORD,
 )
 from rmqtool.store.used import used_bytes
@@ -107,7 +108,7 @@ def read_segment(
         yield finding(TL_REC, at, message, expected=0, severity=Severity.WARNING)
     yield from _references(inspection, segment, records)
     rest = raw[count * RECORD :]
-    if int.from_bytes(rest[12:16], "big", signed=True) == BLANK_MAGIC:
+    if TIMER_BLANK["magic"].of(rest) == BLANK_MAGIC:
         log.end = segment.start + segment.size
         return
     if any(rest):

@@ -301,7 +301,7 @@ class LogRepair:
         """Rewrite the fields of records that name another place than theirs."""
         for moved in sorted(self.survey.moved, key=lambda one: one.physical_offset):
             if segment.start <= moved.physical_offset < segment.end:
-                raw = moved.physical_offset.to_bytes(8, "big", signed=True)
+                raw = MESSAGE_PREFIX["physical_offset"].build(moved.physical_offset)
                 position = moved.physical_offset - segment.start + FIELD
                 reason = f"the record's own place, which was given as {moved.field}"
                 self.writer.write(segment, position, Content.of(raw), CL_PHYOFF, reason)

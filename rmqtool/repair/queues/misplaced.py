@@ -20,8 +20,9 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_MISMATCH, CQ_SHIFT
 from rmqtool.findings.registry_index import IX_KEY
-from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue import CQ_UNIT, PHYSICAL_OFFSET, first_offset
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
+from rmqtool.formats.properties import LENGTH_BYTES
 from rmqtool.repair.log.content import Content
 
 if TYPE_CHECKING:
@@ -165,11 +166,11 @@ def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
         return None
     name = FIELDS[differs.index(True)]
     if name == "topic":
-        tail = len(message.topic_bytes) + 2 + len(message.properties_bytes)
+        tail = len(message.topic_bytes) + LENGTH_BYTES + len(message.properties_bytes)
         return Misplaced(offset, said, own, unit, message.size - tail, own[0])
-    value, size = (own[1], 4) if name == "queue_id" else (own[2], 8)
-    raw = value.to_bytes(size, "big", signed=True)
-    return Misplaced(offset, said, own, unit, MESSAGE_PREFIX.positions[name], raw)
+    field = MESSAGE_PREFIX[name]
+    raw = field.build(own[1] if name == "queue_id" else own[2])
+    return Misplaced(offset, said, own, unit, field.position, raw)
 
 
 def _is_claimed(survey: Survey, own: Place) -> bool:
@@ -187,8 +188,7 @@ def _has_unit(survey: Survey, one: Misplaced) -> bool:
     if one.said[2] < 0:
         return False
     units = survey.inspection.queue("queues", (topic, one.said[1]))
-    offset, _, _ = CQ_UNIT.packer.unpack(units.packed(one.said[2], 1))
-    return bool(offset == one.physical_offset)
+    return first_offset(units.packed(one.said[2], 1)) == one.physical_offset
 
 
 def put_back(runs: Iterable[QueueRun], misplaced: Sequence[Misplaced]) -> Iterator[QueueRun]:
@@ -212,7 +212,7 @@ def put_back(runs: Iterable[QueueRun], misplaced: Sequence[Misplaced]) -> Iterat
 
 
 def _offset(run: QueueRun, row: int) -> int:
-    return int(CQ_UNIT.packer.unpack_from(run.units, row * UNIT)[0])
+    return PHYSICAL_OFFSET.of(run.units, row * UNIT)
 
 
 def _slice(run: QueueRun, first: int, end: int) -> QueueRun:

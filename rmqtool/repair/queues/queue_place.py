@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, first_offset
 from rmqtool.rebuild.placement import Placement, Units
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class BridgedPlacement(Placement):
 
     def _fill(self, hole: int, run: QueueRun) -> Units:
         self.filled.add(self.next)
-        after = CQ_UNIT.packer.unpack_from(run.units)[0]
+        after = first_offset(run.units)
         self.holes.append(Hole(self.next, hole, self._seen, after))
         placed = Units(self.next, bytes(run.units[:CQ_UNIT_SIZE]), run.store_timestamp, hole)
         self.tally.filler += hole

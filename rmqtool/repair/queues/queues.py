@@ -17,6 +17,7 @@ from rmqtool.check.queues.ext_units import ExtUnits
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.consume_queue_ext import LARGEST_ADDRESS
 from rmqtool.queues.kinds import as_units
 from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
@@ -221,7 +222,9 @@ class QueueRepair:
         """Tell whether a queue was deleted and made again: the files then hold the newer units."""
         if not 0 <= run.queue_offset < queue.placement.next:
             return False
-        return queue.units.packed(run.queue_offset, 1)[:12] == bytes(run.units[:12])
+        there = queue.units.packed(run.queue_offset, 1)
+        known = CQ_UNIT["size"].end  # tags codes may be addresses
+        return there[:known] == bytes(run.units[:known])
 
     def _compare(self, queue: RepairedQueue, units: Units) -> bool:
         """Keep what differs from the units that belong here; tell whether nothing does."""

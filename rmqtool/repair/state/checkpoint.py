@@ -44,7 +44,7 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], log: LogReader) -
             return
         for name, value in wanted.items():
             position = CHECKPOINT.positions[name]
-            content = Content.of(value.to_bytes(8, "big", signed=True))
+            content = Content.of(CHECKPOINT[name].build(value))
             code = {"logics_physical_offset": CP_LOGICOFF, "confirm_phy_offset": CP_CONFIRM}
             writer.write_at(
                 (branch.place.location, entry.size, position), content,

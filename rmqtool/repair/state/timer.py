@@ -106,7 +106,7 @@ def _lower(
             wanted["last_read_time_ms"] = written
     for name, value in wanted.items():
         if value != values[name] and entry is not None:
-            content = Content.of(value.to_bytes(8, "big", signed=True))
+            content = Content.of(TIMER_CHECK[name].build(value))
             at = (place.location, entry.size, TIMER_CHECK.positions[name])
             reason = f"{name}: not ahead of what is there"
             writer.write_at(at, content, TC_AHEAD, reason)
