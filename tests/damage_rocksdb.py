@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.formats.rocksdb_config import CONSUMER_OFFSET, v2_name_key, v2_offset_key
+from rmqtool.formats.rocksdb_config import TOPIC as CONFIG_TOPIC
 from rmqtool.formats.rocksdb_queue import (
     CHECKPOINT_KEY,
     MAX,
@@ -17,6 +20,7 @@ from rmqtool.formats.rocksdb_queue import (
     unit_key,
     unit_row,
 )
+from rmqtool.formats.rocksdb_store import LAST_OFFSET, TIMER_SCANNED, half_key
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import check_table
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 
 CRASH: Final = "rocketmq-5.5.0-rocksdb-crash"
 CLEAN: Final = "rocketmq-5.5.0-rocksdb"
+STORE: Final = "rocketmq-5.5.0-rocksdb-store"
+OLD_V2: Final = "rocketmq-5.3.3-rocksdb-v2"
+V2: Final = "rocketmq-5.5.0-rocksdb-v2"
 COMBINED: Final = "rocketmq-5.5.0-rocksdb-combined"
 TOPIC: Final = b"rocksdb-orders"
 PAIRED: Final = b"combined-orders"
@@ -208,6 +215,71 @@ def _no_first_segment(store: Path) -> None:
     min((store / "commitlog").iterdir()).unlink()
 
 
+def _edit_store(
+    family: str, choose: Callable[[list[tuple[bytes, bytes]]], bytes], value: bytes | None
+) -> Callable[[Path], None]:
+    """Change or delete one row of rocksdbstore."""
+
+    def inflict_it(store: Path) -> None:
+        directory = store / "rocksdbstore"
+        key = choose(rocksdb.rows_of(directory, "rocksdbstore")[family])
+        if value is None:
+            rocksdb.edit(directory, family, delete=(key,))
+        else:
+            rocksdb.edit(directory, family, put={key: value})
+
+    return inflict_it
+
+
+def _first_entry(rows: list[tuple[bytes, bytes]]) -> bytes:
+    return next(key for key, _ in rows if b"@K@" in key)
+
+
+def _edit_index(value: bytes | None) -> Callable[[Path], None]:
+    return _edit_store("default", _first_entry, value)
+
+
+def _first_key(rows: list[tuple[bytes, bytes]]) -> bytes:
+    return next(key for key, _ in rows if key[:1] == b"\0")
+
+
+def _last_key(rows: list[tuple[bytes, bytes]]) -> bytes:
+    return [key for key, _ in rows if key[:1] == b"\0"][-1]
+
+
+def _scan_key(_rows: list[tuple[bytes, bytes]]) -> bytes:
+    return TIMER_SCANNED
+
+
+def _lower_index(store: Path) -> None:
+    """Lower the reach of the index by a bit: entries past it are strange."""
+    rows = rocksdb.rows_of(store / "rocksdbstore", "rocksdbstore")["default"]
+    last = int.from_bytes(dict(rows)[LAST_OFFSET], "big") - 1
+    value = last.to_bytes(8, "big")
+    rocksdb.edit(store / "rocksdbstore", "default", put={LAST_OFFSET: value})
+
+
+def _add_half(store: Path) -> None:
+    rocksdb.edit(store / "rocksdbstore", "trans", put={half_key(0, b"T", b"none"): bytes(8)})
+
+
+def _delete_topic(store: Path) -> None:
+    key = v2_name_key(CONFIG_TOPIC, b"metadata-orders")
+    rocksdb.edit(store / "config" / "rdb", delete=(key,))
+
+
+def _swap_offset(store: Path) -> None:
+    """Write an offset as a reset of 5.5.0 does: topic and group swapped."""
+    key = v2_offset_key(CONSUMER_OFFSET, b"metadata-orders", b"metadata-slow", 0)
+    rocksdb.edit(store / "config" / "rdb", put={key: bytes(8)})
+
+
+def _put_json(store: Path) -> None:
+    table = {TOPIC.decode(): {"topicName": TOPIC.decode(), "readQueueNums": 2}}
+    document = {"dataVersion": {"counter": 99, "timestamp": 1}, "topicConfigTable": table}
+    (store / "config" / "topics.json").write_text(json.dumps(document), encoding="utf-8")
+
+
 DAMAGES: Final = {
     one.name: one
     for one in (
@@ -289,6 +361,22 @@ DAMAGES: Final = {
         RocksDamage("redate unit", CLEAN, change_unit("store_timestamp", 1), ("RQ-UNIT",)),
         RocksDamage("truncate", CLEAN, _truncate, ("RQ-BEHIND",), ("RQ-ABOVE",)),
         RocksDamage("shorten queue", COMBINED, _shorten, ("RQ-PAIR", "RQ-RANGE", "RQ-MAX")),
+        RocksDamage("delete entry", STORE, _edit_index(None), ("RI-ENTRY",)),
+        RocksDamage("redate entry", STORE, _edit_index(bytes(8)), ("RI-ENTRY",)),
+        RocksDamage("shorten index", STORE, _lower_index, ("RI-ENTRY",), ("RI-BEHIND",)),
+        RocksDamage("delete timer", STORE, _edit_store("timer", _last_key, None), ("RT-ROW",)),
+        RocksDamage(
+            "misplace timer", STORE, _edit_store("timer", _last_key, b"\0" * 12), ("RT-ROW",)
+        ),
+        RocksDamage("forget scan", STORE, _edit_store("timer", _scan_key, None), ("RT-SCAN",)),
+        RocksDamage(
+            "raise scan", STORE, _edit_store("timer", _scan_key, b"\0" * 7 + b"\x7f"), ("RT-SCAN",)
+        ),
+        RocksDamage("delete half", STORE, _edit_store("trans", _first_key, None), ("RX-HALF",)),
+        RocksDamage("add half", STORE, _add_half, ("RX-HALF",)),
+        RocksDamage("delete topic", V2, _delete_topic, ("MV-TOPIC",)),
+        RocksDamage("swap offset", OLD_V2, _swap_offset, ("MV-SWAP",)),
+        RocksDamage("put JSON", CLEAN, _put_json, ("MV-STALE",)),
     )
 }
 EXPIRE: Final = RocksDamage("expire segment", CRASH, _no_first_segment, (), ("RQ-EXPIRED",))

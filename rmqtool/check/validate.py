@@ -27,6 +27,7 @@ from rmqtool.check.options import UNREAD
 from rmqtool.check.queues import consume_queue_ext
 from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer
+from rmqtool.check.rocksdb import entries, metadata
 from rmqtool.check.rocksdb.databases import Databases
 from rmqtool.check.rocksdb.queue_ends import finish_rocks, rocks_comparer
 from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 SOUND: Final = 0
 DAMAGED: Final = 1
 INCOMPLETE: Final = 3
+ROCKSDB_AREAS: Final = ("rocksdb", "consumequeue", "index", "timer", "config", "offsets")
 
 
 @dataclass(slots=True)
@@ -246,13 +248,19 @@ def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Findi
         if options.wants(*areas):
             yield from check(inspection)
             yield from inspection.pending()
+    if options.level.reads_log:
+        if options.wants("rocksdb", "index", "timer"):
+            yield from entries.check(inspection, databases)
+        if options.wants("rocksdb", "config"):
+            yield from metadata.check(inspection, databases)
+        yield from inspection.pending()
     yield from inspection.lost.findings(options)
     _not_compared(inspection)
 
 
 def _rocksdb(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
     """Judge the files of the databases, and open them for the checks that follow."""
-    if not inspection.options.wants("rocksdb", "consumequeue"):
+    if not inspection.options.wants(*ROCKSDB_AREAS):
         return
     yield from databases.check(_databases(inspection))
     for path, database in inspection.opened.items():
@@ -366,9 +374,5 @@ def _databases(inspection: Inspection) -> list[RocksDb]:
 def _not_compared(inspection: Inspection) -> None:
     """Name what is recognised and not compared."""
     store = inspection.store
-    for database in _databases(inspection):
-        if database.path == "rocksdbstore" and not database.is_empty:
-            reason = "rows are read, and not compared with the log yet"
-            inspection.leave_out(database.path, reason)
     for branch in store.branches_of(BranchKind.TIERED_INDEX):
         inspection.leave_out(branch.path, "tiered storage is not validated yet")

@@ -119,6 +119,10 @@ FAMILIES: Final = {
     "BF": Family(Area.FILTERS, "Bloom filters"),
     "RD": Family(Area.ROCKSDB, "RocksDB databases"),
     "RQ": Family(Area.CONSUME_QUEUE, "Consume queues in RocksDB", of_log=True),
+    "RI": Family(Area.INDEX, "Key index in RocksDB", of_log=True),
+    "RT": Family(Area.TIMER, "Timer messages in RocksDB"),
+    "RX": Family(Area.ROCKSDB, "Half messages in RocksDB"),
+    "MV": Family(Area.CONFIG, "Metadata in RocksDB"),
 }
 
 

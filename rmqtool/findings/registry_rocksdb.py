@@ -1,10 +1,21 @@
-"""Codes of RocksDB databases: RD any database, RQ consume queues in one."""
+"""Codes of RocksDB databases: RD any, RQ queues, RI index, RT timer, RX halves, MV metadata."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from rmqtool.findings.catalogue import DAMAGE, INFO, NOTE, REBUILD_CQ, STARTUP, WARNING, Code, Owner
+from rmqtool.findings.catalogue import (
+    DAMAGE,
+    INFO,
+    NOTE,
+    REBUILD_CQ,
+    REBUILD_INDEX,
+    STARTUP,
+    TOPICS,
+    WARNING,
+    Code,
+    Owner,
+)
 
 ROWS: Final = "rmqtool dump STORE --as rocksdb"
 BACK_UP: Final = "copy the directory first; a broker that starts deletes files it does not know"
@@ -184,4 +195,83 @@ RQ_PAIR: Final = Code(
     "are invisible there; if it is the one that is read, the broker refuses to start",
     remedy="make both equal before any start: rebuild the one that is wrong",
     command=REBUILD_CQ,
+)
+RI_ENTRY: Final = Code(
+    "RI-ENTRY",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="the key index in RocksDB does not hold what the commitlog implies",
+    consequence="with indexFileReadEnable=false queries by key miss messages, or find wrong ones",
+    remedy="take indexFileReadEnable=true until the entries have expired, or rebuild the index "
+    "files",
+    command=REBUILD_INDEX,
+)
+RI_BEHIND: Final = Code(
+    "RI-BEHIND",
+    NOTE,
+    Owner.NOTHING,
+    meaning="the key index in RocksDB ends before the log does",
+    consequence="none: entries are written in batches, and the next start goes on there",
+    remedy="none needed",
+    command=INFO,
+)
+RT_ROW: Final = Code(
+    "RT-ROW",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="rows of timer messages and the timer's queue do not agree",
+    consequence="a message is never delivered, or the broker looks for a record that is not there",
+    remedy="lower sys_topic_scan_offset_checkpoint to the first such message: it is read again. "
+    "Timers that were delivered since are then delivered twice",
+    command=ROWS,
+)
+RT_SCAN: Final = Code(
+    "RT-SCAN",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="sys_topic_scan_offset_checkpoint is missing or past the timer's queue",
+    consequence="missing: the whole queue is read again and due messages are delivered a second "
+    "time; past the queue: new timer messages are never delivered",
+    remedy="write it anew",
+    command=ROWS,
+)
+RX_HALF: Final = Code(
+    "RX-HALF",
+    WARNING,
+    Owner.PERSON,
+    meaning="rows of open half messages and the half messages of the log do not agree",
+    consequence="a half message without a row is never checked again: its transaction stays open; "
+    "a row without one is checked in vain",
+    remedy="add or delete the row",
+    command=ROWS,
+)
+MV_TOPIC: Final = Code(
+    "MV-TOPIC",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="a topic or group that is used is not stored in metadata of version 2",
+    consequence="after a restart the broker does not know it; with queues in RocksDB it deletes "
+    "the queues of an unknown topic ten minutes later",
+    remedy="create it with mqadmin before the next restart: version 2 stores only what was created "
+    "by an administrator",
+    command=TOPICS,
+)
+MV_SWAP: Final = Code(
+    "MV-SWAP",
+    WARNING,
+    Owner.PERSON,
+    meaning="an offset of version 2 is stored with topic and group swapped",
+    consequence="none for consumers; tools list a group that does not exist. A reset of an offset "
+    "wrote it",
+    remedy="delete the row",
+    command=ROWS,
+)
+MV_STALE: Final = Code(
+    "MV-STALE",
+    WARNING,
+    Owner.PERSON,
+    meaning="a JSON file or an older database has a higher version counter than the metadata",
+    consequence="the next start merges it: old topics, groups or offsets overwrite newer ones",
+    remedy="move it away before the next start",
+    command=ROWS,
 )

@@ -138,6 +138,23 @@ def index_row(key: bytes, value: bytes) -> DatabaseRow:
     return row(KEY_KINDS[entry.kind], taken, time)
 
 
+def is_index_row(key: bytes, value: bytes) -> bool:
+    """Say whether a row is an entry of the index, or how far it reaches; see `index_row`."""
+    if len(value) != NUMBER.size:
+        return False
+    if key in {LAST_OFFSET, LAST_TIME}:
+        return True
+    text = key[HOUR.size : -INDEX_OFFSET.size]
+    parts = text.split(SEPARATOR, 3)
+    return (
+        len(parts) == 4  # noqa: PLR2004 - nothing, topic, kind, and the rest
+        and not parts[0]
+        and parts[2] in KEY_KINDS
+        and text.endswith(SEPARATOR)
+        and (parts[3].count(SEPARATOR) > 1 or parts[2] == b"U")
+    )
+
+
 def timer_row(key: bytes, value: bytes) -> DatabaseRow:
     """Read a timer message, or one of the timer's checkpoints.
 

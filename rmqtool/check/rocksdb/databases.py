@@ -23,6 +23,7 @@ from rmqtool.findings.registry_rocksdb import (
     RD_WAL,
 )
 from rmqtool.formats.rocksdb_families import DEFAULT, FAMILIES
+from rmqtool.formats.rocksdb_store import is_index_row
 from rmqtool.store.place import EntryKind
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.rocksdb_database import DamagedDatabase, Database
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Entry, Place
     from rmqtool.store.rocksdb import RocksDb
 
+INDEX_PATH: Final = "rocksdbstore"
 
 class Databases:
     """The databases of a store, judged and opened once for all checks.
 
     Attributes:
-        rows: all rows of known shape of those that hold no queues, by path, then by family.
+        rows: rows of known shape, by path, then by family, but for units of queues and entries
+            of the key index.
     """
 
     def __init__(self, inspection: Inspection) -> None:
@@ -173,26 +176,36 @@ class Databases:
             yield from self._unread(rocksdb, error)
             return
         self._inspection.opened[path] = database
-        readers = FAMILIES.get(path, {})
-        rows: dict[str, list[DatabaseRow]] = {}
+        self.rows[path] = {family: [] for family in database.families}
         for family in database.families:
             if is_queue_database(path) and family == DEFAULT:
                 continue
-            kept = rows.setdefault(family, [])
             try:
-                for batch in database.rows(family):
-                    for key, value in batch.items():
-                        if family not in readers:
-                            message = "a column family that RocketMQ does not write has rows"
-                            yield finding(RD_KEY, At(path), message, actual=family)
-                            break
-                        try:
-                            kept.append(readers[family](key, value))
-                        except DecodeError as error:
-                            yield self.odd_row(path, family, key, error)
+                yield from self._rows(database, family)
             except DamagedDatabase as error:
                 yield from self._unread(rocksdb, error)
-        self.rows[path] = rows
+
+    def _rows(self, database: Database, family: str) -> Iterator[Finding]:
+        """Read the rows of a family; keep those of known shape, but for entries of the index.
+
+        Raises:
+            DamagedDatabase: not all of them can be read.
+        """
+        path = database.path
+        read = FAMILIES.get(path, {}).get(family)
+        is_index = path == INDEX_PATH and family == DEFAULT
+        for batch in database.rows(family):
+            if read is None:
+                message = "a column family that RocketMQ does not write has rows"
+                yield finding(RD_KEY, At(path), message, actual=family)
+                return
+            for key, value in batch.items():
+                if is_index and is_index_row(key, value):
+                    continue  # there may be many: who compares them reads them again
+                try:
+                    self.rows[path][family].append(read(key, value))
+                except DecodeError as error:
+                    yield self.odd_row(path, family, key, error)
 
     def odd_row(self, path: str, family: str, key: bytes, error: DecodeError) -> Finding:
         """Say that a row has no known shape."""

@@ -1,0 +1,285 @@
+"""Compare `rocksdbstore` with the log: key index, timer messages, open half messages: RI RT RX.
+
+One pass over the records collects what the three families must hold. Of index entries only hashes
+are kept, 8 bytes each; which one differs is found in a second look at the family.
+Source: MessageRocksDBStorage, IndexRocksDBStore, TimerMessageRocksDBStore,
+TransMessageRocksDBStore, 5.4.0 and 5.5.0; observed, 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS, TIMER_TOPIC
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_rocksdb import RI_BEHIND, RI_ENTRY, RT_ROW, RT_SCAN, RX_HALF
+from rmqtool.formats import rocksdb_store
+from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_store import IndexKey
+from rmqtool.scan.batch import Extent
+from rmqtool.store.rocksdb_database import DamagedDatabase
+from rmqtool.store.segment import SegmentPart
+from rmqtool.tables.messages import MessageOptions, batches_of, message_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.rocksdb.databases import Databases
+    from rmqtool.findings.finding import Finding
+    from rmqtool.formats.rocksdb_row import DatabaseRow
+
+PATH: Final = "rocksdbstore"
+WANTED: Final = frozenset(
+    {
+        *("physical_offset", "size", "topic", "queue_offset", "transaction", "store_time"),
+        *("tags", "keys", "unique_key", "properties"),
+    }
+)
+ROLLBACK: Final = "rollback"
+HALF_OFFSET: Final = "TRANS_OFFSET"  # of an op message: where its half lies
+DELETED: Final = "TIMER_DEL_UNIQKEY"  # of a timer message: the one that it takes back
+DELIVER_TIME: Final = "TIMER_OUT_MS"
+MOST_TOLD: Final = 100
+Record = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What the log implies, up to where each family reaches.
+
+    Attributes:
+        hashes: of each index entry, key and value together.
+        behind: records past the reach of the index that have keys.
+        timers: physical offset and size of the timer record by its key.
+        timer_numbers: queue offset of the timer record by its key.
+        timer_end: queue offset past the last timer record.
+        taken_back: unique keys of timer messages that were recalled.
+        halves: transaction ID, real topic and size of each half message, by physical offset.
+        ended: physical offsets of halves that have an op message.
+        given_up: unique keys of halves that were checked too often.
+    """
+
+    hashes: list[int] = field(default_factory=list)
+    behind: int = 0
+    timers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    timer_numbers: dict[bytes, int] = field(default_factory=dict)
+    timer_end: int = 0
+    taken_back: set[str] = field(default_factory=set)
+    halves: dict[int, tuple[str, str, int]] = field(default_factory=dict)
+    ended: set[int] = field(default_factory=set)
+    given_up: set[str] = field(default_factory=set)
+
+
+def check(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
+    """Compare the three families with the log, as far as anything was ever written to them."""
+    if PATH not in inspection.opened or inspection.log is None:
+        return
+    judge = EntryJudge(inspection, databases)
+    try:
+        yield from judge.check()
+    except DamagedDatabase as error:
+        yield from databases.cannot_read(PATH, error)
+
+
+class EntryJudge:
+    """Compares one database with the log."""
+
+    def __init__(self, inspection: Inspection, databases: Databases) -> None:
+        self._inspection, self._databases = inspection, databases
+        self._database = inspection.opened[PATH]
+        self._oldest = inspection.log.oldest if inspection.log else 0
+
+    def check(self) -> Iterator[Finding]:
+        """Read the log once, then judge family by family.
+
+        Raises:
+            DamagedDatabase: rows cannot be read.
+        """
+        timer, trans = self._rows("timer"), self._rows("trans")
+        reach = self._database.get(DEFAULT, rocksdb_store.LAST_OFFSET)
+        indexed = int.from_bytes(reach, "big", signed=True) if reach else None
+        if indexed is None and not timer and not trans:
+            return
+        wanted = Wanted()
+        for record in records(self._inspection):
+            _collect(wanted, record, indexed)
+        if indexed is not None:
+            yield from self._index(wanted, indexed)
+        if timer:
+            yield from self._timers(wanted, timer)
+        if trans:
+            yield from self._halves(wanted, trans)
+
+    def _rows(self, family: str) -> list[DatabaseRow]:
+        return self._databases.rows.get(PATH, {}).get(family, [])
+
+    def _index(self, wanted: Wanted, indexed: int) -> Iterator[Finding]:
+        """Compare hashes; where they differ, say which entries are wrong or missing."""
+        at = At(PATH, physical_offset=indexed)
+        if wanted.behind:
+            message = f"{wanted.behind:,} records with keys are not indexed yet"
+            yield finding(RI_BEHIND, at, message, actual=indexed)
+        found = [hash(pair) for pair in self._entries()]
+        self._inspection.account.entries += len(found)
+        expected, there = (np.array(one, np.int64) for one in (wanted.hashes, found))
+        missing = np.setdiff1d(expected, there)
+        strange = {*np.setdiff1d(there, expected).tolist()}
+        if strange:
+            yield from self._strange(strange)
+        if len(missing):
+            message = f"{len(missing):,} keys of records have no entry in RocksDB"
+            yield finding(RI_ENTRY, At(PATH), message, expected=len(expected), actual=len(there))
+
+    def _entries(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries whose records the log still has."""
+        names = {rocksdb_store.LAST_OFFSET, rocksdb_store.LAST_TIME}
+        for batch in self._database.rows(DEFAULT):
+            for key, value in batch.items():
+                offset = int.from_bytes(key[-8:], "big", signed=True)
+                if key not in names and offset >= self._oldest:
+                    yield key, value
+
+    def _strange(self, hashes: set[int]) -> Iterator[Finding]:
+        told = 0
+        for key, value in self._entries():
+            if hash((key, value)) not in hashes or told >= MOST_TOLD:
+                continue
+            told += 1
+            try:
+                values = rocksdb_store.index_row(key, value).values
+            except DecodeError as error:
+                yield self._databases.odd_row(PATH, DEFAULT, key, error)
+                continue
+            message = "an entry of the key index is not what the log implies"
+            at = At(PATH, physical_offset=values["physical_offset"])
+            name = values.get("key", values["unique_key"]).decode("utf-8", "replace")
+            yield finding(RI_ENTRY, at, message, actual=name)
+
+    def _timers(self, wanted: Wanted, rows: list[DatabaseRow]) -> Iterator[Finding]:
+        """Judge the rows of timer messages, and how far their queue was read."""
+        marks = {row.values["name"]: row.values["number"] for row in rows if row.kind != "timer"}
+        scanned = marks.get(rocksdb_store.TIMER_SCANNED)
+        delivered = marks.get(rocksdb_store.TIMER_DELIVERED, 0)
+        there: set[bytes] = set()
+        for row in rows:
+            if row.kind != "timer":
+                continue
+            values = row.values
+            key = rocksdb_store.timer_key(values["deliver_time"], values["unique_key"])
+            there.add(key)
+            place = (values["physical_offset"], values["size"])
+            if values["physical_offset"] >= self._oldest and wanted.timers.get(key) != place:
+                at = At(PATH, physical_offset=values["physical_offset"])
+                yield finding(RT_ROW, at, "a timer row has no timer message in the log")
+        if scanned is None:
+            message = "how far the timer's queue was read is missing"
+            yield finding(RT_SCAN, At(PATH), message, expected=wanted.timer_end)
+        elif scanned > wanted.timer_end and wanted.timers:
+            message = "more of the timer's queue was read than it has"
+            yield finding(RT_SCAN, At(PATH), message, expected=wanted.timer_end, actual=scanned)
+        missing = [
+            place[0]
+            for key, place in wanted.timers.items()
+            if key not in there
+            and wanted.timer_numbers[key] < (scanned or 0)
+            and int.from_bytes(key[:8], "big") >= delivered
+            and key[8:].decode("utf-8", "replace") not in wanted.taken_back
+        ]
+        if missing:
+            message = f"{len(missing):,} timer messages that are due later have no row"
+            yield finding(RT_ROW, At(PATH, physical_offset=min(missing)), message)
+
+    def _halves(self, wanted: Wanted, rows: list[DatabaseRow]) -> Iterator[Finding]:
+        """Judge the rows of half messages that are not decided."""
+        marks = [row.values["number"] for row in rows if row.kind == "checkpoint"]
+        last = max(marks, default=-1)
+        there = {row.values["physical_offset"] for row in rows if row.kind == "half"}
+        still_open = {
+            offset
+            for offset, (unique_key, _, _) in wanted.halves.items()
+            if offset <= last and offset not in wanted.ended and unique_key not in wanted.given_up
+        }
+        for offset in sorted(still_open - there)[:MOST_TOLD]:
+            message = "an open half message has no row: the broker never asks its producer again"
+            yield finding(RX_HALF, At(PATH, physical_offset=offset), message)
+        for offset in sorted(there - still_open)[:MOST_TOLD]:
+            if offset >= self._oldest:
+                message = "a row stands for no open half message"
+                yield finding(RX_HALF, At(PATH, physical_offset=offset), message)
+
+
+def records(inspection: Inspection) -> Iterator[Record]:
+    """Yield what the index and the two stores take of each record, in order."""
+    options = MessageOptions(is_dledger=inspection.store.is_dledger)
+    for log in (inspection.store.old_commitlog, inspection.store.commitlog):
+        for segment in log:
+            part = SegmentPart(segment, 0, segment.size)
+            try:
+                for batch in batches_of(part, options, start=None):
+                    rows = message_rows(batch, options, WANTED)
+                    if rows is not None and batch.kind is Extent.RECORD:
+                        yield from rows.select(sorted(WANTED)).to_pylist()
+            except UnreadablePath as error:  # the pass over the log says so
+                if not inspection.is_known_unread(segment.path):
+                    inspection.postpone(inspection.unread(segment.path, error))
+
+
+def _collect(wanted: Wanted, record: Record, indexed: int | None) -> None:
+    topic, offset = record["topic"], record["physical_offset"]
+    values = dict(record["properties"] or ())
+    if indexed is not None:
+        entries = list(_index_entries(record))
+        if offset <= indexed:
+            wanted.hashes += map(hash, entries)
+        elif entries:
+            wanted.behind += 1
+    if topic == TIMER_TOPIC:
+        _collect_timer(wanted, record, values)
+    elif topic in HALF_TOPICS:
+        real = values.get("REAL_TOPIC", "")
+        wanted.halves[offset] = (record["unique_key"] or "", real, record["size"])
+    elif topic in OP_TOPICS and HALF_OFFSET in values:
+        wanted.ended |= {int(one) for one in values[HALF_OFFSET].split(",") if one.isdecimal()}
+    elif topic == CHECK_MAX_TIME_TOPIC:
+        wanted.given_up.add(record["unique_key"] or "")
+
+
+def _collect_timer(wanted: Wanted, record: Record, values: dict[str, str]) -> None:
+    number = record["queue_offset"]
+    wanted.timer_end = max(wanted.timer_end, number + 1)
+    if DELETED in values:
+        wanted.taken_back |= {values[DELETED], values[DELETED].rpartition("+")[2]}
+    time = values.get(DELIVER_TIME, "")
+    if time.isdecimal():
+        key = rocksdb_store.timer_key(int(time), (record["unique_key"] or "").encode())
+        wanted.timers[key] = (record["physical_offset"], record["size"])
+        wanted.timer_numbers[key] = number
+
+
+def _index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
+    """Yield key and value of each entry of the index that a record has.
+
+    Source: IndexRocksDBStore#buildIndex, 5.4.0 and 5.5.0.
+    """
+    unique = record["unique_key"]
+    if not unique or record["transaction"] == ROLLBACK:
+        return
+    time = _ms(record["store_time"])
+    pairs = {(b"U", unique), *((b"K", key) for key in record["keys"] or ())}
+    if record["tags"]:
+        pairs.add((b"T", record["tags"]))
+    for kind, key in pairs:
+        entry = IndexKey(record["topic"].encode(), kind, key.encode(), unique.encode())
+        made = rocksdb_store.index_key(entry, time, record["physical_offset"])
+        yield made, time.to_bytes(8, "big", signed=True)
+
+
+def _ms(time: datetime) -> int:
+    """Give a store time as ms since 1970."""
+    return round(time.timestamp() * 1000)
