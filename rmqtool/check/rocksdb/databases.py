@@ -7,7 +7,7 @@ Source: observed, 5.3.3 and 5.5.0; RocksDB 8.4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import DecodeError, EngineMissing, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rmqtool.store.rocksdb import RocksDb
 
 INDEX_PATH: Final = "rocksdbstore"
+
 
 class Databases:
     """The databases of a store, judged and opened once for all checks.

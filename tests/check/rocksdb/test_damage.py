@@ -9,7 +9,7 @@ import pytest
 from rmqtool.findings.catalogue import Severity
 from rmqtool.store import rocksdb_database
 from tests.check.validation import run
-from tests.damage_rocksdb import CLEAN, CRASH, DAMAGES, EXPIRE, STORE, V2, RocksDamage
+from tests.damage_rocksdb import CLEAN, CRASH, DAMAGES, EXPIRE, OLD_V2, STORE, V2, RocksDamage
 from tests.rocksdb import NAMES, state_of
 from tests.stores import broker_conf, fixture_store
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
 
 # Killed: the rest is dispatched at the next start. Version 2 stores what administrators made.
-BEFORE: Final = {CRASH: {"RQ-BEHIND"}, V2: {"MV-TOPIC", "MV-SWAP"}}
-WARNED: Final = {
-    "crash": {"RQ-BEHIND"},
-    "5.3.3-rocksdb-v2": {"MV-TOPIC"},
-    "5.5.0-rocksdb-v2": BEFORE[V2],
+BEFORE: Final = {
+    CRASH: {"RQ-BEHIND"},
+    "rocketmq-5.3.3-rocksdb-crash": {"RQ-BEHIND"},
+    V2: {"MV-TOPIC", "MV-SWAP"},
+    OLD_V2: {"MV-TOPIC"},
 }
 
 
