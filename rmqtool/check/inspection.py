@@ -12,10 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+import numpy as np
+
 from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
 from rmqtool.check.log.lost import LostRanges
-from rmqtool.check.log.transactions import Transactions
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
@@ -28,9 +29,9 @@ from rmqtool.store.unread import error_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import numpy.typing as npt
+
     from rmqtool.broker.release import Version
-    from rmqtool.check.manifest.manifest_ledger import Ledger
-    from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
     from rmqtool.findings.catalogue import Code, Severity
     from rmqtool.findings.finding import Finding
@@ -117,7 +118,7 @@ class Inspection:
         has_crashed: whether `abort` is there.
         lost: stretches of the log without records.
         moved: records that lie elsewhere than they say: what they say to where they lie.
-        transactions: halves and ends.
+        timer_messages: int64, shape (5, n); see `Transactions.timer_messages`.
         more: findings that were only counted.
         compares_queues: whether queues are compared with the log.
         compares_index: whether the index is compared with the log.
@@ -129,8 +130,7 @@ class Inspection:
         compares_rocksdb: whether they are compared with the log.
         light_in_rocksdb: light queues lie in RocksDB and nowhere else.
         opened: the RocksDB databases that can be read, by path.
-        observer: who looks on while the log is read; None for nobody.
-        ledger: keeps book for a manifest, and says what is not read again; None without.
+        taken_over: paths of the segments that are not read again.
         queues: all that the store has.
         proven: units of this part that the observer has compared already, and which are as the
             log wants them: topic, queue id, number of the first, count.
@@ -144,7 +144,9 @@ class Inspection:
 
     lost: LostRanges = field(default_factory=LostRanges)
     moved: dict[int, int] = field(default_factory=dict)
-    transactions: Transactions = field(default_factory=Transactions)
+    timer_messages: npt.NDArray[np.int64] = field(
+        default_factory=lambda: np.empty((5, 0), np.int64)
+    )
     more: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
     compares_queues: bool = False
     compares_index: bool = False
@@ -156,8 +158,7 @@ class Inspection:
     opened: dict[str, Database] = field(default_factory=dict)
     bridges: list[int] = field(default_factory=list)
     wanted: dict[QueueName, int] = field(default_factory=dict)
-    observer: Observer | None = None
-    ledger: Ledger | None = None
+    taken_over: frozenset[str] = frozenset()
     proven: set[tuple[bytes, int, int, int]] = field(default_factory=set)
     queues: Queues = field(init=False)
     _moved_places: set[int] = field(default_factory=set)
@@ -374,11 +375,6 @@ class Inspection:
     def postpone(self, said: Finding) -> None:
         """Keep a finding for `pending`."""
         self._pending.append(said)
-
-    @property
-    def taken_over(self) -> frozenset[str]:
-        """Paths of the segments that are not read again."""
-        return self.ledger.taken_over if self.ledger else frozenset()
 
     def segment_at(self, physical_offset: int) -> Segment | None:
         """Give the segment that holds a byte of the log."""

@@ -1,13 +1,17 @@
-"""The seat of whoever looks on while a log is read: a report draws what the checks see anyway."""
+"""Callbacks for report, repair and manifests during a validation, and for its progress."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.part import PartReport
     from rmqtool.check.log.traffic import TimeGrid
+    from rmqtool.check.manifest.manifest_ledger import Ledger
     from rmqtool.store.segment import SegmentPart
 
 
@@ -25,3 +29,30 @@ class Observer(Protocol):
 
     def take(self, part: SegmentPart, report: PartReport) -> None:
         """See one part of the log, in the order of the log; nothing of it is kept by others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observers:
+    """All who look on at one validation.
+
+    Attributes:
+        watch: takes the bytes of the commitlog done since it was last called.
+        observer: sees what is read; None for nobody.
+        ledger: keeps book for a manifest; None without.
+    """
+
+    watch: Callable[[int], None]
+    observer: Observer | None = None
+    ledger: Ledger | None = None
+
+    @property
+    def grid(self) -> TimeGrid | None:
+        """The stretches of time in which traffic is to be counted."""
+        return self.observer.grid if self.observer else None
+
+    def take(self, part: SegmentPart, report: PartReport) -> None:
+        """Show one part of the log."""
+        if self.observer is not None:
+            self.observer.take(part, report)
+        if self.ledger is not None:
+            self.ledger.take(part, report)

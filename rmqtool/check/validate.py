@@ -23,6 +23,7 @@ from rmqtool.check.log import dledger, epoch, filters
 from rmqtool.check.log.commitlog import LogPass, log_files, quick_facts
 from rmqtool.check.manifest.manifest import Manifest
 from rmqtool.check.manifest.manifest_ledger import Ledger
+from rmqtool.check.observer import Observers
 from rmqtool.check.options import UNREAD
 from rmqtool.check.queues import consume_queue_ext
 from rmqtool.check.queues.batch_queue import BatchComparer
@@ -145,10 +146,10 @@ class Findings:
         inspection = Inspection(self._store, self._options, self.summary.account)
         self._inspection = inspection
         if self._observer is not None:
-            inspection.observer = self._observer
             self._observer.begin(inspection)
+        observers = Observers(self._watch, self._observer, self.ledger)
         try:
-            found = _keep_book(inspection, self.ledger, _once(_run(inspection, self._watch)))
+            found = _keep_book(inspection, self.ledger, _once(_run(inspection, observers)))
             yield from bounded.take(filter(self._options.keeps, found))
             bounded.add(_kept(inspection, self._options).items())
             yield from bounded.rest()
@@ -204,7 +205,6 @@ def _keep_book(
     if ledger is None:
         yield from found
         return
-    inspection.ledger = ledger
     yield from ledger.begin(inspection)
     yield from ledger.watch(found)
     yield from ledger.finish(inspection)
@@ -221,7 +221,7 @@ def _once(found: Iterator[Finding]) -> Iterator[Finding]:
         yield one
 
 
-def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Finding]:
+def _run(inspection: Inspection, observers: Observers) -> Iterator[Finding]:
     """Run all checks that were asked for."""
     options = inspection.options
     for what, why in options.limits():
@@ -232,7 +232,7 @@ def _run(inspection: Inspection, watch: Callable[[int], None]) -> Iterator[Findi
     layout.register_lost(inspection)
     if options.wants("layout"):
         yield from layout.check(inspection)
-    yield from _log(inspection, databases, watch)
+    yield from _log(inspection, databases, observers)
     if options.wants("dledger", "commitlog"):
         yield from dledger.check(inspection)
     for areas, check in (
@@ -298,9 +298,7 @@ def _topics_in_files(inspection: Inspection) -> list[str]:
         return []  # the check of the queues says so
 
 
-def _log(
-    inspection: Inspection, databases: Databases, watch: Callable[[int], None]
-) -> Iterator[Finding]:
+def _log(inspection: Inspection, databases: Databases, observers: Observers) -> Iterator[Finding]:
     """Read the log, and compare queues and index with it."""
     options = inspection.options
     log = log_files(inspection)
@@ -317,7 +315,7 @@ def _log(
             "records, units and entries", "--level quick looks at names, lengths and tails"
         )
         return
-    yield from _whole_log(inspection, databases, watch)
+    yield from _whole_log(inspection, databases, observers)
 
 
 def _headers(inspection: Inspection) -> Iterator[Finding]:
@@ -328,7 +326,7 @@ def _headers(inspection: Inspection) -> Iterator[Finding]:
 
 
 def _whole_log(
-    inspection: Inspection, databases: Databases, watch: Callable[[int], None]
+    inspection: Inspection, databases: Databases, observers: Observers
 ) -> Iterator[Finding]:
     queues = QueueComparer(inspection) if inspection.compares_queues else None
     batches = BatchComparer(inspection) if inspection.compares_queues else None
@@ -348,7 +346,8 @@ def _whole_log(
             yield from index.take(runs.index)
 
     begin = index.open if index is not None else None
-    yield from LogPass(inspection, take, watch).check(begin)
+    log = LogPass(inspection, take, observers)
+    yield from log.check(begin)
     store = inspection.store
     with LogReader(store.old_commitlog, store.commitlog) as reader:
         if queues is not None and batches is not None:
@@ -359,7 +358,7 @@ def _whole_log(
     if index is not None:
         yield from index.finish()
     if inspection.options.wants("commitlog"):
-        yield from inspection.transactions.check(inspection)
+        yield from log.transactions.check(inspection)
     yield from inspection.pending()
 
 

@@ -59,7 +59,9 @@ def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: N
     obstacle = _judge_queues(survey, found)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         is_judged = not (obstacle or store.is_dledger)
-        misplaced = find_misplaced(survey, found, log) if is_judged else []
+        misplaced = (
+            find_misplaced(survey.inspection, survey.queues, found, log) if is_judged else []
+        )
     if misplaced:  # with their units in other queues, all later ones are judged anew
         survey.queues.close()
         survey, found = _look(options, store, lambda _: None, misplaced)

@@ -13,6 +13,7 @@ from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
 from rmqtool.check.log.segments import SegmentJudge
+from rmqtool.check.log.transactions import Transactions
 from rmqtool.derive.part import DeriveOptions
 from rmqtool.derive.settings import rocksdb_rules, rules_of, run_units
 from rmqtool.errors import UnreadablePath
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.dledger import EntryJudge
+    from rmqtool.check.observer import Observers
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
 
@@ -48,16 +50,17 @@ class LogPass:
         self,
         inspection: Inspection,
         take: Callable[[PartReport], Iterator[Finding]],
-        watch: Callable[[int], None],
+        observers: Observers,
     ) -> None:
         """Prepare.
 
         Args:
             inspection: of the store.
             take: compares the runs of a part with queues and index.
-            watch: takes the number of bytes done since it was last called.
+            observers: look on.
         """
-        self._inspection, self._take, self._watch = inspection, take, watch
+        self._inspection, self._take, self._observers = inspection, take, observers
+        self.transactions = Transactions()
         self._last_time = -1
         self._last_entry: tuple[int, int] | None = None
 
@@ -94,6 +97,7 @@ class LogPass:
                 yield from self._take_report(part, report)
             yield from judge.finish()
         facts.is_scanned = True
+        inspection.timer_messages = self.transactions.timer_messages()
 
     def _options(self, last_used: int, *, is_dledger: bool) -> PartOptions:
         inspection = self._inspection
@@ -128,7 +132,7 @@ class LogPass:
             rules=rules,
         )
         index_files = store.dledger_index if is_dledger else None
-        grid = inspection.observer.grid if inspection.observer and texts else None
+        grid = self._observers.grid if texts else None
         return PartOptions(scan, derive, records, last_used, index_files, grid)
 
     def _rules(self) -> DispatchRules:
@@ -158,7 +162,7 @@ class LogPass:
             inspection.lost.add(begin, part.segment.start + part.end, said)
         account.records += report.records
         account.bytes += part.length
-        self._watch(part.length)
+        self._observers.watch(part.length)
         for one in report.findings:
             if one.code == CL_TOPIC and one.severity is Severity.DAMAGE:
                 self._lose(one)
@@ -167,10 +171,7 @@ class LogPass:
         inspection.more.update(report.counts)
         yield from self._across(part, report)
         self._add_facts(part, report)
-        if inspection.observer is not None:
-            inspection.observer.take(part, report)
-        if inspection.ledger is not None:
-            inspection.ledger.take(part, report)
+        self._observers.take(part, report)
         yield from self._take(report)
 
     def _lose(self, said: Finding) -> None:
@@ -193,7 +194,7 @@ class LogPass:
             facts.newest_time = max(facts.newest_time, judge.newest_time)
             self._last_time = judge.last_time
             self._inspection.move(judge.moved)
-            self._inspection.transactions.take(judge)
+            self.transactions.take(judge)
             for bridge in judge.bridges:
                 start = bridge.physical_offset or 0
                 self._inspection.bridges.append(start)

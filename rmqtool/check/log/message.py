@@ -16,9 +16,8 @@ import numpy as np
 from rmqtool.broker import names
 from rmqtool.check.log import kernels_message as has
 from rmqtool.check.log.bridges import is_bridge
-from rmqtool.check.log.message_content import check_content, check_further, timer_facts
+from rmqtool.check.log.message_content import UNKNOWN, check_content, check_further, timer_facts
 from rmqtool.check.log.message_fields import FieldJudge
-from rmqtool.check.log.transactions import UNKNOWN
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import (

@@ -10,7 +10,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.dispatch import light_queue_texts
-from rmqtool.check.log.transactions import UNKNOWN
 from rmqtool.errors import BadLength
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 REAL_TOPIC: Final = "REAL_TOPIC"
 TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
 TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+UNKNOWN: Final = -(1 << 63)  # a fact of a timer message that was not looked for
 LONGEST_TIME: Final = 18  # digits of a number that fits a long
 NUMBERS: Final = re.compile(
     rb"(?:^|\x02)INNER_MULTI_QUEUE_OFFSET\x01[0-9]{1,18}(?:,[0-9]{1,18})*(?:\x02|$)"

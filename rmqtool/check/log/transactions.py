@@ -5,7 +5,7 @@ Source: TransactionalMessageBridge, EndTransactionProcessor, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.message import RecordJudge
     from rmqtool.findings.finding import Finding
-
-
-UNKNOWN: Final = np.iinfo(np.int64).min  # a fact of a timer message that was not looked for
 
 
 class Transactions:
@@ -48,7 +45,7 @@ class Transactions:
         """Give all timer messages: int64, shape (5, n), in the order of the log.
 
         Rows: physical offset, size, hash of the topic, due time in ms, 1 for one that takes
-        another back; the last three are UNKNOWN where nobody looked.
+        another back; the last three are `UNKNOWN` where nobody looked.
         """
         return np.concatenate(self.timers, axis=1) if self.timers else np.empty((5, 0), np.int64)
 

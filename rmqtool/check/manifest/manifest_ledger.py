@@ -104,6 +104,7 @@ class Ledger:
                 break
             taken.append(then)
         self.taken_over = frozenset(one.path for one in taken)
+        inspection.taken_over = self.taken_over
         if taken:
             size, records = sum(one.size for one in taken), sum(one.records or 0 for one in taken)
             plural = "segments" if len(taken) > 1 else "segment"

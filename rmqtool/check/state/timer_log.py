@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.check.log.transactions import UNKNOWN
+from rmqtool.check.log.message_content import UNKNOWN
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import TL_REC, TL_REF
@@ -157,7 +157,7 @@ def _references(
     if log is None or not log.is_scanned:
         return
     offsets = records["physical_offset"].astype(np.int64)
-    messages = inspection.transactions.timer_messages()
+    messages = inspection.timer_messages
     numbers = np.searchsorted(messages[0], offsets)
     found = np.zeros(len(offsets), bool)
     inside = numbers < messages.shape[1]

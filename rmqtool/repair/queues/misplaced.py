@@ -28,11 +28,12 @@ from rmqtool.repair.log.content import Content
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
     from rmqtool.queues.units import QueueUnits
-    from rmqtool.repair.survey import Survey
+    from rmqtool.repair.queues.queues import QueueRepair
     from rmqtool.repair.writer import Writer
     from rmqtool.store.record_heads import LogReader
     from rmqtool.store.segment import Segment
@@ -84,11 +85,14 @@ class Misplaced:
         return said.code in BREAKS and (said.topic, said.queue_id) in self.queues
 
 
-def find(survey: Survey, found: Iterable[Finding], log: LogReader) -> list[Misplaced]:
+def find(
+    inspection: Inspection, repair: QueueRepair, found: Iterable[Finding], log: LogReader
+) -> list[Misplaced]:
     """Find the misplaced records that findings are about.
 
     Args:
-        survey: of the store, all runs taken and finished.
+        inspection: of the store.
+        repair: what the queues should hold, all runs taken and finished.
         found: all findings.
         log: as it is.
     """
@@ -96,27 +100,29 @@ def find(survey: Survey, found: Iterable[Finding], log: LogReader) -> list[Mispl
     try:
         for said in found:
             if said.code in OF_UNITS:
-                for one in _at(survey, said, log):
+                for one in _at(inspection, repair, said, log):
                     misplaced[one.physical_offset] = one
     except UnreadablePath:
         return []  # said elsewhere
     return [misplaced[place] for place in sorted(misplaced)]
 
 
-def _at(survey: Survey, said: Finding, log: LogReader) -> Iterator[Misplaced]:
+def _at(
+    inspection: Inspection, repair: QueueRepair, said: Finding, log: LogReader
+) -> Iterator[Misplaced]:
     """Give the record behind a unit that is not the one its record asks for."""
     topic, queue_id, number = said.topic, said.queue_id, said.queue_offset
     if topic is None or queue_id is None or number is None:
         return  # said of more than a unit
-    units = survey.inspection.queue("queues", (topic, queue_id))
+    units = inspection.queue("queues", (topic, queue_id))
     pointed = _pointed(units, number, log)
-    if pointed is None or survey.queues.judge.damaged_at(pointed.offset, pointed.message.size):
+    if pointed is None or repair.judge.damaged_at(pointed.offset, pointed.message.size):
         return
     own = (topic.encode(errors="surrogateescape"), queue_id, number)
     one = _one(pointed, own, units.packed(number, 1))
     if one is None or not _is_alone(units, own, log):
         return
-    if not _is_claimed(survey, own) and not _has_unit(survey, one):
+    if not _is_claimed(repair, own) and not _has_unit(inspection, one):
         yield one
 
 
@@ -173,21 +179,21 @@ def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
     return Misplaced(offset, said, own, unit, field.position, raw)
 
 
-def _is_claimed(survey: Survey, own: Place) -> bool:
+def _is_claimed(repair: QueueRepair, own: Place) -> bool:
     """Tell whether another record of the log wants the unit's place."""
-    queue = survey.queues.queues.get(own[:2])
+    queue = repair.queues.get(own[:2])
     if queue is None:
         return False
     there = [one for one in queue.patches if one.number <= own[2] < one.end]
     return not there or not all(one.lost or one.is_cut for one in there)
 
 
-def _has_unit(survey: Survey, one: Misplaced) -> bool:
+def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
     """Tell whether a unit of the record stands where the record says, too."""
     topic = one.said[0].decode("utf-8", "backslashreplace")
     if one.said[2] < 0:
         return False
-    units = survey.inspection.queue("queues", (topic, one.said[1]))
+    units = inspection.queue("queues", (topic, one.said[1]))
     return first_offset(units.packed(one.said[2], 1)) == one.physical_offset
 
 
