@@ -23,6 +23,7 @@ from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.rocksdb_database import DamagedDatabase
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import error_of
 
@@ -261,9 +262,10 @@ class Inspection:
             for queue in queues:
                 if self.options.topic in {None, queue.topic}:
                     found[queue.topic, queue.queue_id] = queue
+        except DamagedDatabase as error:  # the check of the databases says so
+            self.account.unread[error.path] = error
         except UnreadablePath as error:
-            if not self.is_known_unread(error.path):  # of a database, that has been told
-                self._pending.append(self.unread(self.path_of(error.path), error))
+            self._pending.append(self.unread(self.path_of(error.path), error))
         return found
 
     def _name_links(self, kind: BranchKind) -> None:
@@ -287,6 +289,11 @@ class Inspection:
                 name = (queue.topic, queue.queue_id)
                 self._pending.append(self.unread(queue.path, error, name))
             return None
+
+    @property
+    def has_metadata_2(self) -> bool:
+        """Whether topics, groups and offsets lie in RocksDB, of version 2."""
+        return "config/rdb" in self.opened
 
     def document(self, name: str) -> dict[str, Any] | None:
         """Give what the broker would load as one of its JSON files; None for nothing."""

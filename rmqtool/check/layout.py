@@ -268,6 +268,8 @@ def _orphans(inspection: Inspection) -> Iterator[Finding]:
             if queue_id >= count:
                 foreign.setdefault(topic, []).append(queue_id)
     for topic, numbers in foreign.items():
+        if topic not in topics and inspection.has_metadata_2:
+            continue  # a finding of its own
         queues = ", ".join(map(str, sorted(numbers)))
         known = topics.get(topic)
         message = (

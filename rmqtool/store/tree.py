@@ -27,6 +27,7 @@ from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
 from rmqtool.store.remote import place_of
 from rmqtool.store.rocksdb import RocksDb, rocksdb, rocksdb_stores
+from rmqtool.store.rocksdb_config import config_documents, merged
 from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
@@ -227,14 +228,27 @@ class Store:
     def config(self, name: str) -> ConfigDocument:
         """Read one JSON file of `config` as a broker would: the `.bak` where the file is no use.
 
+        What lies in RocksDB has the same shape, and the path of its database.
+
         Args:
             name: such as `topics.json`.
         """
+        found = ConfigDocument(name, "", {}, is_backup=False, problems=())
         for branch in self.branches_of(BranchKind.CONFIG):
-            if branch.level is Level.FILE:
-                continue
-            return read_config(branch.place.child(name), f"{branch.path}/{name}")
-        return ConfigDocument(name, "", {}, is_backup=False, problems=())
+            if branch.level is not Level.FILE:
+                found = read_config(branch.place.child(name), f"{branch.path}/{name}")
+                break
+        in_rocksdb = self._metadata.get(name)
+        return found if in_rocksdb is None else merged(in_rocksdb, found, name)
+
+    @cached_property
+    def _metadata(self) -> dict[str, ConfigDocument]:
+        """What lies in RocksDB, by the name of the JSON file."""
+        try:
+            databases = self.rocksdb()
+        except UnreadablePath:
+            return {}  # who lists them says so
+        return config_documents(databases)
 
     def rocksdb(self) -> list[RocksDb]:
         """Give the RocksDB databases below the root, or the one that was asked for.

@@ -13,6 +13,7 @@ from rmqtool.errors import DecodeError
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import MV_STALE, MV_SWAP, MV_TOPIC
 from rmqtool.formats import config, config_shapes, java
+from rmqtool.store.config_files import read_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,11 +82,11 @@ def _stale(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
         if in_one and own is not None and own > (counter or 0):
             message = f"{path} has a higher version counter than {ONE}"
             yield finding(MV_STALE, At(path), message, expected=counter, actual=own)
-        document = inspection.store.config(name)
-        in_json = config_shapes.data_version(document.document).counter if document else None
-        if in_json is not None and in_json > (counter or 0):
+        in_json = read_config(inspection.child(f"config/{name}"), f"config/{name}")
+        older = config_shapes.data_version(in_json.document).counter if in_json else None
+        if older is not None and older > (counter or 0):
             message = f"{name} has a higher version counter than RocksDB"
-            yield finding(MV_STALE, At(document.path), message, expected=counter, actual=in_json)
+            yield finding(MV_STALE, At(in_json.path), message, expected=counter, actual=older)
 
 
 def _counter(rows: list[DatabaseRow]) -> int | None:

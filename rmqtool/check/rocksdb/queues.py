@@ -154,6 +154,9 @@ class RocksComparer:
         dispatch.is_record_end |= bool((ends == dispatch.checkpoint).any())
         due = int((offsets < dispatch.checkpoint).sum())  # they ascend
         dispatch.late += run.count - due
+        name = (seen.queue.topic, run.queue_id)
+        after = run.queue_offset + run.count
+        self._inspection.wanted[name] = max(after, self._inspection.wanted.get(name, 0))
         if not due:
             return
         begin, end = run.queue_offset, run.queue_offset + due

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_made_by_brokers
+from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -45,7 +46,7 @@ def _consumer_offsets(inspection: Inspection) -> Iterator[Finding]:
             continue
         missing = _missing(offset, topics, groups)
         if missing:
-            if (offset.topic, offset.group) not in unknown:
+            if (offset.topic, offset.group) not in unknown and not inspection.has_metadata_2:
                 unknown.add((offset.topic, offset.group))
                 at = At(path, topic=offset.topic)
                 yield finding(CO_TOPIC, at, f"{_words(offset)}: {missing}")
@@ -103,7 +104,8 @@ def _judge(inspection: Inspection, offset: ConsumerOffset, path: str) -> Iterato
 
 def _range_of(inspection: Inspection, topic: str, queue_id: int) -> tuple[int, int] | None:
     """Give the range of a queue of either kind; None when nothing can be said."""
-    if topic.startswith(LMQ_PREFIX) and (topic, queue_id) not in inspection.units("queues"):
+    is_there = any((topic, queue_id) in inspection.units(name) for name in UNIT_FAMILIES)
+    if topic.startswith(LMQ_PREFIX) and not is_there:
         return None  # light queues may lie in RocksDB only
     try:
         return inspection.range_of(topic, queue_id)

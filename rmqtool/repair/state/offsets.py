@@ -15,6 +15,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.config_text import text_of
+from rmqtool.store.config_files import BACKUP
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,6 +58,8 @@ def _clamp(
     if found is None or found[1] in broken or f"config/{name}" in broken:
         return
     document, path = found
+    if not path.removesuffix(BACKUP).endswith(".json"):
+        return  # it lies in RocksDB
     changed = change(document)
     if changed:
         content = Content.of(text_of(document).encode())

@@ -1,0 +1,156 @@
+"""Topics, groups and consumer offsets that lie in RocksDB, in the shape of the JSON files.
+
+A start reads the rows, then merges a JSON file whose version counter is higher; version 2 knows no
+JSON file. What cannot be read whole is no document: a part of the topics would pass for all.
+Source: RocksDBTopicConfigManager, RocksDBSubscriptionGroupManager, RocksDBConsumerOffsetManager,
+5.1.4 to 5.5.0; TopicConfigManagerV2, SubscriptionGroupManagerV2, ConsumerOffsetManagerV2, 5.3.2 to
+5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.errors import DecodeError, EngineMissing, UnreadablePath
+from rmqtool.formats import config, config_shapes, java
+from rmqtool.formats.rocksdb_config import json_row, v2_row
+from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.store.config_files import ConfigDocument
+from rmqtool.store.rocksdb_database import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.formats.rocksdb_row import DatabaseRow
+    from rmqtool.store.rocksdb import RocksDb
+
+VERSION_2: Final = "config/rdb"
+ONE: Final = "config/metadata"
+Tables = dict[str, dict[str, Any]]
+# JSON file: its table, the database of its own, and its families in the database of all three.
+SHAPES: Final = {
+    "topics.json": ("topicConfigTable", "config/topics", "topic"),
+    "subscriptionGroup.json": (
+        "subscriptionGroupTable",
+        "config/subscriptionGroups",
+        "subscriptionGroup",
+    ),
+    "consumerOffset.json": ("offsetTable", "config/consumerOffsets", "consumerOffset"),
+}
+VERSION_FAMILIES: Final = ("kvDataVersion", "Version")  # of a database alone; ends that of another
+
+
+def config_documents(databases: list[RocksDb]) -> dict[str, ConfigDocument]:
+    """Read what the databases say, by the name of the JSON file that would say it.
+
+    Nothing raises: why something cannot be read is a problem of its document.
+
+    Args:
+        databases: of the store.
+    """
+    there = {one.path: one for one in databases if not one.is_empty}
+    if VERSION_2 in there:
+        return _documents(there[VERSION_2], dict.fromkeys(SHAPES, DEFAULT), _version_2)
+    if ONE in there:
+        return _documents(there[ONE], {name: of[2] for name, of in SHAPES.items()}, _version_1)
+    found: dict[str, ConfigDocument] = {}
+    for name, (_, path, _) in SHAPES.items():
+        if path in there:
+            found |= _documents(there[path], {name: DEFAULT}, _version_1)
+    return found
+
+
+def merged(found: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigDocument:
+    """Merge a JSON file into what a database says, as a start of a broker does.
+
+    Args:
+        found: of the database.
+        in_json: of the file; may be empty.
+        name: of the file.
+    """
+    counters = [config_shapes.data_version(one.document).counter or 0 for one in (found, in_json)]
+    if not in_json or not found or found.path == VERSION_2 or counters[1] <= counters[0]:
+        return found if found or not in_json else in_json
+    table = SHAPES[name][0]
+    newer = in_json.document.get(table)
+    document = dict(found.document)
+    document[table] = {**document[table], **(newer if isinstance(newer, dict) else {})}
+    return ConfigDocument(name, found.path, document, is_backup=False, problems=found.problems)
+
+
+def _documents(
+    one: RocksDb,
+    families: dict[str, str],
+    read: Callable[[Database, str, str], dict[str, Any]],
+) -> dict[str, ConfigDocument]:
+    """Read one database; families are those of the documents that are wanted."""
+    found = {}
+    try:
+        with Database(one.place, one.path) as database:
+            for name, family in families.items():
+                document = read(database, family, name)
+                found[name] = ConfigDocument(name, one.path, document, False, ())
+    except (UnreadablePath, EngineMissing) as error:
+        problems = (f"{one.path}: {error}",)
+        return {name: ConfigDocument(name, "", {}, False, problems) for name in families}
+    return found
+
+
+def _version_1(database: Database, family: str, name: str) -> dict[str, Any]:
+    """Read the rows of a manager, and its version."""
+    table: dict[str, Any] = {}
+    document: dict[str, Any] = {SHAPES[name][0]: table}
+    for row in _rows(database, family, json_row):
+        if row.kind == "entry":
+            table[java.text(row.values["name"])] = _offsets_of(_json(row), name)
+    version = VERSION_FAMILIES[0] if family == DEFAULT else f"{family}{VERSION_FAMILIES[1]}"
+    for row in _rows(database, version, json_row):
+        if row.kind == "version":
+            document["dataVersion"] = _json(row)
+    return document
+
+
+def _offsets_of(value: object, name: str) -> object:
+    """Give the queues of a consumer offset, which lie a level deeper than in the JSON file."""
+    if name == "consumerOffset.json" and isinstance(value, dict):
+        return value.get("offsetTable", {})
+    return value
+
+
+def _version_2(database: Database, family: str, name: str) -> dict[str, Any]:
+    """Read the rows of one manager out of those of all."""
+    kind = {"topics.json": "topic", "subscriptionGroup.json": "group"}.get(name, "consumer_offset")
+    table: dict[str, Any] = {}
+    document: dict[str, Any] = {SHAPES[name][0]: table}
+    for row in _rows(database, family, v2_row):
+        values = row.values
+        if row.kind == f"{kind}_version":
+            document["dataVersion"] = {
+                "stateVersion": values["state_version"],
+                "timestamp": values["timestamp"],
+                "counter": values["counter"],
+            }
+        elif row.kind == kind == "consumer_offset":
+            pair = f"{java.text(values['topic'])}@{java.text(values['group'])}"
+            table.setdefault(pair, {})[str(values["queue_id"])] = values["queue_offset"]
+        elif row.kind == kind:
+            table[java.text(values[kind])] = _json(row)
+    return document
+
+
+def _rows(
+    database: Database, family: str, read: Callable[[bytes, bytes], DatabaseRow]
+) -> Iterator[DatabaseRow]:
+    for batch in database.rows(family):
+        for key, value in batch.items():
+            try:
+                yield read(key, value)
+            except DecodeError:
+                continue  # a finding of its own
+
+
+def _json(row: DatabaseRow) -> object:
+    try:
+        return config.parse(row.values["json"], path="")
+    except DecodeError:
+        return {}
