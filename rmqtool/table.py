@@ -86,6 +86,7 @@ class Says(NamedTuple):
         aliases: as in `Column`.
         type: where it is not that of the annotation.
         name: where the column has another name than the field.
+        has_few: as in `Column`.
     """
 
     meaning: str
@@ -93,6 +94,7 @@ class Says(NamedTuple):
     aliases: tuple[str, ...] = ()
     type: Type | None = None
     name: str = ""
+    has_few: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,12 @@ def _column(name: str, hint: Any) -> Column:  # noqa: ANN401 - whatever an annot
         message = f"{name}: {hint} does not say what it is"
         raise TypeError(message)
     return Column(
-        says.name or name, says.type or _type(kind), says.meaning, says.unit, says.aliases
+        says.name or name,
+        says.type or _type(kind),
+        says.meaning,
+        says.unit,
+        says.aliases,
+        has_few=says.has_few,
     )
 
 

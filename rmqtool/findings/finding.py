@@ -26,9 +26,13 @@ DUMPS: Final = frozenset({DUMP, DUMP_FILLERS, DUMP_HEX})
 class Finding:
     """One defect, with its place and its remedy."""
 
-    code: Annotated[Code, Says("permanent name of the defect, such as CL-CRC", type=Type.TEXT)]
-    severity: Annotated[Severity, Says("note, warning or damage")]
-    path: Annotated[str, Says("file that it was found in, relative to the store root")]
+    code: Annotated[
+        Code, Says("permanent name of the defect, such as CL-CRC", type=Type.TEXT, has_few=True)
+    ]
+    severity: Annotated[Severity, Says("note, warning or damage", has_few=True)]
+    path: Annotated[
+        str, Says("file that it was found in, relative to the store root", has_few=True)
+    ]
     position: Annotated[
         int | None,
         Says("first byte of the defect in that file; null where it is the whole file", "bytes"),
@@ -46,8 +50,8 @@ class Finding:
     ]
     expected: Annotated[str, Says("what should be there; empty where nobody knows")]
     actual: Annotated[str, Says("what is there")]
-    message: Annotated[str, Says("what happened, in one sentence")]
-    repair: Annotated[str, Says("what helps, with the command")]
+    message: Annotated[str, Says("what happened, in one sentence", has_few=True)]
+    repair: Annotated[str, Says("what helps, with the command", has_few=True)]
 
     def row(self) -> dict[str, object]:
         """Give the row that it is in every format: its fields, in order, enums as text."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqtool.spark.export_options import DATE, ExportFormat
+from rmqtool.spark.tables import TABLES
 from rmqtool.tables.arrow import plain_rows
 from rmqtool.tables.json_lines import json_lines
 from rmqtool.times import iso_time
@@ -39,11 +40,7 @@ _LONGEST_NAME: Final = 255  # bytes
 _DIGITS: Final = 16
 # Columns with few values: a dictionary of any other is built and then thrown away.
 FEW_VALUES: Final = frozenset(
-    {
-        *("topic", "topic_b64", "segment", "version", "queue_id", "flag", "sys_flag", "tags"),
-        *("transaction", "compression", "born_host", "store_host", "reconsume_times", "extent"),
-        *("code", "file", "meaning", "severity", "path", "message", "repair", "body_size", "size"),
-    }
+    one.name for table in TABLES.values() for one in table.columns if one.has_few
 )
 # Columns that grow by about as much from row to row: as differences they take next to nothing.
 DIFFERENCES: Final = "DELTA_BINARY_PACKED"

@@ -19,6 +19,7 @@ from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import FilesTask, LogTask
 from rmqtool.spark.readers import UNREAD, batches
 from rmqtool.spark.tables import SCHEMAS, TABLES, chosen
+from rmqtool.tables.record_tables import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ ROWS_A_GROUP: Final = 1 << 18
 OPEN_FILES: Final = 64  # of one task
 FILE_BYTES: Final = 1 << 20  # what reading a file of units is taken to cost
 FEW_TEXTS: Final = frozenset(
-    {"segment", "topic", "transaction", "compression", "born_host", "store_host"}
+    one.name for one in MESSAGES.columns if one.source is not None and one.source.is_encoded
 )
 RECEIPTS: Final = "_receipts"
 

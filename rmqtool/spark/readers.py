@@ -22,6 +22,7 @@ from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
 from rmqtool.tables.readers import READERS
+from rmqtool.tables.record_tables import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -39,7 +40,7 @@ ROWS_A_BATCH: Final = 1000
 WINDOW_BYTES: Final = 4 << 20
 BATCH_ROWS: Final = WINDOW_BYTES // SMALLEST_RECORD + 8
 TEXTS: Final = frozenset(
-    {"topic", "topic_b64", "tags", "keys", "unique_key", "properties", "properties_b64"}
+    one.name for one in MESSAGES.columns if one.source is not None and one.source.needs_texts
 )
 
 

@@ -57,10 +57,14 @@ class Source(NamedTuple):
     Attributes:
         read: takes the records.
         needs_texts: the scan has to read topic and properties for it.
+        of_property: name of the property that it is the value of; empty for all else.
+        is_encoded: a column of them comes as numbers of a dictionary.
     """
 
     read: Callable[[Records], Any]
     needs_texts: bool = False
+    of_property: str = ""
+    is_encoded: bool = False
 
 
 def stored(field: str, number: int) -> Source:
@@ -80,12 +84,12 @@ def time(field: str, number: int) -> Source:
 
 def flag_word(word: Callable[[int], str]) -> Source:
     """Take a word for some bits of `sys_flag`."""
-    return Source(lambda records: records.flag_word(word))
+    return Source(lambda records: records.flag_word(word), is_encoded=True)
 
 
 def property_of(name: str) -> Source:
     """Take the value of a property; the last one of equal names, as the broker's reader does."""
-    return Source(lambda records: records.property_value(name), needs_texts=True)
+    return Source(lambda records: records.property_value(name), needs_texts=True, of_property=name)
 
 
 NO_TEXT: Final = "as base64, where they are not UTF-8"
@@ -116,7 +120,7 @@ MESSAGES: Final = Table(
             Type.TEXT,
             "commitlog file, relative to the store root",
             has_few=True,
-            source=Source(lambda records: records.segment),
+            source=Source(lambda records: records.segment, is_encoded=True),
         ),
         Column(
             "position",
@@ -137,7 +141,7 @@ MESSAGES: Final = Table(
             Type.TEXT,
             "topic as stored; system topics hold copies of messages of other topics",
             has_few=True,
-            source=Source(lambda records: records.topic, needs_texts=True),
+            source=Source(lambda records: records.topic, needs_texts=True, is_encoded=True),
         ),
         Column(
             "topic_b64",
@@ -204,7 +208,7 @@ MESSAGES: Final = Table(
             "address and port of the client",
             aliases=("bornHost",),
             has_few=True,
-            source=Source(lambda records: records.born_host),
+            source=Source(lambda records: records.born_host, is_encoded=True),
         ),
         Column(
             "store_time",
@@ -219,7 +223,7 @@ MESSAGES: Final = Table(
             "address and port of the broker",
             aliases=("storeHost", "storeHostAddress"),
             has_few=True,
-            source=Source(lambda records: records.store_host),
+            source=Source(lambda records: records.store_host, is_encoded=True),
         ),
         Column(
             "reconsume_times",

@@ -158,6 +158,22 @@ def test_selection(store: Path, name: str) -> None:
     assert [row for row in found if wanted(row)] == rows(store, selection=selection)
 
 
+def test_properties_as_columns(store: Path) -> None:
+    """A column that is a property has its value, and none where the record has none."""
+    columns = {
+        one.name: one.source.of_property
+        for one in MESSAGES.columns
+        if one.source is not None and one.source.of_property
+    }
+    assert {"tags", "unique_key"} <= columns.keys()
+    for row in rows(store):
+        if "extent" not in row:
+            stored = row["properties"]
+            assert {name: row.get(name) for name in columns} == {
+                name: stored.get(of) for name, of in columns.items()
+            }
+
+
 def test_schema() -> None:
     """The promised columns are those of the Arrow batches, in the same order."""
     assert list(MESSAGES.names) == SCHEMA.names
