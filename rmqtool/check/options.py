@@ -11,6 +11,7 @@ from rmqtool.errors import UsageError
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry import CODES
 from rmqtool.findings.registry_layout import FS_READ
+from rmqtool.words import nearest
 
 if TYPE_CHECKING:
     import os
@@ -89,11 +90,16 @@ class ValidateOptions:
 
     def __post_init__(self) -> None:
         if unknown := self.only - CODES.keys() - frozenset(AREAS):
-            known = " ".join(AREAS)
-            reason = f"{min(unknown)} is neither a finding code nor one of: {known}"
+            word = min(unknown)
+            near = nearest(word, [*AREAS, *CODES])
+            said = f"nearest: {' '.join(near)}" if near else f"areas: {' '.join(AREAS)}"
+            reason = f"{word} is neither a finding code nor an area; {said}"
             raise UsageError(option="--only", reason=reason)
         if unknown := self.ignore - CODES.keys():
-            raise UsageError(option="--ignore", reason=f"no finding code {min(unknown)}")
+            word = min(unknown)
+            near = nearest(word, CODES)
+            said = f"; nearest: {' '.join(near)}" if near else ""
+            raise UsageError(option="--ignore", reason=f"no finding code {word}{said}")
         if self.jobs is not None and self.jobs < 1:
             raise UsageError(option="--jobs", reason=f"{self.jobs} threads can do nothing")
         if self.broker_version is not None:

@@ -20,6 +20,7 @@ What reads a command line (`plain.py`, `typed.py`) and what tells about it (`man
 from __future__ import annotations
 
 import enum
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -85,6 +86,7 @@ class Option(NamedTuple):
         metavar: what stands for its value in the help; a choice has its words there.
         least: the least number.
         completes: gives what may stand there; None is a file, or the words of a choice.
+        env: the environment variable that counts where the option is not given.
     """
 
     names: str
@@ -92,6 +94,7 @@ class Option(NamedTuple):
     metavar: str = ""
     least: int | None = None
     completes: Completer | None = None
+    env: str = ""
 
 
 class Only:
@@ -172,8 +175,9 @@ class Parameter(NamedTuple):
     @property
     def text(self) -> str:
         """What the help says about it."""
-        least = getattr(self.said, "least", None)
+        least, env = getattr(self.said, "least", None), getattr(self.said, "env", "")
         marks = [
+            f"environment: {env}" if env else "",
             f"at least {least}" if least is not None else "",
             f"default: {self.default}" if self.default and self.kind is not Kind.FLAG else "",
             "required" if self.is_required else "",
@@ -263,7 +267,7 @@ def _kind(type_: Any) -> Kind:  # noqa: ANN401 - likewise
 
 
 def build(command: type[C], given: Mapping[str, Raw]) -> C:
-    """Make a command of what was typed, by the names of its parameters.
+    """Make a command of what was typed, by the names of its parameters, and of the environment.
 
     Raises:
         UsageError: a value is none, or contradicts another.
@@ -272,6 +276,9 @@ def build(command: type[C], given: Mapping[str, Raw]) -> C:
     for one in parameters(command):
         if one.name in given:
             values.setdefault(one.group, {})[one.name] = one.read(given[one.name])
+        elif isinstance(one.said, Option) and (raw := os.environ.get(one.said.env)):
+            from_there = one._replace(said=one.said._replace(names=one.said.env))
+            values.setdefault(one.group, {})[one.name] = from_there.read(raw)
     own = values.pop("")
     for group, some in values.items():
         own[group] = replace(getattr(command, group), **some)  # its default is the class's own

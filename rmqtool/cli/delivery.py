@@ -31,6 +31,7 @@ class Delivery:
         Option(
             "--format",
             "How to write rows; 'table' on a terminal and 'jsonl' elsewhere by default.",
+            env="RMQTOOL_FORMAT",
         ),
     ] = None
     output: Annotated[
@@ -49,6 +50,7 @@ class Delivery:
             "stay in UTC, as does what is given.",
             "ZONE",
             completes=zones,
+            env="RMQTOOL_TIME_ZONE",
         ),
     ] = None
     quiet: Annotated[bool, Option("-q, --quiet", "Nothing on stderr but errors.")] = False
@@ -81,6 +83,14 @@ class Delivery:
     def is_unseen(self) -> bool:
         """Whether rows go to a file or a pipe, not to the terminal."""
         return self.output is not None or sys.stdout is None or not sys.stdout.isatty()
+
+    def hides_bar(self, *, streams: bool) -> bool:
+        """Whether no bar may be shown: it is unwanted, or would stand between rows that are seen.
+
+        Args:
+            streams: rows appear while the work goes on.
+        """
+        return self.quiet or (streams and not self.is_unseen)
 
     @property
     def is_json(self) -> bool:

@@ -18,17 +18,10 @@ BrokerConf: TypeAlias = Annotated[
         "--broker-conf",
         "The broker's configuration, for paths and file lengths that are not the usual ones.",
         "FILE",
+        env="RMQTOOL_BROKER_CONF",
     ),
 ]
 Jobs: TypeAlias = Annotated[
     int | None,
     Option("--jobs", "Threads; one for each processor by default.", "N", least=1),
-]
-InPlace: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--in-place",
-        "Replace what the store has. The broker must be down; what is replaced is kept in "
-        "rmqtool-undo-TIME, and a killed run is finished by the next one.",
-    ),
 ]

@@ -6,9 +6,10 @@ Both read the same declarations, and that they read a line alike is tested over 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from rmqtool.cli.commands import HELP, NAMES, PROGRAM, VERSION, load
+from rmqtool.cli.commands import DEFAULT, HELP, NAMES, PROGRAM, VERSION, load
 from rmqtool.cli.declaration import Kind, build, parameters
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ def read(words: Sequence[str]) -> Command | None:
 
         return Brief(PROGRAM) if first in HELP.spellings else Versions()
     if first not in NAMES:
-        return None
+        if not _is_place(first):
+            return None
+        first, rest = DEFAULT, [first, *rest]
     command = load(first)
     try:
         given = _given(rest, parameters(command))
@@ -47,6 +50,13 @@ def read(words: Sequence[str]) -> Command | None:
 
         return Brief(first)
     return build(command, given)
+
+
+def _is_place(word: str) -> bool:
+    """Tell whether a word that is no command is a store, or is written as the path of one."""
+    if not word or word.startswith("-"):
+        return False
+    return os.sep in word or os.path.lexists(word)
 
 
 def _given(words: Sequence[str], known: Sequence[Parameter]) -> dict[str, Raw]:

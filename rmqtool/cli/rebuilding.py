@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from rmqtool.cli.completion.values import broker_versions, zones
 from rmqtool.cli.declaration import Option
 from rmqtool.cli.exits import DONE, IN_PART, NO
-from rmqtool.cli.options import BrokerConf, InPlace, Jobs
+from rmqtool.cli.in_place import InPlace, Yes, announce, ask
+from rmqtool.cli.options import BrokerConf, Jobs
 from rmqtool.errors import NoSuchQueue, UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Output:
         str | None, Option("--output", "Write the files into a new directory.", "DIR")
     ] = None
     in_place: InPlace = False
+    yes: Yes = False
     check: Annotated[
         bool,
         Option(
@@ -79,16 +81,29 @@ class Rules:
     jobs: Jobs = None
 
 
-def rebuild(options: RebuildOptions, delivery: Delivery, choice: Choice) -> int:
+def rebuild(
+    options: RebuildOptions, delivery: Delivery, choice: Choice, *, yes: bool = False
+) -> int:
     """Rebuild, write the rows and the summary, give the exit code.
 
+    Args:
+        options: what to do.
+        delivery: where rows go.
+        choice: who does the work.
+        yes: somebody agreed to a change in place.
+
     Raises:
+        Declined: somebody was asked, and did not agree.
         UsageError: there is no such queue.
         RmqtoolError: the store cannot be opened at all, or the output not be written.
     """
     from rmqtool import memory
 
     memory.give_back_arrays()
+    if options.in_place:
+        announce(options.store, delivery, yes=yes)
+        if not yes:
+            ask(f"replace the {options.target.value} of this store")
     with choice.working([options.store], delivery):
         result = _rebuilt(options, delivery)
         from rmqtool.rebuild.report import rows_of, sentences

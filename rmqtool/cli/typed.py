@@ -5,18 +5,18 @@ Only splitting a line is Typer's: it gets texts and flags, and `declaration.py` 
 
 from __future__ import annotations
 
-import difflib
 import inspect
-import os
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rmqtool.cli.commands import NAMES, PROGRAM, load
+from rmqtool.cli.commands import NAMES, OTHER_WORDS, PROGRAM, load
 from rmqtool.cli.declaration import Argument, Command, Kind, build, parameters
 from rmqtool.cli.manual.brief import brief
 from rmqtool.errors import UsageError
+from rmqtool.words import meant, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,11 +62,13 @@ class _Contents(TyperGroup):
         Raises:
             UsageError: there is no such command.
         """
-        name = args[0]
+        name, *rest = args
         if name in NAMES or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        reason = f"there is no command {name!r}; {_meant(name)}"
-        raise UsageError(option="COMMAND", reason=reason)
+        meant_ = OTHER_WORDS.get(name.casefold()) or next(iter(nearest(name, NAMES)), "")
+        step = shlex.join([PROGRAM, meant_, *rest]) if meant_ else f"{PROGRAM} --help"
+        reason = f"there is no command {name!r}; {meant(meant_ or name, NAMES)}"
+        raise UsageError(option="COMMAND", reason=reason, step=step)
 
     def get_help(self, ctx: Context) -> str:  # noqa: ARG002
         """Give the table of contents."""
@@ -79,13 +81,6 @@ class _OneCommand(TyperCommand):
     def get_help(self, ctx: Context) -> str:  # noqa: ARG002
         """Give the help."""
         return brief(str(self.name)).rstrip("\n")
-
-
-def _meant(name: str) -> str:
-    if os.path.exists(name):  # noqa: PTH110 - somebody's path, as it was typed
-        return f"to look at it: {PROGRAM} info {name}"
-    near = difflib.get_close_matches(name, NAMES)
-    return f"nearest: {' '.join(near)}" if near else f"there are: {' '.join(NAMES)}"
 
 
 def _application() -> TyperGroup:

@@ -91,9 +91,10 @@ class Validation:
     def show(self, delivery: Delivery) -> None:
         """Show the findings: while they are found, or at the end, worst first, as formats allow."""
         total = sum(run.total_bytes for run in self._runs)
-        with progress("validate", total, quiet=delivery.quiet) as advance:
+        streams = delivery.wanted_format in STREAMED
+        with progress("validate", total, quiet=delivery.hides_bar(streams=streams)) as advance:
             self._advance = advance
-            if delivery.wanted_format in STREAMED:
+            if streams:
                 self._is_shown = True
                 with closing(self._find()) as rows:
                     delivery.emit(self._rows(rows))

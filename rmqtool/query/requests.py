@@ -15,6 +15,7 @@ from rmqtool.errors import UsageError
 from rmqtool.formats.message_id import ClientMessageId, OffsetMessageId, UniqueKey, recognise
 from rmqtool.ranges import Boundary
 from rmqtool.times import iso_time, parse_time
+from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -303,8 +304,7 @@ def _object(text: str) -> dict[str, str]:
 
 def _take(found: dict[str, str], name: str, value: str) -> None:
     if name not in NAMES:
-        known = " ".join(NAMES)
-        raise UsageError(option=name[:KEPT], reason=f"is not known; there are: {known}")
+        raise UsageError(option=name[:KEPT], reason=f"is not known; {meant(name, NAMES)}")
     if name in found:
         raise UsageError(option=name, reason="is there twice")
     found[name] = value

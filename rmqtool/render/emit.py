@@ -17,6 +17,7 @@ from rmqtool.render.table import TableWriter
 from rmqtool.render.values import as_csv, dump_json, json_line
 from rmqtool.rows import JsonLines, rows_of
 from rmqtool.times import in_zone
+from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -117,8 +118,8 @@ def chosen_columns(rows: Rows, look: Look) -> Sequence[str]:
         return rows.columns
     for name in look.columns:
         if name not in rows.columns:
-            known = " ".join(rows.columns)
-            raise UsageError(option="--columns", reason=f"no column {name}; there are: {known}")
+            reason = f"no column {name}; {meant(name, rows.columns)}"
+            raise UsageError(option="--columns", reason=reason)
     return look.columns
 
 

@@ -1,7 +1,8 @@
 """Tables of text: aligned columns, written while the rows come in.
 
 The widths come from the first rows and then stay. In a pipe a longer cell moves the rest of its
-line and nothing is ever cut; on a terminal it ends in an ellipsis, and columns that do not fit
+line and nothing is ever cut; on a terminal it ends in an ellipsis, IDs, keys and times never, and
+columns that do not fit
 are left out, which the caller is told. Sentences are never cut: where they do not fit beside the
 rest they stand below it. A column that is there for exceptions only, such as the
 code of a damage, takes no room before there is one; a later one stands behind its line.
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from rmqtool.rows import Row
 
 ROWS_MEASURED: Final = 200
-WHOLE: Final = ("time", "_id", "_key", "host", "hex")  # names of columns that are never cut
+# Columns that are never cut, by the ends of their names, or by their names: `value` is that of a
+# row which is turned round. A terminal breaks a line that is too long, and nothing is missing.
+WHOLE: Final = ("time", "_id", "_key", "host", "hex")
+UNCUT: Final = frozenset({"id", "key", "keys", "asked", "value"})
 NARROWEST: Final = 12  # columns that a text needs to say something
 _GAP: Final = "  "
 _INDENT: Final = "    "
@@ -37,11 +41,13 @@ class _Column(NamedTuple):
         width: of its widest cell or of its name.
         least: what it can be narrowed to on a terminal.
         is_number: all its cells are numbers, and stand to the right.
+        is_whole: its cells are never cut.
     """
 
     width: int
     least: int
     is_number: bool
+    is_whole: bool
 
     @classmethod
     def of(cls, name: str, values: Sequence[object]) -> _Column:
@@ -53,7 +59,8 @@ class _Column(NamedTuple):
         )
         # A time or an ID that is cut says nothing; a topic still does.
         is_rigid = is_number or name.endswith(WHOLE)
-        return cls(width, width if is_rigid else max(min(width, NARROWEST), len(name)), is_number)
+        least = width if is_rigid else max(min(width, NARROWEST), len(name))
+        return cls(width, least, is_number, is_rigid or name in UNCUT)
 
 
 def fitted(columns: Sequence[_Column], room: int) -> list[int]:
@@ -95,7 +102,7 @@ class TableWriter:
         self._behind: list[str] = []
         self._waiting: list[Row] = []
         self._widths: list[int] = []
-        self._is_number: list[bool] = []
+        self._fixed: list[_Column] = []
         self.left_out: list[str] = []
 
     def write(self, rows: Sequence[Row]) -> None:
@@ -144,7 +151,7 @@ class TableWriter:
         self._behind += [name for name in self._columns[count:] if name in self._optional]
         self.left_out = [name for name in self._columns[count:] if name not in self._optional]
         self._columns = self._columns[:count]
-        self._is_number = [column.is_number for column in columns[:count]]
+        self._fixed = columns[:count]
 
     def _is_too_wide(self, rows: Sequence[Row]) -> bool:
         """Tell whether the terminal has no room for all columns."""
@@ -186,8 +193,8 @@ class TableWriter:
     def _join(self, cells: list[str]) -> str:
         is_cut = self._sink.width is not None
         aligned = [
-            align(cell, width, right=number, cut=is_cut)
-            for cell, width, number in zip(cells, self._widths, self._is_number, strict=True)
+            align(cell, width, right=column.is_number, cut=is_cut and not column.is_whole)
+            for cell, width, column in zip(cells, self._widths, self._fixed, strict=True)
         ]
         return _GAP.join(aligned).rstrip()
 

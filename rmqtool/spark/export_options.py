@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import UsageError
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.table import Column, Table, Type
+from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +71,7 @@ class ExportOptions:
         known = SCHEMAS[table].names
         for name in self.source.columns or ():
             if name not in known:
-                reason = f"{table} has no column {name!r}; there are: {' '.join(known)}"
+                reason = f"{table} has no column {name!r}; {meant(name, known)}"
                 raise UsageError(option="--columns", reason=reason)
         for name in self.by:
             if name not in PARTITIONS[table]:

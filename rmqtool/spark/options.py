@@ -10,6 +10,7 @@ from rmqtool.errors import UsageError
 from rmqtool.ranges import number_range, size, time_of
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
+from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +105,7 @@ class SourceOptions:
         """
         texts = {name.lower(): text for name, text in given.items()}
         if unknown := texts.keys() - NAMES.keys():
-            reason = f"no such option; there are: {' '.join(NAMES)}"
+            reason = f"no such option; {meant(min(unknown), NAMES)}"
             raise UsageError(option=min(unknown), reason=reason)
         if not texts.get("path"):
             raise UsageError(option="path", reason="is missing: which store?")

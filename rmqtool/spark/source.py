@@ -18,6 +18,7 @@ from rmqtool.errors import UsageError
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.tables import SCHEMAS, TABLES, chosen
 from rmqtool.table import comment
+from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -133,5 +134,5 @@ def _check_names(options: SourceOptions, names: Iterable[str]) -> None:
     known = SCHEMAS[options.table].names
     for name in names:
         if name not in known:
-            reason = f"{options.table} has no column {name!r}; there are: {' '.join(known)}"
+            reason = f"{options.table} has no column {name!r}; {meant(name, known)}"
             raise UsageError(option="columns", reason=reason)

@@ -23,6 +23,7 @@ from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
 from rmqtool.tables.views import INNER_BATCH, LOGS, VIEWS
+from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,8 +77,8 @@ class DumpOptions:
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
         if self.word is not None and self.word not in {*VIEWS, ALL_VIEWS}:
-            words = " ".join([*VIEWS, ALL_VIEWS])
-            raise UsageError(option="--as", reason=f"no kind {self.word!r}; there are: {words}")
+            reason = f"no kind {self.word!r}; {meant(self.word, [*VIEWS, ALL_VIEWS])}"
+            raise UsageError(option="--as", reason=reason)
         if self.limit is not None and self.tail is not None:
             raise UsageError(option="--limit", reason="cannot be combined with --tail")
         for option, (start, end) in self._ranges().items():

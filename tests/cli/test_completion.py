@@ -21,7 +21,7 @@ from tests.cli.run import rmqtool
 from tests.evidence import Evidence
 from tests.stores import fixture_store
 
-SCRIPTS: Final = Path(__file__).parents[2] / "completion"
+ROOT: Final = Path(__file__).parents[2]
 FIXTURE: Final = "rocketmq-5.3.3-lmq"
 HOSTILE: Final = ("$(touch done)", "a b;c", "*", "'quoted", "new\nline", "\x1b[31mred", "tab\there")
 
@@ -135,12 +135,12 @@ def test_no_store(tmp_path: Path) -> None:
 
 # ---- shells ------------------------------------------------------------------------------------
 
-BASH = """source {scripts}/rmqtool.bash
+BASH = """eval "$(rmqtool completion bash)"
 COMP_WORDS=({words}); COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
 _rmqtool rmqtool; [[ ${{#COMPREPLY[@]}} = 0 ]] || printf '%s\\n' "${{COMPREPLY[@]}}" """
 ZSH = """compdef() {{ : }}; compadd() {{ print -rl -- "$found[@]" }}; _files() {{ : }}
-source {scripts}/_rmqtool; words=({words}); CURRENT=$#words; _rmqtool"""
-FISH = """source {scripts}/rmqtool.fish; complete -C {line}"""
+eval "$(rmqtool completion zsh)"; words=({words}); CURRENT=$#words; _rmqtool"""
+FISH = """rmqtool completion fish | source; complete -C {line}"""
 SHELLS: Final = {
     "bash": ("bash", "--norc", "-c", BASH),
     "zsh": ("zsh", "-f", "-c", ZSH),
@@ -159,11 +159,11 @@ def in_shell(shell: str, words: Sequence[str], place: Path) -> list[str]:
     shim.chmod(0o755)
     quoted = [shlex.quote(word) for word in ["rmqtool", *words]]
     line = " ".join([*quoted[:-1], words[-1]])
-    text = script.format(scripts=SCRIPTS, words=" ".join(quoted), line=shlex.quote(line))
+    text = script.format(words=" ".join(quoted), line=shlex.quote(line))
     done = subprocess.run(  # noqa: S603 - our own scripts
         [program, *options, text], capture_output=True, text=True, check=False, cwd=place,
         env={**os.environ, "PATH": f"{shim.parent}:{os.environ['PATH']}", "HOME": str(place),
-             "PYTHONPATH": str(SCRIPTS.parent)},
+             "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert (0, "") == (done.returncode, done.stderr)
     return [line.partition("\t")[0] for line in done.stdout.splitlines()]

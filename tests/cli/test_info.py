@@ -63,8 +63,17 @@ def test_table(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A table has a title for each section."""
     code, out, _ = info(capfd, store, "--format", "table")
     assert 0 == code
-    assert {f"{name}:" for name in SECTIONS} <= {*out.splitlines()}
+    assert {f"{name}:" for name in SECTIONS} - {"problems:"} <= {*out.splitlines()}
     assert "traffic-orders" in out
+
+
+def test_sound_is_not_said(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A table does not end in "problems: none", as nothing was checked; who asks for it gets it."""
+    _, out, said = info(capfd, store, "--format", "table")
+    assert "problems" not in out
+    assert f"nothing was checked; to check every record: rmqtool validate {store}" in said
+    _, out, said = info(capfd, store, "--format", "table", "--section", "problems")
+    assert "problems: none" in said
 
 
 def test_one_section(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +89,8 @@ def test_unknown_section(store: Path, capfd: pytest.CaptureFixture[str]) -> None
     """A section that does not exist is refused, and the others are named."""
     code, out, said = info(capfd, store, "--section", "toppics")
     assert (2, "") == (code, out)
-    assert "toppics" in said
+    assert "no section 'toppics'; nearest: topics" in said
+    code, out, said = info(capfd, store, "--section", "zzz")
     assert all(name in said for name in SECTIONS)
 
 

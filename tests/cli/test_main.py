@@ -65,6 +65,13 @@ def test_alone_shows_the_contents() -> None:
     ("arguments", "words"),
     [
         (["no-such-command"], "there is no command 'no-such-command'"),
+        (["fsck", "/x y"], "nearest: validate\nrmqtool: try: rmqtool validate '/x y'\n"),
+        (["Validat", "x"], "nearest: validate\n"),
+        (["ls"], "try: rmqtool info\n"),
+        (["dump", "x", "--as", "comitlog"], "nearest: commitlog"),
+        (["validate", "x", "--only", "cl-crcc"], "nearest: CL-CRC"),
+        (["validate", "x", "--ignore", "CL-MAGC"], "nearest: CL-MAGIC"),
+        (["info", "x", "--section", "topcis"], "nearest: topics"),
         (["--no-such-option"], "No such option: --no-such-option"),
         (["dump"], "Missing argument 'PATH'"),
         (["dump", "x", "--limit", "many"], "--limit: 'many'"),

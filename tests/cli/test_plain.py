@@ -17,14 +17,7 @@ from rmqtool.errors import UsageError
 from tests.stores import fixture_names, fixture_store
 
 HEAVY = {"numpy", "numba", "pyarrow", "pandas", "pyspark", "pydantic", "typer"}
-NEEDED = {  # what a line must have besides the option that is looked at
-    "dump": ["store"],
-    "export": ["store", "--output", "there"],
-    "help": [],
-    "query": ["store"],
-    "startup": ["store", "--broker-version", "5.3.3"],
-    "rebuild": ["store"],
-}
+VALUES = {"output": "there", "broker_version": "5.3.3", "shell": "zsh"}
 
 
 def values(one: Parameter) -> Iterator[list[str]]:
@@ -42,11 +35,19 @@ def values(one: Parameter) -> Iterator[list[str]]:
         yield from ([longest, "UTC"], [f"{longest}=UTC"], [longest, "-q"])
 
 
+def needed(name: str) -> Iterator[str]:
+    """Give what a line must have besides the option that is looked at."""
+    for one in parameters(load(name)):
+        if one.is_required:
+            yield from [] if one.is_argument else [max(one.spellings, key=len)]
+            yield VALUES.get(one.name, "store")
+
+
 LINES = [
-    [name, *NEEDED.get(name, ["store"]), *words, *extra]
+    [name, *needed(name), *words, *extra]
     for name in NAMES
     for one in parameters(load(name))
-    if not one.is_argument and one.name not in {"output", "broker_version"}
+    if not one.is_argument and not one.is_required
     for words in values(one)
     for extra in ([["--scan"]] if (name, one.group) == ("query", "choice") else [[]])
 ]
@@ -68,7 +69,9 @@ def test_every_option(words: list[str]) -> None:
     "line",
     [
         "query store --key a --key b --topic T --format jsonl -q",
-        "query - store --at 0x10",
+        "query store - --at 0x10",
+        "query store traffic-orders 0 17",
+        "query store --explain 7F00 --hex",
         "dump a b --as all c",
         "validate --only commitlog,index a --only CL-CRC b --fail-on note",
         "repair --undo store --columns path,code --color never",
@@ -90,9 +93,9 @@ def test_lines(line: str) -> None:
     "line",
     [
         *("query", "query store --id", "query store --nothing x", "query store --id a --id b"),
-        *("query --id x", "query store a b", "query store --explain=yes", "query --id= store"),
+        *("query --id x", "query store --explain=yes", "query --id= store"),
         *("info", "info a b", "info store --quiet=1", "rebuild a b", "startup store"),
-        *("export store", "nothing store", "--nothing", ""),
+        *("export store", "nothing store", "--nothing", "", "completion", "completion zsh b"),
     ],
 )
 def test_left_to_typer(line: str) -> None:
@@ -116,6 +119,32 @@ def test_wrong_values(line: str, said: str) -> None:
         with pytest.raises(UsageError) as caught:
             read(line.split())
         assert said == str(caught.value)
+
+
+@pytest.mark.parametrize("words", [["./store"], ["/store", "--section", "end"], ["s3://b/store"]])
+def test_store_alone(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store without a command is shown at a glance: what is there, or is written as a path."""
+    assert plain.read(["info", *words]) == plain.read(words)
+    assert plain.read(["traffic"]) is None
+    (tmp_path / "traffic").mkdir()
+    (tmp_path / "dump").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert plain.read(["info", "traffic"]) == plain.read(["traffic"])
+    assert plain.read(["dump"]) is None  # a command is one, whatever lies there
+
+
+def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment variable counts where the option is not given, and is blamed by its name."""
+    monkeypatch.setenv("RMQTOOL_FORMAT", "csv")
+    monkeypatch.setenv("RMQTOOL_TIME_ZONE", "")
+    for read in (plain.read, typed.read):
+        assert read(["info", "store", "--format", "csv"]) == read(["info", "store"])
+        assert read(["info", "store", "--format", "json"]) != read(["info", "store"])
+    monkeypatch.setenv("RMQTOOL_FORMAT", "xml")
+    with pytest.raises(UsageError) as caught:
+        plain.read(["info", "store"])
+    assert "RMQTOOL_FORMAT: 'xml' is none of: table json jsonl csv" == str(caught.value)
+    assert plain.read(["info", "store", "--format", "json"]) is not None
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -26,7 +26,7 @@ def test_in_place_then_check(tmp_path: Path) -> None:
     lose_queues(store)
     conf = ("--broker-conf", broker_conf(NAME))
     assert 1 == rmqtool("rebuild", store, "--check", *conf).code
-    run = rmqtool("rebuild", store, "--in-place", "--format", "json", *conf)
+    run = rmqtool("rebuild", store, "--in-place", "--yes", "--format", "json", *conf)
     assert (0, 6) == (run.code, len(json.loads(run.out)))
     assert "takes it back" in run.err
     assert 0 == rmqtool("rebuild", store, "--check", *conf).code

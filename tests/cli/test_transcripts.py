@@ -78,7 +78,8 @@ def run(command: str, store: Path) -> str:
         lines, words = words[2 : words.index("|")], words[words.index("|") + 1 :]
     env: dict[str, str] = {}
     while "=" in words[0]:
-        name, _, env[name] = words.pop(0).partition("=")
+        name, _, value = words.pop(0).partition("=")
+        env[name] = value.replace("STORE", str(store))
     width, closed = env.pop("TTY", None), env.pop("CLOSED", None)
     arguments = [word.replace("STORE", str(store)) for word in words[1:]]
     given = "".join(f"{line}\n" for line in lines)

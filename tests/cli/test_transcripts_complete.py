@@ -18,7 +18,9 @@ COMMAND: Final = re.compile(r"^\$ (?:.* )?rmqtool ([a-z-]+)(.*)$")
 NOT_THERE: Final = re.compile(r"not found|[Nn]o such|nothing found|\bno (topic|page|record)\b")
 KINDS: Final = ("help", "success", "damage", "not found", "bad input")
 # These open no store.
-NEVER: Final = {("help", "damage"), ("warm-up", "damage"), ("warm-up", "not found")}
+NEVER: Final = {("help", "damage")} | {
+    (name, kind) for name in ("completion", "warm-up") for kind in ("damage", "not found")
+}
 
 
 class Ran(NamedTuple):

@@ -43,7 +43,7 @@ def harmed(tmp_path: Path) -> Path:
 def start(root: Path) -> subprocess.Popen[bytes]:
     """Start the command on a store."""
     return subprocess.Popen(  # noqa: S603 - our own program
-        [*COMMAND, "rebuild", str(root), "--in-place", "--quiet", "--format", "jsonl"],
+        [*COMMAND, "rebuild", str(root), "--in-place", "--yes", "--quiet", "--format", "jsonl"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,6 +51,17 @@ def test_numbers_are_whole() -> None:
     rows: list[dict[str, object]] = [{"first": "a" * 30, "number": 123456789012}]
     assert "123456789012" in lines(rows, 26)[1]
     assert ["first", "aaaaaaaaaaaaaaaaaaaaaaa…"] == lines(rows, 24)
+
+
+@pytest.mark.parametrize("name", ["message_id", "unique_key", "keys", "id", "store_time", "value"])
+def test_never_cut(name: str) -> None:
+    """What cannot be used when it is cut is whole on the narrowest terminal, in later rows, too."""
+    long = "7F0000010000927D0000000000006B70"
+    for shown in ((name, "topic"), ("topic", name)):
+        rows = [{name: "x", "topic": "t"}, {name: long, "topic": "t" * 99}]
+        found = "\n".join(lines([{key: row[key] for key in shown} for row in rows], 50))
+        assert long in found
+        assert "t" * 99 not in found
 
 
 def test_damage_is_never_left_out() -> None:

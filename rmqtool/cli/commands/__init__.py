@@ -33,8 +33,8 @@ DESCRIPTION: Final = """
 Inspect, prove, repair and rebuild the store of an Apache RocketMQ broker.
 
 STORE is a store root, a directory of it or a single file, of a broker that is down or a copy.
-Nothing is written unless a command says so. 'rmqtool COMMAND --help' shows the options,
-'rmqtool help COMMAND' a page with examples.
+Nothing is written unless a command says so. 'rmqtool STORE' alone shows it at a glance.
+'rmqtool COMMAND --help' shows the options, 'rmqtool help COMMAND' a page with examples.
 """
 HELP: Final = flag("help", Option("-h, --help", "Show this message and exit."))
 VERSION: Final = flag(
@@ -70,10 +70,23 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Learn": {
         "help": "Show a page of the manual: a command, the formats, a finding.",
+        "completion": "Print the script that completes command lines in a shell.",
     },
 }
 SUMMARIES: Final = {name: text for some in CONTENTS.values() for name, text in some.items()}
 NAMES: Final = tuple(SUMMARIES)
+# What a store without a command gets: `rmqtool STORE`.
+DEFAULT: Final = "info"
+# What people type who know other tools.
+OTHER_WORDS: Final = {
+    **dict.fromkeys(("cat", "decode", "head", "less", "print", "read", "tail"), "dump"),
+    **dict.fromkeys(("inspect", "list", "ls", "show", "stat", "status"), "info"),
+    **dict.fromkeys(("find", "get", "grep", "lookup", "search", "select"), "query"),
+    **dict.fromkeys(("check", "chk", "diagnose", "fsck", "test", "verify"), "validate"),
+    **dict.fromkeys(("fix", "recover", "restore"), "repair"),
+    **dict.fromkeys(("boot", "predict", "simulate", "start"), "startup"),
+    **dict.fromkeys(("man", "manual", "usage"), "help"),
+}
 
 
 def load(name: str) -> type[Command]:

@@ -77,8 +77,8 @@ class Dump(Command):
 
         delivery = self.delivery
         found = dump(options, outcome)
-        is_seen = delivery.quiet or not delivery.is_unseen  # who sees rows needs no bar
-        with progress("dump", outcome.total_bytes or None, quiet=is_seen) as outcome.advance:
+        quiet = delivery.hides_bar(streams=True)
+        with progress("dump", outcome.total_bytes or None, quiet=quiet) as outcome.advance:
             if len(found) == 1:
                 delivery.emit(found[0])
             else:

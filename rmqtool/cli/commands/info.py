@@ -13,6 +13,7 @@ from rmqtool.cli.options import BrokerConf, StorePath
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 
+PROBLEMS: Final = "problems"
 SINGLE: Final = frozenset({"store", "end", "dispatch"})  # a row each: a person reads it as a list
 
 
@@ -45,17 +46,20 @@ class Info(Command):
         from rmqtool.info.survey import Survey
         from rmqtool.rows import turned
         from rmqtool.store.tree import open_store
-        from rmqtool.words import counted
+        from rmqtool.words import counted, meant
 
         self.delivery.keep_out_of(self.store)
         names = list(dict.fromkeys(self.section or SECTIONS))
         for name in names:
             if name not in SECTIONS:
-                reason = f"no section {name!r}; there are: {' '.join(SECTIONS)}"
+                reason = f"no section {name!r}; {meant(name, SECTIONS)}"
                 raise UsageError(option="--section", reason=reason)
-        is_seen = self.delivery.wanted_format is Format.TABLE and self.delivery.columns is None
+        is_table = self.delivery.wanted_format is Format.TABLE
+        is_seen = is_table and self.delivery.columns is None
         with Survey(open_store(self.store, self.broker_conf)) as survey:
             found = (section_rows(name, SECTIONS[name](survey)) for name in names)
+            if is_table and not self.section:  # "problems: none" would read as if it were sound
+                found = (one for one in found if one.name != PROBLEMS or survey.problems)
             if is_seen:
                 found = (turned(one) if one.name in SINGLE else one for one in found)
             if len(names) == 1:
@@ -67,4 +71,7 @@ class Info(Command):
         if count:
             command = f"rmqtool info {shlex.quote(self.store)} --section problems"
             self.delivery.note(f"{counted(count, 'thing')} could not be read: {command}")
+        elif is_table and not self.section:
+            command = f"rmqtool validate {shlex.quote(self.store)}"
+            self.delivery.note(f"nothing was checked; to check every record: {command}")
         return IN_PART if count else DONE

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.tables.bodies import BodyOptions
 
 STANDARD_INPUT: Final = "-"
+PATHS: Final = ("./", "../", "/", "~")  # what only paths begin with
 FEW: Final = 3  # messages that are shown a field a line
 
 
@@ -38,14 +39,15 @@ class Query(Command):
     """
 
     store: StorePath
-    requests: Annotated[
-        str | None,
+    what: Annotated[
+        tuple[str, ...],
         Argument(
-            "REQUESTS",
-            "A file of requests, one a line, or '-': bare IDs, offsets, keys, "
-            "'TOPIC QUEUE OFFSET', the options below, or JSON objects with their names.",
+            "WHAT",
+            "An ID, a physical offset, a key, or TOPIC QUEUE OFFSET. Or a file of requests, one a "
+            "line, '-' for standard input: the same, the options below, or JSON objects with their "
+            "names.",
         ),
-    ] = None
+    ] = ()
     id: Annotated[
         str | None, Option("--id", "Offset message ID or unique key of the client.", "ID")
     ] = None
@@ -133,10 +135,10 @@ class Query(Command):
         from rmqtool.query.requests import parse_lines, request_of
 
         named = {name: text for name, text in self._named() if text is not None}
-        if self.requests is not None:
-            if named or self.key or self.topic:
-                raise UsageError(option="REQUESTS", reason="cannot be combined with other requests")
-            return list(parse_lines(_lines(self.requests)))
+        if self.what:
+            if named or self.key or (self.topic and self.is_file):
+                raise UsageError(option="WHAT", reason="cannot be combined with other requests")
+            return list(parse_lines(_lines(self.what[0]))) if self.is_file else [self._pasted()]
         like = None
         if self.like_broker is not None:
             from rmqtool.broker.release import Version
@@ -148,6 +150,33 @@ class Query(Command):
             request_of(one, topics=self.topic, boundary=self.boundary, like_broker=like)
             for one in [{**named, "key": text} for text in self.key] or [named]
         ]
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the requests are in a file."""
+        import os
+
+        return len(self.what) == 1 and (
+            self.what[0] == STANDARD_INPUT or os.path.lexists(self.what[0])
+        )
+
+    def _pasted(self) -> Request:
+        """Understand what was pasted, one word or three.
+
+        Raises:
+            UsageError: it is written as the path of a file, and there is none.
+        """
+        from rmqtool.query.requests import ByKey, pasted
+
+        text = " ".join(self.what).strip()
+        if text.startswith(PATHS):
+            raise UsageError(option="WHAT", reason=f"{text}: no such file")
+        found = pasted(text)
+        if not self.topic:
+            return found
+        if not isinstance(found, ByKey):
+            raise UsageError(option="--topic", reason=f"is for a key; {text} is none")
+        return replace(found, topics=self.topic)
 
     def _named(self) -> Iterator[tuple[str, str | None]]:
         """Give what was asked for, by the names of `request_of`."""
@@ -164,7 +193,7 @@ class Query(Command):
 
         store = open_store(self.store, self.broker_conf)
         with Lookup(store, scan=self.scan, jobs=self.jobs) as lookup:
-            if self.requests is not None or len(wanted) > 1:
+            if self.is_file or len(wanted) > 1:
                 return _many(lookup, wanted, show, self.delivery)
             return _one(lookup, wanted[0], show, self.delivery)
 
@@ -265,4 +294,4 @@ def _lines(source: str) -> Iterator[str]:
         with open(source, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
             yield from file
     except OSError as error:
-        raise UsageError(option="REQUESTS", reason=f"{source}: {error.strerror}") from error
+        raise UsageError(option="WHAT", reason=f"{source}: {error.strerror}") from error

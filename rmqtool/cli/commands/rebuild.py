@@ -43,4 +43,4 @@ class Rebuild(Command):
             broker_conf=self.rules.broker_conf,
             jobs=self.rules.jobs,
         )
-        return rebuild(options, self.delivery, self.choice)
+        return rebuild(options, self.delivery, self.choice, yes=self.to.yes)

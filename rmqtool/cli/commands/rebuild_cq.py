@@ -53,4 +53,4 @@ class RebuildCq(Command):
             broker_conf=self.rules.broker_conf,
             jobs=self.rules.jobs,
         )
-        return rebuild(options, self.delivery, self.choice)
+        return rebuild(options, self.delivery, self.choice, yes=self.to.yes)

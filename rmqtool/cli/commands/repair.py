@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -11,10 +10,12 @@ from rmqtool.cli.completion.values import broker_versions
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.exits import DONE, NO
+from rmqtool.cli.in_place import InPlace, Yes, announce, ask
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 from rmqtool.store.place import printable
+from rmqtool.words import counted, meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,18 +45,11 @@ class Repair(Command):
     dry_run: Annotated[
         bool, Option("--dry-run", "Only say what would be done; so it is by default.")
     ] = False
-    in_place: Annotated[
-        bool,
-        Option(
-            "--in-place",
-            "Change the store itself. The broker must be down; what is replaced is kept in "
-            "rmqtool-undo-TIME, and a killed run is finished by the next one.",
-        ),
-    ] = False
+    in_place: InPlace = False
     output: Annotated[
         str | None, Option("--output", "Write a repaired copy: a new directory.", "DIR")
     ] = None
-    yes: Annotated[bool, Option("--yes", "With --in-place on a terminal: really do it.")] = False
+    yes: Yes = False
     plan: Annotated[str | None, Option("--plan", "Save the plan to a new file.", "FILE")] = None
     apply: Annotated[
         str | None,
@@ -130,22 +124,21 @@ class Repair(Command):
 
     def _repair(self, options: RepairOptions) -> int:
         from rmqtool.repair.in_place import planned_in_place
-        from rmqtool.repair.result import sentences
 
         self._refuse()
         name = ""
-        if self.in_place and self.writes:
+        if self.in_place:
+            announce(self.store, self.delivery, yes=self.yes)
             plan, name = planned_in_place(
-                options, lambda: self._plan(options), self, self.delivery.note
+                options, lambda: self._agreed(options), self, self.delivery.note
             )
         else:
             plan = self._plan(options)
             if self.output is not None:
                 self._copy(plan, self.output)
-        replace(self.delivery, columns=None).emit_all(self._sections(plan))
-        for sentence in sentences(plan):
-            self.delivery.note(sentence)
-        if not self.writes:
+        if self.yes or not self.in_place:  # else it was shown before the question
+            self._show(plan)
+        if not self.in_place and self.output is None:
             return self._not_written(options, plan)
         if name:
             words = ["--broker-conf", self.broker_conf] if self.broker_conf is not None else []
@@ -157,13 +150,26 @@ class Repair(Command):
             return NO if plan.left else DONE
         return self._prove(options, plan)
 
-    @property
-    def writes(self) -> bool:
-        """Whether edits are to be made; on a terminal a person has to say so twice."""
-        streams = (sys.stdin, sys.stdout)
-        is_terminal = any(stream is not None and stream.isatty() for stream in streams)
-        asked = self.in_place and (self.yes or not is_terminal)
-        return asked or self.output is not None
+    def _agreed(self, options: RepairOptions) -> Plan:
+        """Make the plan; a person who has not agreed yet sees it, and is asked.
+
+        Raises:
+            Declined: nothing is to be written.
+        """
+        plan = self._plan(options)
+        if not self.yes:
+            self._show(plan)
+            if plan.edits:
+                ask(f"make {counted(len(plan.edits), 'edit')} in {self.store}")
+        return plan
+
+    def _show(self, plan: Plan) -> None:
+        """Show the edits and what is left, and sum them up."""
+        from rmqtool.repair.result import sentences
+
+        replace(self.delivery, columns=None).emit_all(self._sections(plan))
+        for sentence in sentences(plan):
+            self.delivery.note(sentence)
 
     def _refuse(self) -> None:
         """Refuse what cannot be meant, shown or written, before any file is opened."""
@@ -182,7 +188,7 @@ class Repair(Command):
         known = dict.fromkeys((*EDITS.names, *LEFT.names))
         for name in self.delivery.wanted_columns or ():
             if name not in known:
-                reason = f"no column {name}; there are: {' '.join(known)}"
+                reason = f"no column {name}; {meant(name, known)}"
                 raise UsageError(option="--columns", reason=reason)
         refuse_targets([self.store], self.output, self.plan, self.quarantine)
         if is_remote(self.store) and (self.in_place or self.output is not None):
@@ -245,10 +251,9 @@ class Repair(Command):
             words = ["rmqtool", "repair", self.store]
             saved = self.plan or self.apply
             words += ["--apply", saved] if saved is not None else options.words
-            words += ["--in-place", "--yes"] if self.in_place else ["--in-place"]
-            said = "nothing was written; --in-place changes the store, --output DIR a copy"
-            self.delivery.note(said)
-            self.delivery.note(f"next: {shlex.join(words)}")
+            command = shlex.join([*words, "--in-place", "--yes"])
+            self.delivery.note("nothing was written; --output DIR writes a repaired copy")
+            self.delivery.note(f"next: {command}")
         return NO if plan.edits or plan.left else DONE
 
     def _prove(self, options: RepairOptions, plan: Plan) -> int:

@@ -69,11 +69,12 @@ class Startup(Command):
         from rmqtool.startup.report import SECTIONS, report
         from rmqtool.startup.verdict import verdict
         from rmqtool.store.tree import open_store
+        from rmqtool.words import meant
 
         self.delivery.keep_out_of(self.store)
         for name in self.section:
             if name not in SECTIONS:
-                reason = f"no section {name!r}; there are: {' '.join(SECTIONS)}"
+                reason = f"no section {name!r}; {meant(name, SECTIONS)}"
                 raise UsageError(option="--section", reason=reason)
         prediction = predict(open_store(self.store, self.broker_conf), self.broker_version)
         sections = [

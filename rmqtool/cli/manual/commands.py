@@ -14,7 +14,7 @@ from rmqtool.cli.commands import (
     described,
     load,
 )
-from rmqtool.cli.declaration import parameters
+from rmqtool.cli.declaration import Option, parameters
 from rmqtool.cli.exits import EXIT_STATUS
 from rmqtool.cli.manual.blocks import (
     Item,
@@ -92,10 +92,24 @@ def overview() -> Page:
     blocks += [Section("OUTPUT"), *texts(OUTPUT)]
     blocks += remote()
     blocks += _exit_status()
-    blocks += [Section("ENVIRONMENT"), *(Item(name, (text,)) for name, text in ENVIRONMENT)]
+    named = [*_variables().items(), *ENVIRONMENT]
+    blocks += [Section("ENVIRONMENT"), *(Item(name, (text,)) for name, text in named)]
     blocks += examples(PROGRAM)
     blocks += see_also(PROGRAM)
     return Page(PROGRAM, COMMANDS, _sentence(summary.text), tuple(blocks))
+
+
+def _variables() -> dict[str, str]:
+    """Give the environment variables that stand for options, with what they do."""
+    users: dict[tuple[str, str], list[str]] = {}
+    for name in NAMES:
+        for one in parameters(load(name)):
+            if isinstance(one.said, Option) and one.said.env:
+                users.setdefault((one.said.env, one.said.names), []).append(name)
+    return {
+        env: f"Value of {option} where that is not given: {', '.join(names)}."
+        for (env, option), names in users.items()
+    }
 
 
 def command_page(name: str) -> Page:

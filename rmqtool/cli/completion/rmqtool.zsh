@@ -1,6 +1,6 @@
 #compdef rmqtool
-# zsh completion of rmqtool. In a running shell:
-#   source _rmqtool
+# zsh completion of rmqtool; in ~/.zshrc, after compinit:
+#   eval "$(rmqtool completion zsh)"
 _rmqtool() {
     local line
     local -a found shown
