@@ -55,9 +55,12 @@ class BareStore:
         mix.properties2Object(properties, broker_config)
         broker_config.setLongPollingEnable(False)  # there is no listener for arriving messages
         statistics = jvm.rocketmq("store.stats.BrokerStatsManager")("bare", True)
-        rest = (self._topics(),) if jvm.is_five else ()
+        takes_topics = jvm.is_five and jvm.version not in {"5.0.0", "5.1.0"}
+        rest = (self._topics(),) if takes_topics else ()
         store = jvm.rocketmq("store.DefaultMessageStore")
         self.store: JavaObject = store(config, statistics, None, broker_config, *rest)
+        if jvm.is_five and not takes_topics:
+            self.store.setTopicConfigTable(self._topics())
         self._started = False
 
     def load(self) -> bool:

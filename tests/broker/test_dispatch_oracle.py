@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-FURTHER_VERSIONS: Final = ("4.9.4", "5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.4", "5.2.0", "5.3.1")
+FURTHER_VERSIONS: Final = ("4.9.4", "5.0.0", "5.1.0", "5.1.1", "5.1.4", "5.2.0")
 LENGTH: Final = 1 << 16
 SLOTS, ENTRIES = 100, 4000
 LEVELS: Final = "1s 5s 10s"
