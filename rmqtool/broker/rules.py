@@ -122,7 +122,12 @@ class Rules:
 
     version: Version
 
-    # Files
+    # Configuration and files
+    trims_settings = _since(
+        "5.2.0",
+        "MixAll#properties2Object",
+        "spaces at the end of a text in broker.conf do not count",
+    )
     skips_directories = _since(
         "5.1.0",
         "MappedFileQueue#doLoad",
@@ -254,6 +259,12 @@ class Rules:
         "5.5.0",
         "ConsumeQueueStore#getDispatchFromPhyOffset",
         "enableAcceleratedRecovery works on file queues",
+    )
+
+    combines_queue_stores = _since(
+        "5.3.4",
+        "DefaultMessageStore#createConsumeQueueStore",
+        "queues in files and in RocksDB are recovered and read together",
     )
 
     # Search by time

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from rmqtool.broker import conf
 from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
 from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqtool.broker.rules import Rules
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from rmqtool.queues.rocks import RocksQueues
     from rmqtool.store.tree import Store
 
-DEFAULT_DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-
 
 def rules_of(store: Store, version: Version) -> DispatchRules:
     """Give the rules by which a broker of a release dispatches the log of a store.
@@ -35,22 +34,21 @@ def rules_of(store: Store, version: Version) -> DispatchRules:
         store: whose configuration counts.
         version: release of the broker.
     """
-    conf, release = store.broker_conf, Rules(version)
-    levels = conf.text("messageDelayLevel") if conf else None
-    delays = parse_delay_levels(levels or DEFAULT_DELAY_LEVELS)
-    if conf is None:
+    told, release = store.broker_conf, Rules(version)
+    delays = parse_delay_levels(conf.DELAY_LEVELS.of(told))
+    if told is None:
         multi_dispatch = lmq = has_lmq_queues(store)
     else:
         in_rocksdb = (
             release.may_keep_light_queues_in_rocksdb
-            and conf.flag("rocksdbCQDoubleWriteEnable")
-            and conf.flag("combineCQUseRocksdbForLmq")
+            and conf.DOUBLE_WRITE.of(told)
+            and conf.LIGHT_QUEUES_IN_ROCKSDB.of(told)
         )
-        multi_dispatch = bool(conf.flag("enableMultiDispatch")) and not in_rocksdb
-        lmq = bool(conf.flag("enableLmq"))
+        multi_dispatch = conf.MULTI_DISPATCH.of(told) and not in_rocksdb
+        lmq = conf.LMQ.of(told)
     return DispatchRules(
         release,
-        observed_delays(store, delays) if levels is None else delays,
+        observed_delays(store, delays) if conf.DELAY_LEVELS.given(told) is None else delays,
         multi_dispatch,
         lmq,
         store.batch_topics,
@@ -75,11 +73,11 @@ def rocksdb_rules(
     Raises:
         DamagedDatabase: RocksDB cannot read the queues.
     """
-    conf = store.broker_conf
+    told = store.broker_conf
     light = any(topic.startswith(LMQ_PREFIX.raw) for topic, _ in queues.names)
-    lmq = light if conf is None else bool(conf.flag("enableLmq"))
+    lmq = light if told is None else conf.LMQ.of(told)
     levels = rules.delay_levels_ms
-    if conf is None or conf.text("messageDelayLevel") is None:
+    if conf.DELAY_LEVELS.given(told) is None:
         levels = _stored_delays(queues, levels)
     return replace(
         rules,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import FORCES_PROPERTY_CRC, MAX_MESSAGE_SIZE
 from rmqtool.check.options import Level, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
@@ -13,7 +14,7 @@ from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.findings.registry_layout import FS_DUP, FS_LOCK, FS_NOLOG
 from rmqtool.repair import layout
 from rmqtool.repair.log import duplicates
-from rmqtool.repair.log.bridge import DEFAULT_LARGEST, BridgeMaker
+from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
 from rmqtool.repair.plans import Plan, fingerprint, place_of
 from rmqtool.repair.queues import ext
@@ -198,5 +199,4 @@ def _obstacle(survey: Survey, found: list[Finding]) -> str:
 
 def _maker(store: Store) -> BridgeMaker:
     conf = store.broker_conf
-    largest = (conf.integer("maxMessageSize") if conf else None) or DEFAULT_LARGEST
-    return BridgeMaker(largest, bool(conf and conf.flag("forceVerifyPropCRC")))
+    return BridgeMaker(MAX_MESSAGE_SIZE.of(conf), FORCES_PROPERTY_CRC.of(conf))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.consume_queue_ext import EXT_UNIT
 from rmqtool.startup.load import exists
+from rmqtool.startup.settings import lengths_of
 from rmqtool.startup.start_file import StartFails
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def load_extensions(store: Store, model: Model) -> Extensions:
     place = store.root.child(DIRECTORY)
     if not (model.settings.has_ext or (store.broker_conf is None and exists(place))):
         return {}
-    length = store.geometry.consume_queue_ext.value
+    length = lengths_of(store, model.rules.version).consume_queue_ext.value
     return {
         (topic, queue_id): model.loader.load(
             [(place.child(topic).child(str(queue_id)), f"{DIRECTORY}/{topic}/{queue_id}")], length

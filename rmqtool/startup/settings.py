@@ -8,19 +8,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker import conf
 from rmqtool.errors import UnsupportedStore
+from rmqtool.store.geometry import as_told
 
 if TYPE_CHECKING:
-    from rmqtool.store.broker_conf import BrokerConf
+    from rmqtool.broker.release import Version
+    from rmqtool.store.geometry import Geometry
+    from rmqtool.store.tree import Store
 
-DEFAULT_RECOVER_FILES: Final = 10  # commitLogRecoverMaxNum; what is not positive means this
 HEAP_BYTES: Final = 8 << 30  # -Xmx8g of bin/runbroker.sh
 _ROCKSDB_STORE: Final = "defaultRocksDB"
 _UNFORESEEABLE: Final = {
-    "rocksdbCQDoubleWriteEnable": "queues in RocksDB, too",
-    "duplicationEnable": "what is confirmed, the other brokers say",
-    "enableControllerMode": "what is confirmed, the controller says",
-    "enableDLegerCommitLog": "what is committed, the other nodes say",
+    conf.DOUBLE_WRITE: "queues in RocksDB, too",
+    conf.DUPLICATION: "what is confirmed, the other brokers say",
+    conf.CONTROLLER: "what is confirmed, the controller says",
+    conf.DLEDGER: "what is committed, the other nodes say",
 }
 
 
@@ -45,55 +48,52 @@ class Settings:
         heap_bytes: heap of the JVM, not from the file: 4.9 to 5.3.1 allocate what totalSize says.
     """
 
-    checks_crc: bool = True
-    forces_property_crc: bool = False
-    indexes: bool = True
-    index_is_safe: bool = False
-    writes_index_files: bool = True
-    rechecks_queues: bool = False
-    recover_files: int = DEFAULT_RECOVER_FILES
-    checks_log_offset: bool = False
-    accelerates: bool = False
-    has_ext: bool = False
-    has_lmq: bool = False
-    dispatches_to_many: bool = False
+    checks_crc: bool = conf.CHECKS_CRC.default
+    forces_property_crc: bool = conf.FORCES_PROPERTY_CRC.default
+    indexes: bool = conf.INDEX.default
+    index_is_safe: bool = conf.INDEX_IS_SAFE.default
+    writes_index_files: bool = conf.INDEX_FILES.default
+    rechecks_queues: bool = conf.RECHECKS_QUEUES.default
+    recover_files: int = conf.RECOVERED_FILES.default
+    checks_log_offset: bool = conf.CHECKS_LOG_OFFSET.default
+    accelerates: bool = conf.ACCELERATES.default
+    has_ext: bool = conf.EXT.default
+    has_lmq: bool = conf.LMQ.default
+    dispatches_to_many: bool = conf.MULTI_DISPATCH.default
     is_master: bool = True
     heap_bytes: int = HEAP_BYTES
 
 
-_FLAGS: Final = {
-    "checks_crc": "checkCRCOnRecover",
-    "forces_property_crc": "forceVerifyPropCRC",
-    "indexes": "messageIndexEnable",
-    "index_is_safe": "messageIndexSafe",
-    "writes_index_files": "indexFileWriteEnable",
-    "rechecks_queues": "recheckReputOffsetFromCq",
-    "checks_log_offset": "checkCommitLogOffsetOnRecover",
-    "accelerates": "enableAcceleratedRecovery",
-    "has_ext": "enableConsumeQueueExt",
-    "has_lmq": "enableLmq",
-    "dispatches_to_many": "enableMultiDispatch",
-}
-
-
-def settings_of(conf: BrokerConf | None) -> Settings:
-    """Read the settings; the defaults where the file is not given or silent.
+def settings_of(told: conf.BrokerConf | None, version: Version | None = None) -> Settings:
+    """Give what a broker of a release goes by; its defaults where the file is silent.
 
     Raises:
-        UsageError: a number is none.
         UnsupportedStore: how the start goes is not in the store's files alone.
     """
-    if conf is None:
-        return Settings()
-    if conf.text("storeType") == _ROCKSDB_STORE:
-        raise UnsupportedStore(path=conf.path, reason="storeType: queues in RocksDB")
-    for key, reason in _UNFORESEEABLE.items():
-        if conf.flag(key):
-            raise UnsupportedStore(path=conf.path, reason=f"{key}: {reason}")
-    flags = {name: flag for name, key in _FLAGS.items() if (flag := conf.flag(key)) is not None}
-    recover_files = conf.integer("commitLogRecoverMaxNum") or 0
+    if told is not None:
+        if conf.STORE_TYPE.of(told, version) == _ROCKSDB_STORE:
+            raise UnsupportedStore(path=told.path, reason="storeType: queues in RocksDB")
+        for key, reason in _UNFORESEEABLE.items():
+            if key.of(told, version):
+                raise UnsupportedStore(path=told.path, reason=f"{key.name}: {reason}")
     return Settings(
-        **flags,
-        recover_files=recover_files if recover_files > 0 else DEFAULT_RECOVER_FILES,
-        is_master=(conf.integer("brokerId") or 0) == 0,
+        checks_crc=conf.CHECKS_CRC.of(told, version),
+        forces_property_crc=conf.FORCES_PROPERTY_CRC.of(told, version),
+        indexes=conf.INDEX.of(told, version),
+        index_is_safe=conf.INDEX_IS_SAFE.of(told, version),
+        writes_index_files=conf.INDEX_FILES.of(told, version),
+        rechecks_queues=conf.RECHECKS_QUEUES.of(told, version),
+        recover_files=conf.RECOVERED_FILES.of(told, version),
+        checks_log_offset=conf.CHECKS_LOG_OFFSET.of(told, version),
+        accelerates=conf.ACCELERATES.of(told, version),
+        has_ext=conf.EXT.of(told, version),
+        has_lmq=conf.LMQ.of(told, version),
+        dispatches_to_many=conf.MULTI_DISPATCH.of(told, version),
+        is_master=conf.BROKER_ID.of(told, version) == 0,
     )
+
+
+def lengths_of(store: Store, version: Version) -> Geometry:
+    """Give the lengths that a broker of a release goes by; without a broker.conf files tell."""
+    told = store.broker_conf
+    return store.geometry if told is None else as_told(told, version)

@@ -25,7 +25,7 @@ from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
 from rmqtool.startup.prediction import Prediction
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
-from rmqtool.startup.settings import Settings, settings_of
+from rmqtool.startup.settings import Settings, lengths_of, settings_of
 from rmqtool.startup.start_file import StartFails
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.release import written_by
@@ -67,7 +67,7 @@ def predict(
         UnreadablePath: something could not be read.
     """
     rules = Rules(written_by(store).version if version is None else Version.parse(version))
-    settings = settings or settings_of(store.broker_conf)
+    settings = settings or settings_of(store.broker_conf, rules.version)
     _refuse_what_cannot_be(store)
     loader = Loader(rules)
     model = _load(store, rules, settings, loader)
@@ -138,7 +138,7 @@ def _refuse_what_cannot_be(store: Store) -> None:
 
 def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Model:
     """Stage 1: list all mapped files, read the checkpoint."""
-    geometry = store.geometry
+    geometry = lengths_of(store, rules.version)
     logs = [(branch.place, branch.path) for branch in store.branches_of(BranchKind.COMMITLOG)]
     commitlog = loader.load(logs, geometry.commitlog.value)
     model = Model(

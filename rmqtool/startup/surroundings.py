@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import TIMER_WHEEL
 from rmqtool.broker.names import is_made_by_brokers
+from rmqtool.startup.settings import lengths_of
 from rmqtool.store.config_files import BACKUP
 
 if TYPE_CHECKING:
@@ -46,8 +48,7 @@ def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
     Raises:
         UnreadablePath: a directory may not be listed.
     """
-    conf = store.broker_conf
-    if not rules.has_timer or (conf is not None and conf.flag("timerWheelEnable") is False):
+    if not (rules.has_timer and TIMER_WHEEL.of(store.broker_conf, rules.version)):
         return
     wheel = store.root.child("timerwheel").stat()
     if wheel is not None and wheel.size not in _TIMER_WHEEL_LENGTHS:
@@ -55,7 +56,10 @@ def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
         loader.refuse("timerwheel", f"has {wheel.size} bytes, {expected} are expected")
     log = store.timer_log
     if log.places:
-        queue = loader.load([(place, log.path) for place in log.places], log.file_length)
+        length = log.file_length
+        if store.broker_conf is not None:
+            length = lengths_of(store, rules.version).timer_log.value
+        queue = loader.load([(place, log.path) for place in log.places], length)
         del queue  # its content is not looked at; the refusals are noted
 
 

@@ -1,5 +1,6 @@
 """How long each kind of file is: configured, else as the files are, else RocketMQ's default.
 
+A broker itself takes the default for a length that is not given: see `as_told`.
 Only the commitlog's length can be read off one file with certainty; an index file does not
 hold its number of slots. So each length says where it came from.
 Source: MessageStoreConfig, 4.9.3 to 5.5.0.
@@ -10,20 +11,27 @@ from __future__ import annotations
 import enum
 from collections import Counter
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker import conf
 from rmqtool.formats import batch_queue, consume_queue, index
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.store.broker_conf import BrokerConf
+    from rmqtool.broker.release import Version
 
-MAPPED_FILE_SIZE_COMMIT_LOG = 1 << 30
-MAPPED_FILE_SIZE_CONSUME_QUEUE_EXT = 50_331_648
-MAPPED_FILE_SIZE_TIMER_LOG = 104_857_600
-COMPACTION_MAPPED_FILE_SIZE = 104_857_600
-COMPACTION_CQ_MAPPED_FILE_SIZE = 10_485_760
+KEYS: Final = {
+    "commitlog": conf.COMMITLOG_LENGTH,
+    "consume_queue": conf.CONSUME_QUEUE_LENGTH,
+    "consume_queue_ext": conf.EXT_LENGTH,
+    "batch_queue": conf.BATCH_QUEUE_LENGTH,
+    "timer_log": conf.TIMER_LOG_LENGTH,
+    "index_slots": conf.INDEX_SLOTS,
+    "index_entries": conf.INDEX_ENTRIES,
+    "compaction_log": conf.COMPACTION_LOG_LENGTH,
+    "compaction_queue": conf.COMPACTION_QUEUE_LENGTH,
+}
 
 
 class LengthSource(enum.StrEnum):
@@ -83,31 +91,25 @@ def index_size(slots: int, entries: int) -> int:
     return index.file_length(slots, entries)
 
 
-def configured_lengths(conf: BrokerConf | None) -> dict[str, int]:
-    """Give the lengths that a broker.conf sets, by the attribute names of `Geometry`.
+def configured_lengths(
+    told: conf.BrokerConf | None, version: Version | None = None
+) -> dict[str, int]:
+    """Give the lengths that a broker takes from its file, by the attribute names of `Geometry`.
 
-    Raises:
-        UsageError: one of them is no length.
+    Args:
+        told: the file; None when nobody gave it to us.
+        version: of the broker; None for one that knows all keys.
     """
-    if conf is None:
-        return {}
-    log, queue = conf.length("compactionMappedFileSize"), conf.length("compactionCqMappedFileSize")
-    found = {
-        "commitlog": conf.length("mappedFileSizeCommitLog"),
-        "consume_queue": conf.length("mappedFileSizeConsumeQueue"),
-        "consume_queue_ext": conf.length("mappedFileSizeConsumeQueueExt"),
-        "batch_queue": conf.length("mapperFileSizeBatchConsumeQueue"),
-        "timer_log": conf.length("mappedFileSizeTimerLog"),
-        "index_slots": conf.length("maxHashSlotNum"),
-        "index_entries": conf.length("maxIndexNum"),
-    }
-    if found["consume_queue"]:
+    given = {name: key.given(told, version) for name, key in KEYS.items()}
+    found = {name: length for name, length in given.items() if length and length > 0}
+    if "consume_queue" in found:
         found["consume_queue"] = consume_queue.file_length(found["consume_queue"])
-    if log or queue:
-        queue = queue or COMPACTION_CQ_MAPPED_FILE_SIZE
+    if {"compaction_log", "compaction_queue"} & found.keys():
+        queue = found.get("compaction_queue", conf.COMPACTION_QUEUE_LENGTH.default)
+        log = found.get("compaction_log", conf.COMPACTION_LOG_LENGTH.default)
         found["compaction_queue"] = compaction_queue_length(queue)
-        found["compaction_log"] = compaction_log_length(log or COMPACTION_MAPPED_FILE_SIZE, queue)
-    return {name: length for name, length in found.items() if length}
+        found["compaction_log"] = compaction_log_length(log, queue)
+    return found
 
 
 def compaction_queue_length(configured: int) -> int:
@@ -127,18 +129,11 @@ def compaction_log_length(configured: int, configured_queue: int) -> int:
     return count * queue if rest and rest < queue / 2 else (count + 1) * queue
 
 
-DEFAULTS = {
-    "commitlog": MAPPED_FILE_SIZE_COMMIT_LOG,
-    "consume_queue": consume_queue.DEFAULT_FILE_LENGTH,
-    "consume_queue_ext": MAPPED_FILE_SIZE_CONSUME_QUEUE_EXT,
-    "batch_queue": batch_queue.DEFAULT_FILE_LENGTH,
-    "timer_log": MAPPED_FILE_SIZE_TIMER_LOG,
-    "index_slots": index.DEFAULT_HASH_SLOT_NUM,
-    "index_entries": index.DEFAULT_INDEX_NUM,
+DEFAULTS: Final = {name: key.default for name, key in KEYS.items()} | {
     "compaction_log": compaction_log_length(
-        COMPACTION_MAPPED_FILE_SIZE, COMPACTION_CQ_MAPPED_FILE_SIZE
+        conf.COMPACTION_LOG_LENGTH.default, conf.COMPACTION_QUEUE_LENGTH.default
     ),
-    "compaction_queue": compaction_queue_length(COMPACTION_CQ_MAPPED_FILE_SIZE),
+    "compaction_queue": compaction_queue_length(conf.COMPACTION_QUEUE_LENGTH.default),
 }
 
 
@@ -153,6 +148,11 @@ def geometry_of(configured: dict[str, int], from_files: dict[str, int]) -> Geome
         return Length(DEFAULTS[name], LengthSource.DEFAULT)
 
     return Geometry(**{field.name: length(field.name) for field in fields(Geometry)})
+
+
+def as_told(told: conf.BrokerConf, version: Version) -> Geometry:
+    """Give the lengths that a broker of a release goes by, whatever the files are."""
+    return geometry_of(configured_lengths(told, version), {})
 
 
 def usual_length(lengths: Iterable[int]) -> int:

@@ -30,7 +30,7 @@ from rmqtool.store.root import (
 from rmqtool.store.segment import Oddity, start_of
 
 if TYPE_CHECKING:
-    from rmqtool.store.broker_conf import BrokerConf
+    from rmqtool.broker.conf import BrokerConf
     from rmqtool.store.place import Place
 
 TOPIC_FAMILIES = QUEUE_FAMILIES | COMPACTION_FAMILIES

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rmqtool.broker.conf import COMMITLOG, DLEDGER_COMMITLOG, DLEDGER_ID, READ_ONLY_COMMITLOG, ROOT
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.branch import Branch, BranchKind
 from rmqtool.store.place import EntryKind, Place, printable
@@ -17,7 +18,7 @@ from rmqtool.store.segment import Oddity, OddityKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqtool.store.broker_conf import BrokerConf
+    from rmqtool.broker.conf import BrokerConf
 
 QUEUE_FAMILIES = {
     "consumequeue": BranchKind.CONSUME_QUEUE,
@@ -163,7 +164,7 @@ def _look(
 def _chosen_dledger(logs: list[Branch], conf: BrokerConf | None) -> str:
     """Choose one DLedger directory: the configured one, else the first; empty for none."""
     names = [branch.path.partition("/")[0] for branch in logs]
-    configured = f"dledger-{conf.text('dLegerSelfId')}" if conf else ""
+    configured = f"dledger-{conf.text(DLEDGER_ID.name)}" if conf else ""
     return configured if configured in names else min(names, default="")
 
 
@@ -177,10 +178,10 @@ def _configured_commitlog(
 ) -> None:
     """Take the commitlog's directories from the configuration where at least one is there."""
     for kind, keys in (
-        (BranchKind.COMMITLOG, ("storePathCommitLog", "readOnlyCommitLogStorePaths")),
-        (BranchKind.DLEDGER, ("storePathDLedgerCommitLog",)),
+        (BranchKind.COMMITLOG, (COMMITLOG, READ_ONLY_COMMITLOG)),
+        (BranchKind.DLEDGER, (DLEDGER_COMMITLOG,)),
     ):
-        paths = [path for key in keys for path in conf.paths(key)]
+        paths = [path for key in keys for path in conf.paths(key.name)]
         branches: list[Branch] = []
         missing: list[Oddity] = []
         for path in dict.fromkeys(paths):
@@ -204,7 +205,7 @@ def _rerooted(root: Place, path: str, conf: BrokerConf) -> tuple[Place, str]:
     A store is mostly looked at as a copy: what the broker had below its own root is looked for
     below ours, never in the live store that the configuration names.
     """
-    their_root = conf.text("storePathRootDir")
+    their_root = conf.text(ROOT.name)
     if their_root and path.startswith(their_root.rstrip("/") + "/"):
         below = path[len(their_root.rstrip("/")) + 1 :].strip("/")
         return root.child(below).resolved(), below

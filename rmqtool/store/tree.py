@@ -12,12 +12,13 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from rmqtool.broker.conf import BrokerConf
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.config_shapes import topics
 from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, Level
-from rmqtool.store.broker_conf import BrokerConf, read_broker_conf
+from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.config_files import ConfigDocument, read_config
 from rmqtool.store.geometry import configured_lengths, geometry_of, usual_length
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rmqtool.broker.conf import DELAY_LEVELS
 from rmqtool.broker.dispatch import (
     DispatchRules,
     DispatchThrows,
@@ -25,7 +26,6 @@ from rmqtool.broker.release import RELEASES, Version
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.queue_runs import QueueKind
-from rmqtool.derive.settings import DEFAULT_DELAY_LEVELS
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.records import Record
 
 ON_MAVEN_CENTRAL = [one for one in RELEASES if one >= Version(4, 9, 3)]
-DELAYS = parse_delay_levels(DEFAULT_DELAY_LEVELS)
+DELAYS = parse_delay_levels(DELAY_LEVELS.default)
 SEGMENT_LENGTH = 1 << 16
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.broker.conf import DELAY_LEVELS
 from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.queue_runs import QueueKind
-from rmqtool.derive.settings import DEFAULT_DELAY_LEVELS
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rmqtool.derive.runs import Runs
 
-RULES = DispatchRules(Rules(Version(5, 3, 3)), parse_delay_levels(DEFAULT_DELAY_LEVELS))
+RULES = DispatchRules(Rules(Version(5, 3, 3)), parse_delay_levels(DELAY_LEVELS.default))
 DELAYED = replace(MESSAGE, topic_bytes=b"SCHEDULE_TOPIC_XXXX")
 INNER = SysFlag.NEED_UNWRAP_FLAG | SysFlag.INNER_BATCH_FLAG
 

@@ -340,6 +340,22 @@ def _pre_blank_queue(store: Path) -> None:
     path.write_bytes(plain_store.UNIT.pack(0, 0x7FFFFFFF, 0) * 20)
 
 
+def _texts() -> Iterator[Variant]:
+    """Yield what a person may write into a broker.conf, and Java passes over."""
+    lengths = {"space": "400 ", "unit": "400b", "none": "", "other": "600"}
+    for name, text in lengths.items():
+        settings = {"mappedFileSizeConsumeQueue": text}
+        yield Variant(f"queue length: {name}", (), settings=settings, in_sample=name == "space")
+    yield Variant("log length: space", (), settings={"mappedFileSizeCommitLog": "16384 "})
+    yield Variant("index length: space", REBUILD, settings={"maxIndexNum": "400 "})
+    body = inflict.flip_field("body", where=NEWEST_SEGMENTS)
+    for text in ("true ", "yes", "TRUE"):
+        yield Variant(f"flag: {text!r}", (body,), settings={"checkCRCOnRecover": text})
+    for text in ("0", "-1", "1 ", "1"):
+        settings = {"commitLogRecoverMaxNum": text}
+        yield Variant(f"files to recover: {text!r}", (*REBUILD, ABORT), settings=settings)
+
+
 VARIANTS: Final = (
     *_whole(),
     *_records(),
@@ -348,6 +364,7 @@ VARIANTS: Final = (
     *_queues(),
     *_small_files(),
     *_settings(),
+    *_texts(),
 )
 
 # Of whole fixtures, which differ in versions, topics and kinds of queues.

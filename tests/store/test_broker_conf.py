@@ -1,4 +1,4 @@
-"""broker.conf is read as Java's Properties reads it; what it says of the store is used."""
+"""What a broker.conf says of the store is used."""
 
 from __future__ import annotations
 
@@ -6,36 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.errors import UnreadablePath, UsageError
-from rmqtool.store.broker_conf import BrokerConf, parse_properties, read_broker_conf
-from rmqtool.store.geometry import DEFAULTS, LengthSource, configured_lengths, geometry_of
-from tests.stores import broker_conf, fixture_names, manifest
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a=1", {"a": "1"}),
-        ("  a = 1 ", {"a": "1 "}),
-        ("a:1\r\nb 2\rc", {"a": "1", "b": "2", "c": ""}),
-        ("# a=1\n! b=2\n\n c=3", {"c": "3"}),
-        ("a=1,\\\n   2\nb=3", {"a": "1,2", "b": "3"}),
-        ("a=x\\\\\nb=1", {"a": "x\\", "b": "1"}),
-        ("a\\=b=c=d", {"a=b": "c=d"}),
-        ("a=\\u00e9\\t\\q", {"a": "\u00e9\tq"}),
-        ("a=1\na=2", {"a": "2"}),
-        ("a=b\\", {"a": "b"}),
-        ("=x", {}),
-    ],
+from rmqtool.broker.conf import BrokerConf
+from rmqtool.broker.release import Version
+from rmqtool.errors import UnreadablePath
+from rmqtool.store.broker_conf import read_broker_conf
+from rmqtool.store.geometry import (
+    DEFAULTS,
+    LengthSource,
+    as_told,
+    configured_lengths,
+    geometry_of,
 )
-def test_properties(text: str, expected: dict[str, str]) -> None:
-    """Separators, comments, continued lines and escapes are Java's."""
-    assert expected == parse_properties(text.encode("iso-8859-1"))
-
-
-def test_bytes_that_are_no_text() -> None:
-    """Any bytes can be read: Properties takes each for one character."""
-    assert {"a": "\xff\x00"} == parse_properties(b"a=\xff\x00")
+from tests.stores import broker_conf, fixture_names, manifest
 
 
 @pytest.mark.parametrize("name", fixture_names())
@@ -46,19 +28,12 @@ def test_fixtures(name: str) -> None:
     assert settings == {key: conf.text(key) for key in settings}
 
 
-def test_values() -> None:
-    """Numbers, flags and lists of paths."""
-    conf = BrokerConf("x", {"n": " 12 ", "f": "TRUE", "p": "/b , /a,,/a", "e": ""})
-    assert (12, True, ("/a", "/b")) == (conf.integer("n"), conf.flag("f"), conf.paths("p"))
-    assert (None, None, ()) == (conf.integer("e"), conf.flag("no"), conf.paths("no"))
-
-
-@pytest.mark.parametrize("value", ["1g", "0", "-1", "1.5"])
+@pytest.mark.parametrize("value", ["1g", "0", "-1", "1.5", "4096 "])
 def test_lengths_that_are_none(value: str) -> None:
-    """A length that is none is refused by name, as all else would be judged by it."""
+    """What a broker does not take for a length is not taken for one here."""
     conf = BrokerConf("b.conf", {"mappedFileSizeCommitLog": value})
-    with pytest.raises(UsageError, match=r"b\.conf: mappedFileSizeCommitLog"):
-        configured_lengths(conf)
+    assert {} == configured_lengths(conf)
+    assert DEFAULTS["commitlog"] == as_told(conf, Version(5, 3, 3)).commitlog.value
 
 
 def test_lengths_are_rounded() -> None:

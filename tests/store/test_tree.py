@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool.broker.conf import BrokerConf
 from rmqtool.errors import Truncated, UnreadablePath
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.broker_conf import BrokerConf
 from rmqtool.store.geometry import LengthSource
 from rmqtool.store.place import Place
 from rmqtool.store.segment import OddityKind

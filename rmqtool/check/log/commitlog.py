@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import APPENDS_PROPERTY_CRC, FORCES_PROPERTY_CRC
 from rmqtool.check.inspection import LogFacts
 from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
 from rmqtool.check.log.message import RecordOptions
@@ -127,8 +128,8 @@ class LogPass:
         conf = store.broker_conf
         records = RecordOptions(
             content=deep,
-            property_crc=bool(conf and conf.flag("enabledAppendPropCRC")),
-            force_property_crc=bool(conf and conf.flag("forceVerifyPropCRC")),
+            property_crc=APPENDS_PROPERTY_CRC.of(conf),
+            force_property_crc=FORCES_PROPERTY_CRC.of(conf),
             rules=rules,
         )
         index_files = store.dledger_index if is_dledger else None

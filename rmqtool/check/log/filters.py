@@ -5,8 +5,9 @@ Source: ConsumerFilterManager#decode, BloomFilter#calcBitPositions, 4.9.3 to 5.5
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import BLOOM_CONSUMERS, BLOOM_ERROR_RATE
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import BF_PARAM, BF_POS
 from rmqtool.formats import config_shapes
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
+
+WHOLE: Final = 100  # per cent: no broker starts with such a rate
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
@@ -50,11 +53,6 @@ def check(inspection: Inspection) -> Iterator[Finding]:
 
 def configured_filter(inspection: Inspection) -> BloomFilter:
     """Give the Bloom filter that the broker is configured for, or its default."""
-    conf = inspection.store.broker_conf
-    if conf is None:
-        return BloomFilter()
-    default = BloomFilter()
-    return BloomFilter(
-        conf.integer("maxErrorRateOfBloomFilter") or default.error_rate_percent,
-        conf.integer("expectConsumerNumUseFilter") or default.expected_count,
-    )
+    told = inspection.store.broker_conf
+    rate, count = BLOOM_ERROR_RATE.of(told), BLOOM_CONSUMERS.of(told)
+    return BloomFilter(rate, count) if 0 < rate < WHOLE and count > 0 else BloomFilter()

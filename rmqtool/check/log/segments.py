@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import MAX_MESSAGE_SIZE
 from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import (
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from rmqtool.store.place import OpenFile
     from rmqtool.store.segment import Segment
 
-DEFAULT_MAX_MESSAGE_SIZE: Final = 4_194_304
 RECORD_OVERHEAD: Final = 65_536  # MessageExtEncoder: what a record may be longer than its body
 STALE_SEARCHED: Final = 16 << 20  # bytes behind the tail that are searched for old records
 ENDS_IN_BLANK: Final = "a blank record"
@@ -204,8 +204,7 @@ class SegmentJudge:
 
 
 def _largest_blank(inspection: Inspection) -> int:
-    conf = inspection.store.broker_conf
-    size = (conf.integer("maxMessageSize") if conf else None) or DEFAULT_MAX_MESSAGE_SIZE
+    size = MAX_MESSAGE_SIZE.of(inspection.store.broker_conf)
     return size + RECORD_OVERHEAD + END_FILE_MIN_BLANK_LENGTH
 
 

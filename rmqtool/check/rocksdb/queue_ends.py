@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.broker.conf import RECOVERED_FILES
 from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.broker.release import Version
 from rmqtool.check.rocksdb.queues import RocksComparer, missing_units, units_of
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
 
     Int64s = npt.NDArray[np.int64]
-
-COMBINED_SINCE: Final = Version(5, 4, 0)  # and commitLogRecoverMaxNum
-RECOVERED_SEGMENTS: Final = 10
 
 
 @dataclass(slots=True)
@@ -231,7 +228,7 @@ class EndJudge:
         if not inspection.has_crashed:
             severity = Severity.DAMAGE
             message += "; there is no abort, so the record that begins there is never dispatched"
-        elif len(segments) > self._recovered() and inspection.version >= COMBINED_SINCE:
+        elif len(segments) > self._recovered() and inspection.release.recovers_newest_only:
             severity = Severity.DAMAGE
             message += (
                 f"; they lie in {len(segments)} segments, of which {self._recovered()} are read"
@@ -242,13 +239,11 @@ class EndJudge:
         )  # fmt: skip
 
     def _recovered(self) -> int:
-        conf = self._inspection.store.broker_conf
-        number = conf.integer("commitLogRecoverMaxNum") if conf else None
-        return RECOVERED_SEGMENTS if number is None else number
+        return RECOVERED_FILES.of(self._inspection.store.broker_conf)
 
     def pairs(self) -> Iterator[Finding]:
         """Compare the ends of queues in files and in RocksDB: RQ-PAIR."""
-        is_read = self._inspection.version >= COMBINED_SINCE
+        is_read = self._inspection.release.combines_queue_stores
         for (topic, queue_id), ends in sorted(self._comparer.source.ends.items()):
             name = topic.decode("utf-8", "backslashreplace")
             if topic.startswith(LMQ_PREFIX.raw) or ends.maximum is None:

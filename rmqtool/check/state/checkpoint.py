@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import RECOVERED_FILES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.store.branch import Branch
 
-RECOVERY_REACH: Final = 10  # commitLogRecoverMaxNum, 5.4.0+
 MARGIN_MS: Final = 3000  # StoreCheckpoint#getMinTimestamp
 
 
@@ -180,7 +180,7 @@ def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterato
     if not (is_named and inspection.release.recovers_newest_only):
         return
     conf = inspection.store.broker_conf
-    reach = (conf.integer("commitLogRecoverMaxNum") if conf else None) or RECOVERY_REACH
+    reach = RECOVERED_FILES.of(conf)
     segments = inspection.store.commitlog.segments
     if len(segments) <= max(reach, 1):
         return

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.conf import TIMER_PRECISION_MS
 from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.state.timer_log import TimerLog, check_chains, read_segment
@@ -17,7 +18,6 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import TC_AHEAD, TW_LEN, TW_POS
 from rmqtool.formats.timer import (
-    DEFAULT_PRECISION_MS,
     DEFAULT_WHEEL_LENGTH,
     NO_POSITION,
     SLOTS_TOTAL,
@@ -113,7 +113,7 @@ def _wheel(
 
 def _precision(inspection: Inspection) -> int:
     conf = inspection.store.broker_conf
-    return (conf.integer("timerPrecisionMs") if conf else None) or DEFAULT_PRECISION_MS
+    return TIMER_PRECISION_MS.of(conf)
 
 
 def _slot(

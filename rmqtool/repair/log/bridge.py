@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import MAX_MESSAGE_SIZE
 from rmqtool.check.log.bridges import BRIDGE_TOPIC
 from rmqtool.formats.message import SMALLEST_RECORD, Message, encode, sealed
 from rmqtool.formats.properties import CRC32_RESERVED_LENGTH, crc_item
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SMALLEST_BRIDGE: Final = SMALLEST_RECORD + len(BRIDGE_TOPIC)
-DEFAULT_LARGEST: Final = 4 << 20  # maxMessageSize; 4.9.3 holds whole records to it
 SMALLEST_LARGEST: Final = 4096
 
 
@@ -38,7 +38,7 @@ class BridgeMaker:
             one ends the log.
     """
 
-    largest: int = DEFAULT_LARGEST
+    largest: int = MAX_MESSAGE_SIZE.default  # 4.9.3 holds whole records to it
     property_crc: bool = False
 
     @property

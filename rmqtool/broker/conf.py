@@ -1,0 +1,313 @@
+"""broker.conf: its text, the keys that matter here, and what a broker makes of each.
+
+A broker takes a key that it does not know, and a number that it cannot read, for not given, and
+says nothing: then its default counts. So does rmqtool, and `complaints` says it.
+Source: BrokerStartup (Properties#load on a byte stream, so ISO 8859-1 and escapes like those of
+Java), MixAll#properties2Object, MessageStoreConfig, BrokerConfig, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
+from rmqtool.formats import batch_queue, consume_queue, index
+from rmqtool.formats.java import parse_long
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
+
+MULTI_PATH_SPLITTER: Final = ","  # JVM property rocketmq.broker.multiPathSplitter; not in the file
+CONTINUED_LINE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\$")
+ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+KEY_AND_VALUE: Final = re.compile(
+    r"""((?:\\.|[^\\=:\s])*)   # a key ends at the first separator that is not escaped
+        [ \t\f]*[=:]?[ \t\f]*  # one sign, spaces around it
+        (.*)""",
+    re.VERBOSE | re.DOTALL,
+)
+ESCAPED_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+LARGEST_INT: Final = 2**31 - 1
+PRECISIONS_MS: Final = (100, 200, 500, 1000)
+ALIKE: Final = 0.9  # of a key that was meant to be another
+
+
+@dataclass(frozen=True)
+class BrokerConf:
+    """What a broker.conf says, as text by key.
+
+    Attributes:
+        path: where it was read from.
+        values: keys as they are spelled; the last of equal keys counts.
+        lines: number of the line of each, from 1.
+    """
+
+    path: str
+    values: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, path: str, raw: bytes) -> BrokerConf:
+        """Read the bytes of a file."""
+        values, lines = {}, {}
+        for number, key, value in _entries(raw):
+            values[key], lines[key] = value, number
+        return cls(path, values, lines)
+
+    def text(self, key: str) -> str | None:
+        """Give one value without spaces around it; None when it is not set, or to nothing."""
+        return self.values.get(key, "").strip() or None
+
+    def paths(self, key: str) -> tuple[str, ...]:
+        """Give one value as a list of directories, sorted as MultiPathMappedFileQueue does."""
+        value = self.text(key) or ""
+        return tuple(sorted({part.strip() for part in value.split(MULTI_PATH_SPLITTER)} - {""}))
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Generic[T]):
+    """One key.
+
+    Attributes:
+        name: as RocketMQ spells it.
+        default: what holds when it is not given; the same in all releases that know it.
+        read: what Java makes of a text; None where it leaves the default.
+        expects: what the text should be, a phrase.
+        since: the first release that knows it; None for all.
+    """
+
+    name: str
+    default: T
+    read: Callable[[str], T | None]
+    expects: str
+    since: Version | None = None
+
+    def given(self, conf: BrokerConf | None, version: Version | None = None) -> T | None:
+        """Give what a broker takes from its file; None when that is nothing.
+
+        Args:
+            conf: the file; None when nobody gave it to us.
+            version: of the broker; None for one that knows the key.
+        """
+        text = None if conf is None else conf.values.get(self.name)
+        if text is None or (version and self.since and version < self.since):
+            return None
+        return self.read(text)
+
+    def of(self, conf: BrokerConf | None, version: Version | None = None) -> T:
+        """Give what counts: what is given, else the default."""
+        found = self.given(conf, version)
+        return self.default if found is None else found
+
+
+class Complaint(NamedTuple):
+    """One thing about a broker.conf that a broker passes over without a word.
+
+    Attributes:
+        key: as it is spelled in the file.
+        line: its number, from 1; 0 when it is not known.
+        value: as it is in the file.
+        says: what is wrong and what counts instead, a phrase.
+    """
+
+    key: str
+    line: int
+    value: str
+    says: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.key}: {self.says}"
+
+
+def _integer(text: str) -> int | None:
+    """Read as `Integer#parseInt` does: no spaces, not even at the end."""
+    number = parse_long(text)
+    return None if number is None or not -LARGEST_INT - 1 <= number <= LARGEST_INT else number
+
+
+def _positive(text: str) -> int | None:
+    """Read a number for which brokers put the default when it is not positive."""
+    number = _integer(text)
+    return None if number is None or number <= 0 else number
+
+
+def _precision(text: str) -> int | None:
+    """Read a precision: brokers take the next of theirs below. Source: #setTimerPrecisionMs."""
+    number = _integer(text)
+    if number is None:
+        return None
+    return max((one for one in PRECISIONS_MS if one <= number), default=PRECISIONS_MS[0])
+
+
+def _boolean(text: str) -> bool:
+    """Read as `Boolean#parseBoolean` does: all but "true" is false, "true " too."""
+    return text.lower() == "true"
+
+
+def _text(text: str) -> str | None:
+    return text.strip() or None
+
+
+def _flag(name: str, since: str = "", *, default: bool = False) -> Key[bool]:
+    return Key(name, default, _boolean, "true or false", Version.parse(since) if since else None)
+
+
+def _number(name: str, default: int, since: str = "") -> Key[int]:
+    expects = "a number without spaces"
+    return Key(name, default, _integer, expects, Version.parse(since) if since else None)
+
+
+def _word(name: str, default: str = "", since: str = "") -> Key[str]:
+    return Key(name, default, _text, "a text", Version.parse(since) if since else None)
+
+
+# Lengths of files, bytes; of the index in items.
+COMMITLOG_LENGTH: Final = _number("mappedFileSizeCommitLog", 1 << 30)
+CONSUME_QUEUE_LENGTH: Final = _number(
+    "mappedFileSizeConsumeQueue", consume_queue.DEFAULT_FILE_LENGTH
+)
+EXT_LENGTH: Final = _number("mappedFileSizeConsumeQueueExt", 48 << 20)
+BATCH_QUEUE_LENGTH: Final = _number(
+    "mapperFileSizeBatchConsumeQueue", batch_queue.DEFAULT_FILE_LENGTH, "5.0.0"
+)
+TIMER_LOG_LENGTH: Final = _number("mappedFileSizeTimerLog", 100 << 20, "5.0.0")
+INDEX_SLOTS: Final = _number("maxHashSlotNum", index.DEFAULT_HASH_SLOT_NUM)
+INDEX_ENTRIES: Final = _number("maxIndexNum", index.DEFAULT_INDEX_NUM)
+COMPACTION_LOG_LENGTH: Final = _number("compactionMappedFileSize", 100 << 20, "5.1.0")
+COMPACTION_QUEUE_LENGTH: Final = _number("compactionCqMappedFileSize", 10 << 20, "5.1.0")
+
+# What is written.
+MAX_MESSAGE_SIZE: Final = _number("maxMessageSize", 4 << 20)
+APPENDS_PROPERTY_CRC: Final = _flag("enabledAppendPropCRC", "5.2.0")
+DELAY_LEVELS: Final = _word(
+    "messageDelayLevel", "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+)
+MULTI_DISPATCH: Final = _flag("enableMultiDispatch")
+LMQ: Final = _flag("enableLmq")
+EXT: Final = _flag("enableConsumeQueueExt")
+INDEX: Final = _flag("messageIndexEnable", default=True)
+INDEX_IS_SAFE: Final = _flag("messageIndexSafe")
+INDEX_FILES: Final = _flag("indexFileWriteEnable", "5.4.0", default=True)
+TIMER_WHEEL: Final = _flag("timerWheelEnable", "5.0.0", default=True)
+TIMER_PRECISION_MS: Final = Key(
+    "timerPrecisionMs", 1000, _precision, "a number without spaces", Version(5, 0, 0)
+)
+BLOOM_ERROR_RATE: Final = _number("maxErrorRateOfBloomFilter", 20)
+BLOOM_CONSUMERS: Final = _number("expectConsumerNumUseFilter", 32)
+
+# How a broker starts.
+CHECKS_CRC: Final = _flag("checkCRCOnRecover", default=True)
+FORCES_PROPERTY_CRC: Final = _flag("forceVerifyPropCRC", "5.2.0")
+RECHECKS_QUEUES: Final = _flag("recheckReputOffsetFromCq", "5.0.0")
+RECOVERED_FILES: Final = Key(
+    "commitLogRecoverMaxNum", 10, _positive, "a positive number without spaces", Version(5, 4, 0)
+)
+CHECKS_LOG_OFFSET: Final = _flag("checkCommitLogOffsetOnRecover", "5.5.0")
+ACCELERATES: Final = _flag("enableAcceleratedRecovery", "5.3.4")
+BROKER_ID: Final = Key("brokerId", 0, parse_long, "a number without spaces")
+
+# What keeps queues or offsets elsewhere.
+STORE_TYPE: Final = _word("storeType", "default", "5.1.4")
+DOUBLE_WRITE: Final = _flag("rocksdbCQDoubleWriteEnable", "5.3.1")
+LIGHT_QUEUES_IN_ROCKSDB: Final = _flag("combineCQUseRocksdbForLmq", "5.5.0")
+DUPLICATION: Final = _flag("duplicationEnable")
+CONTROLLER: Final = _flag("enableControllerMode", "5.0.0")
+DLEDGER: Final = _flag("enableDLegerCommitLog")
+
+# Where files lie; empty for the usual place.
+ROOT: Final = _word("storePathRootDir")
+COMMITLOG: Final = _word("storePathCommitLog")
+READ_ONLY_COMMITLOG: Final = _word("readOnlyCommitLogStorePaths")
+DLEDGER_COMMITLOG: Final = _word("storePathDLedgerCommitLog", "", "4.9.4")
+DLEDGER_ID: Final = _word("dLegerSelfId")
+PATHS: Final = frozenset({ROOT, COMMITLOG, READ_ONLY_COMMITLOG, DLEDGER_COMMITLOG})
+
+LENGTHS: Final = frozenset(
+    {
+        *(COMMITLOG_LENGTH, CONSUME_QUEUE_LENGTH, EXT_LENGTH, BATCH_QUEUE_LENGTH, TIMER_LOG_LENGTH),
+        *(INDEX_SLOTS, INDEX_ENTRIES, COMPACTION_LOG_LENGTH, COMPACTION_QUEUE_LENGTH),
+    }
+)
+KEYS: Final = {one.name: one for one in tuple(globals().values()) if isinstance(one, Key)}
+
+
+def complaints(conf: BrokerConf, version: Version) -> Iterator[Complaint]:
+    """Yield what a broker of a release passes over in its file: what it takes for not given.
+
+    A key that is not in `KEYS` is taken for one that does not matter, unless it is much like one
+    that does.
+    """
+    for name, value in conf.values.items():
+        key = KEYS.get(name)
+        says = _unlike(name) if key is None else _passed_over(key, value, version)
+        if says:
+            yield Complaint(name, conf.lines.get(name, 0), value, says)
+
+
+def _unlike(name: str) -> str:
+    """Say which key was meant by one that no broker knows; empty when it may be any."""
+    meant = [one for one in KEYS if one.casefold() == name.casefold()]
+    meant = meant or get_close_matches(name, KEYS, 1, ALIKE)
+    return f"brokers ignore it: the key is {meant[0]}" if meant else ""
+
+
+def _passed_over(key: Key[Any], value: str, version: Version) -> str:
+    found = key.read(value)
+    if key.since and version < key.since:
+        makes_a_difference = found not in {None, key.default}
+        return f"{version} ignores it: {key.since} brought it" if makes_a_difference else ""
+    if found is None and key.default != "":
+        return f"{value!r} is not {key.expects}: the default {key.default} counts"
+    if key in LENGTHS and found is not None and found <= 0:
+        return f"{value} is not a length that a broker works with"
+    if found is False and value.lower() != "false":
+        return f"{value!r} is not {key.expects}: it counts as false"
+    if key in PATHS and value != value.strip() and not Rules(version).trims_settings:
+        return f"{version} takes the spaces at the end of {value!r} for part of the path"
+    return ""
+
+
+def parse_properties(raw: bytes) -> dict[str, str]:
+    """Read Java properties; also the form of DLedger's `checkpoint` and `currterm`."""
+    return {key: value for _, key, value in _entries(raw)}
+
+
+def _entries(raw: bytes) -> Iterator[tuple[int, str, str]]:
+    """Yield line, key and value."""
+    for number, line in _logical_lines(raw.decode("iso-8859-1")):
+        match = KEY_AND_VALUE.match(line)
+        if match and match[1]:
+            yield number, _unescaped(match[1]), _unescaped(match[2])
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Join continued lines; drop comments and empty lines; number them by their first line."""
+    begun, first = "", 0
+    for number, natural in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        line = natural.lstrip(" \t\f")
+        if not first and (not line or line[0] in "#!"):
+            continue
+        first, begun = first or number, begun + line
+        if CONTINUED_LINE.search(begun):
+            begun = begun[:-1]
+        else:
+            yield first, begun
+            begun, first = "", 0
+    if begun:
+        yield first, begun
+
+
+def _unescaped(text: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        escaped = match[1]
+        if len(escaped) > 1:
+            return chr(int(escaped[1:], 16))
+        return ESCAPED_CONTROLS.get(escaped, escaped)
+
+    return ESCAPE.sub(character, text)
