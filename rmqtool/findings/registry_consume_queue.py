@@ -188,7 +188,29 @@ CC_PAIR: Final = Code(
     DAMAGE,
     Owner.PERSON,
     meaning="the files of a compaction log and of its queue do not pair up",
-    consequence="the broker does not load this compacted queue",
-    remedy="delete both: they are compacted again from the commitlog",
+    consequence="a broker with a queue file and no log file does not start; a log file without a "
+    "queue file is not loaded",
+    remedy="move both away, never delete them: they hold the only copy of what the commitlog has "
+    "expired. Without them a clean start shows an empty topic",
+    command=DUMP,
+)
+CC_UNIT: Final = Code(
+    "CC-UNIT",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="a unit of the compaction queue is not what its record says, or a record is damaged",
+    consequence="consumers of the compaction topic get a wrong message, or none; a start cuts the "
+    "log after the last unit",
+    remedy="restore a backup; what the commitlog still has is compacted again after both are moved "
+    "away and a start with abort",
+    command=DUMP,
+)
+CC_BASE: Final = Code(
+    "CC-BASE",
+    WARNING,
+    Owner.PERSON,
+    meaning="position-checkpoint says that a queue is compacted past its last unit",
+    consequence="messages up to there are never compacted",
+    remedy="lower the number",
     command=DUMP,
 )

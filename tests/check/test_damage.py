@@ -27,6 +27,8 @@ ORDINARY: Final = "traffic"  # several segments, queue and index files, all kind
 ELSEWHERE: Final = {
     "FS-LOCK": "test_lock_of_a_running_broker",
     "FS-CHANGED": "tests/check/test_manifest.py",
+    "CC-UNIT": "tests/check/test_compaction.py",
+    "CC-BASE": "tests/check/test_compaction.py",
 }
 QUEUES: Final = frozenset(
     {"consumequeue", "consumequeue_ext", "batchconsumequeue", "compactionLog", "compactionCq"}

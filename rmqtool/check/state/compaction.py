@@ -1,43 +1,177 @@
-"""Judge the compaction store: its files, and that each log has its queue: CC-PAIR.
+"""Judge the compaction store: its files in pairs, each unit against its record, and its progress.
 
-Source: CompactionLog#checkSanity (SparseConsumeQueue files are named like their log), 5.1.0 to
-5.5.0.
+After a run the names of its files have gaps: the compacted files begin at 0 again, the others keep
+their names. A compacted record is the only copy of a message that the commitlog has expired.
+Source: CompactionLog#checkSanity, #load, SparseConsumeQueue, CompactionPositionMgr, 5.1.0 to 5.5.0;
+observed, 5.3.3 and 5.5.0.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from rmqtool.check.layout import mapped_files
+from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.finding import At, finding, of_queue
-from rmqtool.findings.registry_consume_queue import CC_PAIR
+from rmqtool.findings.registry_consume_queue import CC_BASE, CC_PAIR, CC_UNIT
+from rmqtool.findings.registry_layout import FS_GAP
+from rmqtool.formats import config, java
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
+from rmqtool.queues.kinds import UnitKind, kinds_of
+from rmqtool.scan import columns as row_of
+from rmqtool.scan.batch import Extent
+from rmqtool.store.segment import SegmentPart
+from rmqtool.tables.messages import MessageOptions, batches_of, message_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.segment import Segment
+
+POSITION: Final = "compaction/position-checkpoint"
+LARGEST_POSITION: Final = 64 << 20
+WANTED: Final = frozenset(
+    {"physical_offset", "size", "queue_offset", "store_time", "tags", "topic", "queue_id"}
+)
+Queue = tuple[str, int]
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
-    """Compare the file names of logs and queues."""
+    """Compare the file names of logs and queues, then records with units."""
     logs = inspection.family("compaction_logs")
     queues = inspection.family("compaction_queues")
+    newest: dict[Queue, int] = {}
     for name in sorted({*logs, *queues}):
         log, queue = logs.get(name), queues.get(name)
         log_files = inspection.files_of(log) if log else None
         queue_files = inspection.files_of(queue) if queue else None
         if log_files:
-            yield from of_queue(mapped_files(inspection, log_files), *name)
-        log_starts = {one.start: one.path for one in log_files or ()}
-        queue_starts = {one.start: one.path for one in queue_files or ()}
-        for start in sorted(log_starts.keys() - queue_starts.keys()):
-            at = At(log_starts[start], topic=name[0], queue_id=name[1])
+            odd = of_queue(mapped_files(inspection, log_files), *name)
+            yield from (one for one in odd if one.code != FS_GAP)
+        in_log = {one.start: one for one in log_files or ()}
+        in_queue = {one.start: one for one in queue_files or ()}
+        for start in sorted(in_log.keys() - in_queue.keys()):
+            at = At(in_log[start].path, topic=name[0], queue_id=name[1])
             yield finding(CC_PAIR, at, "the log file has no queue file")
-        for start in sorted(queue_starts.keys() - log_starts.keys()):
-            at = At(queue_starts[start], topic=name[0], queue_id=name[1])
+        for start in sorted(in_queue.keys() - in_log.keys()):
+            at = At(in_queue[start].path, topic=name[0], queue_id=name[1])
             yield finding(CC_PAIR, at, "the queue file has no log file")
-        inspection.account.files += len(log_starts) + len(queue_starts)
+        inspection.account.files += len(in_log) + len(in_queue)
+        if inspection.options.level.reads_log:
+            for start in sorted(in_log.keys() & in_queue.keys()):
+                yield from _pair(inspection, name, in_log[start], in_queue[start], newest)
     yield from inspection.pending()
-    if logs:
-        inspection.leave_out("records of the compaction log", "only file names are compared")
+    if not inspection.options.level.reads_log:
+        if logs:
+            inspection.leave_out("records of the compaction log", "--level quick looks at names")
+    elif logs:
+        yield from _position(inspection, newest)
+
+
+def _pair(
+    inspection: Inspection, name: Queue, log: Segment, queue: Segment, newest: dict[Queue, int]
+) -> Iterator[Finding]:
+    """Compare the records of one file with the units of its queue file."""
+    try:
+        wanted, odd = _records(log, name)
+        units = _units(queue)
+    except UnreadablePath as error:
+        yield inspection.unread(inspection.path_of(error.path), error)
+        return
+    topic, queue_id = name
+    inspection.account.units += len(units)
+    inspection.account.bytes += log.size + queue.size
+    for position, what in odd:
+        at = At(log.path, position, None, None, topic, queue_id)
+        yield finding(CC_UNIT, at, what)
+    if len(units):
+        newest[name] = max(newest.get(name, -1), int(units["msg_base_offset"].max()))
+    both = min(len(wanted), len(units))
+    differs = np.flatnonzero(units[:both] != wanted[:both])
+    if len(differs):
+        number = int(differs[0])
+        at = At(queue.path, number * BATCH_CQ_UNIT.size, BATCH_CQ_UNIT.size, None, topic, queue_id)
+        message = f"{len(differs):,} units are not those of the records in the log file"
+        expected, actual = (_worded(one[number]) for one in (wanted, units))
+        yield finding(CC_UNIT, at, message, expected=expected, actual=actual)
+    elif len(wanted) != len(units):
+        position = both * BATCH_CQ_UNIT.size
+        at = At(queue.path, position, None, None, topic, queue_id)
+        message = f"{len(wanted):,} records lie in the log file, {len(units):,} units in this one"
+        yield finding(CC_UNIT, at, message, expected=len(wanted), actual=len(units))
+
+
+def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tuple[int, str]]]:
+    """Give the units that the records of a file imply, and where something is wrong with them.
+
+    Raises:
+        UnreadablePath: the file may not be read.
+    """
+    found: list[tuple[Any, ...]] = []
+    odd: list[tuple[int, str]] = []
+    for batch in batches_of(SegmentPart(log, 0, log.size), MessageOptions(), start=None):
+        if batch.kind is Extent.GAP:
+            odd.append((batch.position, "no record of the compaction log can be read here"))
+        rows = message_rows(batch, MessageOptions(), WANTED)
+        if batch.kind is not Extent.RECORD or rows is None:
+            continue
+        facts = batch.columns
+        differs = (facts[row_of.BODY_CRC] != facts[row_of.BODY_CRC_FOUND]) & (
+            facts[row_of.BODY_LENGTH] > 0
+        )
+        wrong = facts[row_of.POSITION][differs].tolist()
+        odd += [(one, "a record's body has not the CRC that was stored") for one in wrong]
+        for row in rows.select(sorted(WANTED)).to_pylist():
+            if (row["topic"], row["queue_id"]) != name:
+                at = row["physical_offset"] - log.start
+                odd.append((at, f"a record of topic {row['topic']}, queue {row['queue_id']}"))
+            time = round(row["store_time"].timestamp() * 1000)
+            tags_code = java.string_hash(row["tags"] or "")
+            place = (row["physical_offset"], row["size"], tags_code, time, row["queue_offset"])
+            found.append((*place, 1, INVALID_POS, 0))
+    return np.array(found, BATCH_CQ_UNIT.dtype), odd
+
+
+def _units(queue: Segment) -> npt.NDArray[np.void]:
+    """Give the real units of a file.
+
+    Raises:
+        UnreadablePath: the file may not be read.
+    """
+    with queue.open() as file:
+        raw = file.read_at(0, file.size // BATCH_CQ_UNIT.size * BATCH_CQ_UNIT.size)
+    units = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)
+    real: npt.NDArray[np.void] = units[kinds_of(units) == UnitKind.REAL]
+    return real
+
+
+def _worded(unit: np.void) -> str:
+    names = ("physical_offset", "size", "tags_code", "msg_base_offset")
+    return ", ".join(f"{name} {int(unit[name])}" for name in names)
+
+
+def _position(inspection: Inspection, newest: dict[Queue, int]) -> Iterator[Finding]:
+    """Judge how far each queue is said to be compacted."""
+    place = inspection.child(POSITION)
+    try:
+        if place.stat() is None:
+            return
+        document = config.parse_object(place.read(LARGEST_POSITION), path=POSITION)
+    except (UnreadablePath, DecodeError):
+        return  # the check of the configuration says so
+    table = document.get("queueOffsetMap")
+    for name, offset in table.items() if isinstance(table, dict) else ():
+        topic, _, number = name.rpartition("_")
+        if not number.isdecimal() or not isinstance(offset, int):
+            continue
+        last = newest.get((topic, int(number)))
+        if last is not None and offset > last:
+            at = At(POSITION, topic=topic, queue_id=int(number))
+            message = f"topic {topic}, queue {number} is said to be compacted past its last unit"
+            yield finding(CC_BASE, at, message, expected=last, actual=offset)
