@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+from rmqtool.broker.conf import complaints
 from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
 from rmqtool.info import overview_rows as rows
@@ -132,10 +133,17 @@ def oddity_rows(survey: Survey) -> list[rows.OddityRow]:
         found += log.oddities
     for queue in survey.ranges:
         found += queue.oddities
-    return [
+    listed = [
         rows.OddityRow(str(one.kind), one.path, one.expected, one.actual, one.start, one.length)
         for one in found
     ]
+    conf = survey.store.broker_conf
+    if conf is not None:
+        listed += [
+            rows.OddityRow("ignored", conf.path, "", str(one), None, None)
+            for one in complaints(conf, survey.written_by.version)
+        ]
+    return listed
 
 
 def end_rows(survey: Survey) -> list[rows.EndRow]:

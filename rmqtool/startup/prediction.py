@@ -145,6 +145,7 @@ class Prediction:
             are lost already, whatever the start does.
         failed_topic: a topic that cannot be a directory name; dispatch stops being written at it.
         not_foretold: parts of the store that a broker also starts from and this does not look at.
+        ignored: lines of its broker.conf that the broker passes over without a word.
     """
 
     version: str
@@ -167,6 +168,7 @@ class Prediction:
     missing: Loss = field(default_factory=Loss)
     failed_topic: str | None = None
     not_foretold: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     @property
     def starts(self) -> bool:

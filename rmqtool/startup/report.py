@@ -163,6 +163,8 @@ def _losses(prediction: Prediction) -> Iterator[Row]:
 
 def steps(prediction: Prediction) -> Iterator[Row]:
     """Yield what happens, in order; the message says it all, the other fields are for programs."""
+    for line in prediction.ignored:
+        yield _step("ignore", f"broker.conf, {line}")
     for refusal in prediction.refusals:
         yield _step("refuse", f"{refusal.path}: {refusal.reason}", refusal.path)
     yield from _recovery(prediction)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import complaints
 from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
@@ -211,4 +212,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         missing=losses.missing(model, before),
         failed_topic=model.failed_topic,
         not_foretold=tuple(name for name in _NOT_FORETOLD if exists(store.root.child(name))),
+        ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))
+        if store.broker_conf
+        else (),
     )

@@ -10,6 +10,7 @@ import pytest
 
 from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
 from rmqtool.startup import predict
+from rmqtool.startup.report import steps
 from rmqtool.startup.verdict import verdict
 from rmqtool.store.tree import open_store
 from rmqtool.writing.lock import StoreLock
@@ -110,3 +111,16 @@ def test_verdict_says_the_worst_first(tmp_path: Path) -> None:
     inflict.cut_segment(0, lambda size: size - 1)(root)
     refusal = "commitlog/00000000000000000000: has 131071 bytes, 131072 are configured"
     assert f"a 5.3.3 broker would refuse to start: {refusal}" == said("5.3")
+
+
+def test_what_a_broker_passes_over(tmp_path: Path) -> None:
+    """A length with a space at its end is the default for a broker, which then refuses."""
+    root = fixture_store(NAME, tmp_path)
+    conf = tmp_path / "broker.conf"
+    text = broker_conf(NAME).read_text().replace("ConsumeQueue=2000", "ConsumeQueue=2000 ")
+    conf.write_text(text)
+    found = predict(open_store(root, conf), "5.3.3")
+    assert not found.starts
+    (said,) = found.ignored
+    assert "mappedFileSizeConsumeQueue: '2000 ' is not a number without spaces" in said
+    assert "ignore" in {row["step"] for row in steps(found)}
