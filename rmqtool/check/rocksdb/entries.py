@@ -103,7 +103,7 @@ class EntryJudge:
         """
         timer, trans = self._rows("timer"), self._rows("trans")
         reach = self._database.get(DEFAULT, rocksdb_store.LAST_OFFSET)
-        indexed = int.from_bytes(reach, "big", signed=True) if reach else None
+        indexed = rocksdb_store.NUMBER["number"].of(reach) if reach else None
         if indexed is None and not timer and not trans:
             return
         wanted = Wanted()
@@ -139,9 +139,10 @@ class EntryJudge:
     def _entries(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries whose records the log still has."""
         names = {rocksdb_store.LAST_OFFSET, rocksdb_store.LAST_TIME}
+        place = rocksdb_store.INDEX_OFFSET["physical_offset"]
         for batch in self._database.rows(DEFAULT):
             for key, value in batch.items():
-                offset = int.from_bytes(key[-8:], "big", signed=True)
+                offset = place.of(key, len(key) - rocksdb_store.INDEX_OFFSET.size)
                 if key not in names and offset >= self._oldest:
                     yield key, value
 
@@ -183,13 +184,14 @@ class EntryJudge:
         elif scanned > wanted.timer_end and wanted.timers:
             message = "more of the timer's queue was read than it has"
             yield finding(RT_SCAN, At(PATH), message, expected=wanted.timer_end, actual=scanned)
+        due = rocksdb_store.DELIVER_TIME["deliver_time"]
         missing = [
             place[0]
             for key, place in wanted.timers.items()
             if key not in there
             and wanted.timer_numbers[key] < (scanned or 0)
-            and int.from_bytes(key[:8], "big") >= delivered
-            and key[8:].decode("utf-8", "replace") not in wanted.taken_back
+            and due.of(key) >= delivered
+            and key[due.end :].decode("utf-8", "replace") not in wanted.taken_back
         ]
         if missing:
             message = f"{len(missing):,} timer messages that are due later have no row"
@@ -277,7 +279,7 @@ def _index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
     for kind, key in pairs:
         entry = IndexKey(record["topic"].encode(), kind, key.encode(), unique.encode())
         made = rocksdb_store.index_key(entry, time, record["physical_offset"])
-        yield made, time.to_bytes(8, "big", signed=True)
+        yield made, rocksdb_store.INDEX_TIME["store_timestamp"].build(time)
 
 
 def _ms(time: datetime) -> int:
