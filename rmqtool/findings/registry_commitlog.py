@@ -233,8 +233,9 @@ CL_TOPIC: Final = Code(
     "CL-TOPIC",
     DAMAGE,
     Owner.LOG,
-    also=(WARNING,),
-    when="a warning for a name that brokers refuse, but that can be a directory",
+    also=(NOTE,),
+    when="a note for a name that brokers refuse, but that can be a directory: a plugin or another "
+    "protocol stored it, and finds it",
     meaning="the topic's length is impossible or its text illegal",
     consequence="a negative length ends the log for recovery; an illegal name makes a queue "
     "that no client can ask for",

@@ -98,7 +98,7 @@ CQ_HOLE: Final = Code(
 )
 CQ_PREBLANK: Final = Code(
     "CQ-PREBLANK",
-    WARNING,
+    DAMAGE,
     Owner.QUEUES,
     meaning="a pre-blank unit lies behind real ones or outside the queue's first file",
     consequence="consumers skip to the next segment for that pull and may lose neighbours",
@@ -107,7 +107,7 @@ CQ_PREBLANK: Final = Code(
 )
 CQ_TAG: Final = Code(
     "CQ-TAG",
-    WARNING,
+    DAMAGE,
     Owner.QUEUES,
     meaning="the unit's tagsCode is not the one of its record",
     consequence="consumers with a tag filter miss the message, or delay delivers it at the "
@@ -139,7 +139,7 @@ CQ_LAG: Final = Code(
 )
 CQ_EXTRA: Final = Code(
     "CQ-EXTRA",
-    WARNING,
+    DAMAGE,
     Owner.PERSON,
     meaning="a unit stands for a record that belongs into no queue, or into another one",
     consequence="consumers get a message that was not meant for them",
@@ -148,7 +148,7 @@ CQ_EXTRA: Final = Code(
 )
 CQ_LMQ: Final = Code(
     "CQ-LMQ",
-    WARNING,
+    DAMAGE,
     Owner.LIGHT_QUEUES,
     meaning="a light message queue and INNER_MULTI_DISPATCH of the records do not agree",
     consequence="subscribers of the light queue miss messages or get foreign ones",

@@ -119,7 +119,7 @@ TL_REC: Final = Code(
 )
 TL_REF: Final = Code(
     "TL-REF",
-    WARNING,
+    DAMAGE,
     Owner.NOTHING,
     also=(NOTE,),
     when="a note for a message behind the log's end while abort is present",
@@ -183,7 +183,7 @@ CO_RANGE: Final = Code(
 )
 CO_TOPIC: Final = Code(
     "CO-TOPIC",
-    WARNING,
+    NOTE,
     Owner.NOTHING,
     meaning="a consumer offset belongs to an unknown topic or group",
     consequence="none; the broker drops it in time",
@@ -210,8 +210,10 @@ BF_PARAM: Final = Code(
 )
 BF_POS: Final = Code(
     "BF-POS",
-    WARNING,
+    DAMAGE,
     Owner.NOTHING,
+    also=(NOTE,),
+    when="a note where no queue has an extension: then nobody asks for the bits",
     meaning="a consumer filter's bit positions are not those of its group and topic",
     consequence="the group misses messages that its expression accepts",
     remedy="none",

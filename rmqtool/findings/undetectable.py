@@ -16,7 +16,8 @@ UNDETECTABLE: Final[Mapping[str, str]] = {
     "message.sys_flag": "the bit MULTI_TAGS, which brokers set by the topic's configuration of "
     "that time and pass on unread; only a property CRC covers it",
     "message.born_host": "the client's address, where the messages around it are not by the same "
-    "client; a port above 65535 is found; only a property CRC covers it",
+    "client, or this one has several addresses; a port above 65535 is found; only a property CRC "
+    "covers it",
     "message.store_host": "where the records on both sides were stored under another address; "
     "only a property CRC covers it",
     "message.reconsume_times": "in topics in which attempts are counted; only a property CRC "

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import BLOOM_CONSUMERS, BLOOM_ERROR_RATE
+from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import BF_PARAM, BF_POS
 from rmqtool.formats import config_shapes
@@ -48,6 +49,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
                 f"the bits of {name} are not the ones of this name",
                 expected=", ".join(map(str, bloom.bit_positions(name))),
                 actual=", ".join(map(str, entry.bit_positions)),
+                severity=None if inspection.family("ext_queues") else Severity.NOTE,
             )
 
 

@@ -171,9 +171,9 @@ class RecordJudge:
         columns = batch.columns
         bits = self._bits[:found]
         if found and (commits := self._numbers[:found][bits & has.COMMIT != 0]).size:
-            self.commits.append(
-                columns[[row.PHYSICAL_OFFSET, row.PREPARED_TRANSACTION_OFFSET]][:, commits]
-            )
+            ends = columns[[row.PHYSICAL_OFFSET, row.PREPARED_TRANSACTION_OFFSET]][:, commits]
+            # What is stored again (retried, delayed, dead) keeps the flag, but not the offset.
+            self.commits.append(ends[:, ends[1] != 0])
         for topic, number in self._special.items():
             rows = np.flatnonzero(columns[row.TOPIC_NUMBER] == number)
             if not rows.size:
@@ -206,7 +206,7 @@ class RecordJudge:
                 "the topic has characters that brokers refuse" if topic else "the topic is empty",
                 expected="letters, digits and %|_-",
                 actual=topic.decode("utf-8", "backslashreplace"),
-                severity=Severity.WARNING if is_possible else None,
+                severity=Severity.NOTE if is_possible else None,
             )
 
     def _judge_each(self, batch: Batch, found: int, before: int) -> Iterator[Finding]:

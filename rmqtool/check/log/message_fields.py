@@ -52,7 +52,6 @@ COUNTING: Final = (
     *(names.SYSTEM_PREFIX.raw, names.OLD_SYSTEM_PREFIX.raw),
 )
 MIX: Final = 0x100000001B3  # odd: the lowest bit stays that of the kind of address
-FEW: Final = 20  # at most one in so many is taken for damage
 NO_DIGIT: Final = 99
 _DIGITS: Final = np.full(256, NO_DIGIT, np.int64)
 _DIGITS[np.frombuffer(b"0123456789ABCDEF", np.uint8)] = np.arange(16)
@@ -190,20 +189,43 @@ def _born(
 def _born_hosts(
     batch: Batch, place: Place, numbers: Numbers, clients: Numbers
 ) -> Iterator[Finding]:
-    """Find a message from another address than those of the same client on both sides."""
+    """Find the one message of a client that came from another address, by a single bit.
+
+    A client with several producers has as many addresses; so has one behind a proxy.
+    """
     flags = batch.columns[row.SYS_FLAG][numbers]
     starts = batch.columns[row.RECORD_START][numbers] + MESSAGE_PREFIX.size
-    hosts = _hosts(batch.window, starts, flags & SysFlag.BORNHOST_V6_FLAG != 0)
+    is_v6 = flags & SysFlag.BORNHOST_V6_FLAG != 0
+    hosts = _hosts(batch.window, starts, is_v6)
     order = np.argsort(clients, kind="stable")
     odd = _between_equals(hosts[order])
-    same = clients[order][:-2] == clients[order][2:]
-    odd[1:-1] &= same
-    rows = order[np.flatnonzero(odd)]
-    if len(rows) * FEW > len(numbers):
-        return  # behind a proxy with several addresses that is how it is
-    for one in np.sort(rows).tolist():
-        message = "bornHost is another one than that of its client's messages on both sides"
-        yield _field(place(int(numbers[one])), message, "", "", Severity.NOTE)
+    odd[1:-1] &= clients[order][:-2] == clients[order][2:]
+    odd &= _is_stray(clients, hosts)[order]
+    for number in np.flatnonzero(odd).tolist():
+        pair = order[[number, number - 1]]
+        one = int(pair[0])
+        if _bits_apart(batch, starts[pair], is_v6[pair]) == 1:
+            message = "bornHost is another one than that of its client's messages on both sides"
+            yield _field(place(int(numbers[one])), message, "", "", Severity.NOTE)
+
+
+def _is_stray(clients: Numbers, hosts: Numbers) -> npt.NDArray[np.bool_]:
+    """Tell which messages alone came from an address, while all others of their client agree."""
+    _, known = np.unique(clients, return_inverse=True)
+    pairs, pair, count = np.unique(
+        np.stack([known, hosts]), axis=1, return_inverse=True, return_counts=True
+    )
+    addresses = np.bincount(pairs[0])
+    lone: npt.NDArray[np.bool_] = (count[pair.reshape(-1)] == 1) & (addresses[known] == 2)  # noqa: PLR2004
+    return lone
+
+
+def _bits_apart(batch: Batch, starts: Numbers, is_v6: npt.NDArray[np.bool_]) -> int:
+    """Count the bits in which two addresses differ."""
+    sizes = np.where(is_v6, V6_BYTES, V4_BYTES) + PORT_BYTES
+    places = zip(starts.tolist(), sizes.tolist(), strict=True)
+    one, other = (int.from_bytes(batch.text(start, size)) for start, size in places)
+    return (one ^ other).bit_count()
 
 
 def _control_characters(batch: Batch, place: Place) -> Iterator[Finding]:

@@ -1,6 +1,10 @@
 """Judge transactions across the log: commits without their half, halves without an end.
 
-Source: TransactionalMessageBridge, EndTransactionProcessor, 4.9.3 to 5.5.0.
+Only the broker that ends a transaction sets preparedTransactionOffset. A committed message that is
+stored again, when it is retried, revived, delayed, due or dead, keeps its flag with an offset of 0.
+Source: TransactionalMessageBridge, EndTransactionProcessor#processRequest,
+AbstractSendMessageProcessor#consumerSendMsgBack, ScheduleMessageService, PopReviveService,
+TimerMessageStore#convert, 4.9.3 to 5.5.0.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from rmqtool.check.queues.kernels_ext import walk
+from rmqtool.derive.delays import tags_fit
 from rmqtool.formats.consume_queue_ext import EXT_UNIT
 
 if TYPE_CHECKING:
@@ -46,16 +47,20 @@ class ExtUnits:
         return cls(joined[0], joined[1], joined[2])
 
     def match(
-        self, addresses: npt.NDArray[np.int64], tags_codes: npt.NDArray[np.int64]
+        self, topic: str, addresses: npt.NDArray[np.int64], tags_codes: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.bool_]:
-        """Tell which addresses lead to a unit with the wanted tags code: bool, shape (n,)."""
+        """Tell which addresses lead to a unit with a right tags code: bool, shape (n,).
+
+        Args:
+            topic: of the queue.
+            addresses: int64, shape (n,).
+            tags_codes: int64, shape (n,); the wanted ones.
+        """
         if not self.starts.size:
             return np.zeros(len(addresses), bool)
         places, numbers = self._numbers(addresses)
-        found: npt.NDArray[np.bool_] = (self.starts[numbers] == places) & (
-            self.tags_codes[numbers] == tags_codes
-        )
-        return found
+        is_there: npt.NDArray[np.bool_] = self.starts[numbers] == places
+        return is_there & tags_fit(topic, tags_codes, self.tags_codes[numbers])
 
     def times_at(self, addresses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Give the store times of the units that addresses lead to: int64, shape (n,), ms."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from rmqtool.check.queues.ext_units import ExtUnits
 from rmqtool.check.queues.queue_state import UNIT, at_unit
+from rmqtool.derive.delays import tags_fit
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import finding
 from rmqtool.findings.registry_consume_queue import CQ_EXTADDR, CQ_TAG
@@ -62,9 +63,9 @@ class TagJudge:
         computed = want["tags_code"][rows].astype(np.int64)
         offsets = want["physical_offset"][rows].astype(np.int64)
         is_address = stored <= LARGEST_ADDRESS
-        wrong = ~is_address
+        wrong = ~is_address & ~tags_fit(state.topic, computed, stored)
         if is_address.any():
-            wrong |= yield from self._wrong_addresses(state, stored, computed)
+            wrong |= is_address & (yield from self._wrong_addresses(state, stored, computed))
         lost = self._inspection.lost.mask(offsets)
         self._inspection.lost.count_units(offsets[lost])
         for number in np.flatnonzero(wrong & ~lost).tolist():
@@ -94,7 +95,7 @@ class TagJudge:
         if ext is None:
             path = f"consumequeue_ext/{state.topic}/{state.queue_id}"
             return np.full(len(stored), not self._is_unread(state, path))
-        return ~ext.match(stored, computed)
+        return ~ext.match(state.topic, stored, computed)
 
     def _is_unread(self, state: QueueState, path: str) -> bool:
         name = (state.topic, state.queue_id)

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 NUMBER: Final = 7
 UNDETECTABLE: Final = "rmqtool.findings.undetectable"
 SEVERITIES: Final = {
-    Severity.DAMAGE: "Data is lost, or what consumers get is wrong.",
-    Severity.WARNING: "Something does not fit, and a broker will act on it or hide it.",
-    Severity.NOTE: "Worth knowing; a sound store may have it.",
+    Severity.DAMAGE: "A message is lost, or a consumer misses it, gets another one or gets it at a "
+    "wrong time; or a file leads its readers astray, or keeps a broker from starting.",
+    Severity.WARNING: "No consumer misses a message by it yet. A search by key or time may miss "
+    "one, or the next start, expiry or change of settings may lose one.",
+    Severity.NOTE: "Nobody misses anything by it. A sound store may have it.",
 }
 
 
@@ -41,6 +43,7 @@ def findings_page() -> Page:
             "'rmqtool help CODE' shows a single one."
         ),
         Section("SEVERITIES"),
+        Text("What counts is whether somebody loses or misses a message."),
         *(Item(str(severity), (text,)) for severity, text in SEVERITIES.items()),
         Section("CODES"),
         Text(

@@ -15,6 +15,7 @@ import numpy as np
 from rmqtool.check.queues.consume_queue_ext import is_whole as ext_file_is_whole
 from rmqtool.check.queues.ext_units import ExtUnits
 from rmqtool.check.queues.queue_state import UNIT
+from rmqtool.derive.delays import tags_fit
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT
@@ -238,9 +239,16 @@ class QueueRepair:
             return True
         want, have = as_units(wanted), as_units(found)
         differs = want != have
-        is_address = differs & (have["tags_code"] <= LARGEST_ADDRESS)
+        is_same = (want["physical_offset"] == have["physical_offset"]) & (
+            want["size"] == have["size"]
+        )
+        codes = want["tags_code"].astype(np.int64), have["tags_code"].astype(np.int64)
+        is_address = differs & is_same & (codes[1] <= LARGEST_ADDRESS)
+        differs &= ~(is_same & tags_fit(queue.topic, *codes))
         if is_address.any():
-            differs &= ~self._is_sound_address(queue, want, have, np.flatnonzero(is_address))
+            differs[is_address] = ~self._are_sound(
+                queue, codes[0][is_address], codes[1][is_address]
+            )
         rows = np.flatnonzero(differs)
         is_filler = units.queue_offset in queue.placement.filled
         for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
@@ -254,15 +262,13 @@ class QueueRepair:
             )
         return False
 
-    def _is_sound_address(
+    def _are_sound(
         self,
         queue: RepairedQueue,
-        want: npt.NDArray[np.void],
-        have: npt.NDArray[np.void],
-        rows: npt.NDArray[np.int64],
+        wanted: npt.NDArray[np.int64],
+        addresses: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.bool_]:
-        """Tell of each unit whether it differs only in naming a sound unit of the extension."""
-        sound = np.zeros(len(want), bool)
+        """Tell which addresses name a unit of the extension with the wanted tags code."""
         name = (queue.topic, queue.queue_id)
         if name not in self._ext:
             found = self._inspection.family("ext_queues").get(name)
@@ -272,10 +278,6 @@ class QueueRepair:
                 self.bad_ext.append(files)
             self._ext[name] = ExtUnits.of(files) if files and is_whole else None
         ext = self._ext[name]
-        if ext is not None:
-            is_same = np.ones(len(rows), bool)
-            for part in ("physical_offset", "size"):
-                is_same &= want[part][rows] == have[part][rows]
-            stored = have["tags_code"][rows].astype(np.int64)
-            sound[rows] = is_same & ext.match(stored, want["tags_code"][rows].astype(np.int64))
-        return sound
+        if ext is None:
+            return np.zeros(len(wanted), bool)
+        return ext.match(queue.topic, addresses, wanted)
