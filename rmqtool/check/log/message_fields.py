@@ -222,7 +222,7 @@ def _is_stray(clients: Numbers, hosts: Numbers) -> npt.NDArray[np.bool_]:
 
 def _bits_apart(batch: Batch, starts: Numbers, is_v6: npt.NDArray[np.bool_]) -> int:
     """Count the bits in which two addresses differ."""
-    sizes = np.where(is_v6, V6_BYTES, V4_BYTES) + PORT_BYTES
+    sizes = np.where(is_v6, IPV6_BYTES, IPV4_BYTES) + PORT_BYTES
     places = zip(starts.tolist(), sizes.tolist(), strict=True)
     one, other = (int.from_bytes(batch.text(start, size)) for start, size in places)
     return (one ^ other).bit_count()
