@@ -239,13 +239,9 @@ class Inspection:
     def units(self, name: UnitFamily) -> dict[QueueName, QueueUnits]:
         """Give the consume queues in files, the batch queues, or those in RocksDB, listed once."""
         if name not in self._units:
-            found: dict[QueueName, QueueUnits] = {}
             kind = FAMILIES[name]
-            for source in self.queues.sources:
-                if source.kind is kind:
-                    for key, queue in self._listed(source.queues()).items():
-                        found.setdefault(key, queue)
-            self._units[name] = found
+            (source,) = (one for one in self.queues.sources if one.kind is kind)
+            self._units[name] = self._listed(source.queues())
             self._name_links(kind)
         return self._units[name]
 

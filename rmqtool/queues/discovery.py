@@ -7,26 +7,23 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.queues.batch import BatchUnits
 from rmqtool.queues.files import OPEN_FILES, MappedUnits, OpenFiles, PlainUnits
-from rmqtool.queues.rocks import RocksQueues
 from rmqtool.queues.units import QueueSource
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.rocksdb import is_queue_database
-from rmqtool.store.rocksdb_database import Database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.queues.rocks import RocksQueue
+    from rmqtool.queues.rocks import RocksQueue, RocksQueues
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.queues import QueueFamily
+    from rmqtool.store.rocksdb_database import Database
     from rmqtool.store.tree import Store
 
 UNITS: Final[dict[BranchKind, type[MappedUnits]]] = {
     BranchKind.CONSUME_QUEUE: PlainUnits,
     BranchKind.BATCH_QUEUE: BatchUnits,
 }
-
-
 DIRECTORIES: Final = {
     BranchKind.CONSUME_QUEUE: "consumequeue",
     BranchKind.BATCH_QUEUE: "batchconsumequeue",
@@ -102,13 +99,17 @@ class DatabaseSource(QueueSource):
         if not self._is_open:
             for one in self._store.rocksdb():
                 if is_queue_database(one.path) and not one.is_empty:
-                    self._source = RocksQueues(Database(one.place, one.path))
+                    from rmqtool.store.rocksdb_database import Database  # few stores have one
+
+                    self.adopt(Database(one.place, one.path))
                     break
             self._is_open = True
         return self._source
 
     def adopt(self, database: Database) -> None:
         """Take a database that is open already."""
+        from rmqtool.queues.rocks import RocksQueues
+
         self._source, self._is_open = RocksQueues(database), True
 
     def close(self) -> None:

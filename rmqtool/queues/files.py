@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import resource
 from collections import OrderedDict
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.formats.consume_queue import CQ_UNIT
@@ -98,16 +97,19 @@ class MappedUnits(QueueUnits):
         self.topic, self.queue_id = name
         self.path = path
         self._opened, self._listing = opened, listing
+        self._files: MappedFiles | None = None
 
     @classmethod
     def of(cls, queue: QueueFiles, opened: OpenFiles) -> Self:
         """Give the units of a queue that was listed."""
         return cls((queue.topic, queue.queue_id), queue.path, opened, lambda: queue.files)
 
-    @cached_property
+    @property
     def files(self) -> MappedFiles:
         """See `QueueUnits`. Files whose names are no multiple of their length hold no place."""
-        return self._listing().well_named() if self._listing else MappedFiles(self.path)
+        if self._files is None:  # a cached property takes a lock, and there are 50,000 queues
+            self._files = self._listing().well_named() if self._listing else MappedFiles(self.path)
+        return self._files
 
     def file(self, segment: Segment) -> OpenFile:
         """Open one of its files, or give it when it is open; nobody else closes it.

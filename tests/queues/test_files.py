@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +134,23 @@ def test_few_stay_open(tmp_path: Path) -> None:
             assert before + 2 >= open_descriptors()
         assert before < open_descriptors()
     assert before == open_descriptors()
+
+
+def test_few_may_be_open(tmp_path: Path) -> None:
+    """Where a process may have few files open, half of these stay open at most."""
+    write(tmp_path, dict.fromkeys(range(40), b"\x01" * LENGTH))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = open_descriptors()
+    allowed = 2 * before
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    try:
+        with OpenFiles() as opened:
+            queue = queue_of(tmp_path, opened)
+            for number in range(0, 40 * PER_FILE, PER_FILE):
+                assert b"\1" * SIZE == queue.packed(number, 1)
+            assert before + allowed // 2 >= open_descriptors()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @given(st.lists(st.integers(1, 4), max_size=30), st.integers(0, 3), st.integers(-1, 130))

@@ -76,7 +76,8 @@ class QueueComparer:
     def _new_state(self, run: QueueRun) -> QueueState:
         name = (run.topic.decode("utf-8", "backslashreplace"), run.queue_id)
         state = QueueState(self._inspection.queue("queues", name))
-        state.unread += self._unread_units(state)
+        if self._inspection.account.unread or state.files.oddities:
+            state.unread += self._unread_units(state)
         self._states[run.topic, run.queue_id] = state
         self._seen.add(name)
         return state
