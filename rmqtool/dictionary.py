@@ -28,7 +28,7 @@ class PublicTable(NamedTuple):
     table: Table
 
 
-class Entry(NamedTuple):
+class DictionaryEntry(NamedTuple):
     """A column, and the commands that show it.
 
     Attributes:
@@ -82,7 +82,7 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("sql --list-views", VIEW_LIST)
 
 
-def entries(word: str) -> list[Entry]:
+def entries(word: str) -> list[DictionaryEntry]:
     """Give the columns that have a name, or that somebody else calls so; equal ones once.
 
     Args:
@@ -95,7 +95,7 @@ def entries(word: str) -> list[Entry]:
             if asked in map(plain, (column.name, *column.aliases)):
                 same = column._replace(source=None, is_optional=False, has_few=False)
                 found.setdefault(same, []).append(command)
-    return [Entry(column, tuple(commands)) for column, commands in found.items()]
+    return [DictionaryEntry(column, tuple(commands)) for column, commands in found.items()]
 
 
 def names() -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import BadLength, DecodeError
 from rmqtool.formats import java
-from rmqtool.formats.spans import Span, layout_spans
+from rmqtool.formats.annotate import Span, layout_spans
 
 if TYPE_CHECKING:
     from rmqtool.formats.layout import Layout

@@ -158,7 +158,7 @@ def time_rows(answer: Answer) -> Rows:
 
 def span_rows(answer: Answer) -> Rows:
     """Give every byte of the records that were found, field by field."""
-    from rmqtool.formats.spans import body_spans
+    from rmqtool.formats.annotate import body_spans
 
     rows: list[dict[str, object]] = [
         {

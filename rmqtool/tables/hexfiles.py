@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.formats.annotate import layout_spans
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.dledger import DLEDGER_INDEX_UNIT
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT, entry_position
-from rmqtool.formats.spans import layout_spans
 from rmqtool.formats.tiered_index import (
     TIERED_INDEX_HEADER,
     TIERED_INDEX_ITEM,

@@ -13,9 +13,9 @@ import numpy as np
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.formats import message
+from rmqtool.formats.annotate import Span, body_spans, layout_spans
 from rmqtool.formats.compression import DEFAULT_CEILING_BYTES
 from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET, DLEDGER_ENTRY
-from rmqtool.formats.spans import Span, body_spans, layout_spans
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Batch, Extent
 from rmqtool.tables.bodies import BodyMode

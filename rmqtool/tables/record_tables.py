@@ -51,7 +51,7 @@ class Records(Protocol):
     code: Any
 
 
-class Source(NamedTuple):
+class ColumnSource(NamedTuple):
     """Where the values of a column come from.
 
     Attributes:
@@ -67,29 +67,31 @@ class Source(NamedTuple):
     is_encoded: bool = False
 
 
-def stored(field: str, number: int) -> Source:
+def stored(field: str, number: int) -> ColumnSource:
     """Take a field of the record as it is.
 
     Args:
         field: of `formats.message.Message`.
         number: row of the scan's columns.
     """
-    return Source(lambda records: records.stored(field, number))
+    return ColumnSource(lambda records: records.stored(field, number))
 
 
-def time(field: str, number: int) -> Source:
+def time(field: str, number: int) -> ColumnSource:
     """Take a field of the record as a time; arguments as for `stored`."""
-    return Source(lambda records: records.time(field, number))
+    return ColumnSource(lambda records: records.time(field, number))
 
 
-def flag_word(word: Callable[[int], str]) -> Source:
+def flag_word(word: Callable[[int], str]) -> ColumnSource:
     """Take a word for some bits of `sys_flag`."""
-    return Source(lambda records: records.flag_word(word), is_encoded=True)
+    return ColumnSource(lambda records: records.flag_word(word), is_encoded=True)
 
 
-def property_of(name: str) -> Source:
+def property_of(name: str) -> ColumnSource:
     """Take the value of a property; the last one of equal names, as the broker's reader does."""
-    return Source(lambda records: records.property_value(name), needs_texts=True, of_property=name)
+    return ColumnSource(
+        lambda records: records.property_value(name), needs_texts=True, of_property=name
+    )
 
 
 NO_TEXT: Final = "as base64, where they are not UTF-8"
@@ -120,28 +122,28 @@ MESSAGES: Final = Table(
             Type.TEXT,
             "commitlog file, relative to the store root",
             has_few=True,
-            source=Source(lambda records: records.segment, is_encoded=True),
+            source=ColumnSource(lambda records: records.segment, is_encoded=True),
         ),
         Column(
             "position",
             Type.INT64,
             "first byte of the record in that file",
             "bytes",
-            source=Source(lambda records: records.position),
+            source=ColumnSource(lambda records: records.position),
         ),
         Column(
             "version",
             Type.INT32,
             "record format: 1, or 2 where the topic length has two bytes",
             has_few=True,
-            source=Source(lambda records: records.version),
+            source=ColumnSource(lambda records: records.version),
         ),
         Column(
             "topic",
             Type.TEXT,
             "topic as stored; system topics hold copies of messages of other topics",
             has_few=True,
-            source=Source(lambda records: records.topic, needs_texts=True, is_encoded=True),
+            source=ColumnSource(lambda records: records.topic, needs_texts=True, is_encoded=True),
         ),
         Column(
             "topic_b64",
@@ -149,7 +151,7 @@ MESSAGES: Final = Table(
             f"bytes of the topic {NO_TEXT}",
             is_optional=True,
             has_few=True,
-            source=Source(lambda records: records.topic_b64, needs_texts=True),
+            source=ColumnSource(lambda records: records.topic_b64, needs_texts=True),
         ),
         Column(
             "queue_id",
@@ -208,7 +210,7 @@ MESSAGES: Final = Table(
             "address and port of the client",
             aliases=("bornHost",),
             has_few=True,
-            source=Source(lambda records: records.born_host, is_encoded=True),
+            source=ColumnSource(lambda records: records.born_host, is_encoded=True),
         ),
         Column(
             "store_time",
@@ -223,7 +225,7 @@ MESSAGES: Final = Table(
             "address and port of the broker",
             aliases=("storeHost", "storeHostAddress"),
             has_few=True,
-            source=Source(lambda records: records.store_host, is_encoded=True),
+            source=ColumnSource(lambda records: records.store_host, is_encoded=True),
         ),
         Column(
             "reconsume_times",
@@ -255,7 +257,7 @@ MESSAGES: Final = Table(
             "bytes",
             ("bodyLength",),
             has_few=True,
-            source=Source(lambda records: records.body_size),
+            source=ColumnSource(lambda records: records.body_size),
         ),
         Column(
             "tags",
@@ -270,7 +272,7 @@ MESSAGES: Final = Table(
             Type.TEXTS,
             "keys that the producer gave, split at spaces",
             aliases=(properties.KEYS,),
-            source=Source(lambda records: records.keys, needs_texts=True),
+            source=ColumnSource(lambda records: records.keys, needs_texts=True),
         ),
         Column(
             "unique_key",
@@ -284,42 +286,42 @@ MESSAGES: Final = Table(
             Type.TEXT,
             "ID made of the broker's address and the physical offset",
             aliases=("offsetMsgId", "offsetMessageId"),
-            source=Source(lambda records: records.message_id),
+            source=ColumnSource(lambda records: records.message_id),
         ),
         Column(
             "properties",
             Type.MAP,
             "all properties that the broker's reader keeps, by name",
             aliases=("propertiesString",),
-            source=Source(lambda records: records.properties, needs_texts=True),
+            source=ColumnSource(lambda records: records.properties, needs_texts=True),
         ),
         Column(
             "properties_b64",
             Type.TEXT,
             "bytes of the properties as base64, where the map does not hold all of them",
             is_optional=True,
-            source=Source(lambda records: records.properties_b64, needs_texts=True),
+            source=ColumnSource(lambda records: records.properties_b64, needs_texts=True),
         ),
         Column(
             "body",
             Type.TEXT,
             "body as it was asked for: text, hex digits or a digest",
             is_optional=True,
-            source=Source(lambda records: records.body),
+            source=ColumnSource(lambda records: records.body),
         ),
         Column(
             "body_b64",
             Type.TEXT,
             f"bytes of the body {NO_TEXT}",
             is_optional=True,
-            source=Source(lambda records: records.body_b64),
+            source=ColumnSource(lambda records: records.body_b64),
         ),
         Column(
             "body_error",
             Type.TEXT,
             "why the body is not shown",
             is_optional=True,
-            source=Source(lambda records: records.body_error),
+            source=ColumnSource(lambda records: records.body_error),
         ),
         Column(
             "extent",
@@ -334,7 +336,7 @@ MESSAGES: Final = Table(
             "finding code of the damage, where there is any",
             is_optional=True,
             has_few=True,
-            source=Source(lambda records: records.code),
+            source=ColumnSource(lambda records: records.code),
         ),
     ),
     shown=(
@@ -353,7 +355,7 @@ INNER_BATCH: Final = Table(
             "number",
             Type.INT64,
             "which message of the batch, from 0 on",
-            source=Source(lambda records: records.number),
+            source=ColumnSource(lambda records: records.number),
         ),
         MESSAGES["position"]._replace(meaning="first byte of the message in the batch body"),
         MESSAGES["size"]._replace(meaning="length of the message"),

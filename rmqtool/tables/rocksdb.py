@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_rocksdb import RD_KEY
 from rmqtool.formats import config, java
+from rmqtool.formats.annotate import Span
 from rmqtool.formats.rocksdb_families import FAMILIES, SECRET
-from rmqtool.formats.spans import Span
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.tables.file_tables import ROCKSDB

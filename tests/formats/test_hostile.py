@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rmqtool.errors import DecodeError
 from rmqtool.formats import (
+    annotate,
     compression,
     config,
     consume_queue_ext,
@@ -18,7 +19,6 @@ from rmqtool.formats import (
     inner_batch,
     message,
     properties,
-    spans,
 )
 from rmqtool.formats.registry import LAYOUTS
 from tests.formats.vectors import RECORD_V1, RECORD_V1_WITH_CRC
@@ -53,7 +53,7 @@ def read_record(raw: bytes) -> object:
 
 def read_spans(raw: bytes) -> object:
     """Annotate a record."""
-    return spans.body_spans(message.decode(raw), raw)
+    return annotate.body_spans(message.decode(raw), raw)
 
 
 READERS: dict[str, tuple[Callable[[bytes], object], tuple[bytes, ...]]] = {

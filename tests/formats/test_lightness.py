@@ -13,7 +13,7 @@ LIGHT = {
     "rmqtool.formats.registry": HEAVY | {"mmh3", "zstandard"},
     "rmqtool.formats.compression": HEAVY | {"zstandard"},
     "rmqtool.formats.config_shapes": HEAVY | {"mmh3"},
-    "rmqtool.formats.spans": HEAVY | {"mmh3"},
+    "rmqtool.formats.annotate": HEAVY | {"mmh3"},
 }
 
 

@@ -18,8 +18,8 @@ from tests.formats.strategies import LONGS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqtool.formats.annotate import Span
     from rmqtool.formats.rocksdb_row import DatabaseRow
-    from rmqtool.formats.spans import Span
 
 TOPIC: Final = b"rocksdb-orders"
 NAMES: Final = st.binary(min_size=1, max_size=20).filter(lambda name: b"@" not in name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqtool.formats import config, config_shapes, message, properties, spans
+from rmqtool.formats import annotate, config, config_shapes, message, properties
 from rmqtool.formats.message_id import UniqueKey, recognise
 from tests.truth.fixture import Fixture
 
@@ -18,7 +18,7 @@ def test_records(fixture: Fixture) -> None:
         assert record.fields == {name: getattr(found, name) for name in record.fields}
         assert (record.topic, record.properties) == (found.topic, found.properties)
         assert found.crc_matches is not False
-        annotated = spans.body_spans(found, record.raw)
+        annotated = annotate.body_spans(found, record.raw)
         ends = [span.position + span.length for span in annotated]
         assert [0, *ends] == [*(span.position for span in annotated), record.size]
 

@@ -11,7 +11,7 @@ from rmqtool.table import Type
 
 if TYPE_CHECKING:
     from rmqtool.cli.manual.blocks import Block
-    from rmqtool.dictionary import Entry
+    from rmqtool.dictionary import DictionaryEntry
     from rmqtool.table import Column, Table
 
 NUMBER: Final = 5
@@ -49,7 +49,7 @@ def column_page(word: str) -> Page | None:
     return Page(found[0].column.name, NUMBER, "a column", tuple(blocks))
 
 
-def column_item(entry: Entry) -> Item:
+def column_item(entry: DictionaryEntry) -> Item:
     """Give one column: its name, type and unit, what it says, and which commands show it."""
     column = entry.column
     meaning = f"{column.meaning[:1].upper()}{column.meaning[1:]}."

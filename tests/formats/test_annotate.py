@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.formats import spans
+from rmqtool.formats import annotate
 from rmqtool.formats.message import Message, decode, encode
 from rmqtool.formats.registry import LAYOUTS
 from tests.formats.strategies import messages
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.formats.layout import Layout
 
 
-def tiles(found: list[spans.Span], size: int, start: int = 0) -> bool:
+def tiles(found: list[annotate.Span], size: int, start: int = 0) -> bool:
     """Tell whether spans lie one behind the other over all bytes, none of them empty."""
     ends = [span.position + span.length for span in found]
     starts = [span.position for span in found]
@@ -29,7 +29,7 @@ def tiles(found: list[spans.Span], size: int, start: int = 0) -> bool:
 def test_record_is_tiled(message: Message) -> None:
     """Spans of a record cover each byte once."""
     raw = encode(message)
-    assert tiles(spans.body_spans(message, raw), len(raw))
+    assert tiles(annotate.body_spans(message, raw), len(raw))
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
@@ -37,12 +37,12 @@ def test_record_is_tiled(message: Message) -> None:
 def test_layout_is_tiled(layout: Layout, data: st.DataObject) -> None:
     """Spans of a fixed structure cover each byte once, wherever it lies."""
     raw = data.draw(st.binary(min_size=layout.size, max_size=layout.size))
-    assert tiles(spans.layout_spans(layout, raw, 100), layout.size, 100)
+    assert tiles(annotate.layout_spans(layout, raw, 100), layout.size, 100)
 
 
 def test_values() -> None:
     """Values of the appendix's record, in words."""
-    found = {span.name: span.value for span in spans.body_spans(decode(RECORD_V1), RECORD_V1)}
+    found = {span.name: span.value for span in annotate.body_spans(decode(RECORD_V1), RECORD_V1)}
     assert found["magic_code"] == "-626843481 (0xdaa320a7)"
     assert found["born_timestamp"] == "1700000000000 (2023-11-14T22:13:20.000Z)"
     assert found["born_address"] == "10.0.0.1"
@@ -54,7 +54,7 @@ def test_values() -> None:
 def test_dropped_property() -> None:
     """A property that readers drop is said to be."""
     message = Message(properties_bytes=b"a\x01\x02")
-    found = spans.body_spans(message, encode(message))
+    found = annotate.body_spans(message, encode(message))
     assert found[-1].value.startswith("dropped by the reader")
 
 
@@ -69,4 +69,4 @@ def test_dropped_property() -> None:
 )
 def test_time_text(milliseconds: int, expected: str) -> None:
     """Times are UTC with milliseconds; outside the calendar there is none."""
-    assert expected == spans.time_text(milliseconds)
+    assert expected == annotate.time_text(milliseconds)
