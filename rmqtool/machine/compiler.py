@@ -7,6 +7,7 @@ whole is optimised and becomes machine code once. That takes half the processor 
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -49,8 +50,10 @@ with _without_configuration():
     from numba.core.codegen import JITCodeLibrary
     from numba.core.compiler import CompilerBase, DefaultPassBuilder
     from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.compiler_machinery import PassManager
     from numba.core.extending import intrinsic
     from numba.core.types import unliteral
+    from numba.core.types.functions import BaseFunction
 
 config._config_fname = os.devnull  # noqa: SLF001 - numba looks again before each compilation
 
@@ -59,6 +62,8 @@ NJIT: Any = numba.njit
 LIBRARY: Any = JITCodeLibrary
 COMPILER: Any = CompilerBase
 PASSES: Any = DefaultPassBuilder
+MANAGER: Any = PassManager
+RESOLVES: Any = BaseFunction
 OPTIONS: Final = {
     "boundscheck": False,
     "error_model": "numpy",
@@ -66,6 +71,17 @@ OPTIONS: Final = {
     "no_cfunc_wrapper": True,
 }
 BARE: Final = {"_nrt": False}  # no counts of references: kernels allocate nothing
+# numba's passes for what no kernel has: closures, `with`, dynamic exceptions, literals as types,
+# expressions over whole arrays, parallel loops. Each looks through every function.
+NEEDLESS: Final = frozenset(
+    {
+        *("with_lifting", "inline_closure_likes", "rewrite_semantic_constants"),
+        *("dead_branch_prune", "Rewrite dynamic raises", "make_function_op_code_to_jit_function"),
+        *("inline_inlinables", "find_literally", "literal_unroll", "LiteralPropagation"),
+        *("inline_overloads", "nopython_rewrites", "annotate_types", "dump_parfor_diagnostics"),
+    }
+)
+_resolved: dict[tuple[Any, ...], Any] = {}
 DECLARED: Final = re.compile(r'^declare [^@]*@"?([^"(]+)"?\(', re.MULTILINE)
 
 
@@ -91,11 +107,16 @@ class _PartCompiler(COMPILER):  # type: ignore[misc]  # of no type that is known
     """Takes a function to LLVM code by numba's own passes, and no further."""
 
     def define_pipelines(self) -> list[Any]:
-        """Give numba's passes."""
+        """Give numba's passes, but for those that find nothing to do in a kernel."""
         codegen = self.state.targetctx.codegen()
         self.state.library = _Parts(codegen, self.state.func_id.func_qualname)
         self.state.flags.no_compile = True
-        return [PASSES.define_nopython_pipeline(self.state)]
+        passes = MANAGER("kernel")
+        for one, what in PASSES.define_nopython_pipeline(self.state).passes:
+            if one.name() not in NEEDLESS:
+                passes.add_pass(one, what)
+        passes.finalize()
+        return [passes]
 
     def compile_extra(self, function: Callable[..., object]) -> Any:  # noqa: ANN401 - numba's own
         """Compile a function, and let others call it."""
@@ -113,7 +134,8 @@ def compile_kernel(function: Callable[..., object], signature: str) -> tuple[str
     Raises:
         TypeError: it needs something of numba's run-time library.
     """
-    made = _jit(signature, **BARE, pipeline_class=_PartCompiler)(_prepared(function, _part))
+    with global_compiler_lock, _no_search_for_garbage(), _remembering():
+        made = _jit(signature, **BARE, pipeline_class=_PartCompiler)(_prepared(function, _part))
     (overload,) = made.overloads.values()
     assembly = overload.library.optimised()
     needed = {name for name in DECLARED.findall(assembly) if not name.startswith("llvm.")}
@@ -122,6 +144,36 @@ def compile_kernel(function: Callable[..., object], signature: str) -> tuple[str
         message = f"{function.__qualname__} needs {min(needed)}, which no process has"
         raise TypeError(message)
     return overload.fndesc.llvm_func_name, emit(assembly)
+
+
+@contextmanager
+def _no_search_for_garbage() -> Iterator[None]:
+    """Keep Python from looking for garbage: numba makes many objects, and keeps most of them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextmanager
+def _remembering() -> Iterator[None]:
+    """Have numba resolve an operation on types once, and not again at each place that has it."""
+    resolve = RESOLVES.get_call_type
+
+    def remembered(self: Any, context: Any, arguments: Any, keywords: Any) -> Any:  # noqa: ANN401
+        key = (self, arguments, tuple(dict(keywords or ()).items()))
+        if key not in _resolved:
+            _resolved[key] = resolve(self, context, arguments, keywords)
+        return _resolved[key]
+
+    RESOLVES.get_call_type = remembered
+    try:
+        yield
+    finally:
+        RESOLVES.get_call_type = resolve
 
 
 def plain(function: Callable[..., object], signature: str) -> Callable[..., Any]:

@@ -27,7 +27,7 @@ WITHOUT = {  # which name no constant
     "rmqtool.tables.text_kernels.match_text",
     "rmqtool.tables.text_kernels.write_hex",
 }
-FIELD = re.compile(r'"(\w+)" / ')
+FIELD = re.compile(r'"(\w+)"\s+/ ')
 MODULES = sorted({Path(one.function.__code__.co_filename) for one in KERNELS.values()})
 
 
