@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from rmqtool.broker.release import Version
@@ -252,6 +251,8 @@ def complaints(conf: BrokerConf, version: Version) -> Iterator[Complaint]:
 
 def _unlike(name: str) -> str:
     """Say which key was meant by one that no broker knows; empty when it may be any."""
+    from difflib import get_close_matches  # seldom needed, and slow to load
+
     meant = [one for one in KEYS if one.casefold() == name.casefold()]
     meant = meant or get_close_matches(name, KEYS, 1, ALIKE)
     return f"brokers ignore it: the key is {meant[0]}" if meant else ""

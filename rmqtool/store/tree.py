@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from rmqtool.broker.conf import BrokerConf
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
-from rmqtool.formats.config_shapes import topics
 from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, Level
 from rmqtool.store.broker_conf import read_broker_conf
@@ -28,7 +27,6 @@ from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
 from rmqtool.store.remote import place_of
 from rmqtool.store.rocksdb import RocksDb, rocksdb, rocksdb_stores
-from rmqtool.store.rocksdb_config import config_documents, merged
 from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
@@ -224,6 +222,8 @@ class Store:
         found = self.config("topics.json")
         if not found:
             return None
+        from rmqtool.formats.config_shapes import topics
+
         return frozenset(one.topic for one in topics(found.document) if one.is_batch_queue)
 
     def config(self, name: str) -> ConfigDocument:
@@ -240,7 +240,11 @@ class Store:
                 found = read_config(branch.place.child(name), f"{branch.path}/{name}")
                 break
         in_rocksdb = self._metadata.get(name)
-        return found if in_rocksdb is None else merged(in_rocksdb, found, name)
+        if in_rocksdb is None:
+            return found
+        from rmqtool.store.rocksdb_config import merged
+
+        return merged(in_rocksdb, found, name)
 
     @cached_property
     def _metadata(self) -> dict[str, ConfigDocument]:
@@ -249,6 +253,10 @@ class Store:
             databases = self.rocksdb()
         except UnreadablePath:
             return {}  # who lists them says so
+        if not databases:
+            return {}
+        from rmqtool.store.rocksdb_config import config_documents
+
         return config_documents(databases)
 
     def rocksdb(self) -> list[RocksDb]:
