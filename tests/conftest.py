@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -12,6 +14,7 @@ from py4j import java_gateway, protocol
 from rmqtool.machine import announce
 from tests.evidence import Evidence
 
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
     "quick", max_examples=50, deadline=None, suppress_health_check=_SLOW_IS_FINE
@@ -59,3 +62,13 @@ def _plain_java_errors(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     """Let brokers' exceptions be py4j's own: a Spark session of the same process words all anew."""
     if request.node.get_closest_marker("broker"):
         monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
+
+
+@pytest.fixture
+def quick_path(tmp_path: Path) -> Iterator[Path]:
+    """A directory in memory, where fsync costs nothing; an ordinary one where there is none."""
+    if not os.access(_MEMORY, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=_MEMORY, prefix="rmqtool-test-") as path:
+        yield Path(path)

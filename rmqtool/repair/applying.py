@@ -13,7 +13,8 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import PlanMismatch, Trouble
-from rmqtool.repair.plans import Action, Edit, Plan, verify
+from rmqtool.repair.plans import Action, Edit, Plan
+from rmqtool.repair.verifying import verify
 from rmqtool.store.place import Place
 from rmqtool.store.root import is_known
 from rmqtool.writing.directory import Directory, Spot, spot_of

@@ -53,5 +53,5 @@ def planned_in_place(
             say(one.told)
         plan = make()
         if keeping.quarantine is not None and plan.edits:
-            quarantine(plan, Place.of(plan.store), keeping.quarantine)
+            quarantine(plan, keeping.quarantine)
         return plan, apply_in_place(plan, lock)

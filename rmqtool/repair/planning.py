@@ -16,7 +16,7 @@ from rmqtool.repair import layout
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
-from rmqtool.repair.plans import Plan, fingerprint, place_of
+from rmqtool.repair.plans import Plan, place_of
 from rmqtool.repair.queues import ext
 from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
@@ -24,6 +24,7 @@ from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, e
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
 from rmqtool.repair.state import checkpoint, config, index, timer
 from rmqtool.repair.survey import Survey
+from rmqtool.repair.verifying import fingerprint
 from rmqtool.repair.writer import Writer
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import places_elsewhere

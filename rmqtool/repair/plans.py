@@ -15,17 +15,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool import __version__
-from rmqtool.errors import PlanMismatch, RepairError, Trouble, UsageError
+from rmqtool.errors import RepairError, UsageError
 from rmqtool.findings.registry import CODES
 from rmqtool.repair.log.content import Content
 from rmqtool.store.names import relative_path
-from rmqtool.store.place import Entry, EntryKind, Place
-from rmqtool.store.root import is_known
-from rmqtool.writing.undo_directory import DISCARD_PREFIX, UNDO_PREFIX
+from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rmqtool.findings.catalogue import Code
 
 FORMAT: Final = 1
@@ -210,76 +206,8 @@ def _read(document: dict[str, Any]) -> Plan:
     )
 
 
-def verify(plan: Plan, root: Place) -> None:
-    """Prove that a store is still the one that a plan was made for.
-
-    Raises:
-        PlanMismatch: it is not, or an edit leads out of it.
-    """
-    if fingerprint(root) != plan.fingerprint:
-        reason = "the store has changed since the plan was made; make a new one"
-        raise PlanMismatch(path=str(root), reason=reason, trouble=Trouble.STALE_PLAN)
-    for edit in plan.edits:
-        refuse_elsewhere(plan, edit.path)
-        if edit.old and digest_of(root, edit.path, edit.position, edit.length) != edit.old:
-            reason = f"bytes at {edit.position} are not those that the plan was made for"
-            raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.STALE_PLAN)
-
-
-def refuse_elsewhere(plan: Plan, path: str) -> None:
-    """Refuse a path that leads out of the store, to where no configuration says it may.
-
-    Raises:
-        PlanMismatch: it does.
-    """
-    place = path
-    if not path.startswith("/"):
-        first, _, rest = path.partition("/")
-        link = Place(plan.store).child(first)
-        entry = link.stat()
-        if entry is None or entry.kind is not EntryKind.LINK:
-            return
-        place = f"{link.resolved().location}/{rest}"
-    if not any(f"{place}/".startswith(f"{one}/") for one in plan.elsewhere):
-        reason = "leads out of the store, and no --broker-conf names that place"
-        raise PlanMismatch(path=path, reason=reason, trouble=Trouble.TOLD)
-
-
-def fingerprint(root: Place) -> str:
-    """Digest the names, lengths and mtimes of all files of a store.
-
-    What a running rmqtool or an earlier repair leaves beside it does not count, nor does `lock`.
-    """
-    digest = hashlib.sha256()
-    for path, entry in _files(root, ""):
-        line = f"{path}\0{entry.kind}\0{entry.size}\0{entry.mtime_ns}\n"
-        digest.update(line.encode("utf-8", "surrogateescape"))
-    return digest.hexdigest()
-
-
-def _files(directory: Place, path: str) -> Iterator[tuple[str, Entry]]:
-    for entry in directory.entries():
-        if not path and (entry.name == "lock" or entry.name.startswith(_OURS)):
-            continue
-        below = f"{path}{entry.name}"
-        place = directory.child(entry.name)
-        is_link = entry.kind is EntryKind.LINK
-        if is_link and not path and is_known(entry.name):  # a broker is led elsewhere, here only
-            place = Place.of(place.location)
-            found = place.stat()
-            if found is not None and found.kind is EntryKind.DIRECTORY:
-                yield from _files(place, f"{below}/")
-        elif entry.kind is EntryKind.DIRECTORY:
-            yield from _files(place, f"{below}/")
-        else:
-            yield below, entry
-
-
-_OURS: Final = (UNDO_PREFIX, DISCARD_PREFIX)
-
-
 def place_of(root: Place, path: str) -> Place:
-    """Give the place of a path of an edit."""
+    """Give the place of a path of an edit; a link of the root is followed, to look only."""
     if path.startswith("/"):
         return Place(path)
     first, *rest = PurePosixPath(path).parts
@@ -289,10 +217,10 @@ def place_of(root: Place, path: str) -> Place:
     return place
 
 
-def digest_of(root: Place, path: str, position: int, length: int) -> str:
-    """Digest a range of a file of a store."""
+def digest_of(place: Place, position: int, length: int) -> str:
+    """Digest a range of a file."""
     digest = hashlib.sha256()
-    with place_of(root, path).open() as file:
+    with place.open() as file:
         end = position + length
         while position < end:
             raw = file.read_at(position, min(_CHUNK, end - position))

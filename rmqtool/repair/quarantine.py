@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.repair.plans import Action, Edit, Plan, place_of
+from rmqtool.repair.plans import Action, Edit, Plan
+from rmqtool.repair.verifying import replaced
 from rmqtool.writing.output import OutputDirectory
 
 if TYPE_CHECKING:
-    from rmqtool.store.place import Place
     from rmqtool.writing.output_tree import OutputTree
 
-CHUNK: Final = 4 << 20
 LIST: Final = "quarantine.jsonl"
 
 
-def quarantine(plan: Plan, root: Place, directory: str) -> int:
+def quarantine(plan: Plan, directory: str) -> int:
     """Write the bytes that a plan replaces into a new directory, and a list of them.
 
     Each stretch is a file of its own, `0001.bin` and on; `quarantine.jsonl` says where it lay, its
@@ -26,15 +25,16 @@ def quarantine(plan: Plan, root: Place, directory: str) -> int:
         How many stretches there are.
 
     Raises:
+        RepairError: what is replaced cannot be read, or is outside of the store.
         OutputExists: the directory is there.
         WriteFailed: the system refused; nothing is left of it.
     """
     kept = [edit for edit in plan.edits if edit.length and edit.old]
-    with OutputDirectory(directory) as tree:
+    with OutputDirectory(directory, mode=0o700) as tree:  # of files that few may read
         lines = []
         for number, edit in enumerate(kept, 1):
             name = f"{number:04}.bin"
-            _copy(tree, root, edit, name)
+            _copy(tree, plan, edit, name)
             facts = {
                 "file": name,
                 "path": edit.path,
@@ -52,13 +52,10 @@ def quarantine(plan: Plan, root: Place, directory: str) -> int:
     return len(kept)
 
 
-def _copy(tree: OutputTree, root: Place, edit: Edit, name: str) -> None:
+def _copy(tree: OutputTree, plan: Plan, edit: Edit, name: str) -> None:
     copied = tree.file(name, size=edit.length)
-    with place_of(root, edit.path).open() as file, copied.writing() as handle:
-        done = 0
-        while done < edit.length:
-            raw = file.read_at(edit.position + done, min(CHUNK, edit.length - done))
-            if not raw:
-                break
+    done = 0
+    with copied.writing() as handle:
+        for raw in replaced(plan, edit):
             copied.put(handle, done, raw)
             done += len(raw)

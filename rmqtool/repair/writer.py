@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.repair.log.content import Content
-from rmqtool.repair.plans import Action, Edit, Left, digest_of
+from rmqtool.repair.plans import Action, Edit, Left, digest_of, place_of
 from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Writer:
         location, file_size, position = place
         path = self.path(location)
         length = max(0, min(content.size, file_size - position))
-        old = digest_of(self.root, path, position, length) if length else ""
+        old = digest_of(place_of(self.root, path), position, length) if length else ""
         new = content.sha256
         if old != new:
             self.edits.append(
@@ -82,7 +82,7 @@ class Writer:
         """Cut a file, or extend it by zeros."""
         path = self.path(segment.place.location)
         position, cut = min(segment.size, size), max(segment.size - size, 0)
-        old = digest_of(self.root, path, position, cut) if cut else ""
+        old = digest_of(place_of(self.root, path), position, cut) if cut else ""
         self.edits.append(Edit(Action.LENGTH, path, position, cut, size, old, "", code, reason))
 
     def create(
@@ -108,9 +108,10 @@ class Writer:
     ) -> None:
         """Put a new file in the place of another."""
         path, size = self.path(location), self._size(location)
+        old = digest_of(place_of(self.root, path), 0, size)
         self.edits.append(
             Edit(
-                Action.REPLACE, path, 0, size, content.size, digest_of(self.root, path, 0, size),
+                Action.REPLACE, path, 0, size, content.size, old,
                 content.sha256, code, reason, lost, content,
             )
         )  # fmt: skip
@@ -118,7 +119,7 @@ class Writer:
     def remove(self, location: str, code: Code, reason: str, *, lost: str = "") -> None:
         """Take a file, or a directory, out of the store; it is kept in the undo directory."""
         path, size = self.path(location), self._size(location)
-        old = digest_of(self.root, path, 0, size) if size else ""
+        old = digest_of(place_of(self.root, path), 0, size) if size else ""
         self.edits.append(Edit(Action.REMOVE, path, 0, size, 0, old, "", code, reason, lost))
 
     def leave(self, code: Code, path: str, message: str, why: str) -> None:

@@ -100,7 +100,7 @@ class Directory:
             self._refuse_link(name, error)
             raise
 
-    def open(self, name: str, flags: int = os.O_RDONLY) -> int:
+    def open_file(self, name: str, flags: int = os.O_RDONLY) -> int:
         """Give a descriptor of a regular file; no other thing is ever opened, and nothing waits.
 
         Raises:

@@ -123,7 +123,7 @@ class FileEdit:
     def problem(self, work: Workplace) -> str | None:
         """Say what differs from how the edit left things; None when nothing does."""
         with _Saved(work.undo) as saved, work.spot(self.path) as spot:
-            handle = spot.directory.open(spot.name)
+            handle = spot.directory.open_file(spot.name)
             try:
                 if os.fstat(handle).st_size != self.length[NEW]:
                     return "its length changed since"
@@ -183,7 +183,7 @@ class _Saved:
         try:
             for name in SAVED_NAMES:
                 with write_errors(self._undo.shown(name)):
-                    self._handles.append(self._undo.open(name))
+                    self._handles.append(self._undo.open_file(name))
         except BaseException:
             self.__exit__()
             raise
@@ -211,7 +211,7 @@ def open_single(spot: Spot, flags: int = os.O_RDONLY) -> int:
         RepairError: it has one, or is no regular file.
         OSError: it cannot be opened.
     """
-    handle = spot.directory.open(spot.name, flags)
+    handle = spot.directory.open_file(spot.name, flags)
     if os.fstat(handle).st_nlink > 1:  # `cp -al` made it
         os.close(handle)
         reason = "has another hard link, which would be changed, too; copy it first"

@@ -108,7 +108,7 @@ class Journal:
         """
         text = "".join(json.dumps(line, ensure_ascii=True) + "\n" for line in lines)
         with write_errors(self._path):
-            handle = self._directory.open(JOURNAL_NAME, os.O_RDWR)
+            handle = self._directory.open_file(JOURNAL_NAME, os.O_RDWR)
             try:
                 end = _read_all(handle).rfind(b"\n") + 1
                 os.ftruncate(handle, end)
@@ -169,7 +169,7 @@ def _lines(undo: Directory, *, changes: bool) -> Iterator[dict[str, Any]]:
     path = undo.shown(JOURNAL_NAME)
     raw = b""
     with write_errors(path), suppress(FileNotFoundError):
-        handle = undo.open(JOURNAL_NAME)
+        handle = undo.open_file(JOURNAL_NAME)
         try:
             raw = _read_all(handle)
         finally:

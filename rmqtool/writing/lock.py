@@ -121,7 +121,7 @@ class StoreLock:
         try:
             self._handle = self.directory.create(_NAME, 0o644)
         except FileExistsError:
-            self._handle = self.directory.open(_NAME, os.O_RDWR)
+            self._handle = self.directory.open_file(_NAME, os.O_RDWR)
             return
         self._is_ours = True
         os.utime(self._handle, ns=(_OUR_MTIME_NS, _OUR_MTIME_NS))
@@ -223,7 +223,7 @@ def _lock_first_byte(handle: int, kind: int) -> None:
 def _abort_pid(root: Directory) -> int | None:
     """Read the process id that 5.x brokers write to `abort`; 4.x leave it empty."""
     try:
-        handle = root.open("abort")
+        handle = root.open_file("abort")
     except (OSError, RepairError):  # a FIFO, too: nobody waits for it
         return None
     try:

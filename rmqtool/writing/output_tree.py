@@ -196,7 +196,7 @@ class OutputTree:
             WriteFailed: the system refused to read or to write.
         """
         with write_errors(source):
-            handle = source.directory.open(source.name)
+            handle = source.directory.open_file(source.name)
             facts = os.fstat(handle)
         try:
             length = facts.st_size if size is None else size

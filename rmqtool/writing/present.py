@@ -39,7 +39,7 @@ def has_content(file: OutputTreeFile, spot: Spot) -> bool:
         return False
     if file.mtime_ns not in {None, facts.st_mtime_ns}:
         return False
-    handle = spot.directory.open(spot.name)
+    handle = spot.directory.open_file(spot.name)
     try:
         with file.writing() as staged:
             position = 0

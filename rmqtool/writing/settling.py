@@ -143,7 +143,7 @@ def checkpoint_digest(root: Directory) -> str | None:
         facts = root.facts(_CHECKPOINT)
         if facts is None or not stat.S_ISREG(facts.st_mode):
             return None  # of a link: what it leads to is nobody's business
-        handle = root.open(_CHECKPOINT)
+        handle = root.open_file(_CHECKPOINT)
         try:
             return hashlib.sha256(os.pread(handle, _CHECKPOINT_BYTES, 0)).hexdigest()
         finally:

@@ -246,7 +246,7 @@ def _remove_leftover(spot: Spot, process: int) -> None:
         return
     is_directory = stat.S_ISDIR(facts.st_mode)
     above = spot.directory
-    handle = above.open_directory(spot.name) if is_directory else above.open(spot.name)
+    handle = above.open_directory(spot.name) if is_directory else above.open_file(spot.name)
     try:
         if _is_unlocked(handle, unknown=not is_own):
             above.remove(spot.name)

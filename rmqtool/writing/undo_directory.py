@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.errors import PlanMismatch, RepairError
+from rmqtool.errors import PlanMismatch, RepairError, Trouble
 from rmqtool.writing.directory import OTHERS_WRITE
 from rmqtool.writing.journal import JOURNAL_NAME, State, head_lines
 from rmqtool.writing.staging import write_errors
@@ -102,7 +102,7 @@ def refuse_others(root: Directory, edit: UndoDirectory) -> None:
     """
     if edit.owner != os.geteuid():
         reason = f"user {edit.owner} made it: run rmqtool as that user"
-        raise PlanMismatch(path=root.shown(edit.name), reason=reason)
+        raise PlanMismatch(path=root.shown(edit.name), reason=reason, trouble=Trouble.TOLD)
 
 
 def _read(root: Directory, name: str) -> UndoDirectory | None:
@@ -111,21 +111,21 @@ def _read(root: Directory, name: str) -> UndoDirectory | None:
     with write_errors(path):
         facts = root.facts(name)
         if facts is None or not stat.S_ISDIR(facts.st_mode):
-            raise PlanMismatch(path=path, reason=_NO_JOURNAL)
+            raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.TOLD)
         directory = root.enter(name)
     with write_errors(path), directory as undo:
         facts = os.fstat(undo.handle)
         if not is_believed(facts):
             if _says_done(undo):
                 return None
-            raise PlanMismatch(path=path, reason=_not_believed(facts))
+            raise PlanMismatch(path=path, reason=_not_believed(facts), trouble=Trouble.TOLD)
         aside, journal = undo.facts(ASIDE), undo.facts(JOURNAL_NAME)
         if aside is None or not stat.S_ISDIR(aside.st_mode) or journal is None:
-            raise PlanMismatch(path=path, reason=_NO_JOURNAL)
+            raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.TOLD)
         lines = head_lines(undo)
     states = [line["state"] for line in lines if "state" in line]
     if not states or (states != [State.PREPARED] and State.COMMITTED not in states):
-        raise PlanMismatch(path=path, reason=_NO_JOURNAL)
+        raise PlanMismatch(path=path, reason=_NO_JOURNAL, trouble=Trouble.TOLD)
     return UndoDirectory(name, lines, journal.st_ino, facts.st_uid)
 
 
@@ -146,7 +146,7 @@ def _not_believed(facts: os.stat_result) -> str:
 def _says_done(undo: Directory) -> bool:
     """Whether a journal ends as that of an edit that is done, so that nothing follows from it."""
     with suppress(OSError, ValueError, RecursionError, RepairError):
-        handle = undo.open(JOURNAL_NAME)
+        handle = undo.open_file(JOURNAL_NAME)
         try:
             start = max(os.fstat(handle).st_size - _LAST_LINE_BYTES, 0)
             line = os.pread(handle, _LAST_LINE_BYTES, start).rstrip(b"\n").rpartition(b"\n")[2]

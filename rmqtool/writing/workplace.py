@@ -145,7 +145,7 @@ class Workplace:
         reason = f"{path} is outside of the store, and no --broker-conf names that place"
         if self.is_confined:
             reason = f"{path} is outside of the store, and the journal was not written here"
-        return PlanMismatch(path=self.root.path, reason=reason)
+        return PlanMismatch(path=self.root.path, reason=reason, trouble=Trouble.TOLD)
 
 
 def name_of_link(directory: Directory, name: str) -> str:
@@ -166,7 +166,7 @@ def fingerprint(spot: Spot) -> str | None:
             return None
         digest = hashlib.sha256()
         if stat.S_ISREG(facts.st_mode):
-            handle = spot.directory.open(spot.name)
+            handle = spot.directory.open_file(spot.name)
             try:
                 digest.update(os.pread(handle, _DIGESTED_BYTES, 0))
             finally:

@@ -17,7 +17,6 @@ from rmqtool.errors import OutputExists, RepairError, StoreLocked, WriteFailed
 from rmqtool.repair.in_place import planned_in_place
 from rmqtool.repair.options import RepairOptions
 from rmqtool.repair.quarantine import quarantine
-from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
 from rmqtool.writing.undo_directory import UNDO_PREFIX
@@ -70,7 +69,7 @@ def test_quarantine(tmp_path: Path) -> None:
     """Each replaced stretch is kept, with its place and digest."""
     store = harmed(tmp_path)
     plan = store.plan()
-    count = quarantine(plan, Place.of(store.root), str(tmp_path / "kept"))
+    count = quarantine(plan, str(tmp_path / "kept"))
     lines = (tmp_path / "kept" / "quarantine.jsonl").read_text().splitlines()
     assert count == len(lines) == len(plan.edits)
     for line in map(json.loads, lines):

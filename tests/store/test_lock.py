@@ -60,6 +60,30 @@ def test_without_pid(tmp_path: Path) -> None:
             StoreLock(tmp_path).__enter__()
 
 
+def test_fifo_for_abort(tmp_path: Path) -> None:
+    """Who holds the lock is said without waiting for a FIFO that is called `abort`."""
+    os.mkfifo(tmp_path / "abort")
+    with broker(tmp_path) as process, pytest.raises(StoreLocked, match=str(process)):
+        StoreLock(tmp_path).__enter__()
+
+
+@pytest.mark.parametrize("name", ["lock", "abort"])
+def test_links(tmp_path: Path, name: str) -> None:
+    """A link called `lock` is refused, wherever it leads; one called `abort` is not followed."""
+    store, outside = tmp_path / "store", tmp_path / "outside"
+    store.mkdir()
+    (store / name).symlink_to(outside)
+    if name == "lock":
+        with pytest.raises(RepairError, match="is a link"):
+            StoreLock(store).__enter__()
+    else:
+        outside.write_text("4711")
+        with broker(store), pytest.raises(StoreLocked) as caught:
+            StoreLock(store).__enter__()
+        assert "4711" not in str(caught.value)
+    assert (name == "abort") == outside.exists()
+
+
 @pytest.mark.parametrize("text", [b"", b"x" * 100, b"-5", "\u0663".encode(), b"9" * 99])
 def test_strange_abort(tmp_path: Path, text: bytes) -> None:
     """An `abort` that is no process id does not disturb."""

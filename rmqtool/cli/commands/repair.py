@@ -239,7 +239,7 @@ class Repair(Command):
 
         root = place_of(plan.store)
         if self.quarantine is not None:
-            quarantine(plan, root, self.quarantine)
+            quarantine(plan, self.quarantine)
         left_out = apply_to_copy(plan, root, output)
         if left_out:
             names = ", ".join(map(printable, left_out[:LEFT_OUT_SHOWN]))

@@ -1,0 +1,106 @@
+"""Whether a store is still the one that a plan was made for, and what its edits replace there.
+
+A plan may come from a stranger, as a store may: its paths are looked up as they are when they are
+written, without a link, and outside of the store only where the configuration says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import PlanMismatch, Trouble
+from rmqtool.store.place import Entry, EntryKind, Place
+from rmqtool.store.root import is_known
+from rmqtool.writing.directory import Directory
+from rmqtool.writing.file_edit import read_stretch
+from rmqtool.writing.staging import write_errors
+from rmqtool.writing.undo_directory import DISCARD_PREFIX, UNDO_PREFIX
+from rmqtool.writing.workplace import Workplace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.repair.plans import Edit, Plan
+
+_OURS: Final = (UNDO_PREFIX, DISCARD_PREFIX)
+
+
+def verify(plan: Plan, root: Place) -> None:
+    """Prove that a store is still the one that a plan was made for.
+
+    Raises:
+        PlanMismatch: it is not, or an edit leads out of it.
+    """
+    if fingerprint(root) != plan.fingerprint:
+        reason = "the store has changed since the plan was made; make a new one"
+        raise PlanMismatch(path=str(root), reason=reason, trouble=Trouble.STALE_PLAN)
+    for edit in plan.edits:
+        if edit.old and _digest(plan, edit) != edit.old:
+            reason = f"bytes at {edit.position} are not those that the plan was made for"
+            raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.STALE_PLAN)
+
+
+def replaced(plan: Plan, edit: Edit) -> Iterator[bytes]:
+    """Yield the bytes that an edit replaces, some at a time.
+
+    Raises:
+        RepairError: they cannot be read, or are outside of the store.
+    """
+    with original(plan, edit) as handle:
+        yield from read_stretch(handle, edit.position, edit.length)
+
+
+@contextmanager
+def original(plan: Plan, edit: Edit) -> Iterator[int]:
+    """Open the file that an edit changes, for reading.
+
+    Raises:
+        RepairError: it cannot be opened, or is outside of the store.
+    """
+    with write_errors(edit.path), Directory.at(plan.store) as root:
+        with Workplace(root, root, plan.elsewhere).spot(edit.path) as spot:
+            handle = spot.directory.open_file(spot.name)
+        try:
+            yield handle
+        finally:
+            os.close(handle)
+
+
+def _digest(plan: Plan, edit: Edit) -> str:
+    digest = hashlib.sha256()
+    for raw in replaced(plan, edit):
+        digest.update(raw)
+    return digest.hexdigest()
+
+
+def fingerprint(root: Place) -> str:
+    """Digest the names, lengths and mtimes of all files of a store.
+
+    What a running rmqtool or an earlier repair leaves beside it does not count, nor does `lock`.
+    """
+    digest = hashlib.sha256()
+    for path, entry in _files(root, ""):
+        line = f"{path}\0{entry.kind}\0{entry.size}\0{entry.mtime_ns}\n"
+        digest.update(line.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
+
+
+def _files(directory: Place, path: str) -> Iterator[tuple[str, Entry]]:
+    for entry in directory.entries():
+        if not path and (entry.name == "lock" or entry.name.startswith(_OURS)):
+            continue
+        below = f"{path}{entry.name}"
+        place = directory.child(entry.name)
+        is_link = entry.kind is EntryKind.LINK
+        if is_link and not path and is_known(entry.name):  # a broker is led elsewhere, here only
+            place = Place.of(place.location)
+            found = place.stat()
+            if found is not None and found.kind is EntryKind.DIRECTORY:
+                yield from _files(place, f"{below}/")
+        elif entry.kind is EntryKind.DIRECTORY:
+            yield from _files(place, f"{below}/")
+        else:
+            yield below, entry

@@ -1,0 +1,169 @@
+"""Links, and other things that are no files, in a stranger's store: nothing is reached by them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.stranger import QUEUE, SECRET, SEGMENT, Attack, Scene, forge, look
+
+FILE = "00000000000000000000"
+IN_PLACE = (
+    ("repair", "--in-place", "--yes", "--clamp-offsets"),
+    ("rebuild", "--in-place"),
+    ("rebuild-cq", "--in-place", "--topic", "crash-orders"),
+    ("repair", "--undo"),
+)
+READING = (
+    ("validate",),
+    ("info",),
+    ("dump",),
+    ("query", "--key", "none"),
+    ("startup", "--broker-version", "5.3.3"),
+    ("report", "--output", "report.html"),
+    ("rebuild", "--check"),
+    ("rebuild-cq", "--output", "queues"),
+    ("repair", "--dry-run"),
+    ("repair", "--output", "copy"),
+)
+UNDO = "rmqtool-undo-20260101T000000Z"
+FILES = (
+    "abort", "lock", "checkpoint", SEGMENT, f"consumequeue/crash-orders/1/{FILE}",
+    "config/topics.json", "config/delayOffset.json", f"{UNDO}/journal.jsonl", f"{UNDO}/bytes.old",
+)  # fmt: skip
+
+
+def linked(name: str, target: str) -> Attack:
+    """Put a link in the place of something of the store."""
+
+    def attack(stage: Scene) -> None:
+        path = stage.store / name
+        if path.is_dir() and not path.is_symlink():
+            path.rename(stage.store / "moved-away")
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+
+    attack.__name__ = f"{name}-{target}"
+    return attack
+
+
+def hard_linked(name: str, target: str) -> Attack:
+    """Give something outside a second name in the store."""
+
+    def attack(stage: Scene) -> None:
+        path = stage.store / name
+        path.parent.mkdir(exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.hardlink_to(stage.outside / target)
+
+    attack.__name__ = f"hard-{name}"
+    return attack
+
+
+LINKS = (
+    linked("lock", "../outside/evil"),
+    linked("lock", "../outside/secret"),
+    linked("abort", "../outside/secret"),
+    linked("checkpoint", "../outside/checkpoint"),
+    linked("checkpoint", "../outside/evil"),
+    linked("consumequeue", "../outside/consumequeue"),
+    linked("index", "../outside/index"),
+    linked("config", "../outside/config"),
+    linked("commitlog", "../outside/commitlog"),
+    linked("zz", "../outside"),
+    linked("consumequeue/crash-orders", "../../outside/consumequeue/crash-orders"),
+    linked(QUEUE, "../../../outside/consumequeue/crash-orders/0"),
+    linked(f"consumequeue/crash-orders/1/{FILE}", f"../../../../outside/{SEGMENT}"),
+    linked(SEGMENT, f"../../outside/{SEGMENT}"),
+    linked("config/topics.json", "../../outside/config/topics.json"),
+    linked("rmqtool-undo-20260101T000000Z", "../outside"),
+    linked("rmqtool-discard-20260101T000000Z", "../outside"),
+    hard_linked(SEGMENT, SEGMENT),
+    hard_linked("checkpoint", "checkpoint"),
+    hard_linked("config/topics.json", "config/topics.json"),
+    hard_linked("lock", "secret"),
+)
+
+
+@pytest.mark.parametrize("attack", LINKS, ids=lambda attack: attack.__name__)
+def test_links(stage: Scene, attack: Attack) -> None:
+    """No command that writes reaches outside of the store; nothing there changes in any way."""
+    attack(stage)
+    stage.yield_to_stranger()
+    before = stage.seen()
+    for command, *options in IN_PLACE:
+        answer = stage.run(command, stage.store, *options)
+        assert answer.code in {0, 1, 2, 3}, answer
+        assert before == stage.seen(), (command, options, answer.err)
+
+
+@pytest.mark.parametrize(
+    "attack", [one for one in LINKS if "hard" not in one.__name__], ids=lambda one: one.__name__
+)
+def test_copies(stage: Scene, attack: Attack) -> None:
+    """A copy holds nothing that a link of the store leads to, and is open to nobody new."""
+    attack(stage)
+    (stage.store / "config").chmod(0o700)
+    (stage.store / SEGMENT).chmod(0o600)
+    stage.store.chmod(0o750)
+    stage.yield_to_stranger()
+    before = stage.seen()
+    copy = stage.work / "copy"
+    answer = stage.run("repair", stage.store, "--output", copy)
+    assert before == stage.seen()
+    if not copy.exists():
+        assert 2 == answer.code
+        return
+    for name, seen in look(copy).items():
+        path = copy / name
+        assert not path.is_symlink()
+        assert not path.is_file() or SECRET not in path.read_bytes()
+        original = stage.store / name
+        if original.exists() and not original.is_symlink():
+            assert 0 == seen.mode & ~(original.stat().st_mode | 0o600), name
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_never_waits(stage: Scene, name: str) -> None:
+    """A FIFO in the place of a file is never opened: no command that writes waits for it."""
+    put_odd(stage.store, name, os.mkfifo)
+    stage.yield_to_stranger()
+    for command, *options in IN_PLACE:
+        answer = stage.run(command, stage.store, *options)
+        assert answer.code in {0, 1, 2, 3}, answer
+
+
+@pytest.mark.parametrize("kind", ["fifo", "socket"])
+def test_reading_never_waits(stage: Scene, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No command that reads waits for what is no file, in whatever place it is."""
+    for name in (*FILES, "timerwheel", "config/timercheck", "index/20260101000000000"):
+        put_odd(stage.store, name, make_socket if kind == "socket" else os.mkfifo)
+    stage.yield_to_stranger()
+    monkeypatch.chdir(stage.work)
+    for command, *options in READING:
+        answer = stage.run(command, stage.store, *options)
+        assert answer.code in {0, 1, 2, 3}, answer
+
+
+def put_odd(store: Path, name: str, make: Callable[[Path], None]) -> None:
+    """Put what is no file in the place of a file; in an undo directory, beside what it needs."""
+    path = store / name
+    if name.startswith(UNDO) and not path.parent.exists():
+        forge(store, UNDO, [], state="committed")
+    path.unlink(missing_ok=True)
+    make(path)
+
+
+def make_socket(path: Path) -> None:
+    """Make a socket, whose path must be short."""
+    here = Path.cwd()
+    os.chdir(path.parent)
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
