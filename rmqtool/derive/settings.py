@@ -56,7 +56,7 @@ def rules_of(store: Store, version: Version) -> DispatchRules:
 
 
 def rocksdb_rules(
-    store: Store, rules: DispatchRules, queues: RocksQueues, *, has_files: bool
+    store: Store, rules: DispatchRules, queues: RocksQueues | None, *, has_files: bool
 ) -> DispatchRules:
     """Give the rules for a store with queues in RocksDB, alone or beside files.
 
@@ -67,17 +67,18 @@ def rocksdb_rules(
     Args:
         store: whose configuration counts.
         rules: what they are without RocksDB.
-        queues: in RocksDB.
+        queues: in RocksDB; None where they cannot be read, or are to be made.
         has_files: whether the store has queues in files, too.
 
     Raises:
         DamagedDatabase: RocksDB cannot read the queues.
     """
     told = store.broker_conf
-    light = any(topic.startswith(LMQ_PREFIX.raw) for topic, _ in queues.names)
+    names = queues.names if queues else []
+    light = queues is None or any(topic.startswith(LMQ_PREFIX.raw) for topic, _ in names)
     lmq = light if told is None else conf.LMQ.of(told)
     levels = rules.delay_levels_ms
-    if conf.DELAY_LEVELS.given(told) is None:
+    if queues is not None and conf.DELAY_LEVELS.given(told) is None:
         levels = _stored_delays(queues, levels)
     return replace(
         rules,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from rmqtool.rebuild.options import RebuildResult, Target
+    from rmqtool.rebuild.options import RebuildResult, StoreType, Target
 
     Path = str | os.PathLike[str]
 
@@ -43,6 +43,8 @@ class How(TypedDict, total=False):
         broker_conf: the broker's configuration file.
         jobs: threads; by default one for each processor.
         advance: is told of bytes of the log that are done.
+        store_type: write queues as files or as a RocksDB database; by default as the store has
+            them, which may be both.
     """
 
     in_place: bool
@@ -52,6 +54,7 @@ class How(TypedDict, total=False):
     broker_conf: str | None
     jobs: int | None
     advance: Callable[[int], None]
+    store_type: StoreType | None
 
 
 def consume_queues(

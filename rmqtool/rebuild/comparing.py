@@ -96,6 +96,10 @@ class ComparingSink:
             self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
         self._compare(queue, segment, pieces)
 
+    def differ(self, path: str, expected: str, actual: str) -> None:
+        """Take note of a difference that has no place in a file."""
+        self._differ(path, None, None, expected, actual)
+
     def put_entries(self, built: BuiltEntries) -> None:
         """Compare entries of an index file; the unused entry 0 may hold anything."""
         begin = unwritten(built.slots)[0]

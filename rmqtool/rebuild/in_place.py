@@ -11,6 +11,7 @@ from rmqtool.rebuild.sinks import INDEX, WritingSink
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.place import Place
 from rmqtool.store.remote import place_of
+from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
@@ -72,13 +73,20 @@ class _Trees:
         """Replace families without a unit, too: what they have on disk belongs to no record."""
         target, root = self._options.target, place_of(self._options.store)
         if self._options.topic is None and target.has_queues:
-            self.tree(QueueKind.CONSUME_QUEUE)
+            if not self._is_elsewhere():
+                self.tree(QueueKind.CONSUME_QUEUE)
             if self._options.ext:
                 self.tree(QueueKind.CONSUME_QUEUE_EXT)
             if root.child(QueueKind.BATCH_QUEUE).stat() is not None:
                 self.tree(QueueKind.BATCH_QUEUE)
         if target.has_index:
             self.tree(INDEX)
+
+    def _is_elsewhere(self) -> bool:
+        """Tell whether queues were written to another directory alone: RocksDB may have its own."""
+        return any(is_queue_database(parts[0]) for parts in self._trees) and (
+            (QueueKind.CONSUME_QUEUE,) not in self._trees
+        )
 
 
 def _set_checkpoint(

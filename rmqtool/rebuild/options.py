@@ -37,6 +37,13 @@ class Target(enum.Enum):
         return self is not Target.QUEUES
 
 
+class StoreType(enum.StrEnum):
+    """What queues are kept in; a combined store has both."""
+
+    FILES = "files"
+    ROCKSDB = "rocksdb"
+
+
 class Mode(enum.Enum):
     """What becomes of the rebuilt files."""
 
@@ -65,6 +72,7 @@ class RebuildOptions:
         broker_conf: the broker's configuration file.
         time_zone: of the broker's JVM, for names of index files.
         jobs: threads; None is one for each processor.
+        store_type: what queues are written as; None is what the store has, which may be both.
     """
 
     store: str
@@ -81,6 +89,7 @@ class RebuildOptions:
     broker_conf: str | None = None
     time_zone: str = "UTC"
     jobs: int | None = None
+    store_type: StoreType | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""

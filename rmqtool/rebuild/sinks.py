@@ -46,7 +46,7 @@ class WritingSink:
         """Write pieces of a queue file."""
         first = pieces[0]
         whole = (first.topic, str(first.queue_id), file_name(first.file_start))
-        tree = self._tree(first.kind, *whole[: self._skipped])
+        tree = self.tree(first.kind, *whole[: self._skipped])
         parts = whole[self._skipped :]
         data = [(piece.position, piece.data) for piece in pieces]
         file = tree.files.get("/".join(parts))
@@ -60,13 +60,13 @@ class WritingSink:
 
     def put_entries(self, built: BuiltEntries) -> None:
         """Write entries of an index file, while the log is still read."""
-        tree = self._tree(INDEX)
+        tree = self.tree(INDEX)
         file = tree.files.get(built.name) or tree.file(built.name, size=built.size)
         file.write(built.position, built.data.data)
 
     def put_index(self, built: BuiltIndexFile) -> None:
         """Write the rest of an index file."""
-        tree = self._tree(INDEX)
+        tree = self.tree(INDEX)
         file = tree.files.get(built.name) or tree.file(built.name, size=built.size)
         with file.writing() as handle:
             for position, stretch in stretches(built.head):
@@ -74,7 +74,8 @@ class WritingSink:
         if stored := built.header["end_timestamp"]:
             file.mtime_ns = stored * 1_000_000
 
-    def _tree(self, *parts: str) -> OutputTree:
+    def tree(self, *parts: str) -> OutputTree:
+        """Give the tree for leading parts of a path, the same one each time."""
         if parts not in self._trees:
             self._trees[parts] = self._tree_of(*parts)
         return self._trees[parts]

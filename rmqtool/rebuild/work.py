@@ -7,28 +7,40 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rmqtool.broker.names import SCHEDULE_TOPIC
+from rmqtool.broker import conf
+from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqtool.broker.release import Version
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.part import DeriveOptions, derive
+from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.runs import Runs, Stretch
-from rmqtool.derive.settings import rules_of, run_units
+from rmqtool.derive.settings import rocksdb_rules, rules_of, run_units
 from rmqtool.engine import chosen
-from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UnsupportedStore
+from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.ext import ext_rules
 from rmqtool.rebuild.in_place import rebuild_in_place
 from rmqtool.rebuild.index_file import IndexBuilder, IndexSink
-from rmqtool.rebuild.options import LostRange, Mode, RebuildOptions, RebuildResult, Target
+from rmqtool.rebuild.options import (
+    LostRange,
+    Mode,
+    RebuildOptions,
+    RebuildResult,
+    StoreType,
+    Target,
+)
+from rmqtool.rebuild.rocksdb import RocksComparingSink, RocksSink
 from rmqtool.rebuild.shuffled import Shuffler, rebuild_queues
 from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
 from rmqtool.store.release import written_by
+from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.segment import SegmentPart, parts
 from rmqtool.store.tree import open_store
 from rmqtool.writing.output import OutputDirectory, refuse_within
@@ -38,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.broker.dispatch import DispatchRules
+    from rmqtool.store.rocksdb import RocksDb
     from rmqtool.store.tree import Store
     from rmqtool.writing.output_tree import OutputTree
 
@@ -78,29 +91,31 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
     Raises:
         NoSuchQueue: the log has no record of the topic or queue; nothing was written.
         NotAStore: there is no commitlog.
-        UnsupportedStore: the queues are in RocksDB.
+        UsageError: an option is not for queues in RocksDB.
         UnreadablePath: in place, and a segment cannot be read.
         StoreError: the store cannot be used, or a broker uses it.
         RepairError: it could not be written; the store is as it was.
     """
     began = time.perf_counter()
     if options.mode is Mode.IN_PLACE:
-        result = rebuild_in_place(options, lambda sink: run(_open(options), options, sink, advance))
+        result = rebuild_in_place(
+            options, lambda sink: _run_writing(_open(options), options, sink, advance)
+        )
     elif options.output is not None:
         store = _open(options)
         with output_directory(options.output) as tree:
             cluster = _cluster(options, tree)
-            if cluster is None:
-                result = run(store, options, WritingSink(tree.subtree), advance)
+            if cluster is None or StoreType.ROCKSDB in store_types(store, options):
+                result = _run_writing(store, options, WritingSink(tree.subtree), advance)
             else:
                 result = _run_shuffled(store, options, (cluster, tree), advance)
         result.fsync_seconds += tree.fsync_seconds
     elif options.mode is Mode.CHECK:
         store = _open(options)
         comparing = ComparingSink(store, store.commitlog.start)
-        result = run(store, options, comparing, advance)
+        result = _run_comparing(store, options, comparing, advance)
         comparing.finish(
-            queues=options.target.has_queues,
+            queues=options.target.has_queues and StoreType.FILES in store_types(store, options),
             index=options.target.has_index,
             whole=options.topic is None,
         )
@@ -108,6 +123,73 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
     else:
         result = run(_open(options), options, CountingSink(), advance)
     result.seconds = time.perf_counter() - began
+    return result
+
+
+def store_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
+    """Say what queues are written as: what was asked for, else what the store has."""
+    if options.store_type is not None:
+        return frozenset({options.store_type})
+    if not options.target.has_queues or _database(store) is None:
+        return frozenset({StoreType.FILES})
+    files = [StoreType.FILES] if _topics_in_files(store) else []
+    return frozenset({StoreType.ROCKSDB, *files})
+
+
+def _database(store: Store) -> RocksDb | None:
+    """Give the database with the queues of a store; None without one."""
+    return next((one for one in store.rocksdb() if is_queue_database(one.path)), None)
+
+
+def _topics_in_files(store: Store) -> list[str]:
+    try:
+        return Queues(store).files.topics()
+    except UnreadablePath:
+        return []
+
+
+def _is_light_only(store: Store) -> bool:
+    """Tell whether a combined store keeps light queues in RocksDB alone."""
+    if store.broker_conf is not None:
+        return conf.LIGHT_QUEUES_IN_ROCKSDB.of(store.broker_conf)
+    return not any(topic.startswith(LMQ_PREFIX) for topic in _topics_in_files(store))
+
+
+def _run_writing(
+    store: Store, options: RebuildOptions, files: WritingSink, advance: Advance
+) -> RebuildResult:
+    """Write queues in files, in RocksDB, or in both."""
+    types = store_types(store, options)
+    if StoreType.ROCKSDB not in types:
+        return run(store, options, files, advance)
+    database = _database(store)
+    path = database.path if database else QueueKind.CONSUME_QUEUE
+    has_files = StoreType.FILES in types
+    light_only = _is_light_only(store)
+    sink = RocksSink(store, path, files, light_only=light_only, has_files=has_files)
+    result = run(store, options, sink, advance)
+    sink.finish()
+    return result
+
+
+def _run_comparing(
+    store: Store, options: RebuildOptions, files: ComparingSink, advance: Advance
+) -> RebuildResult:
+    """Compare queues in files, in RocksDB, or in both."""
+    types = store_types(store, options)
+    if StoreType.ROCKSDB not in types:
+        return run(store, options, files, advance)
+    with Queues(store) as queues:
+        if queues.database.source is None:
+            raise NotAStore(path=str(store.root), reason="has no queues in RocksDB to compare")
+        sink = RocksComparingSink(
+            queues.database.source,
+            files,
+            light_only=_is_light_only(store),
+            has_files=StoreType.FILES in types,
+        )
+        result = run(store, options, sink, advance)
+        sink.finish()
     return result
 
 
@@ -206,12 +288,13 @@ def _open(options: RebuildOptions) -> Store:
     store = open_store(options.store, options.broker_conf)
     if not store.commitlog:
         raise NotAStore(path=str(store.asked.place), reason="has no commitlog to rebuild from")
-    taken = {database.path for database in store.rocksdb()} & {"consumequeue"}
-    if taken and options.target.has_queues and options.mode is not Mode.OUTPUT:
-        reason = "a RocksDB queue store lies here; rebuild into a new directory with --output"
-        raise UnsupportedStore(
-            path=f"{store.root}/consumequeue", reason=reason, trouble=Trouble.TOLD
-        )
+    types = store_types(store, options)
+    if StoreType.ROCKSDB in types and options.topic is not None:
+        reason = "queues in RocksDB are rebuilt all together: leave it out"
+        raise UsageError(option="--topic", reason=reason)
+    if StoreType.ROCKSDB in types and (options.ext or options.like_broker):
+        option = "--ext" if options.ext else "--like-broker"
+        raise UsageError(option=option, reason="is for queues in files")
     if options.output is not None:
         refuse_within(store.root, options.output)
     return store
@@ -220,9 +303,19 @@ def _open(options: RebuildOptions) -> Store:
 def _rules(store: Store, options: RebuildOptions) -> tuple[DispatchRules, str]:
     if options.broker_version is not None:
         version = Version.parse(options.broker_version)
-        return rules_of(store, version), "as --broker-version says"
-    wrote = written_by(store)
-    return rules_of(store, wrote.version), f"as the files were written by {wrote}"
+        rules, why = rules_of(store, version), "as --broker-version says"
+    else:
+        wrote = written_by(store)
+        rules, why = rules_of(store, wrote.version), f"as the files were written by {wrote}"
+    types = store_types(store, options)
+    if StoreType.ROCKSDB not in types and _database(store) is None:
+        return rules, why
+    has_files = StoreType.FILES in types
+    with Queues(store) as queues:
+        try:
+            return rocksdb_rules(store, rules, queues.database.source, has_files=has_files), why
+        except UnreadablePath:  # which is why it is rebuilt
+            return rocksdb_rules(store, rules, None, has_files=has_files), why
 
 
 def _queue_options(store: Store, options: RebuildOptions) -> QueueOptions:

@@ -11,12 +11,13 @@ import errno
 import os
 import stat
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import OutputExists, RepairError
 from rmqtool.store.names import relative_path
 from rmqtool.writing.staging import write_all, write_errors
-from rmqtool.writing.system_calls import clone
+from rmqtool.writing.system_calls import clone, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -254,6 +255,31 @@ class OutputTree:
                 dst_dir_fd=handle,
             )
         self._directories.add(path)
+
+    @property
+    def location(self) -> str:
+        """Where the tree is staged now, for a library that writes into it by itself.
+
+        Raises:
+            WriteFailed: the system does not tell.
+        """
+        with write_errors(self):
+            path = f"{real_path(self.top.handle)}/{self._below}".rstrip("/")
+            own = os.stat(self._below or ".", dir_fd=self.top.handle)
+            if not os.path.samestat(own, Path(path).stat()):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return path
+
+    def take(self, name: str) -> None:
+        """Take note of a file that a library has written into the top of this tree.
+
+        Raises:
+            WriteFailed: it is not there.
+        """
+        path = f"{self._below}{name}"
+        with write_errors(f"{self}{name}"):
+            size = os.stat(path, dir_fd=self.top.handle, follow_symlinks=False).st_size
+        self.files[name] = OutputTreeFile(self.top, path, size, None)
 
     def drop(self, name: str) -> None:
         """Remove a file, or a directory with all below it, of the top again."""

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _RENAME_NOREPLACE: Final = 1
 _RENAME_EXCHANGE: Final = 2
 _FICLONE: Final = 0x40049409
+_PATH_BYTES: Final = 1024  # PATH_MAX of macOS
 _MISSING: Final = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)  # by kernel or file system
 
 
@@ -106,3 +108,15 @@ def _rename(source: Spot, target: Spot, flags: int) -> bool:
 def _raise(source: Spot | None = None, target: Spot | None = None) -> None:
     code = ctypes.get_errno()
     raise OSError(code, os.strerror(code), source and str(source), None, target and str(target))
+
+
+def real_path(handle: int) -> str:
+    """Give the path that an open directory has now, whatever it was opened by.
+
+    Raises:
+        OSError: the system does not tell.
+    """
+    if hasattr(fcntl, "F_GETPATH"):  # macOS
+        found = fcntl.fcntl(handle, fcntl.F_GETPATH, bytes(_PATH_BYTES))
+        return os.fsdecode(found.rstrip(b"\0"))
+    return str(Path(f"/proc/self/fd/{handle}").readlink())

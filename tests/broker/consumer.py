@@ -108,11 +108,13 @@ class PullConsumer(Client):
         # Made known at once: 5.x refuses offsets of a group that has not sent a heartbeat yet.
         broker.controller.getSubscriptionGroupManager().findSubscriptionGroupConfig(group)
 
-    def read(self, topic: str, queue_id: int, start: int = 0) -> Iterator[Received]:
-        """Yield the messages of a queue from an offset to its end."""
+    def read(
+        self, topic: str, queue_id: int, start: int = 0, tags: str = "*"
+    ) -> Iterator[Received]:
+        """Yield the messages of a queue from an offset to its end, of some tags only if asked."""
         queue = self.queue(topic, queue_id)
         while True:
-            result = self._client.pull(queue, "*", start, _PULL_COUNT)
+            result = self._client.pull(queue, tags, start, _PULL_COUNT)
             found = result.getMsgFoundList()
             for message in found if found is not None else ():
                 yield received(message)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.check.rocksdb.record_times import UNKNOWN, record_times
 from rmqtool.derive.run_pool import RunPool
 from rmqtool.errors import DecodeError
 from rmqtool.findings.finding import At, finding
@@ -28,6 +27,7 @@ from rmqtool.formats.rocksdb_queue import (
 )
 from rmqtool.queues.rocks import QueueEnds, RocksQueue
 from rmqtool.store.record_heads import LogReader
+from rmqtool.store.record_times import UNKNOWN, record_times
 from rmqtool.store.rocksdb_database import DamagedDatabase
 
 if TYPE_CHECKING:

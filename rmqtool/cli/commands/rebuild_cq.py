@@ -11,6 +11,7 @@ from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import Choice
 from rmqtool.cli.options import StorePath
 from rmqtool.cli.rebuilding import Output, Rules, Units, rebuild
+from rmqtool.rebuild.options import StoreType
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,14 @@ class RebuildCq(Command):
     ] = None
     queue: Annotated[
         int | None, Option("--queue", "Only this queue of it.", "ID", least=0, completes=queues)
+    ] = None
+    store_type: Annotated[
+        StoreType | None,
+        Option(
+            "--as",
+            "Write queues as files or as a RocksDB database; by default as the store has them, "
+            "which may be both.",
+        ),
     ] = None
     units: Units = Units()
     rules: Annotated[Rules, Only("broker_version", "broker_conf", "jobs")] = Rules()
@@ -52,5 +61,6 @@ class RebuildCq(Command):
             broker_version=self.rules.broker_version,
             broker_conf=self.rules.broker_conf,
             jobs=self.rules.jobs,
+            store_type=self.store_type,
         )
         return rebuild(options, self.delivery, self.choice, yes=self.to.yes)

@@ -1,0 +1,188 @@
+"""Rebuilt queues as a RocksDB database: a row a unit, `max` rows, and the end of dispatch.
+
+It takes the same pieces that make queue files, so the same rules place units, and fill holes with
+units that consumers pass over. Its rows are those of a broker; its bytes are not.
+Source: RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable, 5.2.0 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_queue import CHECKPOINT_KEY, MAX, offset_key, queue_prefix
+from rmqtool.queues.rocks import OFFSETS, end_values
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.record_times import UNKNOWN, record_times
+from rmqtool.writing.rocksdb import DatabaseWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.queues.rocks import RocksQueues
+    from rmqtool.rebuild.comparing import ComparingSink
+    from rmqtool.rebuild.consume_queue import Piece
+    from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
+    from rmqtool.rebuild.sinks import WritingSink
+    from rmqtool.store.tree import Store
+
+FAMILIES: Final = (DEFAULT, OFFSETS)
+
+
+class RocksSink:
+    """Writes queues into a database, and beside it into files where the store has both.
+
+    Args:
+        store: whose log tells the store times of records.
+        path: of the database.
+        files: takes the index, and queues in files.
+        light_only: light queues lie in RocksDB alone.
+        has_files: queues are written in files, too.
+    """
+
+    def __init__(
+        self, store: Store, path: str, files: WritingSink, *, light_only: bool, has_files: bool
+    ) -> None:
+        self._writer = DatabaseWriter(files.tree(path), FAMILIES)
+        self._log = LogReader(store.old_commitlog, store.commitlog)
+        self._files, self._has_files, self._light = files, has_files, light_only
+        self._last: dict[tuple[bytes, int], tuple[int, int, int]] = {}
+        self._end = 0
+
+    def put(self, pieces: list[Piece]) -> None:
+        """Write the units of pieces; what fills a file up to its first unit is no unit here."""
+        for piece in pieces:
+            if piece.kind is QueueKind.CONSUME_QUEUE and not piece.is_filler:
+                self._writer.put(DEFAULT, self._rows(piece))
+        is_light = pieces[0].topic.startswith(LMQ_PREFIX)
+        if self._has_files and not (self._light and is_light):
+            self._files.put(pieces)
+
+    def put_entries(self, built: BuiltEntries) -> None:
+        """Write entries of an index file."""
+        self._files.put_entries(built)
+
+    def put_index(self, built: BuiltIndexFile) -> None:
+        """Write the rest of an index file."""
+        self._files.put_index(built)
+
+    def finish(self) -> None:
+        """Write the `max` rows and the end of dispatch; close the database.
+
+        Raises:
+            WriteFailed: the disk refuses.
+        """
+        rows = [
+            (offset_key(topic, queue_id, MAX), end_values((offset, number)))
+            for (topic, queue_id), (offset, number, _) in self._last.items()
+        ]
+        if self._end:
+            rows.append((CHECKPOINT_KEY, self._end.to_bytes(8, "big")))
+        self._writer.put(OFFSETS, rows)
+        self._writer.finish()
+        self._log.__exit__()
+
+    def _rows(self, piece: Piece) -> Iterator[tuple[bytes, bytes]]:
+        """Yield key and value of each unit of a piece."""
+        units = np.frombuffer(piece.data, CQ_UNIT.dtype)
+        offsets = units["physical_offset"].astype(np.int64)
+        name = (piece.topic.encode("utf-8", "surrogatepass"), piece.queue_id)
+        first = (piece.file_start + piece.position) // CQ_UNIT_SIZE
+        times = self._times(offsets)
+        known = times != UNKNOWN
+        before = self._last.get(name, (0, 0, piece.mtime_ms))[2]
+        for at in np.flatnonzero(~known).tolist():  # a filler: as the unit before it
+            times[at] = times[at - 1] if at else before
+        if known.any():
+            self._end = max(self._end, int((offsets[known] + units["size"][known]).max()))
+            last = int(np.flatnonzero(known)[-1])
+            self._last[name] = (int(offsets[last]), first + len(units) - 1, int(times[-1]))
+        prefix, raw = queue_prefix(*name), bytes(piece.data)
+        for at, time in enumerate(times.tolist()):
+            value = raw[at * CQ_UNIT_SIZE : (at + 1) * CQ_UNIT_SIZE]
+            stored = time.to_bytes(8, "big", signed=True)
+            yield prefix + (first + at).to_bytes(8, "big"), value + stored
+
+    def _times(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Give the store time of each unit's record; UNKNOWN where it points to none."""
+        order = np.argsort(offsets, kind="stable")
+        times = np.empty_like(offsets)
+        times[order] = record_times(self._log, offsets[order])
+        return times
+
+
+class RocksComparingSink:
+    """Compares rebuilt queues with those in a database; nothing is written.
+
+    Args:
+        queues: in the database.
+        files: compares the index, and queues in files.
+        has_files: queues lie in files, too.
+        light_only: light queues lie in RocksDB alone.
+    """
+
+    def __init__(
+        self, queues: RocksQueues, files: ComparingSink, *, light_only: bool, has_files: bool
+    ) -> None:
+        self._queues, self._files = queues, files
+        self._has_files, self._light = has_files, light_only
+        self._next: dict[tuple[str, int], int] = {}
+
+    def put(self, pieces: list[Piece]) -> None:
+        """Compare pieces of a queue.
+
+        Raises:
+            DamagedDatabase: the database cannot be read.
+        """
+        for piece in pieces:
+            if piece.kind is QueueKind.CONSUME_QUEUE and not piece.is_filler:
+                self._compare(piece)
+        is_light = pieces[0].topic.startswith(LMQ_PREFIX)
+        if self._has_files and not (self._light and is_light):
+            self._files.put(pieces)
+
+    def put_entries(self, built: BuiltEntries) -> None:
+        """Compare entries of an index file."""
+        self._files.put_entries(built)
+
+    def put_index(self, built: BuiltIndexFile) -> None:
+        """Compare the rest of an index file."""
+        self._files.put_index(built)
+
+    def finish(self) -> None:
+        """Compare where queues end.
+
+        Raises:
+            DamagedDatabase: the database cannot be read.
+        """
+        for (topic, queue_id), ends in sorted(self._queues.ends.items()):
+            name = (topic.decode("utf-8", "backslashreplace"), queue_id)
+            rebuilt = self._next.get(name)
+            if rebuilt is not None and rebuilt != ends.next_offset:
+                path = f"{self._queues.path}: topic {name[0]}, queue {queue_id}: max"
+                self._files.differ(path, str(rebuilt - 1), str(ends.next_offset - 1))
+
+    def _compare(self, piece: Piece) -> None:
+        name = (piece.topic, piece.queue_id)
+        first = (piece.file_start + piece.position) // CQ_UNIT_SIZE
+        count = len(piece.data) // CQ_UNIT_SIZE
+        self._next[name] = first + count
+        queue = self._queues.queue(*name)
+        found = queue.packed(first, count) if queue else bytes(len(piece.data))
+        wanted = bytes(piece.data)
+        if found == wanted:
+            return
+        for at in range(0, len(wanted), CQ_UNIT_SIZE):
+            expected, actual = wanted[at : at + CQ_UNIT_SIZE], found[at : at + CQ_UNIT_SIZE]
+            if expected != actual:
+                number = first + at // CQ_UNIT_SIZE
+                path = f"{self._queues.path}: topic {name[0]}, queue {name[1]}: {number}"
+                self._files.differ(path, expected.hex(), actual.hex())
+                return
