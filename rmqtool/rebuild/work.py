@@ -289,6 +289,10 @@ def _open(options: RebuildOptions) -> Store:
     if not store.commitlog:
         raise NotAStore(path=str(store.asked.place), reason="has no commitlog to rebuild from")
     types = store_types(store, options)
+    own = store_types(store, replace(options, store_type=None))
+    if options.in_place and options.target.has_queues and types != own:
+        reason = "a broker has to be told, too: convert with --output DIR, then change storeType"
+        raise UsageError(option="--as", reason=reason)
     if StoreType.ROCKSDB in types and options.topic is not None:
         reason = "queues in RocksDB are rebuilt all together: leave it out"
         raise UsageError(option="--topic", reason=reason)

@@ -60,7 +60,7 @@ def test_every_message(version: str, tmp_path: Path, *, is_clean: bool) -> None:
                 assert tagged == [
                     one.queue_offset for one in consumer.read(topic, queue_id, tags=_TAGGED)
                 ]
-            topic, queue_id = _QUEUE(lines[-1])
+            last = lines[-1]
             with Producer(broker, "rebuilt-producer") as producer:
                 new = producer.send(Outgoing(last["topic"], b"new"), last["queue_id"])
             assert sum(_QUEUE(line) == _QUEUE(last) for line in lines) == new.queue_offset

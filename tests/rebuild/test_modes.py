@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rmqtool import rebuild
-from rmqtool.errors import NoSuchQueue, OutputExists, StoreLocked, UnsupportedStore, UsageError
+from rmqtool.errors import NoSuchQueue, OutputExists, StoreLocked, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINT
-from rmqtool.rebuild.options import RebuildOptions, Target
+from rmqtool.rebuild.options import RebuildOptions, StoreType, Target
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import undo
 from tests.evidence import Evidence, snapshot
@@ -185,10 +185,10 @@ def test_output_exists(store: Path, tmp_path: Path) -> None:
 
 
 def test_rocksdb(tmp_path: Path) -> None:
-    """Queues in RocksDB are not replaced by files; the index can be."""
+    """Queues in RocksDB are not replaced by files in place; the index can be."""
     root = fixture_store(fixture_names(scenario="rocksdb")[-1], tmp_path)
-    with pytest.raises(UnsupportedStore, match="RocksDB"):
-        rebuild.consume_queues(root, in_place=True)
+    with pytest.raises(UsageError, match="storeType"):
+        rebuild.consume_queues(root, in_place=True, store_type=StoreType.FILES)
     assert [] == rebuild.index(root, check=True).differences
 
 
