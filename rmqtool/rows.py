@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 Row: TypeAlias = Mapping[str, object]
+TURNED: Final = ("field", "value")  # the columns of rows that are turned round
 
 
 @runtime_checkable
@@ -49,7 +50,7 @@ class Rows:
         shown: fields of a table when nobody asked for others, the most important first; a narrow
             terminal shows as many of them as fit. Empty: all.
         name: what the rows are, where several kinds come together.
-        optional: fields that JSON leaves out where they are null.
+        optional: fields that a table shows only where they are not null.
         label: the field of a JSON line that holds the name, where several kinds come together.
         below: fields that are sentences: where a terminal has no room for them beside the others,
             they stand whole on lines of their own below the row.
@@ -118,4 +119,4 @@ def turned(rows: Rows) -> Rows:
                 yield [{"field": "-", "value": "-"}, *filled] if number else filled
                 number += 1
 
-    return Rows(("field", "value"), lines(), (), rows.name)
+    return Rows(TURNED, lines(), (), rows.name)

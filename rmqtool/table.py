@@ -62,7 +62,7 @@ class Column(NamedTuple):
         meaning: what they say, one phrase.
         unit: of a number; empty where there is none.
         aliases: what RocketMQ, its clients and its tools call the same.
-        is_optional: JSON leaves the field out where it is null.
+        is_optional: there for exceptions: a table for people shows it only where it is not null.
         has_few: a column has few different values, so that a dictionary of them is short.
         source: where a value comes from; who reads the table knows its type.
     """
@@ -124,7 +124,7 @@ class Table:
 
     @cached_property
     def optional(self) -> frozenset[str]:
-        """The fields that JSON leaves out where they are null."""
+        """The fields that a table for people shows only where they are not null."""
         return frozenset(column.name for column in self.columns if column.is_optional)
 
     @cached_property
@@ -170,7 +170,7 @@ class Table:
     def json_schema(self) -> dict[str, Any]:
         """Give the JSON schema of one row, as `--format jsonl` writes it.
 
-        A column that is not optional is there in each row, null where nothing is known.
+        Each column is there in each row, null where nothing is known.
         """
         properties: dict[str, Any] = {}
         for one in self.columns:
@@ -184,7 +184,7 @@ class Table:
             "description": self.meaning,
             "type": "object",
             "properties": properties,
-            "required": [one.name for one in self.columns if not one.is_optional],
+            "required": list(self.names),
         }
 
 

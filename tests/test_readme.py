@@ -200,7 +200,7 @@ def anchors(page: Path) -> set[str]:
 
 def test_pages_of_the_manual() -> None:
     """Each page of the manual and each topic of `rmqtool help` that is named anywhere exists."""
-    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "man").glob("man*/*")]
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "man").rglob("*.*")]
     texts = [text.replace("\\-", "-") for text in texts]
     texts += [(ROOT / name).read_text(encoding="utf-8") for name in PAGES]
     texts += [path.read_text(encoding="utf-8") for path in (ROOT / "rmqtool").rglob("*.py")]

@@ -20,7 +20,7 @@ from rmqtool.times import in_zone
 from rmqtool.words import meant
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import tzinfo
 
     from rmqtool.render.look import Look
@@ -104,8 +104,8 @@ def _writer(rows: Rows, look: Look, sink: Sink, kind: str | None) -> _Writer:
     if look.format is Format.CSV:
         return _Csv(sink, columns)
     if look.format is Format.JSON:
-        return _JsonArray(sink, columns, rows.optional, is_whole=kind is None)
-    return _JsonLines(sink, columns, rows.optional, {} if kind is None else {rows.label: kind})
+        return _JsonArray(sink, columns, is_whole=kind is None)
+    return _JsonLines(sink, columns, {} if kind is None else {rows.label: kind})
 
 
 def chosen_columns(rows: Rows, look: Look) -> Sequence[str]:
@@ -164,10 +164,8 @@ def _in_zone(row: Row, zone: tzinfo) -> Row:
 class _JsonLines:
     """One JSON object a line; nothing at all when there is nothing."""
 
-    def __init__(
-        self, sink: Sink, columns: Sequence[str], optional: Collection[str], tag: dict[str, str]
-    ) -> None:
-        self._sink, self._columns, self._optional, self._tag = sink, columns, optional, tag
+    def __init__(self, sink: Sink, columns: Sequence[str], tag: dict[str, str]) -> None:
+        self._sink, self._columns, self._tag = sink, columns, tag
         self._all = (*tag, *columns)
 
     def write(self, chunk: Chunk) -> int:
@@ -180,8 +178,8 @@ class _JsonLines:
 
     def _line(self, row: Row) -> bytes:
         if not self._tag:
-            return json_line(row, self._columns, self._optional)
-        return json_line({**self._tag, **row}, self._all, self._optional)
+            return json_line(row, self._columns)
+        return json_line({**self._tag, **row}, self._all)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -190,11 +188,8 @@ class _JsonLines:
 class _JsonArray:
     """One JSON document: a list of objects, a row a line."""
 
-    def __init__(
-        self, sink: Sink, columns: Sequence[str], optional: Collection[str], *, is_whole: bool
-    ) -> None:
-        self._sink, self._columns, self._optional = sink, columns, optional
-        self._is_whole = is_whole
+    def __init__(self, sink: Sink, columns: Sequence[str], *, is_whole: bool) -> None:
+        self._sink, self._columns, self._is_whole = sink, columns, is_whole
         self._before = b"["
 
     def write(self, chunk: Chunk) -> int:
@@ -209,7 +204,7 @@ class _JsonArray:
         if isinstance(chunk, JsonLines):
             return chunk.count, bytes(chunk.text)
         rows = rows_of(chunk)
-        return len(rows), b"".join([json_line(row, self._columns, self._optional) for row in rows])
+        return len(rows), b"".join([json_line(row, self._columns) for row in rows])
 
     def close(self) -> None:
         """End the list."""

@@ -15,6 +15,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.render.values import as_text, escape
+from rmqtool.rows import TURNED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -23,10 +24,10 @@ if TYPE_CHECKING:
     from rmqtool.rows import Row
 
 ROWS_MEASURED: Final = 200
-# Columns that are never cut, by the ends of their names, or by their names: `value` is that of a
-# row which is turned round. A terminal breaks a line that is too long, and nothing is missing.
+# Columns that are never cut, by the ends of their names, or by their names, like the values of rows
+# that are turned round. A terminal breaks a line that is too long, and nothing is missing.
 WHOLE: Final = ("time", "_id", "_key", "host", "hex")
-UNCUT: Final = frozenset({"id", "key", "keys", "asked", "value"})
+UNCUT: Final = frozenset({"id", "key", "keys", "asked"})
 NARROWEST: Final = 12  # columns that a text needs to say something
 _GAP: Final = "  "
 _INDENT: Final = "    "
@@ -50,7 +51,7 @@ class _Column(NamedTuple):
     is_whole: bool
 
     @classmethod
-    def of(cls, name: str, values: Sequence[object]) -> _Column:
+    def of(cls, name: str, values: Sequence[object], *, is_whole: bool = False) -> _Column:
         lengths = [cell_length(as_text(value)) for value in values if value is not None]
         width = max([*lengths, len(name)])
         is_number = all(
@@ -60,7 +61,7 @@ class _Column(NamedTuple):
         # A time or an ID that is cut says nothing; a topic still does.
         is_rigid = is_number or name.endswith(WHOLE)
         least = width if is_rigid else max(min(width, NARROWEST), len(name))
-        return cls(width, least, is_number, is_rigid or name in UNCUT)
+        return cls(width, least, is_number, is_whole or is_rigid or name in UNCUT)
 
 
 def fitted(columns: Sequence[_Column], room: int) -> list[int]:
@@ -141,7 +142,11 @@ class TableWriter:
             if not names.isdisjoint(self._columns) and self._is_too_wide(rows):
                 self._below = [name for name in self._columns if name in names] + self._below
                 self._columns = [name for name in self._columns if name not in self._below]
-        columns = [_Column.of(name, [row.get(name) for row in rows]) for name in self._columns]
+        is_turned = self._columns == [*TURNED]
+        columns = [
+            _Column.of(name, [row.get(name) for row in rows], is_whole=is_turned)
+            for name in self._columns
+        ]
         if self._sink.width is None:
             self._widths = [column.width for column in columns]
         else:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -92,19 +92,14 @@ def json_row(row: Mapping[str, object]) -> dict[str, object]:
     return plain
 
 
-def json_line(
-    row: Mapping[str, object], columns: Sequence[str], optional: Collection[str] = ()
-) -> bytes:
+def json_line(row: Mapping[str, object], columns: Sequence[str]) -> bytes:
     """Give some fields of a row as one line of JSON.
 
     Args:
         row: what is missing is null.
         columns: names of the fields, in order.
-        optional: fields that are left out where they are null.
     """
     found = {name: row.get(name) for name in columns}
-    if optional:
-        found = {n: value for n, value in found.items() if value is not None or n not in optional}
     if _SIMPLE.issuperset(map(type, found.values())):
         try:
             return dump_json(found) + b"\n"

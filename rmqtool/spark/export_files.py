@@ -23,7 +23,7 @@ from rmqtool.tables.json_lines import json_lines
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import IO
 
     import numpy.typing as npt
@@ -118,21 +118,18 @@ def directory_name(column: str, value: object) -> str:
     return f"{raw[: room - _DIGITS - 1].decode('utf-8', 'ignore')}~{digest}"
 
 
-def open_writer(
-    file: IO[bytes], schema: pa.Schema, optional: Collection[str], options: ExportOptions
-) -> Writer:
+def open_writer(file: IO[bytes], schema: pa.Schema, options: ExportOptions) -> Writer:
     """Give the writer of a file.
 
     Args:
         file: empty; stays open.
         schema: of the rows.
-        optional: fields that JSON leaves out where they are null.
         options: the format, and how values are written.
     """
     if options.form is ExportFormat.PARQUET:
         return _Parquet(file, schema)
     if options.form is ExportFormat.JSONL:
-        return _JsonLines(file, schema, optional)
+        return _JsonLines(file, schema)
     return _Csv(file, schema, options.cell)
 
 
@@ -163,13 +160,12 @@ class _Parquet:
 
 
 class _JsonLines:
-    def __init__(self, file: IO[bytes], schema: pa.Schema, optional: Collection[str]) -> None:
-        self._file = file
-        self._names, self._optional = schema.names, optional
+    def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
+        self._file, self._names = file, schema.names
 
     def write(self, rows: pa.Table) -> None:
         for batch in rows.combine_chunks().to_batches():
-            self._file.write(bytes(json_lines(batch, self._names, self._optional).text))
+            self._file.write(bytes(json_lines(batch, self._names).text))
 
     def close(self) -> None:
         pass  # each row is written already

@@ -18,7 +18,7 @@ from rmqtool.spark.export_options import DATE, ExportFormat, ExportOptions
 from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import FilesTask, LogTask
 from rmqtool.spark.readers import UNREAD, batches
-from rmqtool.spark.tables import SCHEMAS, TABLES, chosen
+from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.tables.record_tables import MESSAGES
 
 if TYPE_CHECKING:
@@ -133,11 +133,6 @@ class ExportTask:
         return chosen(SCHEMAS[self.options.source.table], self.options.names, self._encoded)
 
     @property
-    def optional(self) -> frozenset[str]:
-        """Fields that JSON leaves out where they are null."""
-        return TABLES[self.options.source.table].optional
-
-    @property
     def _encoded(self) -> frozenset[str]:
         """Columns whose texts come as numbers of a dictionary, which Parquet takes as they are."""
         options = self.options
@@ -248,9 +243,7 @@ class _File:
     def __init__(self, task: ExportTask, name: str) -> None:
         self.name = name
         self._new = task.target.new_file(name)
-        self.writer: Writer = open_writer(
-            self._new.stream, task.schema, task.optional, task.options
-        )
+        self.writer: Writer = open_writer(self._new.stream, task.schema, task.options)
 
     def close(self) -> int:
         """Give the file its name; return its length."""

@@ -307,7 +307,7 @@ def _bulk_reader(view: View, options: DumpOptions) -> Reader:
 
     def read(part: FilePart) -> Iterator[Chunk]:
         for batch in reader(part, options.selection, fillers=options.fillers):
-            yield json_lines(batch, columns, table.optional) if columns else plain_rows(batch)
+            yield json_lines(batch, columns) if columns else plain_rows(batch)
 
     return read
 

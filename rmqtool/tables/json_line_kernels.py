@@ -1,7 +1,7 @@
 """Kernels that put pieces of JSON together: lists, objects, lines.
 
-A column's texts are pieces, as in `json_kernels`. A start below zero stands for no piece: `ABSENT`,
-`NULL`, or a `NUMBER`, which is then in place of the end.
+A column's texts are pieces, as in `json_kernels`. A start below zero stands for no piece: `NULL`,
+or a `NUMBER`, which is then in place of the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     Fields: TypeAlias = tuple[UInt8s, Int64s]
     Columns: TypeAlias = tuple[UInt8s, Int64s, Int64s]
 
-ABSENT: Final = -1  # neither the field nor its name is written
 NULL: Final = -2
 NUMBER: Final = -3
 NUMBER_BYTES: Final = 20  # "-9223372036854775808"
@@ -164,8 +163,6 @@ def write_lines(fields: Fields, columns: Columns, out: UInt8s) -> int:
         begin = cursor
         for field in range(starts.shape[0]):
             start, end = starts[field, number], ends[field, number]
-            if start == ABSENT:
-                continue
             cursor = copy_short(out, cursor, names, facts[NAME_FROM, field], facts[NAME_TO, field])
             if start >= 0:
                 base = facts[BASE, field]

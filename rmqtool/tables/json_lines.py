@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from rmqtool.rows import JsonLines
 from rmqtool.tables import json_kernels as kernels
 from rmqtool.tables import json_line_kernels as line_kernels
-from rmqtool.tables.json_line_kernels import ABSENT, NULL, NUMBER, SLACK
+from rmqtool.tables.json_line_kernels import NULL, NUMBER, SLACK
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 Integers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
@@ -39,7 +39,7 @@ class Pieces(NamedTuple):
 
     Attributes:
         text: the bytes of all of them, and SLACK.
-        starts: where each row's piece begins; ABSENT, NULL or NUMBER for a row that has none. One
+        starts: where each row's piece begins; NULL or NUMBER for a row that has none. One
             for all, where all are alike.
         ends: where it ends; the number.
         quoted: whether the pieces are to be put in quotes.
@@ -65,29 +65,24 @@ class Pieces(NamedTuple):
         return self.text, np.ascontiguousarray(self.starts), np.ascontiguousarray(self.ends)
 
 
-def json_lines(
-    batch: pa.RecordBatch, columns: Sequence[str], optional: Collection[str] = ()
-) -> JsonLines:
-    """Write a batch as JSON lines.
+def json_lines(batch: pa.RecordBatch, columns: Sequence[str]) -> JsonLines:
+    """Write a batch as JSON lines; a field is there whether or not it is null.
 
     Args:
         batch: columns of integers, times, strings, lists or maps of strings, dictionaries of them.
         columns: names of the fields, in the order in which they are written.
-        optional: fields that are left out where they are null.
     """
     rows = batch.num_rows
     found = {name: batch.column(name) for name in columns}
-    names = tuple(
-        name
-        for name, column in found.items()
-        if name not in optional or column.null_count < len(column)
-    )
-    text, facts = _named(names)
+    # What is null in all rows is part of the name of the next field: it costs no step of its own.
+    empty = {name for name, column in found.items() if column.null_count == len(column)}
+    names = tuple(name for name in columns if name not in empty or name == columns[-1])
+    text, facts = _named(tuple(columns), names)
     facts = facts.copy()
     starts, ends = np.empty((2, len(names), rows), np.int64)
     texts, base = [_NO_BYTES], len(_NO_BYTES)
     for field, name in enumerate(names):
-        pieces = _with_nulls(found[name], is_optional=name in optional)
+        pieces = _with_nulls(found[name])
         starts[field], ends[field] = pieces.starts, pieces.ends
         facts[line_kernels.QUOTES, field], facts[line_kernels.BASE, field] = pieces.quoted, base
         texts.append(pieces.text)
@@ -100,9 +95,16 @@ def json_lines(
 
 
 @lru_cache(maxsize=64)
-def _named(names: tuple[str, ...]) -> tuple[Bytes, Integers]:
-    """Give names as they stand in a line, and the bounds of each."""
-    words = [b"," + orjson.dumps(name) + b":" for name in names]
+def _named(columns: tuple[str, ...], names: tuple[str, ...]) -> tuple[Bytes, Integers]:
+    """Give names as they stand in a line, each with the nulls before it, and their bounds."""
+    words = [b""]
+    for column in columns:
+        words[-1] += b"," + orjson.dumps(column) + b":"
+        if column in names:
+            words.append(b"")
+        else:
+            words[-1] += b"null"
+    words.pop()
     facts = np.zeros((line_kernels.FIELD_ROWS, len(words)), np.int64)
     facts[line_kernels.NAME_TO] = np.cumsum([len(word) for word in words])
     facts[line_kernels.NAME_FROM, 1:] = facts[line_kernels.NAME_TO, :-1]
@@ -115,16 +117,15 @@ def _offsets(lengths: Integers) -> Integers:
     return offsets
 
 
-def _with_nulls(column: pa.Array, *, is_optional: bool) -> Pieces:
-    """Give a column's pieces, `null` or nothing for its nulls."""
-    instead = ABSENT if is_optional else NULL
+def _with_nulls(column: pa.Array) -> Pieces:
+    """Give a column's pieces, `null` for its nulls."""
     if column.null_count == len(column):
-        return Pieces(_NO_BYTES, np.array([instead]), np.zeros(1, np.int64))
+        return Pieces(_NO_BYTES, np.array([NULL]), np.zeros(1, np.int64))
     pieces = _pieces(column)
     if not column.null_count:
         return pieces
     is_null = pc.is_null(column).to_numpy(zero_copy_only=False)
-    return pieces._replace(starts=np.where(is_null, instead, pieces.starts))
+    return pieces._replace(starts=np.where(is_null, NULL, pieces.starts))
 
 
 def _pieces(column: pa.Array) -> Pieces:

@@ -103,7 +103,7 @@ class MessagesOf:
 
     def _chunk(self, rows: pa.RecordBatch) -> pa.RecordBatch | JsonLines:
         if self.options.as_json:
-            return json_lines(rows, self.options.columns, MESSAGES.optional)
+            return json_lines(rows, self.options.columns)
         return rows.cast(SCHEMA)
 
 

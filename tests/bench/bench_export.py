@@ -87,7 +87,7 @@ def writing_alone(store: Path, columns: tuple[str, ...]) -> float:
         with tempfile.TemporaryDirectory(dir=store.parent) as above:
             began = time.process_time()
             with Path(above, f"{number}.parquet").open("wb") as file:
-                writer = open_writer(file, table.schema, (), options)
+                writer = open_writer(file, table.schema, options)
                 writer.write(table)
                 writer.close()
             seconds.append(time.process_time() - began)

@@ -36,6 +36,7 @@ from rmqtool.cli.manual.roff import roff
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.registry import CODES
 from rmqtool.formats.registry import LAYOUTS
+from rmqtool.machine.announce import COMPILING
 from tests import inflict
 from tests.cli.run import on_terminal
 from tests.evidence import Evidence
@@ -128,8 +129,9 @@ def _run(line: str, capfd: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def _steady(text: str) -> list[str]:
-    """Give the lines without what differs from run to run: where it ran, and how long it took."""
-    return TIMINGS.sub("0.01 s", text.replace(str(Path.cwd()), "/evidence")).splitlines()
+    """Give the lines without what differs: where it ran, how long it took, that it compiled."""
+    steady = TIMINGS.sub("0.01 s", text.replace(str(Path.cwd()), "/evidence"))
+    return [line for line in steady.splitlines() if line != f"rmqtool: {COMPILING}"]
 
 
 # ---- pages -------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ def chunks() -> Iterator[Chunk]:
     yield [{"name": "one", "number": 1, "more": "unseen"}]
     yield pa.RecordBatch.from_pylist([{"name": "two", "number": 2, "code": "CL-X"}])
     yield []
-    yield JsonLines(1, b'{"name":"three","number":3}\n')
+    yield JsonLines(1, b'{"name":"three","number":3,"code":null}\n')
 
 
 def rows(name: str = "things") -> Rows:
@@ -40,14 +40,14 @@ def text(format_: Format, given: Rows | None = None, look: Look | None = None) -
 
 
 EXPECTED = [
-    {"name": "one", "number": 1},
+    {"name": "one", "number": 1, "code": None},
     {"name": "two", "number": 2, "code": "CL-X"},
-    {"name": "three", "number": 3},
+    {"name": "three", "number": 3, "code": None},
 ]
 
 
 def test_json_lines() -> None:
-    """Each row is a line, fields in order; an optional one is there when it says something."""
+    """Each row is a line, all fields in order, whether they say something or not."""
     lines = text(Format.JSONL).splitlines()
     assert EXPECTED == [json.loads(line) for line in lines]
     assert '{"name":"two","number":2,"code":"CL-X"}' == lines[1]

@@ -19,7 +19,6 @@ SPECIAL = st.sampled_from(
 )  # fmt: skip
 TEXT = st.lists(SPECIAL | st.text(st.characters(codec="utf-8"), max_size=8)).map("".join)
 INT64 = st.integers(-(2**63), 2**63 - 1)
-OPTIONAL = ("maybe",)
 SCHEMA = pa.schema(
     [
         ("number", pa.int64()),
@@ -63,14 +62,14 @@ def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 
 def plain(batch: pa.RecordBatch, columns: list[str]) -> bytes:
     """Write a batch the plain way."""
-    return b"".join(json_line(row, columns, OPTIONAL) for row in plain_rows(batch))
+    return b"".join(json_line(row, columns) for row in plain_rows(batch))
 
 
 @given(st.lists(ROW, max_size=6))
 def test_parity(rows: list[dict[str, Any]]) -> None:
-    """All types, all characters, nulls and optional fields: the same bytes."""
+    """All types, all characters, and nulls: the same bytes."""
     batch = batch_of(rows)
-    found = json_lines(batch, SCHEMA.names, OPTIONAL)
+    found = json_lines(batch, SCHEMA.names)
     assert (len(rows), plain(batch, SCHEMA.names)) == (found.count, bytes(found.text))
 
 
@@ -80,7 +79,7 @@ def test_parity_of_parts(rows: list[dict[str, Any]], names: list[str], data: st.
     start = data.draw(st.integers(0, len(rows)))
     some = batch_of(rows).slice(start, data.draw(st.integers(0, len(rows) - start)))
     columns = names[: data.draw(st.integers(1, len(names)))]
-    assert plain(some, columns) == bytes(json_lines(some, columns, OPTIONAL).text)
+    assert plain(some, columns) == bytes(json_lines(some, columns).text)
 
 
 def test_times() -> None:

@@ -1,5 +1,5 @@
-# bash completion of rmqtool; in ~/.bashrc:
-#   eval "$(rmqtool completion bash)"
+## bash completion of rmqtool; in ~/.bashrc:
+##   eval "$(rmqtool completion bash)"
 _rmqtool() {
     local line
     COMPREPLY=()

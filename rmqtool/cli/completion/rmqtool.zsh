@@ -1,6 +1,6 @@
 #compdef rmqtool
-# zsh completion of rmqtool; in ~/.zshrc, after compinit:
-#   eval "$(rmqtool completion zsh)"
+## zsh completion of rmqtool; in ~/.zshrc, after compinit:
+##   eval "$(rmqtool completion zsh)"
 _rmqtool() {
     local line
     local -a found shown

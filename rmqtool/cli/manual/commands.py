@@ -47,7 +47,8 @@ Rows are a table on a terminal and JSON lines elsewhere; --format chooses table,
 csv.
 
 In JSON, integers are raw, bytes are text, and where they are no UTF-8 a field with _b64 behind its
-name has them exactly. What was not read is null. Times are ISO 8601 in UTC with milliseconds.
+name has them exactly. Every row has every column: what was not read, or is not there, is null.
+Times are ISO 8601 in UTC with milliseconds.
 Field order is fixed and nothing depends on locale or clock.
 
 Positions and sizes on the command line are 4096, 4KiB or 0x1000; times are ISO 8601, UTC unless an
