@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 FIXTURES: Final = Path(__file__).parents[1] / "fixtures"
-_OF_THEIR_OWN: Final = ("rocksdb-", "compaction")
+_OF_THEIR_OWN: Final = ("rocksdb-", "compaction", "redelivered")
 _PREFIX: Final = "rocketmq-"
 _CHUNK: Final = 64 * 1024
 
@@ -25,8 +25,8 @@ _CHUNK: Final = 64 * 1024
 def fixture_names(version: str | None = None, scenario: str | None = None) -> list[str]:
     """Return the names of all fixtures, or of those of one version or scenario, sorted.
 
-    Scenarios of RocksDB and of the compaction store have tests of their own: they are given when
-    they are asked for by name.
+    Scenarios of RocksDB, of the compaction store, and of delayed messages of two configurations
+    have tests of their own: they are given when they are asked for by name.
     """
     return [
         path.name

@@ -22,7 +22,7 @@ KNOWN_WARNINGS: Final = {"rocketmq-4.9.3-lmq": {"FS-ORPHAN": 1}}
 
 @pytest.mark.parametrize("level", Level)
 @pytest.mark.parametrize("has_conf", [False, True], ids=["alone", "with-conf"])
-@pytest.mark.parametrize("name", fixture_names())
+@pytest.mark.parametrize("name", [*fixture_names(), *fixture_names(scenario="redelivered")])
 def test_fixture_is_sound(
     pristine: Callable[[str], Path], evidence: Evidence, name: str, level: Level, *, has_conf: bool
 ) -> None:

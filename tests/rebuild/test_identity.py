@@ -24,9 +24,7 @@ from tests.stores import broker_conf, fixture_names, fixture_store, manifest
 
 FAMILIES = ("consumequeue", "batchconsumequeue", "index")
 HUGE = "default-geometry"  # gigabytes of holes, seconds to read
-# Delayed messages of two configurations: a broker that makes queues anew knows only the last one.
-TWO_LEVELS = "redelivered"
-WHOLE = [name for name in fixture_names() if "expired" not in name and TWO_LEVELS not in name]
+WHOLE = [name for name in fixture_names() if "expired" not in name]
 EXPIRED = fixture_names(scenario="expired")
 
 
