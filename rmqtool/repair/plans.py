@@ -19,7 +19,7 @@ from rmqtool.errors import RepairError, UsageError
 from rmqtool.findings.registry import CODES
 from rmqtool.repair.log.content import Content
 from rmqtool.store.names import relative_path
-from rmqtool.store.place import Place
+from rmqtool.store.place import Place, is_remote
 
 if TYPE_CHECKING:
     from rmqtool.findings.catalogue import Code
@@ -211,7 +211,9 @@ def place_of(root: Place, path: str) -> Place:
     if path.startswith("/"):
         return Place(path)
     first, *rest = PurePosixPath(path).parts
-    place = Place.of(root.child(first).location)
+    place = root.child(first)
+    if not is_remote(place.location):
+        place = Place.of(place.location)
     for part in rest:
         place = place.child(part)
     return place

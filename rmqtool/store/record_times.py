@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from rmqtool.formats.message import MESSAGE_PREFIX, SysFlag
 from rmqtool.store.record_heads import HEAD_BYTES, STORE_TIMESTAMP, TIMESTAMPS
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
     from rmqtool.store.record_heads import LogReader
@@ -33,6 +32,8 @@ def record_times(log: LogReader, physical_offsets: Int64s) -> Int64s:
     Raises:
         UnreadablePath: a segment may not be read.
     """
+    import numpy as np
+
     times = np.full(len(physical_offsets), UNKNOWN, np.int64)
     done = 0
     while done < len(physical_offsets):

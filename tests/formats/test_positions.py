@@ -19,10 +19,12 @@ Rule: TypeAlias = Callable[[ast.AST], bool]
 
 # Modules with binary formats that no broker of RocketMQ writes or reads, and other exceptions.
 EXCUSED: Final = {
+    "rmqtool.check.log.message_fields": "addresses, which have their own order of bytes",
     "rmqtool.check.log.range_checksum": "the length that a broker writes into what it sums up",
     "rmqtool.queues.span": "a `struct` made of the field's own position and size",
     "rmqtool.rebuild.comparing": "a digest of pairs, of our own",
     "rmqtool.rebuild.ext": "whole units, packed by their layout",
+    "rmqtool.rebuild.rocksdb": "keys of a database, put together from declared parts",
     "rmqtool.store.lock_state": "the system's own lock structure",
     "rmqtool.store.rocksdb_log": "RocksDB's own log, declared there",
     "rmqtool.store.rocksdb_server": "frames between two of our processes",

@@ -108,12 +108,12 @@ def warm_up(made: Scene) -> None:
     plan = str(made.work / "plan")
     for options in (
         ("repair", "--plan", plan),
-        ("repair", "--in-place", "--yes", "--apply", plan),
+        ("repair", "--in-place", "--yes", "--yes", "--apply", plan),
         ("repair", "--undo"),
         ("repair", "--output", str(made.work / "copy")),
-        ("rebuild", "--in-place"),
+        ("rebuild", "--in-place", "--yes"),
         ("rebuild", "--check"),
-        ("rebuild-cq", "--in-place", "--topic", "crash-orders"),
+        ("rebuild-cq", "--in-place", "--yes", "--topic", "crash-orders"),
         ("rebuild-index", "--output", str(made.work / "rebuilt")),
         ("validate",), ("info",), ("dump",), ("query", "--key", "none"),
         ("startup", "--broker-version", "5.3.3"),

@@ -12,8 +12,8 @@ from tests.hostile.stranger import SECRET, Scene, forge
 UNDO = "rmqtool-undo-20260101T000000Z"
 STATES = ("prepared", "committed", "undoing", "done")
 COMMANDS = (
-    ("repair", "--in-place", "--yes"),
-    ("rebuild-cq", "--in-place"),
+    ("repair", "--in-place", "--yes", "--yes"),
+    ("rebuild-cq", "--in-place", "--yes"),
     ("repair", "--undo"),
 )
 EVIL = hashlib.sha256(b"evil" * 10).hexdigest()
@@ -92,7 +92,7 @@ def test_done_of_another(stage: Scene) -> None:
     stage.yield_to_stranger()
     answer = stage.run("repair", stage.store, "--undo")
     assert (2, True) == (answer.code, "no edit to take back" in answer.err), answer
-    assert stage.run("repair", stage.store, "--in-place", "--yes").code in {0, 1}
+    assert stage.run("repair", stage.store, "--in-place", "--yes", "--yes").code in {0, 1}
     assert (stage.store / UNDO).exists()
 
 
@@ -103,7 +103,7 @@ def test_writable_by_others(stage: Scene) -> None:
     if stage.user == 0:
         os.chown(undo, 0, 0)
     undo.chmod(0o777)
-    answer = stage.run("repair", stage.store, "--in-place", "--yes")
+    answer = stage.run("repair", stage.store, "--in-place", "--yes", "--yes")
     assert (2, True) == (answer.code, "others may write into it" in answer.err), answer
 
 
@@ -112,7 +112,7 @@ def test_of_root(stage: Scene) -> None:
     if stage.user == 0 or os.geteuid() != 0:
         pytest.skip("needs root, and somebody else")
     root = Scene(stage.top, 0)
-    assert root.run("repair", stage.store, "--in-place", "--yes").code in {0, 1}
+    assert root.run("repair", stage.store, "--in-place", "--yes", "--yes").code in {0, 1}
     stage.yield_to_stranger()
     (undo,) = stage.store.glob("rmqtool-undo-*")
     for path in (undo, *undo.iterdir()):

@@ -13,9 +13,9 @@ from tests.hostile.stranger import QUEUE, SECRET, SEGMENT, Attack, Scene, forge,
 
 FILE = "00000000000000000000"
 IN_PLACE = (
-    ("repair", "--in-place", "--yes", "--clamp-offsets"),
-    ("rebuild", "--in-place"),
-    ("rebuild-cq", "--in-place", "--topic", "crash-orders"),
+    ("repair", "--in-place", "--yes", "--yes", "--clamp-offsets"),
+    ("rebuild", "--in-place", "--yes"),
+    ("rebuild-cq", "--in-place", "--yes", "--topic", "crash-orders"),
     ("repair", "--undo"),
 )
 READING = (
