@@ -26,7 +26,7 @@ COMMAND: Final = re.compile(rf"\brmqtool ((?:{'|'.join(name for name in NAMES)})
 def commands(page: Path) -> Iterator[list[str]]:
     """Give the command lines that a page shows, without the program's name."""
     for match in COMMAND.finditer(page.read_text(encoding="utf-8")):
-        yield shlex.split(match[1].partition(")")[0], comments=True)
+        yield shlex.split(match[1].partition(")")[0].rstrip("."), comments=True)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
