@@ -209,6 +209,7 @@ RECOVERED_FILES: Final = Key(
 )
 CHECKS_LOG_OFFSET: Final = _flag("checkCommitLogOffsetOnRecover", "5.5.0")
 ACCELERATES: Final = _flag("enableAcceleratedRecovery", "5.3.4")
+CHECKPOINT_MARGIN_MS: Final = 3000  # no key: StoreCheckpoint#getMinTimestamp
 BROKER_ID: Final = Key("brokerId", 0, parse_long, "a number without spaces")
 
 # What keeps queues or offsets elsewhere.

@@ -21,6 +21,8 @@ CP_AHEAD: Final = Code(
     "CP-AHEAD",
     DAMAGE,
     Owner.CHECKPOINT,
+    also=(NOTE,),
+    when="a note up to three seconds, the margin by which recovery starts earlier",
     meaning="a time in the checkpoint is later than the data it speaks of",
     consequence="recovery after a crash starts too late and leaves what it skips undispatched",
     remedy="lower it to the newest data",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import CHECKPOINT_MARGIN_MS
 from rmqtool.broker.rules import AbnormalStart, NormalStart
 from rmqtool.formats.message import (
     MESSAGE_MAGIC_CODE,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     Matches = Callable[[ModelFile], bool]
 
 _FILES_LOOKED_AT: Final = 3
-_CHECKPOINT_MARGIN_MS: Final = 3000
 
 
 class StartFails(Exception):
@@ -131,4 +131,4 @@ class StartFile:
 def _minimum_timestamp(checkpoint: dict[str, int]) -> int:
     """Source: StoreCheckpoint#getMinTimestamp."""
     newest = min(checkpoint["physic_msg_timestamp"], checkpoint["logics_msg_timestamp"])
-    return max(newest - _CHECKPOINT_MARGIN_MS, 0)
+    return max(newest - CHECKPOINT_MARGIN_MS, 0)

@@ -7,9 +7,9 @@ Source: StoreCheckpoint, CommitLog#isMappedFileMatchedRecover, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from rmqtool.broker.conf import RECOVERED_FILES
+from rmqtool.broker.conf import CHECKPOINT_MARGIN_MS, RECOVERED_FILES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection, LogFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.store.branch import Branch
-
-MARGIN_MS: Final = 3000  # StoreCheckpoint#getMinTimestamp
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
@@ -107,13 +105,22 @@ def _times(values: dict[str, int], log: LogFacts, path: str) -> Iterator[Finding
     }
     for name, message in words.items():
         if values[name] > log.newest_time:
-            yield finding(
-                CP_AHEAD,
-                _field(path, name),
-                message,
-                expected=f"at most {iso_time(log.newest_time)}",
-                actual=iso_time(values[name]),
-            )
+            yield _ahead(values[name], log.newest_time, _field(path, name), message)
+
+
+def _ahead(stored: int, newest: int, at: At, message: str) -> Finding:
+    """Say that a time is ahead; less than the margin that recovery keeps does no harm.
+
+    Copies of a running broker's files show this where the checkpoint was copied last.
+    """
+    return finding(
+        CP_AHEAD,
+        at,
+        message,
+        severity=Severity.NOTE if stored - newest <= CHECKPOINT_MARGIN_MS else None,
+        expected=f"at most {iso_time(newest)}" if newest else "0, as there is no index",
+        actual=iso_time(stored),
+    )
 
 
 def _index_time(inspection: Inspection, values: dict[str, int], path: str) -> Iterator[Finding]:
@@ -135,13 +142,8 @@ def _index_time(inspection: Inspection, values: dict[str, int], path: str) -> It
         if len(raw) == INDEX_HEADER.size:
             newest = max(newest, INDEX_HEADER.parse(raw)["end_timestamp"])
     if values[name] > newest and not inspection.is_above_unread("index"):
-        yield finding(
-            CP_AHEAD,
-            _field(path, name),
-            "indexMsgTimestamp is later than the newest index file",
-            expected=f"at most {iso_time(newest)}" if newest else "0, as there is no index",
-            actual=iso_time(values[name]),
-        )
+        message = "indexMsgTimestamp is later than the newest index file"
+        yield _ahead(values[name], newest, _field(path, name), message)
 
 
 def _logics_offset(
@@ -189,7 +191,7 @@ def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterato
     if inspection.has_crashed:
         needed = max(min(values["physic_msg_timestamp"], values["logics_msg_timestamp"]), 0)
         stored = _store_time(head)
-        if stored and stored > max(needed - MARGIN_MS, 0):
+        if stored and stored > max(needed - CHECKPOINT_MARGIN_MS, 0):
             yield finding(
                 CP_REACH,
                 At(path, physical_offset=first.start),
