@@ -146,6 +146,11 @@ class Rules:
         "TopicQueueMappingManager, ConsumerOrderInfoManager",
         "topicQueueMapping.json and consumerOrderInfo.json are read",
     )
+    refuses_blank_configuration = _since(
+        "5.4.0",
+        "RemotingSerializable#fromJson",
+        "white space in place of JSON is an error (fastjson2)",
+    )
     has_timer = _since(
         "5.0.0", "TimerMessageStore", "there is a timer wheel, which must have its length"
     )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.check.inspection import UNIT_FAMILIES
+from rmqtool.check.queues import orphans
 from rmqtool.errors import Truncated, UnreadablePath
 from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_layout import (
@@ -22,9 +22,7 @@ from rmqtool.findings.registry_layout import (
     FS_LOCK,
     FS_NAME,
     FS_NOLOG,
-    FS_ORPHAN,
 )
-from rmqtool.formats import config_shapes
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.place import EntryKind
 from rmqtool.store.segment import OddityKind
@@ -67,7 +65,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         yield from inspection.pending()
     yield from _no_log(inspection)
     yield from _lock(inspection)
-    yield from _orphans(inspection)
+    yield from orphans.check(inspection)
 
 
 def register_lost(inspection: Inspection) -> None:
@@ -246,36 +244,3 @@ def _queues_with_files(inspection: Inspection) -> int:
 def _lock(inspection: Inspection) -> Iterator[Finding]:
     if inspection.store.lock_held():
         yield finding(FS_LOCK, At("lock"))
-
-
-def _orphans(inspection: Inspection) -> Iterator[Finding]:
-    """Find queues that no configured topic has."""
-    document = inspection.document("topics.json")
-    if document is None:
-        if inspection.units("queues"):
-            is_there = bool(inspection.store.config("topics.json").problems)
-            why = "cannot be read" if is_there else "is not there"
-            inspection.leave_out("queues without a topic", f"config/topics.json {why}")
-        return
-    topics = {topic.topic: topic for topic in config_shapes.topics(document)}
-    foreign: dict[str, list[int]] = {}
-    for name in UNIT_FAMILIES:
-        for topic, queue_id in inspection.units(name):
-            known = topics.get(topic)
-            if is_made_by_brokers(topic):
-                continue
-            count = max(known.read_queue_nums or 0, known.write_queue_nums or 0) if known else 0
-            if queue_id >= count:
-                foreign.setdefault(topic, []).append(queue_id)
-    for topic, numbers in foreign.items():
-        if topic not in topics and inspection.has_metadata_2:
-            continue  # a finding of its own
-        queues = ", ".join(map(str, sorted(numbers)))
-        known = topics.get(topic)
-        message = (
-            f"queue {queues} of topic {topic} is beyond its configured queues"
-            if known
-            else f"topic {topic} is not in topics.json"
-        )
-        at = At(f"consumequeue/{topic}", topic=topic)
-        yield finding(FS_ORPHAN, at, message, actual=f"queues {queues}")

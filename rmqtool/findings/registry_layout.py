@@ -108,11 +108,16 @@ FS_LOCK: Final = Code(
 )
 FS_ORPHAN: Final = Code(
     "FS-ORPHAN",
-    WARNING,
+    DAMAGE,
     Owner.PERSON,
+    also=(WARNING, NOTE),
+    when="damage for messages of a topic that is not configured; a warning for a queue past the "
+    "configured number, which consumers may have emptied before; a note for expired messages and "
+    "for further queues of another topic's messages",
     meaning="a consume queue belongs to no configured topic or queue",
     consequence="kept on disk and recovered at each start, but no client can consume it",
-    remedy="none; restore topics.json, or let mqadmin cleanUnusedTopic delete the queue",
+    remedy="none; bring topics.json back, or configure the topic anew with mqadmin updateTopic; "
+    "mqadmin cleanUnusedTopic deletes the queue and with it the way to its messages",
     command=TOPICS,
 )
 FS_READ: Final = Code(

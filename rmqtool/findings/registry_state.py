@@ -157,8 +157,8 @@ CF_JSON: Final = Code(
     when="a warning for a .bak whose file is sound",
     meaning="a configuration file is no JSON as brokers write it",
     consequence="the broker loads the .bak; without one it starts with defaults, and topics, "
-    "groups or offsets are gone",
-    remedy="restore it from the .bak",
+    "groups or offsets are gone; with one that cannot be parsed either it refuses to start",
+    remedy="restore it from the .bak, or from a backup",
     command=REPAIR,
 )
 CF_VERSION: Final = Code(

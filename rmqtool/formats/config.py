@@ -1,5 +1,7 @@
 """The broker's JSON dialect: fastjson, which writes integer keys of maps without quotes.
 
+Zeros past the end, as a crash leaves them, end the text; `null` in place of an object is none.
+
 What the files hold is in config_shapes.py. Strict JSON, as RocksDB values and metrics are, is
 accepted alike.
 Source: ConfigManager, RemotingSerializable, 4.9.3 to 5.5.0; observed, 5.3.3 and 5.5.0.
@@ -34,7 +36,7 @@ def parse(raw: bytes, *, path: str = "<bytes>") -> Json:
     Raises:
         DecodeError: it cannot be read; the broker then takes the `.bak`.
     """
-    text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = raw.rstrip(b"\0").decode("utf-8", "replace").removeprefix("\ufeff")
     try:
         document = _load(text)
         return _without_surrogates(document) if "\\u" in text else document
@@ -52,6 +54,8 @@ def parse_object(raw: bytes, *, path: str = "<bytes>") -> dict[str, Any]:
         DecodeError: it cannot be read, or is something else.
     """
     document = parse(raw, path=path)
+    if document is None:
+        return {}
     if not isinstance(document, dict):
         reason = f"an object is needed, this is {type(document).__name__}"
         raise DecodeError(path=path, position=0, field="json", reason=reason)

@@ -282,7 +282,7 @@ def groups(survey: Survey) -> list[rows.GroupRow]:
     documents = [store.config(name) for name in ("consumerOffset.json", "lmqConsumerOffset.json")]
     for document in documents:
         for problem in document.problems:
-            survey.note(document.path or document.name, problem)
+            survey.note(document.path or document.name, problem.says)
     return group_rows([document.document for document in documents], survey.ranges)
 
 

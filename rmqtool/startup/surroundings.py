@@ -13,33 +13,22 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.conf import TIMER_WHEEL
 from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.startup.settings import lengths_of
-from rmqtool.store.config_files import BACKUP
+from rmqtool.store.config_files import NEEDED, NEEDED_BY_5
 
 if TYPE_CHECKING:
     from rmqtool.broker.rules import Rules
     from rmqtool.startup.load import Loader
     from rmqtool.store.tree import Store
 
-_CONFIGURATION: Final = (
-    "topics.json",
-    "consumerOffset.json",
-    "subscriptionGroup.json",
-    "consumerFilter.json",
-    "delayOffset.json",
-)
-_CONFIGURATION_OF_5: Final = ("topicQueueMapping.json", "consumerOrderInfo.json")
 _TIMER_WHEEL_LENGTHS: Final = (0, 38_707_200)
 
 
 def refuse_configuration(store: Store, rules: Rules, loader: Loader) -> None:
     """Note the JSON files that stop the broker."""
-    names = _CONFIGURATION + (_CONFIGURATION_OF_5 if rules.has_further_configuration else ())
-    for name in names:
+    for name in NEEDED + (NEEDED_BY_5 if rules.has_further_configuration else ()):
         document = store.config(name)
-        path = f"config/{name}{BACKUP}"
-        for problem in () if document else document.problems:
-            if problem.startswith(f"{path}:") and not problem.endswith("is empty"):
-                loader.refuse(path, "cannot be parsed, and the file itself neither")
+        if found := document.stops_broker(blank_stops=rules.refuses_blank_configuration):
+            loader.refuse(found.path, "cannot be parsed, and the file itself neither")
 
 
 def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:

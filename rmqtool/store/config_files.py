@@ -5,8 +5,9 @@ Source: ConfigManager#load, #loadBak, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats.config import parse_object
@@ -19,6 +20,37 @@ BACKUP = ".bak"
 LARGEST_CONFIG = 1 << 30  # consumerOffset.json of 50,000 queues and many groups has some 100 MB
 # JSON without the extension; compaction/position-checkpoint is one more.
 METRICS = {"timermetrics", "transactionMetrics"}
+# What a broker loads before it starts, and refuses to start without.
+NEEDED: Final = (
+    "topics.json",
+    "consumerOffset.json",
+    "subscriptionGroup.json",
+    "consumerFilter.json",
+    "delayOffset.json",
+)
+NEEDED_BY_5: Final = ("topicQueueMapping.json", "consumerOrderInfo.json")
+
+
+class Fault(enum.Enum):
+    """Why a file is not taken."""
+
+    EMPTY = enum.auto()  # no byte: to brokers it is not there
+    BLANK = enum.auto()  # white space: nothing to brokers before 5.4.0, an error to later ones
+    BROKEN = enum.auto()  # no JSON, no file, or not readable
+
+
+class Problem(NamedTuple):
+    """A file that is not taken.
+
+    Attributes:
+        path: relative to the store root.
+        fault: why not.
+        says: one sentence, with the path.
+    """
+
+    path: str
+    fault: Fault
+    says: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +62,33 @@ class ConfigDocument:
         path: the file that was taken, relative to the store root; empty when none could be.
         document: its content; empty when no file could be taken.
         is_backup: the `.bak` was taken, as the broker would do.
-        problems: why a file was not taken, one sentence each.
+        problems: why a file was not taken.
     """
 
     name: str
     path: str
     document: dict[str, Any] = field(repr=False)
     is_backup: bool
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
 
     def __bool__(self) -> bool:
         return bool(self.path)
+
+    def stops_broker(self, *, blank_stops: bool = True) -> Problem | None:
+        """Give the `.bak` that stops a broker: it is needed, and cannot be parsed either.
+
+        Without a `.bak`, or with an empty one, brokers start as if there had never been a file.
+        Source: ConfigManager#loadBak; observed, 4.9.3, 5.3.3 and 5.5.0.
+
+        Args:
+            blank_stops: white space is an error to the broker.
+        """
+        for one in () if self else self.problems:
+            if one.fault is Fault.BLANK and not blank_stops:
+                return None  # it is taken for no configuration
+            if one.path.endswith(BACKUP) and one.fault is not Fault.EMPTY:
+                return one
+        return None
 
 
 def read_config(place: Place, path: str) -> ConfigDocument:
@@ -52,7 +100,7 @@ def read_config(place: Place, path: str) -> ConfigDocument:
         place: of the file; it need not exist.
         path: the same relative to the store root.
     """
-    problems: list[str] = []
+    problems: list[Problem] = []
     for suffix in ("", BACKUP):
         found = _read(place.parent.child(place.name + suffix), path + suffix, problems)
         if found is not None:
@@ -66,23 +114,24 @@ def is_json(name: str) -> bool:
     return name.endswith(".json") or name in METRICS
 
 
-def _read(place: Place, path: str, problems: list[str]) -> dict[str, Any] | None:
+def _read(place: Place, path: str, problems: list[Problem]) -> dict[str, Any] | None:
     try:
         entry = place.stat()
         if entry is None:
             return None
         if entry.kind is not EntryKind.FILE:
-            problems.append(f"{path}: is a {entry.kind}, not a file")
+            problems.append(Problem(path, Fault.BROKEN, f"{path}: is a {entry.kind}, not a file"))
             return None
         raw = place.read(LARGEST_CONFIG)
     except UnreadablePath as error:
-        problems.append(str(error))
+        problems.append(Problem(path, Fault.BROKEN, str(error)))
         return None
-    if not raw.strip(b"\0 \t\r\n"):
-        problems.append(f"{path}: is empty")
+    if not raw.strip(b" \t\r\n"):
+        fault = Fault.BLANK if raw else Fault.EMPTY
+        problems.append(Problem(path, fault, f"{path}: is empty"))
         return None
     try:
         return parse_object(raw, path=path)
     except DecodeError as error:
-        problems.append(str(error))
+        problems.append(Problem(path, Fault.BROKEN, str(error)))
         return None

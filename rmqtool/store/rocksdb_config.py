@@ -15,7 +15,7 @@ from rmqtool.errors import DecodeError, EngineMissing, UnreadablePath
 from rmqtool.formats import config, config_shapes, java
 from rmqtool.formats.rocksdb_config import json_row, v2_row
 from rmqtool.formats.rocksdb_families import DEFAULT
-from rmqtool.store.config_files import ConfigDocument
+from rmqtool.store.config_files import ConfigDocument, Fault, Problem
 from rmqtool.store.rocksdb_database import Database
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _documents(
                 document = read(database, family, name)
                 found[name] = ConfigDocument(name, one.path, document, False, ())
     except (UnreadablePath, EngineMissing) as error:
-        problems = (f"{one.path}: {error}",)
+        problems = (Problem(one.path, Fault.BROKEN, f"{one.path}: {error}"),)
         return {name: ConfigDocument(name, "", {}, False, problems) for name in families}
     return found
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -14,10 +12,6 @@ from rmqtool.findings.catalogue import Severity
 from tests.check.validation import run
 from tests.evidence import Evidence
 from tests.stores import broker_conf, fixture_names
-
-# What is really odd in a fixture, because the scenario made it so: messages were dispatched to a
-# topic, too, that was never configured, and that no client can ask for.
-KNOWN_WARNINGS: Final = {"rocketmq-4.9.3-lmq": {"FS-ORPHAN": 1}}
 
 
 @pytest.mark.parametrize("level", Level)
@@ -31,9 +25,7 @@ def test_fixture_is_sound(
     if "default-geometry" not in name:  # 1.4 GB of holes take seconds to hash
         evidence.keep(store)
     found, exit_code, summary = run(store, level, broker_conf(name) if has_conf else None)
-    assert [] == [one for one in found if one.severity is Severity.DAMAGE]
-    warnings = Counter(one.code for one in found if one.severity is Severity.WARNING)
-    assert KNOWN_WARNINGS.get(name, {}) == warnings
+    assert [] == [one for one in found if one.severity is not Severity.NOTE]
     assert 0 == exit_code
     assert {} == summary.account.unread
     assert summary.is_finished

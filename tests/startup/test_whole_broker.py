@@ -46,9 +46,11 @@ class Case:
         return self.name
 
 
-def torn(name: str, backup: bytes | None = TORN) -> tuple[harm.Harm, ...]:
-    """Leave a configuration file that ends early, and a backup."""
-    steps = [harm.touch(f"config/{name}", TORN)]
+def torn(
+    name: str, backup: bytes | None = TORN, text: bytes | None = TORN
+) -> tuple[harm.Harm, ...]:
+    """Leave a configuration file that ends early, or with another text, and a backup."""
+    steps = [] if text is None else [harm.touch(f"config/{name}", text)]
     if backup is not None:
         steps.append(harm.touch(f"config/{name}.bak", backup))
     return tuple(steps)
@@ -63,6 +65,15 @@ CASES: Final = (
     Case("topics torn, empty backup", torn("topics.json", b"")),
     Case("topics torn, good backup", torn("topics.json", b"{}")),
     Case("topics torn, backup torn", torn("topics.json"), ALL, in_sample=True),
+    Case("topics a brace", torn("topics.json", b"{", b"{"), ALL),
+    Case("topics of markup", torn("topics.json", b"<nil>", b"<nil>"), ALL),
+    Case("topics zeros", torn("topics.json", bytes(64), bytes(64)), ALL, in_sample=True),
+    Case("topics zeros, no backup", torn("topics.json", None, bytes(64))),
+    Case("topics, zeros past them", torn("topics.json", TORN, b"{}" + bytes(64)), in_sample=True),
+    Case("topics null", torn("topics.json", TORN, b"null")),
+    Case("topics blank twice", torn("topics.json", b" \n", b" \n"), ("5.5",)),
+    Case("no topics, backup torn", torn("topics.json", TORN, None), ALL),
+    Case("empty topics, backup torn", torn("topics.json", TORN, b""), ALL),
     Case("consumer offsets torn twice", torn("consumerOffset.json"), ALL),
     Case("groups torn twice", torn("subscriptionGroup.json"), ALL),
     Case("filters torn twice", torn("consumerFilter.json"), ALL),

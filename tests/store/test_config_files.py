@@ -55,7 +55,7 @@ def test_directory_in_place_of_a_file(config: Path) -> None:
     found = open_store(config).config("x.json")
     assert not found
     assert ["directory", "link"] == [
-        word for one in found.problems for word in ("directory", "link") if f"a {word}" in one
+        word for one in found.problems for word in ("directory", "link") if f"a {word}" in one.says
     ]
 
 

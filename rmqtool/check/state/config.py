@@ -14,7 +14,7 @@ from rmqtool.findings.registry_state import CF_JSON, CF_VERSION
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
 from rmqtool.store.branch import TIMER_CHECK, BranchKind, Level
-from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, is_json
+from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, NEEDED, NEEDED_BY_5, is_json
 from rmqtool.store.place import EntryKind, printable
 from rmqtool.store.unread import no_file
 
@@ -53,7 +53,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         except DecodeError as error:
             broken.append((file, error))
     for file, problem in broken:
-        yield _of_broken(file, problem, has_other=_other(file.name) in documents)
+        yield _of_broken(inspection, file, problem, has_other=_other(file.name) in documents)
     for file in files:
         backup = documents.get(file.name + BACKUP)
         if backup is not None and file.name in documents:
@@ -102,12 +102,18 @@ def _other(name: str) -> str:
     return name.removesuffix(BACKUP) if name.endswith(BACKUP) else name + BACKUP
 
 
-def _of_broken(file: ConfigFile, error: DecodeError, *, has_other: bool) -> Finding:
+def _of_broken(
+    inspection: Inspection, file: ConfigFile, error: DecodeError, *, has_other: bool
+) -> Finding:
     """Say that a file cannot be parsed; a broken `.bak` only matters when it is needed."""
-    if file.name.endswith(BACKUP):
-        message = "the backup cannot be parsed" + ("" if has_other else ", and it is needed")
+    name = file.name.removesuffix(BACKUP)
+    is_needed = name in NEEDED + NEEDED_BY_5
+    if has_other and file.name.endswith(BACKUP):
+        message = "the backup cannot be parsed"
     elif has_other:
         message = "it cannot be parsed; the broker takes the .bak"
+    elif is_needed and inspection.store.config(name).stops_broker():
+        message = "neither the file nor its .bak can be parsed: a broker refuses to start"
     else:
         message = "it cannot be parsed, and there is no .bak that can: defaults will be used"
     needless = file.name.endswith(BACKUP) and has_other

@@ -52,8 +52,9 @@ LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
     )),
     ((CO_RANGE, DO_RANGE), "Offsets ahead of their queue: --clamp-offsets sets them to its end."),
     ((CF_JSON,), (
-        "JSON that cannot be parsed, and no .bak that can: bring it back from a backup. A broker "
-        "starts as if it had never been."
+        "JSON that cannot be parsed, and no .bak that can: bring it back from a backup. With a "
+        ".bak that cannot be parsed either a broker refuses to start; without one it starts as if "
+        "the file had never been."
     )),
 )  # fmt: skip
 REMOTE: Final = """

@@ -69,7 +69,9 @@ def _restore(
         writer.replace(place.location, Content.of(text.encode()), code, reason, lost=lost)
     elif code == CF_JSON:
         message = "it cannot be parsed, and no sound copy is beside it"
-        writer.leave(code, path, message, BOTH_BROKEN if raw is not None else NO_BACKUP)
+        name = main.rpartition("/")[2]
+        stops = survey.inspection.store.config(name).stops_broker()
+        writer.leave(code, path, message, BOTH_BROKEN if stops else NO_BACKUP)
 
 
 def _read(place: Place) -> bytes | None:

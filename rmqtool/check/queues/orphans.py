@@ -1,0 +1,82 @@
+"""Find queues that no configured topic has: FS-ORPHAN.
+
+Brokers that delete a topic delete its queues at once, so a queue without a topic tells of a lost
+`topics.json`: nobody is told where the topic is, and its messages wait. A queue past the configured
+number is what is left where somebody has lowered it.
+Source: TopicConfigManager, AdminBrokerProcessor#deleteTopic, PullMessageProcessor, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.broker.names import is_made_by_brokers
+from rmqtool.check.inspection import UNIT_FAMILIES
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_layout import FS_ORPHAN
+from rmqtool.formats import config_shapes
+from rmqtool.store.record_heads import LogReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
+    from rmqtool.queues.units import QueueUnits
+    from rmqtool.store.tree import Store
+
+
+def check(inspection: Inspection) -> Iterator[Finding]:
+    """Compare the queues of each topic with its configuration."""
+    document = inspection.document("topics.json")
+    if document is None:
+        if inspection.units("queues"):
+            is_there = bool(inspection.store.config("topics.json").problems)
+            why = "cannot be read" if is_there else "is not there"
+            inspection.leave_out("queues without a topic", f"config/topics.json {why}")
+        return
+    counts = {
+        one.topic: max(one.read_queue_nums or 0, one.write_queue_nums or 0)
+        for one in config_shapes.topics(document)
+    }
+    orphans: dict[str, list[QueueUnits]] = {}
+    for name in UNIT_FAMILIES:
+        for (topic, queue_id), units in inspection.units(name).items():
+            if not is_made_by_brokers(topic) and queue_id >= counts.get(topic, 0):
+                orphans.setdefault(topic, []).append(units)
+    for topic, queues in orphans.items():
+        if topic in counts:
+            yield _finding(topic, queues, "has fewer queues in topics.json", Severity.WARNING)
+        elif not inspection.has_metadata_2:  # else a finding of its own
+            missing = "is not in topics.json"
+            try:
+                has_messages = _have_messages(inspection.store, queues)
+            except UnreadablePath:  # said elsewhere
+                yield _finding(topic, queues, missing, Severity.WARNING)
+                continue
+            what = "messages of it" if has_messages else "no message of its own"
+            severity = Severity.DAMAGE if has_messages else Severity.NOTE
+            yield _finding(topic, queues, f"{missing}; its queues hold {what}", severity)
+
+
+def _finding(topic: str, queues: list[QueueUnits], what: str, severity: Severity) -> Finding:
+    numbers = ", ".join(map(str, sorted(units.queue_id for units in queues)))
+    at = At(f"consumequeue/{topic}", topic=topic)
+    message, actual = f"topic {topic} {what}", f"queues {numbers}"
+    return finding(FS_ORPHAN, at, message, actual=actual, severity=severity)
+
+
+def _have_messages(store: Store, queues: list[QueueUnits]) -> bool:
+    """Tell whether the last unit of a queue stands for a record of its topic that the log has.
+
+    Where another topic's records were dispatched to it, too, their own queues have them.
+    """
+    with LogReader(store.old_commitlog, store.commitlog) as log:
+        for units in queues:
+            last = units.span().last
+            head = log.head_at(last.physical_offset) if last is not None else None
+            if head is not None and log.topic_of(head) == units.topic:
+                return True
+    return False

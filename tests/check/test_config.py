@@ -1,0 +1,91 @@
+"""Configuration that cannot be read, and topics that are gone from it: all commands agree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.findings.catalogue import Severity
+from rmqtool.formats.config import parse_object
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
+from tests.check.validation import run
+from tests.stores import broker_conf
+
+NAME = "rocketmq-5.3.3-traffic"
+BROKEN = {"brace": b"{", "markup": b"<nil>", "zeros": bytes(64)}
+
+
+def _refusals(store: Path) -> list[str]:
+    """Give what keeps a broker from starting."""
+    return [one.path for one in predict(open_store(store, broker_conf(NAME)), "5.3.3").refusals]
+
+
+def _repair(store: Path) -> list[str]:
+    """Repair a store; give the paths of what stays."""
+    plan = repair.plan(store, broker_conf=str(broker_conf(NAME)))
+    repair.apply(plan, in_place=True)
+    return [one.path for one in plan.left]
+
+
+@pytest.mark.parametrize("raw", BROKEN.values(), ids=BROKEN)
+def test_both_broken(raw: bytes, copy_of: Callable[[str], Path]) -> None:
+    """With a `.bak` that cannot be parsed either a broker refuses, which every command says."""
+    store = copy_of(NAME)
+    paths = [f"config/consumerOffset.json{suffix}" for suffix in ("", ".bak")]
+    for path in paths:
+        (store / path).write_bytes(raw)
+    found = [one for one in run(store)[0] if one.code == "CF-JSON"]
+    assert paths == [one.path for one in found]
+    assert all("a broker refuses to start" in one.message for one in found)
+    assert {Severity.DAMAGE} == {one.severity for one in found}
+    assert paths[1:] == _refusals(store)
+    assert paths == _repair(store)
+    assert paths[1:] == _refusals(store)
+
+
+@pytest.mark.parametrize("raw", BROKEN.values(), ids=BROKEN)
+def test_topics_are_made_anew(raw: bytes, copy_of: Callable[[str], Path]) -> None:
+    """Topics follow from the queues: once repaired, a broker starts."""
+    store = copy_of(NAME)
+    for suffix in ("", ".bak"):
+        (store / f"config/topics.json{suffix}").write_bytes(raw)
+    assert ["config/topics.json.bak"] == _refusals(store)
+    assert [] == _repair(store)
+    assert [] == _refusals(store)
+
+
+def test_zeros_past_the_end(copy_of: Callable[[str], Path]) -> None:
+    """Brokers take JSON with zeros past its end, as a crash leaves it, and so does rmqtool."""
+    store = copy_of(NAME)
+    path = store / "config/topics.json"
+    path.write_bytes(path.read_bytes() + bytes(100))
+    assert [] == [one for one in run(store)[0] if one.severity is not Severity.NOTE]
+    assert [] == _refusals(store)
+
+
+@pytest.mark.parametrize("level", ["quick", "full"])
+def test_topic_is_gone(level: str, copy_of: Callable[[str], Path]) -> None:
+    """Queues with messages of a topic that topics.json has lost are damage: nobody finds them."""
+    store = copy_of(NAME)
+    path = store / "config/topics.json"
+    document = parse_object(path.read_bytes())
+    del document["topicConfigTable"]["traffic-orders"]
+    document["topicConfigTable"]["traffic-delay"]["readQueueNums"] = 1
+    document["topicConfigTable"]["traffic-delay"]["writeQueueNums"] = 1
+    path.write_text(json.dumps(document))
+    found = [one for one in run(store, level)[0] if one.code == "FS-ORPHAN"]
+    assert [("traffic-delay", Severity.WARNING), ("traffic-orders", Severity.DAMAGE)] == sorted(
+        (one.topic or "", one.severity) for one in found
+    )
+
+
+def test_further_queue(pristine: Callable[[str], Path]) -> None:
+    """A queue that only gets copies of another topic's messages is worth a note."""
+    found = run(pristine("rocketmq-4.9.3-lmq"), "quick")[0]
+    orphans = [(one.topic, one.severity) for one in found if one.code == "FS-ORPHAN"]
+    assert [("lmq-other", Severity.NOTE)] == orphans
