@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
@@ -120,3 +121,21 @@ def turned(rows: Rows) -> Rows:
                 number += 1
 
     return Rows(TURNED, lines(), (), rows.name)
+
+
+def last_of(chunks: Iterable[Chunk], wanted: int | None) -> Iterator[Chunk]:
+    """Yield the last rows only, in chunks; all of them if `wanted` is None."""
+    if wanted is None:
+        yield from chunks
+        return
+    kept: deque[Chunk] = deque()
+    count = 0
+    for chunk in chunks:
+        kept.append(chunk)
+        count += count_of(chunk)
+        while kept and count - count_of(kept[0]) >= wanted:
+            count -= count_of(kept.popleft())
+    if kept and count > wanted:
+        first = kept.popleft()
+        yield part_of(first, count - wanted, count_of(first))
+    yield from kept

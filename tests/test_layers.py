@@ -39,8 +39,6 @@ HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark"}
 # ever gets shorter, but for the one that runs before there is a room.
 WRITERS = {
     "rmqtool.spark.shim": "unpacks the package on an executor, so it cannot import any of it",
-    "rmqtool.machine.cache": "the cache of compiled kernels",
-    "rmqtool.machine.cache_place": "its directory",
     "rmqtool.store.rocksdb_database": "a directory of links, in that for temporary files",
     "rmqtool.store.rocksdb_server": "removes it",
 }

@@ -11,30 +11,21 @@ import errno
 import hashlib
 import os
 import re
-import stat
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.machine.cache_place import (
-    OTHERS_WRITE,
-    Place,
-    Untrusted,
-    installed,
-    is_ours,
-    opened,
-    own,
-)
+from rmqtool.machine.cache_place import Place, installed, opened, own
+from rmqtool.writing import private_place
+from rmqtool.writing.private_place import Untrusted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 MAGIC: Final = b"rmqtool kernel 1\n"
 DIGEST: Final = 32  # bytes of a SHA-256
-LARGEST: Final = 16 << 20  # bytes of a file; those of the largest kernel are 40,000
 UNUSED_SECONDS: Final = 30 * 24 * 3600
 OURS: Final = re.compile(r"[\w.]+-[0-9a-f]{32}\.kernel(\.[0-9a-f]{16})?")
-_OPEN: Final = os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Code(NamedTuple):
@@ -79,7 +70,7 @@ def find(key: Key, among: Sequence[Place]) -> Code | None:
     """
     for place in among:
         with suppress(OSError, Untrusted), opened(place) as directory:
-            if (found := _decode(_read(directory, key.file), key.stamp)) is not None:
+            if (found := _decode(private_place.read(directory, key.file), key.stamp)) is not None:
                 return found
     return None
 
@@ -97,8 +88,9 @@ def keep(key: Key, made: Code, among: Sequence[Place]) -> Place:
     """
 
     def write(directory: int, place: Place) -> None:
-        _write(directory, key.file, _encode(key.stamp, made), place.file_mode)
-        _forget_unused(directory)
+        private_place.put(directory, key.file, _encode(key.stamp, made), place.file_mode)
+        # That of other versions; whoever still needs it compiles it again.
+        private_place.forget(directory, OURS, time.time() - UNUSED_SECONDS)
 
     return _first(among, write)
 
@@ -155,58 +147,3 @@ def _decode(raw: bytes, stamp: bytes) -> Code | None:
         return None
     symbol, _, code = content[DIGEST:].partition(b"\0")
     return Code(symbol.decode(), code)
-
-
-def _read(directory: int, name: str) -> bytes:
-    """Read a file that only root or the user can have written; no bytes for any other."""
-    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _OPEN, dir_fd=directory)
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        is_trusted = (
-            stat.S_ISREG(facts.st_mode)
-            and is_ours(facts)
-            and not facts.st_mode & OTHERS_WRITE
-            and facts.st_size <= LARGEST
-        )
-        return file.read() if is_trusted else b""
-
-
-def _write(directory: int, name: str, content: bytes, mode: int) -> None:
-    """Write a file; others see all or nothing of it."""
-    new = f"{name}.{os.urandom(8).hex()}"
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN, mode, dir_fd=directory)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            os.fchmod(descriptor, mode)  # whatever the umask takes away
-        os.replace(new, name, src_dir_fd=directory, dst_dir_fd=directory)
-    except OSError:
-        with suppress(OSError):
-            os.unlink(new, dir_fd=directory)
-        raise
-
-
-def _forget_unused(directory: int) -> None:
-    """Remove what nobody has read for a month: that of other versions.
-
-    Whoever still needs it compiles it again; whoever is just reading it has it whole.
-    """
-    limit = time.time() - UNUSED_SECONDS
-    for name, used in _last_uses(directory):
-        if used < limit:
-            with suppress(OSError):
-                os.unlink(name, dir_fd=directory)
-
-
-def _last_uses(directory: int) -> Iterator[tuple[str, float]]:
-    """Yield our files, and when each was last read or written, s since 1970."""
-    readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=directory)
-    try:
-        with os.scandir(readable) as entries:
-            names = [entry.name for entry in entries if OURS.fullmatch(entry.name)]
-    finally:
-        os.close(readable)
-    for name in names:
-        with suppress(OSError):  # somebody else is removing it
-            facts = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            yield name, max(facts.st_atime, facts.st_mtime)

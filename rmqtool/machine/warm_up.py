@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.engine import default_jobs
 from rmqtool.machine import announce, cache
-from rmqtool.machine.cache_place import ROOT, Place, installed, own
+from rmqtool.machine.cache_place import Place, installed, own
 from rmqtool.machine.compiled import PROBE, Kernel
+from rmqtool.writing.private_place import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rmqtool.broker import conf
-from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
-from rmqtool.broker.release import Version
+from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.runs import Runs, Stretch
-from rmqtool.derive.settings import rocksdb_rules, rules_of, run_units
+from rmqtool.derive.settings import run_units
 from rmqtool.engine import chosen
 from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
@@ -36,11 +34,10 @@ from rmqtool.rebuild.options import (
 from rmqtool.rebuild.rocksdb import RocksComparingSink, RocksSink
 from rmqtool.rebuild.shuffled import Shuffler, rebuild_queues
 from rmqtool.rebuild.sinks import CountingSink, WritingSink
+from rmqtool.rebuild.store_type import database_of, is_light_only, rules_for, store_types
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
-from rmqtool.store.release import written_by
-from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.segment import SegmentPart, parts
 from rmqtool.store.tree import open_store
 from rmqtool.writing.output import OutputDirectory, refuse_within
@@ -49,8 +46,6 @@ from rmqtool.writing.remote_output import output_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.broker.dispatch import DispatchRules
-    from rmqtool.store.rocksdb import RocksDb
     from rmqtool.store.tree import Store
     from rmqtool.writing.output_tree import OutputTree
 
@@ -126,35 +121,6 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
     return result
 
 
-def store_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
-    """Say what queues are written as: what was asked for, else what the store has."""
-    if options.store_type is not None:
-        return frozenset({options.store_type})
-    if not options.target.has_queues or _database(store) is None:
-        return frozenset({StoreType.FILES})
-    files = [StoreType.FILES] if _topics_in_files(store) else []
-    return frozenset({StoreType.ROCKSDB, *files})
-
-
-def _database(store: Store) -> RocksDb | None:
-    """Give the database with the queues of a store; None without one."""
-    return next((one for one in store.rocksdb() if is_queue_database(one.path)), None)
-
-
-def _topics_in_files(store: Store) -> list[str]:
-    try:
-        return Queues(store).files.topics()
-    except UnreadablePath:
-        return []
-
-
-def _is_light_only(store: Store) -> bool:
-    """Tell whether a combined store keeps light queues in RocksDB alone."""
-    if store.broker_conf is not None:
-        return conf.LIGHT_QUEUES_IN_ROCKSDB.of(store.broker_conf)
-    return not any(topic.startswith(LMQ_PREFIX) for topic in _topics_in_files(store))
-
-
 def _run_writing(
     store: Store, options: RebuildOptions, files: WritingSink, advance: Advance
 ) -> RebuildResult:
@@ -162,10 +128,10 @@ def _run_writing(
     types = store_types(store, options)
     if StoreType.ROCKSDB not in types:
         return run(store, options, files, advance)
-    database = _database(store)
+    database = database_of(store)
     path = database.path if database else QueueKind.CONSUME_QUEUE
     has_files = StoreType.FILES in types
-    light_only = _is_light_only(store)
+    light_only = is_light_only(store)
     sink = RocksSink(store, path, files, light_only=light_only, has_files=has_files)
     result = run(store, options, sink, advance)
     sink.finish()
@@ -185,7 +151,7 @@ def _run_comparing(
         sink = RocksComparingSink(
             queues.database.source,
             files,
-            light_only=_is_light_only(store),
+            light_only=is_light_only(store),
             has_files=StoreType.FILES in types,
         )
         result = run(store, options, sink, advance)
@@ -195,7 +161,7 @@ def _run_comparing(
 
 def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> RebuildResult:
     """Pass over the log once and give a sink all that follows from it."""
-    rules, why = _rules(store, options)
+    rules, why = rules_for(store, options)
     result = RebuildResult(options.mode, rules, why)
     queue_options = _queue_options(store, options)
     result.not_understood = queue_options.ext.not_understood if queue_options.ext else 0
@@ -262,7 +228,7 @@ def _run_shuffled(
     store: Store, options: RebuildOptions, where: tuple[Shuffler, OutputTree], advance: Advance
 ) -> RebuildResult:
     """Let a cluster rebuild the queues into a staged tree."""
-    rules, why = _rules(store, options)
+    rules, why = rules_for(store, options)
     result = RebuildResult(options.mode, rules, why)
     result.lost += _missing(store)
     work = DerivePart(
@@ -302,24 +268,6 @@ def _open(options: RebuildOptions) -> Store:
     if options.output is not None:
         refuse_within(store.root, options.output)
     return store
-
-
-def _rules(store: Store, options: RebuildOptions) -> tuple[DispatchRules, str]:
-    if options.broker_version is not None:
-        version = Version.parse(options.broker_version)
-        rules, why = rules_of(store, version), "as --broker-version says"
-    else:
-        wrote = written_by(store)
-        rules, why = rules_of(store, wrote.version), f"as the files were written by {wrote}"
-    types = store_types(store, options)
-    if StoreType.ROCKSDB not in types and _database(store) is None:
-        return rules, why
-    has_files = StoreType.FILES in types
-    with Queues(store) as queues:
-        try:
-            return rocksdb_rules(store, rules, queues.database.source, has_files=has_files), why
-        except UnreadablePath:  # which is why it is rebuilt
-            return rocksdb_rules(store, rules, None, has_files=has_files), why
 
 
 def _queue_options(store: Store, options: RebuildOptions) -> QueueOptions:

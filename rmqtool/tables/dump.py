@@ -7,14 +7,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from rmqtool.errors import StoreError, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
-from rmqtool.rows import JsonLines, Rows, count_of, damaged_in, part_of
+from rmqtool.rows import JsonLines, Rows, count_of, damaged_in, last_of, part_of
 from rmqtool.store.branch import BranchKind
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.file_tables import LINES
@@ -179,7 +178,7 @@ def _check_filters(view: View, options: DumpOptions) -> None:
 def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:
     """Give the rows of one view out of one or more stores."""
     if view.branch is BranchKind.ROCKSDB:
-        cut = _cut(_last(_of_databases(stores, options, outcome), options.tail), options, outcome)
+        cut = _cut(last_of(_of_databases(stores, options, outcome), options.tail), options, outcome)
         return (LINES if options.is_hex else view.table).rows(cut, view.word)
     if options.is_hex:
         return _hex_rows(view, stores, options, outcome)
@@ -194,7 +193,7 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
     found = _each(parts, read, outcome)
     if view.word == str(BranchKind.CONSUME_QUEUE):
         found = chain(found, _of_queues_in_rocksdb(stores, options, outcome))
-    chunks = _last(found, options.tail)
+    chunks = last_of(found, options.tail)
     rows = _cut(chunks, options, outcome)
     return view.table.rows(rows, view.word)
 
@@ -265,7 +264,7 @@ def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Du
     else:
         files = (part for store in stores for part in file_parts(store, view, selection))
         chunks = _each(files, of_file, outcome)
-    cut = _cut(_last(chunks, options.tail), options, outcome)
+    cut = _cut(last_of(chunks, options.tail), options, outcome)
     return LINES.rows(cut, view.word)
 
 
@@ -279,7 +278,7 @@ def _inner_rows(
     parts = (part for store in stores for part in segment_parts(store, view, wanted))
     wishes = options.message_options(view)
     chunks = _each(parts, lambda part: _in_chunks(inner_rows(part, wishes)), outcome)
-    cut = _cut(_last(chunks, options.tail), options, outcome)
+    cut = _cut(last_of(chunks, options.tail), options, outcome)
     return view.table.rows(cut, view.word)
 
 
@@ -348,7 +347,7 @@ def _messages(
     taken = 1
     while True:  # from the end backwards, as far as it takes
         some, found = parts[-taken:], DumpOutcome()
-        kept = list(_last(_joined(read, some, options, found), options.tail))
+        kept = list(last_of(_joined(read, some, options, found), options.tail))
         if len(some) == len(parts) or sum(map(count_of, kept)) >= options.tail:
             outcome.unread += found.unread
             yield from kept
@@ -386,21 +385,3 @@ def _cut(chunks: Iterator[Chunk], options: DumpOptions, outcome: DumpOutcome) ->
         yield given
         if is_last:
             return
-
-
-def _last(chunks: Iterator[Chunk], wanted: int | None) -> Iterator[Chunk]:
-    """Give the last rows only, if that was wanted."""
-    if wanted is None:
-        yield from chunks
-        return
-    kept: deque[Chunk] = deque()
-    count = 0
-    for chunk in chunks:
-        kept.append(chunk)
-        count += count_of(chunk)
-        while kept and count - count_of(kept[0]) >= wanted:
-            count -= count_of(kept.popleft())
-    if kept and count > wanted:
-        first = kept.popleft()
-        yield part_of(first, count - wanted, count_of(first))
-    yield from kept

@@ -1,0 +1,73 @@
+"""Where the queues of a store lie, in files, RocksDB or both, and by whose rules they are made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.broker import conf
+from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.release import Version
+from rmqtool.derive.settings import rocksdb_rules, rules_of
+from rmqtool.errors import UnreadablePath
+from rmqtool.queues.discovery import Queues
+from rmqtool.rebuild.options import StoreType
+from rmqtool.store.release import written_by
+from rmqtool.store.rocksdb import is_queue_database
+
+if TYPE_CHECKING:
+    from rmqtool.broker.dispatch import DispatchRules
+    from rmqtool.rebuild.options import RebuildOptions
+    from rmqtool.store.rocksdb import RocksDb
+    from rmqtool.store.tree import Store
+
+
+def store_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
+    """Say what queues are written as: what was asked for, else what the store has."""
+    if options.store_type is not None:
+        return frozenset({options.store_type})
+    if not options.target.has_queues or database_of(store) is None:
+        return frozenset({StoreType.FILES})
+    files = [StoreType.FILES] if _topics_in_files(store) else []
+    return frozenset({StoreType.ROCKSDB, *files})
+
+
+def database_of(store: Store) -> RocksDb | None:
+    """Give the database with the queues of a store; None without one."""
+    return next((one for one in store.rocksdb() if is_queue_database(one.path)), None)
+
+
+def _topics_in_files(store: Store) -> list[str]:
+    try:
+        return Queues(store).files.topics()
+    except UnreadablePath:
+        return []
+
+
+def is_light_only(store: Store) -> bool:
+    """Tell whether a combined store keeps light queues in RocksDB alone."""
+    if store.broker_conf is not None:
+        return conf.LIGHT_QUEUES_IN_ROCKSDB.of(store.broker_conf)
+    return not any(topic.startswith(LMQ_PREFIX) for topic in _topics_in_files(store))
+
+
+def rules_for(store: Store, options: RebuildOptions) -> tuple[DispatchRules, str]:
+    """Say which rules follow from the release that was asked for, or that wrote the store; and why.
+
+    Raises:
+        UsageError: the release is none.
+    """
+    if options.broker_version is not None:
+        version = Version.parse(options.broker_version)
+        rules, why = rules_of(store, version), "as --broker-version says"
+    else:
+        wrote = written_by(store)
+        rules, why = rules_of(store, wrote.version), f"as the files were written by {wrote}"
+    types = store_types(store, options)
+    if StoreType.ROCKSDB not in types and database_of(store) is None:
+        return rules, why
+    has_files = StoreType.FILES in types
+    with Queues(store) as queues:
+        try:
+            return rocksdb_rules(store, rules, queues.database.source, has_files=has_files), why
+        except UnreadablePath:  # which is why it is rebuilt
+            return rocksdb_rules(store, rules, None, has_files=has_files), why
