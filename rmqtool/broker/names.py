@@ -32,6 +32,7 @@ OLD_SYSTEM_PREFIX: Final = Name("RMQ_SYS_")
 RETRY_PREFIX: Final = Name("%RETRY%")
 DLQ_PREFIX: Final = Name("%DLQ%")
 LMQ_PREFIX: Final = Name("%LMQ%")
+LITE_PREFIX: Final = Name("%LMQ%$")  # light queues that brokers from 5.5.0 on delete when idle
 LMQ_QUEUE_ID: Final = 0
 
 HALF_TOPICS: Final = frozenset({HALF_TOPIC, ROCKSDB_HALF_TOPIC})

@@ -13,9 +13,11 @@ from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.delays import SAMPLED_UNITS, observed_delays
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.config_shapes import lmq_consumer_offsets
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.discovery import Queues
+from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:
     from rmqtool.broker.release import Version
@@ -110,9 +112,16 @@ def run_units(store: Store) -> int:
 
 
 def has_lmq_queues(store: Store) -> bool:
-    """Tell whether a light message queue lies among the consume queues; so it may if none does."""
+    """Tell whether a light queue (LMQ) may lie among the consume queues.
+
+    One does, or no queue does, or consumers have offsets in light queues: those are gone, then.
+    """
     try:
         topics = Queues(store).files.topics()
+        if not topics or any(topic.startswith(LMQ_PREFIX) for topic in topics):
+            return True
+        if any(is_queue_database(one.path) for one in store.rocksdb()):
+            return False
     except UnreadablePath:
         return True
-    return not topics or any(topic.startswith(LMQ_PREFIX) for topic in topics)
+    return any(lmq_consumer_offsets(store.config("lmqConsumerOffset.json").document))

@@ -85,7 +85,7 @@ def _plainly(file: ModelFile, check: RecordCheck) -> SegmentCensus:
                 numbers.setdefault(record.topic, len(numbers)),
                 _messages(record),
             )
-            for position, record in _records(file, reader, check)
+            for position, record in whole_records(file, reader, check)
             if record.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in QUEUED_TYPES
         ]
     return _census(file, np.array(rows, np.int64).reshape(-1, 5).T, list(numbers))
@@ -125,7 +125,7 @@ def _census(file: ModelFile, columns: Int64s, names: list[str]) -> SegmentCensus
     )
 
 
-def _records(
+def whole_records(
     file: ModelFile, reader: FileReader, check: RecordCheck
 ) -> Iterator[tuple[int, Record]]:
     """Yield the whole records of a file: in sequence, and behind damage by their own word."""

@@ -143,6 +143,8 @@ class Prediction:
             likely an administrator deleted them.
         missing: messages that queues point to now and that no file of the log holds whole: they
             are lost already, whatever the start does.
+        light: messages in the log that a light queue would not have, by light queue; one that two
+            of them lack counts twice, and its own queue may have it.
         failed_topic: a topic that cannot be a directory name; dispatch stops being written at it.
         not_foretold: parts of the store that a broker also starts from and this does not look at.
         ignored: lines of its broker.conf that the broker passes over without a word.
@@ -166,6 +168,7 @@ class Prediction:
     unlisted: Loss = field(default_factory=Loss)
     deleted_topics: Loss = field(default_factory=Loss)
     missing: Loss = field(default_factory=Loss)
+    light: Loss = field(default_factory=Loss)
     failed_topic: str | None = None
     not_foretold: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -183,7 +186,7 @@ class Prediction:
     @property
     def loses(self) -> bool:
         """Whether messages would be lost, or be in the log and reach nobody."""
-        return bool(self.lost.messages or self.unreachable)
+        return bool(self.lost.messages or self.unreachable or self.light.messages)
 
     @property
     def has_no_log(self) -> bool:

@@ -5,7 +5,7 @@ Source: DefaultMessageStore#load, #recover, #start, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +13,9 @@ from rmqtool.broker.conf import complaints
 from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
+from rmqtool.derive.settings import has_lmq_queues
 from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
-from rmqtool.startup import surroundings
+from rmqtool.startup import light, surroundings
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.dispatch import dispatch
@@ -24,7 +25,7 @@ from rmqtool.startup.indexes import Index
 from rmqtool.startup.load import Loader, exists, queue_directories, read_checkpoint
 from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
-from rmqtool.startup.prediction import Prediction
+from rmqtool.startup.prediction import Loss, Prediction
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.settings import Settings, lengths_of, settings_of
 from rmqtool.startup.start_file import StartFails
@@ -68,7 +69,7 @@ def predict(
         UnreadablePath: something could not be read.
     """
     rules = Rules(written_by(store).version if version is None else Version.parse(version))
-    settings = settings or settings_of(store.broker_conf, rules.version)
+    settings = settings or _settings(store, rules)
     _refuse_what_cannot_be(store)
     loader = Loader(rules)
     model = _load(store, rules, settings, loader)
@@ -82,6 +83,14 @@ def predict(
     else:
         run.start(store)
     return _prediction(store, model, before, run)
+
+
+def _settings(store: Store, rules: Rules) -> Settings:
+    """Give what the broker goes by; without a broker.conf light queues tell of their switches."""
+    settings = settings_of(store.broker_conf, rules.version)
+    if store.broker_conf is None and has_lmq_queues(store):
+        return replace(settings, has_lmq=True, dispatches_to_many=True)
+    return settings
 
 
 @dataclass(slots=True)
@@ -210,6 +219,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         unlisted=losses.unlisted.loss(),
         deleted_topics=losses.deleted_topics.loss(),
         missing=losses.missing(model, before),
+        light=Loss() if run.recovered is None else light.missing(model),
         failed_topic=model.failed_topic,
         not_foretold=tuple(name for name in _NOT_FORETOLD if exists(store.root.child(name))),
         ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))

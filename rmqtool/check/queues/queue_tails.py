@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.names import LITE_PREFIX, LMQ_PREFIX
 from rmqtool.check.queues.queue_state import UNIT, at_unit
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import finding
@@ -47,9 +47,13 @@ class Tails:
             self._lost.append((state, start))
 
     def _is_deleted(self, state: QueueState) -> bool:
-        """Tell whether the topic is not configured any more; light queues never are."""
+        """Tell whether brokers have deleted the queue: its topic is not configured any more.
+
+        Light queues never are, and brokers delete only those of lite topics, when they are idle.
+        Source: DefaultMessageStore#cleanUnusedTopic, LiteLifecycleManager, 4.9.3 to 5.5.0.
+        """
         if state.topic.startswith(LMQ_PREFIX):
-            return True
+            return state.topic.startswith(LITE_PREFIX)
         topics = self._inspection.topics
         return topics is not None and state.topic not in topics
 

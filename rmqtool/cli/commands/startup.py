@@ -22,10 +22,11 @@ class Startup(Command):
 
     Sections: verdict, losses, steps, queues. Losses are 'lost' (cut off the log for good), 'cut'
     (still in the log, but the queue no longer has it), 'unlisted' (in the log, and no queue gets
-    it) and, for information, 'deleted-topic' (the same in topics that are configured no more).
+    it), 'light' (in the log, and a light queue that it names does not get it) and, for
+    information, 'deleted-topic' (as 'unlisted', in topics that are configured no more).
 
     File lengths and switches come from --broker-conf; without it lengths are read off the files
-    and the switches are RocketMQ's defaults.
+    and the switches are RocketMQ's defaults; light queues tell that their switches are on.
 
     What is foretold is what real message stores then did with some 300 damaged stores and with all
     that real brokers left, those of 4.9.3, 5.1.4, 5.2.0, 5.3.3 and 5.5.0: 'is_proven' names them.

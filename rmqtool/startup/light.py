@@ -1,0 +1,65 @@
+"""Messages that a light queue (LMQ) would not have, though they name it and the log holds them.
+
+A message has its own queue, too, so that no other count sees the loss; but whoever subscribes to a
+light queue reads nothing else. The log is read only where records are dispatched to such queues.
+Source: ConsumeQueue#multiDispatchLmqQueue, LmqConsumeQueueStore, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.broker.dispatch import light_queues
+from rmqtool.broker.names import LITE_PREFIX, LMQ_PREFIX, LMQ_QUEUE_ID
+from rmqtool.formats import java
+from rmqtool.startup.census import whole_records
+from rmqtool.startup.prediction import Loss, TopicLoss
+from rmqtool.startup.records import RecordCheck
+
+if TYPE_CHECKING:
+    from rmqtool.startup.model import Model
+    from rmqtool.startup.records import Record
+
+
+def missing(model: Model) -> Loss:
+    """Give the messages of the log after the start that a light queue lacks, by light queue.
+
+    Lite topics are left out whose queue is gone: brokers from 5.5.0 on delete those themselves.
+
+    Raises:
+        UnreadablePath: a file of the log may not be read.
+    """
+    if not model.dispatch_rules.multi_dispatch:
+        return Loss()
+    found: dict[str, list[int]] = {}
+    check = RecordCheck(model.rules, model.settings, reads_v2=True)
+    for file in model.commitlog.files:
+        with file.open() as reader:
+            for position, record in whole_records(file, reader, check):
+                if position + record.size > file.wrote_position:
+                    break
+                for topic in _lacking(model, record):
+                    found.setdefault(topic, []).append(record.store_timestamp)
+    losses = [TopicLoss(name, len(times), min(times), max(times)) for name, times in found.items()]
+    return Loss(tuple(sorted(losses, key=lambda one: -one.messages)))
+
+
+def _lacking(model: Model, record: Record) -> list[str]:
+    """Give the light queues that a record names and that have no unit at its number."""
+    if not model.dispatch_rules.multi_dispatches(record.topic):
+        return []
+    lacking = []
+    for topic, text in zip(*light_queues(record.properties), strict=True):
+        number = java.parse_long(text)
+        if number is None or not topic.startswith(LMQ_PREFIX):
+            continue
+        if model.rules.skips_separators and "/" in topic:
+            continue
+        queue = model.queues.get((topic, LMQ_QUEUE_ID)) or model.queues.get(
+            (topic, record.queue_id)
+        )
+        if queue is None and topic.startswith(LITE_PREFIX):
+            continue
+        if queue is None or not queue.minimum <= number < queue.maximum:
+            lacking.append(topic)
+    return lacking

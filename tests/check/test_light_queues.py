@@ -1,0 +1,47 @@
+"""Light queues that are gone: only the log still says that there were any."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.findings.catalogue import Severity
+from rmqtool.startup import predict
+from rmqtool.startup.verdict import verdict
+from rmqtool.store.tree import open_store
+from tests import plain_store
+from tests.check.validation import run
+from tests.stores import broker_conf
+
+ONE = "%LMQ%home-1"
+
+
+@pytest.mark.parametrize("is_told", [True, False], ids=["broker.conf", "files-alone"])
+@pytest.mark.parametrize("pattern", [f"{ONE}/0", ONE, "%LMQ%*"], ids=["files", "topic", "all"])
+@pytest.mark.parametrize("version", ["4.9.3", "5.3.3"])
+def test_deleted(version: str, pattern: str, is_told: bool, copy_of: Callable[[str], Path]) -> None:
+    """No broker deletes them or makes them anew, so it is damage, predicted, and put right."""
+    name = f"rocketmq-{version}-lmq"
+    store, conf = copy_of(name), broker_conf(name) if is_told else None
+    gone: dict[str, int] = {}
+    before: dict[Path, bytes] = {}
+    for directory in sorted(store.glob(f"consumequeue/{pattern}")):
+        for queue in [directory] if directory.name == "0" else directory.iterdir():
+            gone[queue.parent.name] = len(plain_store.units(queue))
+            before |= {path: path.read_bytes() for path in queue.iterdir()}
+        shutil.rmtree(directory)
+    found = run(store, conf=conf)[0]
+    said = {one.topic: one.severity for one in found if one.code == "CQ-LMQ"}
+    assert dict.fromkeys(gone, Severity.DAMAGE) == said
+    prediction = predict(open_store(store, conf), version)
+    counts = {one.topic: one.messages for one in prediction.light.topics}
+    assert gone == counts
+    assert prediction.loses
+    assert f"{sum(gone.values())} messages not in {len(gone)} light queue" in verdict(prediction)
+    repair.apply(repair.plan(store, broker_conf=str(conf) if conf else None), in_place=True)
+    assert before == {path: path.read_bytes() for path in before}
+    assert not predict(open_store(store, conf), version).loses
