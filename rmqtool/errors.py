@@ -185,6 +185,10 @@ class UnreadablePath(StoreError, OSError):
         return _TO_READ.get(self.trouble, _READABLE)
 
 
+class DamagedDatabase(UnreadablePath):
+    """RocksDB cannot open a database, or cannot read it to its end."""
+
+
 class UnsupportedStore(StoreError):
     """Recognised, but its content cannot be read (a RocksDB queue, for example)."""
 

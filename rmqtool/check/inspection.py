@@ -17,13 +17,12 @@ import numpy as np
 from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
 from rmqtool.check.log.lost import LostRanges
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.rocksdb_database import DamagedDatabase
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import error_of
 

@@ -28,9 +28,6 @@ from rmqtool.check.options import UNREAD
 from rmqtool.check.queues import consume_queue_ext
 from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer
-from rmqtool.check.rocksdb import entries, metadata
-from rmqtool.check.rocksdb.databases import Databases
-from rmqtool.check.rocksdb.queue_ends import finish_rocks, rocks_comparer
 from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Code, Severity
@@ -48,6 +45,7 @@ if TYPE_CHECKING:
     from rmqtool.check.log.part import PartReport
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.rocksdb.checks import RocksChecks
     from rmqtool.findings.finding import Finding
     from rmqtool.store.rocksdb import RocksDb
 
@@ -227,12 +225,13 @@ def _run(inspection: Inspection, observers: Observers) -> Iterator[Finding]:
     for what, why in options.limits():
         inspection.leave_out(what, why)
     _know(inspection)
-    databases = Databases(inspection)
-    yield from _rocksdb(inspection, databases)
+    rocksdb = _rocksdb(inspection)
+    if rocksdb is not None and options.wants(*ROCKSDB_AREAS):
+        yield from rocksdb.open()
     layout.register_lost(inspection)
     if options.wants("layout"):
         yield from layout.check(inspection)
-    yield from _log(inspection, databases, observers)
+    yield from _log(inspection, rocksdb, observers)
     if options.wants("dledger", "commitlog"):
         yield from dledger.check(inspection)
     for areas, check in (
@@ -249,24 +248,21 @@ def _run(inspection: Inspection, observers: Observers) -> Iterator[Finding]:
             yield from check(inspection)
             yield from inspection.pending()
     if options.level.reads_log:
-        if options.wants("rocksdb", "index", "timer"):
-            yield from entries.check(inspection, databases)
-        if options.wants("rocksdb", "config"):
-            yield from metadata.check(inspection, databases)
+        if rocksdb is not None:
+            yield from rocksdb.after_log()
         yield from inspection.pending()
     yield from inspection.lost.findings(options)
     _not_compared(inspection)
 
 
-def _rocksdb(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
-    """Judge the files of the databases, and open them for the checks that follow."""
-    if not inspection.options.wants(*ROCKSDB_AREAS):
-        return
-    yield from databases.check(_databases(inspection))
-    for path, database in inspection.opened.items():
-        if is_queue_database(path):
-            inspection.queues.database.adopt(database)
-    inspection.compares_rocksdb &= any(map(is_queue_database, inspection.opened))
+def _rocksdb(inspection: Inspection) -> RocksChecks | None:
+    """Give what judges the databases of a store; None where there are none."""
+    found = _databases(inspection)
+    if not found:
+        return None
+    from rmqtool.check.rocksdb.checks import RocksChecks
+
+    return RocksChecks(inspection, found)
 
 
 def _know(inspection: Inspection) -> None:
@@ -298,7 +294,9 @@ def _topics_in_files(inspection: Inspection) -> list[str]:
         return []  # the check of the queues says so
 
 
-def _log(inspection: Inspection, databases: Databases, observers: Observers) -> Iterator[Finding]:
+def _log(
+    inspection: Inspection, rocksdb: RocksChecks | None, observers: Observers
+) -> Iterator[Finding]:
     """Read the log, and compare queues and index with it."""
     options = inspection.options
     log = log_files(inspection)
@@ -315,7 +313,7 @@ def _log(inspection: Inspection, databases: Databases, observers: Observers) -> 
             "records, units and entries", "--level quick looks at names, lengths and tails"
         )
         return
-    yield from _whole_log(inspection, databases, observers)
+    yield from _whole_log(inspection, rocksdb, observers)
 
 
 def _headers(inspection: Inspection) -> Iterator[Finding]:
@@ -326,12 +324,12 @@ def _headers(inspection: Inspection) -> Iterator[Finding]:
 
 
 def _whole_log(
-    inspection: Inspection, databases: Databases, observers: Observers
+    inspection: Inspection, rocksdb: RocksChecks | None, observers: Observers
 ) -> Iterator[Finding]:
     queues = QueueComparer(inspection) if inspection.compares_queues else None
     batches = BatchComparer(inspection) if inspection.compares_queues else None
     index = IndexComparer(inspection) if inspection.compares_index else None
-    rocks = rocks_comparer(inspection, databases)
+    rocks = rocksdb.comparer() if rocksdb is not None else None
 
     def take(report: PartReport) -> Iterator[Finding]:
         runs = report.runs
@@ -353,8 +351,8 @@ def _whole_log(
         if queues is not None and batches is not None:
             yield from queues.finish(reader)
             yield from batches.finish()
-    if rocks is not None:
-        yield from finish_rocks(inspection, rocks)
+    if rocksdb is not None and rocks is not None:
+        yield from rocksdb.finish_queues(rocks)
     if index is not None:
         yield from index.finish()
     if inspection.options.wants("commitlog"):

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from rmqtool.errors import EngineMissing, UnreadablePath
+from rmqtool.errors import DamagedDatabase, EngineMissing
 from rmqtool.store.place import EntryKind, is_remote
 from rmqtool.store.rocksdb import FILE_NAME
 from rmqtool.store.rocksdb_server import FRAME, ITEM, SKIP_CORRUPTED
@@ -39,10 +39,6 @@ CLOSED: Final = "the database was closed"
 READ_BYTES: Final = 1 << 20
 LINKED: Final = ("CURRENT", "IDENTITY", "MANIFEST-")  # and table files and write-ahead logs
 SUFFIXES: Final = (".sst", ".log", ".blob")
-
-
-class DamagedDatabase(UnreadablePath):
-    """RocksDB cannot open a database, or cannot read it to its end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.formats.rocksdb_families import FAMILIES
 from rmqtool.store.crc32c import crc32c
 from rmqtool.store.place import Place
-from rmqtool.store.rocksdb_database import DamagedDatabase, Database
+from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_log import read_log
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import check_table

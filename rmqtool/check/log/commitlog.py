@@ -17,7 +17,7 @@ from rmqtool.check.log.segments import SegmentJudge
 from rmqtool.check.log.transactions import Transactions
 from rmqtool.derive.part import DeriveOptions
 from rmqtool.derive.settings import rocksdb_rules, rules_of, run_units
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_TIME, CL_TOPIC, DL_ENTRY
@@ -25,7 +25,6 @@ from rmqtool.formats.message import BLANK
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
 from rmqtool.store.record_heads import LogReader
-from rmqtool.store.rocksdb_database import DamagedDatabase
 from rmqtool.store.segment import parts
 from rmqtool.store.tail import find_tail
 from rmqtool.times import iso_time

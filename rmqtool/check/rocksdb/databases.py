@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import DecodeError, EngineMissing, Trouble, UnreadablePath
+from rmqtool.errors import DamagedDatabase, DecodeError, EngineMissing, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import (
@@ -26,7 +26,7 @@ from rmqtool.formats.rocksdb_families import DEFAULT, FAMILIES
 from rmqtool.formats.rocksdb_store import is_index_row
 from rmqtool.store.place import EntryKind
 from rmqtool.store.rocksdb import is_queue_database
-from rmqtool.store.rocksdb_database import DamagedDatabase, Database
+from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_log import read_log, writes_in
 from rmqtool.store.rocksdb_manifest import Manifest, read_manifest
 from rmqtool.store.rocksdb_table import check_table

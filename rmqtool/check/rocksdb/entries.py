@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS, TIMER_TOPIC
-from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.errors import DamagedDatabase, DecodeError, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import RI_BEHIND, RI_ENTRY, RT_ROW, RT_SCAN, RX_HALF
 from rmqtool.formats import rocksdb_store
 from rmqtool.formats.rocksdb_families import DEFAULT
 from rmqtool.formats.rocksdb_store import IndexKey
 from rmqtool.scan.batch import Extent
-from rmqtool.store.rocksdb_database import DamagedDatabase
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.messages import MessageOptions, batches_of, message_rows
 

@@ -15,6 +15,7 @@ import numpy as np
 from rmqtool.broker.conf import RECOVERED_FILES
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.rocksdb.queues import RocksComparer, missing_units, units_of
+from rmqtool.errors import DamagedDatabase
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import (
@@ -30,7 +31,6 @@ from rmqtool.findings.registry_rocksdb import (
 )
 from rmqtool.queues.rocks import RocksQueues
 from rmqtool.store.rocksdb import is_queue_database
-from rmqtool.store.rocksdb_database import DamagedDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.derive.run_pool import RunPool
-from rmqtool.errors import DecodeError
+from rmqtool.errors import DamagedDatabase, DecodeError
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import RQ_RANGE, RQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
@@ -28,7 +28,6 @@ from rmqtool.formats.rocksdb_queue import (
 from rmqtool.queues.rocks import QueueEnds, RocksQueue
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.record_times import UNKNOWN, record_times
-from rmqtool.store.rocksdb_database import DamagedDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

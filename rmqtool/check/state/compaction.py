@@ -23,7 +23,6 @@ from rmqtool.queues.kinds import UnitKind, kinds_of
 from rmqtool.scan import columns as row_of
 from rmqtool.scan.batch import Extent
 from rmqtool.store.segment import SegmentPart
-from rmqtool.tables.messages import MessageOptions, batches_of, message_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,6 +112,8 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
     Raises:
         UnreadablePath: the file may not be read.
     """
+    from rmqtool.tables.messages import MessageOptions, batches_of, message_rows  # few have any
+
     found: list[tuple[Any, ...]] = []
     odd: list[tuple[int, str]] = []
     for batch in batches_of(SegmentPart(log, 0, log.size), MessageOptions(), start=None):
