@@ -100,15 +100,17 @@ def test_ranges(tmp_path: Path) -> None:
         assert rows[12][1] == database.get("default", rows[12][0])
 
 
-def test_nothing_stays_behind(tmp_path: Path) -> None:
+def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No directory of links is left, read to the end or not, closed or forgotten."""
     store = fixture(QUEUES, tmp_path)
-    pattern = "rmqtool-rocksdb-*"
-    before = {*Path(tempfile.gettempdir()).glob(pattern)}
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     rows_of(store / "consumequeue", "consumequeue")
     forgotten = Database(Place.of(store / "consumequeue"), "consumequeue")
+    assert [*temporary.iterdir()]
     del forgotten
-    assert before == {*Path(tempfile.gettempdir()).glob(pattern)}
+    assert [] == [*temporary.iterdir()]
 
 
 @given(st.binary(max_size=200))
