@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 Row: TypeAlias = Mapping[str, object]
+ROWS_A_CHUNK: Final = 1000
+TEXT_A_CHUNK: Final = 8 << 20  # characters
 TURNED: Final = ("field", "value")  # the columns of rows that are turned round
 
 
@@ -95,6 +97,25 @@ def damaged_in(chunk: Chunk) -> int:
     return sum(1 for row in rows_of(chunk) if row.get("code"))
 
 
+def in_chunks(rows: Iterable[Row]) -> Iterator[Chunk]:
+    """Give rows in chunks, fewer in one where texts are long."""
+    chunk: list[Row] = []
+    length = 0
+    for row in rows:
+        chunk.append(row)
+        length += text_length(row)
+        if len(chunk) == ROWS_A_CHUNK or length > TEXT_A_CHUNK:
+            yield chunk
+            chunk, length = [], 0
+    if chunk:
+        yield chunk
+
+
+def text_length(row: Row) -> int:
+    """Give the characters of a row's texts."""
+    return sum(len(value) for value in row.values() if isinstance(value, str))
+
+
 def part_of(chunk: Chunk, start: int, end: int) -> Chunk:
     """Give the rows [start, end) of a chunk."""
     if not isinstance(chunk, JsonLines):
@@ -103,6 +124,14 @@ def part_of(chunk: Chunk, start: int, end: int) -> Chunk:
     some = JsonLines(len(lines), b"".join(lines))
     damaged = sum(1 for row in rows_of(some) if row.get("code"))
     return JsonLines(some.count, some.text, damaged)
+
+
+def rows_after(passed: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Give the rows past some."""
+    for chunk in chunks:
+        count = count_of(chunk)
+        yield part_of(chunk, passed, count) if passed > 0 else chunk
+        passed -= min(passed, count)
 
 
 def turned(rows: Rows) -> Rows:

@@ -60,7 +60,7 @@ def _zlib(body: bytes, ceiling: int) -> Decompressed:
     except zlib.error as error:
         return Decompressed(None, f"zlib: {error}")
     if len(found) > ceiling:
-        return _above(ceiling)
+        return above(ceiling)
     return Decompressed(found) if reader.eof else Decompressed(None, "zlib: ends too early")
 
 
@@ -77,7 +77,7 @@ def _lz4(body: bytes, ceiling: int) -> Decompressed:
                 found += piece
                 piece = b"" if reader.eof else reader.decompress(b"", max_length=_STEP_BYTES)
             if len(found) > ceiling:
-                return _above(ceiling)
+                return above(ceiling)
             if not reader.eof:
                 return Decompressed(None, "lz4: ends too early")
             left = reader.unused_data or b""
@@ -98,7 +98,7 @@ def _zstd(body: bytes, ceiling: int) -> Decompressed:
                 found += reader.decompress(body[position : position + _ZSTD_INPUT_BYTES])
                 position = min(position + _ZSTD_INPUT_BYTES, len(body))
                 if len(found) > ceiling:
-                    return _above(ceiling)
+                    return above(ceiling)
             if not reader.eof:
                 return Decompressed(None, "zstd: ends too early")
             position -= len(reader.unused_data)
@@ -107,7 +107,8 @@ def _zstd(body: bytes, ceiling: int) -> Decompressed:
     return Decompressed(bytes(found))
 
 
-def _above(ceiling: int) -> Decompressed:
+def above(ceiling: int) -> Decompressed:
+    """Give what is said of a body of more bytes than were allowed."""
     return Decompressed(None, f"inflates to more than {ceiling} bytes")
 
 

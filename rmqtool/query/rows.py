@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.query.explain import STEPS, step_rows
+from rmqtool.rows import in_chunks
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.single_record import NO_BODY, SingleRecord
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rmqtool.query.answer import Answer, Found
     from rmqtool.query.log import LogRecord
-    from rmqtool.rows import Rows
+    from rmqtool.rows import Chunk, Rows
     from rmqtool.tables.bodies import BodyOptions
 
 FOUND: Final = Table(
@@ -124,8 +125,8 @@ def message_rows(answer: Answer, body: BodyOptions = NO_BODY) -> Rows:
             found,
             key=lambda one: (one.record.message.store_timestamp, one.record.physical_offset),
         )
-    rows = [found_row(one, body) for one in found]
-    return (TRACE if is_trace else FOUND).rows([rows])
+    rows = (found_row(one, body) for one in found)
+    return (TRACE if is_trace else FOUND).rows(in_chunks(rows))
 
 
 def batch_rows(answers: Iterable[Answer], body: BodyOptions = NO_BODY) -> Rows:
@@ -133,16 +134,14 @@ def batch_rows(answers: Iterable[Answer], body: BodyOptions = NO_BODY) -> Rows:
     return BATCH.rows(_batch_chunks(answers, body))
 
 
-def _batch_chunks(
-    answers: Iterable[Answer], body: BodyOptions
-) -> Iterator[list[dict[str, object]]]:
+def _batch_chunks(answers: Iterable[Answer], body: BodyOptions) -> Iterator[Chunk]:
     for answer in answers:
         asked = str(answer.request)
         if not answer.found:
             where = "; ".join(answer.trail.searched)
             yield [{"asked": asked, "problem": answer.problem or f"not found; searched: {where}"}]
             continue
-        yield [{"asked": asked, **found_row(found, body)} for found in answer.found]
+        yield from in_chunks({"asked": asked, **found_row(one, body)} for one in answer.found)
 
 
 def step_table(answer: Answer) -> Rows:

@@ -7,8 +7,6 @@ clock. Nothing else writes to standard output.
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.errors import UsageError
@@ -195,7 +193,10 @@ class _JsonArray:
     def write(self, chunk: Chunk) -> int:
         count, lines = self._lines(chunk)
         if count:
-            self._sink.write(self._before + b"\n" + lines[:-1].replace(b"\n", b",\n"))
+            self._sink.write(self._before + b"\n")
+            # One line may be long: no copy of it is made.
+            text = memoryview(lines)[:-1] if count == 1 else lines[:-1].replace(b"\n", b",\n")
+            self._sink.write(text)
             self._before = b","
         return count
 
@@ -218,21 +219,27 @@ class _Csv:
 
     def __init__(self, sink: Sink, columns: Sequence[str]) -> None:
         self._sink, self._columns = sink, columns
-        self._text = io.StringIO()
-        self._csv = csv.writer(self._text, lineterminator="\n")
-        self._csv.writerow(columns)
+        self._header = [_csv_line(columns)]
 
     def write(self, chunk: Chunk) -> int:
         rows = rows_of(chunk)
-        self._csv.writerows([as_csv(row.get(name)) for name in self._columns] for row in rows)
-        self._hand_on()
+        lines = (_csv_line([as_csv(row.get(name)) for name in self._columns]) for row in rows)
+        self._sink.write_lines([*self._header, *lines])
+        self._header.clear()
         return len(rows)
 
     def close(self) -> None:
         """Write the header when there were no rows."""
-        self._hand_on()
+        self._sink.write_lines(self._header)
 
-    def _hand_on(self) -> None:
-        self._sink.write(self._text.getvalue().encode("utf-8", "backslashreplace"))
-        self._text.seek(0)
-        self._text.truncate()
+
+def _csv_line(cells: Sequence[str]) -> str:
+    """Give a line; no cell has a line end, as what does not print is escaped."""
+    # Python's own writer has four bytes for each character of a line.
+    return ",".join([_quoted(cell) for cell in cells]) or '""'
+
+
+def _quoted(cell: str) -> str:
+    if "," not in cell and '"' not in cell:
+        return cell
+    return '"' + cell.replace('"', '""') + '"'

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqtool.errors import OutputClosed, RepairError, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_LONG: Final = 1 << 20  # characters
 
 
 class Writable(Protocol):
@@ -52,7 +55,11 @@ class Sink:
 
     def write_lines(self, lines: Sequence[str]) -> None:
         """Write lines of text, each with its end, as UTF-8."""
-        if lines:
+        if sum(map(len, lines)) > _LONG:  # in memory as few times as can be
+            for line in lines:
+                self.write(line.encode("utf-8", "backslashreplace"))
+                self.write(b"\n")
+        elif lines:
             self.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
 
     def flush(self) -> None:

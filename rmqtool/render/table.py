@@ -15,7 +15,7 @@ import textwrap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.render.values import as_text, escape
-from rmqtool.rows import TURNED
+from rmqtool.rows import TEXT_A_CHUNK, TURNED, text_length
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -28,6 +28,7 @@ ROWS_MEASURED: Final = 200
 # that are turned round. A terminal breaks a line that is too long, and nothing is missing.
 WHOLE: Final = ("time", "_id", "_key", "host", "hex")
 UNCUT: Final = frozenset({"id", "key", "keys", "asked"})
+WIDEST: Final = 4096  # a longer cell moves the rest of its line: no row is padded to megabytes
 NARROWEST: Final = 12  # columns that a text needs to say something
 _GAP: Final = "  "
 _INDENT: Final = "    "
@@ -53,7 +54,7 @@ class _Column(NamedTuple):
     @classmethod
     def of(cls, name: str, values: Sequence[object], *, is_whole: bool = False) -> _Column:
         lengths = [cell_length(as_text(value)) for value in values if value is not None]
-        width = max([*lengths, len(name)])
+        width = min(max([*lengths, len(name)]), WIDEST)
         is_number = all(
             isinstance(value, int | float | None) and not isinstance(value, bool)
             for value in values
@@ -102,6 +103,7 @@ class TableWriter:
         self._below: list[str] = []
         self._behind: list[str] = []
         self._waiting: list[Row] = []
+        self._text = 0
         self._widths: list[int] = []
         self._fixed: list[_Column] = []
         self.left_out: list[str] = []
@@ -109,10 +111,11 @@ class TableWriter:
     def write(self, rows: Sequence[Row]) -> None:
         """Take more rows."""
         if self._widths:
-            self._sink.write_lines([line for row in rows for line in self._lines(row)])
+            self._write(rows)
             return
         self._waiting.extend(rows)
-        if len(self._waiting) >= ROWS_MEASURED:
+        self._text += sum(map(text_length, rows))
+        if len(self._waiting) >= ROWS_MEASURED or self._text > TEXT_A_CHUNK:
             self._begin()
 
     def close(self) -> None:
@@ -124,9 +127,18 @@ class TableWriter:
         """Fix the widths and write the header and the rows seen so far."""
         self._measure()
         header = self._join([escape(name) for name in self._columns])
-        lines = [f"{_BOLD}{header}{_PLAIN}" if self._color else header]
-        lines += [line for row in self._waiting for line in self._lines(row)]
-        self._waiting.clear()
+        self._sink.write_lines([f"{_BOLD}{header}{_PLAIN}" if self._color else header])
+        waiting, self._waiting = self._waiting, []
+        self._write(waiting)
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        """Write rows whose columns have widths; one with a long text alone."""
+        lines: list[str] = []
+        for row in rows:
+            lines += self._lines(row)
+            if len(lines[-1]) > WIDEST:
+                self._sink.write_lines(lines)
+                lines.clear()
         self._sink.write_lines(lines)
 
     def _measure(self) -> None:

@@ -13,13 +13,18 @@ import base64
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from rmqtool.times import iso_time
 
-_NOT_PLAIN: Final = re.compile(r"[^ -\[\]-~]")
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PIECE: Final = 1 << 16  # characters of a text that are escaped at a time
+_NOT_PLAIN: Final = re.compile(r"[^ -\[\]-~]+")
 _NOT_ASCII: Final = re.compile(r"[^ -~]")
 _FORMULA: Final = ("=", "+", "-", "@")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,7 +34,7 @@ _DEEPEST: Final = 100  # levels of nesting; orjson ends at 254
 # turns, joins, hides or separates without being seen. All of it can only stand inside a string.
 _RAW_IN_JSON: Final = re.compile(
     "[\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
-    "\U000e0000-\U000e007f]"
+    "\U000e0000-\U000e007f]+"
 )
 
 
@@ -37,11 +42,25 @@ def escape(text: str) -> str:
     """Give the text with every character that does not print as an escape."""
     if text.isprintable() and "\\" not in text:
         return text
-    return _NOT_PLAIN.sub(_escape_character, text)
+    return _replaced(_NOT_PLAIN, _escape_run, text)
 
 
-def _escape_character(match: re.Match[str]) -> str:
-    character = match.group()
+def _replaced(
+    pattern: re.Pattern[str], escape_run: Callable[[re.Match[str]], str], text: str
+) -> str:
+    """Escape what a pattern finds, piece by piece: a text may have millions of such characters."""
+    if len(text) <= _PIECE:
+        return pattern.sub(escape_run, text)
+    pieces = (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
+    return "".join([pattern.sub(escape_run, piece) for piece in pieces])
+
+
+def _escape_run(match: re.Match[str]) -> str:
+    return "".join(map(_escape_character, match.group()))
+
+
+@lru_cache(maxsize=1 << 10)
+def _escape_character(character: str) -> str:
     if character.isprintable() and character != "\\":
         return character
     return character.encode("unicode_escape").decode("ascii")
@@ -102,10 +121,10 @@ def json_line(row: Mapping[str, object], columns: Sequence[str]) -> bytes:
     found = {name: row.get(name) for name in columns}
     if _SIMPLE.issuperset(map(type, found.values())):
         try:
-            return dump_json(found) + b"\n"
+            return dump_json(found, orjson.OPT_APPEND_NEWLINE)
         except TypeError:  # a file name that is no text, an integer of more than 64 bits
             pass
-    return dump_json(json_row(found)) + b"\n"
+    return dump_json(json_row(found), orjson.OPT_APPEND_NEWLINE)
 
 
 def _raw_if_not_text(value: object) -> bytes | None:
@@ -162,12 +181,12 @@ def _milliseconds(moment: datetime) -> int:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
-def dump_json(value: object) -> bytes:
+def dump_json(value: object, option: int = 0) -> bytes:
     """Give the UTF-8 JSON of plain values, with what does not print as Unicode escapes."""
-    raw = orjson.dumps(value)
+    raw = orjson.dumps(value, option=option)
     if raw.isascii() and b"\x7f" not in raw:
         return raw
-    return _RAW_IN_JSON.sub(_escape_json, raw.decode()).encode()
+    return _replaced(_RAW_IN_JSON, _escape_json, raw.decode()).encode()
 
 
 def _escape_in_json(match: re.Match[str]) -> str:

@@ -94,8 +94,7 @@ def _messages(
         wanted = _scan_options(options.selection, names, is_dledger=task.is_dledger)
         for batch in scan(part, wanted, start=position):
             position = batch.end
-            rows = message_rows(batch, asked, names)
-            if rows is not None:
+            for rows in message_rows(batch, asked, names):
                 yield rows.select(names)
         if known is None:
             remember(part.segment, position, is_dledger=task.is_dledger)

@@ -29,13 +29,15 @@ def batches(store: Store, options: DumpOptions) -> Iterator[pa.RecordBatch]:
     (view, *_) = views_of(store, options.word)
     if view.is_messages:
         parts = segment_parts(store, view, options.selection.offsets, PART_BYTES)
-        for _, result in run_joined(MessagesOf(options.message_options(view)), parts):
+        read = MessagesOf(options.message_options(view))
+        for part, result in run_joined(read, parts):
             if result.unread is not None:
                 raise result.unread
             yield from result.chunks
+            yield from read.rest(part, result)
         return
     if view.word not in READERS:
         raise UsageError(option="kind", reason=f"{view.word} has rows, not batches")
-    for part in file_parts(store, view, options.selection):
-        for batch in READERS[view.word](part, options.selection, fillers=options.fillers):
+    for file in file_parts(store, view, options.selection):
+        for batch in READERS[view.word](file, options.selection, fillers=options.fillers):
             yield batch.cast(view.table.arrow)

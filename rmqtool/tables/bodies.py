@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import base64
 import enum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, decompress
+from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, above, decompress
+
+# Of bodies that one thread shows ahead of the writer, and of those that are written together.
+BUDGET_BYTES: Final = 8 << 20
+_CONTROLS: Final = bytes(range(0x20))  # six characters each, in JSON
+_ESCAPED: Final = 6
 
 
 class BodyMode(enum.StrEnum):
@@ -46,17 +51,35 @@ class Body(NamedTuple):
     body_b64: str | None = None
     body_error: str | None = None
 
+    @property
+    def weight(self) -> int:
+        """Bytes that it has as JSON, at most."""
+        raw = (self.body or "").encode("utf-8", "surrogatepass")
+        controls = len(raw) - len(raw.translate(None, _CONTROLS))
+        return len(raw) + (_ESCAPED - 1) * controls + len(self.body_b64 or "")
+
 
 def show(stored: bytes, sys_flag: int, options: BodyOptions) -> Body:
     """Give the columns of one body."""
+    found = show_within(stored, sys_flag, options, options.ceiling)
+    return found or too_long(len(stored), options)
+
+
+def show_within(stored: bytes, sys_flag: int, options: BodyOptions, budget: int) -> Body | None:
+    """Give the columns of one body; None for one of more bytes than the budget has."""
     if len(stored) > options.ceiling:
         return too_long(len(stored), options)
+    if len(stored) > budget:
+        return None
     if options.raw:
         return _show(stored, options.mode)
-    inflated = decompress(stored, sys_flag, options.ceiling)
-    if inflated.body is None:
-        return Body(body_error=inflated.reason)
-    return _show(inflated.body, options.mode)
+    ceiling = min(options.ceiling, budget)
+    inflated = decompress(stored, sys_flag, ceiling)
+    if inflated.body is not None:
+        return _show(inflated.body, options.mode)
+    if inflated == above(ceiling) and ceiling < options.ceiling:
+        return None
+    return Body(body_error=inflated.reason)
 
 
 def too_long(length: int, options: BodyOptions) -> Body:

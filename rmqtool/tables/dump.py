@@ -7,13 +7,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from rmqtool.errors import StoreError, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
-from rmqtool.rows import JsonLines, Rows, count_of, damaged_in, last_of, part_of
+from rmqtool.rows import (
+    JsonLines,
+    Rows,
+    count_of,
+    damaged_in,
+    in_chunks,
+    last_of,
+    part_of,
+    rows_after,
+)
 from rmqtool.store.branch import BranchKind
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.file_tables import LINES
@@ -27,6 +36,8 @@ from rmqtool.words import meant
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import pyarrow as pa
+
     from rmqtool.rows import Chunk, Row
     from rmqtool.store.rocksdb import RocksDb
     from rmqtool.store.segment import SegmentPart
@@ -37,7 +48,6 @@ if TYPE_CHECKING:
 Part = TypeVar("Part", FilePart, "SegmentPart")
 UNREAD: Final = FS_READ
 Reader: TypeAlias = "Callable[[FilePart], Iterator[Chunk]]"
-ROWS_A_CHUNK: Final = 1000
 HEX_FILTERS: Final = frozenset({"--topic", "--queue", "--queue-offsets"})  # where bytes lie
 
 
@@ -213,7 +223,7 @@ def _of_databases(
     for store in stores:
         for one in store.rocksdb():
             try:
-                yield from _in_chunks(read(store, one))
+                yield from in_chunks(read(store, one))
             except UnreadablePath as error:
                 outcome.unread.append(error)
                 yield [_unread_row(one.path, error)]
@@ -251,10 +261,10 @@ def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Du
     selection = options.selection
 
     def of_segment(part: SegmentPart) -> Iterator[Chunk]:
-        return _in_chunks(message_lines(part, options.message_options(view)))
+        return in_chunks(message_lines(part, options.message_options(view)))
 
     def of_file(part: FilePart) -> Iterator[Chunk]:
-        return _in_chunks(file_lines(part, selection))
+        return in_chunks(file_lines(part, selection))
 
     if view.branch in LOGS:
         segments = (
@@ -277,14 +287,9 @@ def _inner_rows(
     wanted = options.selection.offsets
     parts = (part for store in stores for part in segment_parts(store, view, wanted))
     wishes = options.message_options(view)
-    chunks = _each(parts, lambda part: _in_chunks(inner_rows(part, wishes)), outcome)
+    chunks = _each(parts, lambda part: in_chunks(inner_rows(part, wishes)), outcome)
     cut = _cut(last_of(chunks, options.tail), options, outcome)
     return view.table.rows(cut, view.word)
-
-
-def _in_chunks(rows: Iterator[Row]) -> Iterator[Chunk]:
-    while chunk := list(islice(rows, ROWS_A_CHUNK)):
-        yield chunk
 
 
 def _small_reader(view: View) -> Reader:
@@ -292,7 +297,7 @@ def _small_reader(view: View) -> Reader:
     from rmqtool.tables.small_files import READERS
 
     read = READERS[view.word]
-    return lambda part: _in_chunks(read(part))
+    return lambda part: in_chunks(read(part))
 
 
 def _bulk_reader(view: View, options: DumpOptions) -> Reader:
@@ -344,13 +349,14 @@ def _messages(
     if options.tail is None:
         yield from _joined(read, parts, options, outcome)
         return
+    # From the end backwards, as far as it takes; no body is in memory while rows are counted.
+    bare = MessagesOf(replace(read.options, body=BodyOptions(), as_json=False))
     taken = 1
-    while True:  # from the end backwards, as far as it takes
-        some, found = parts[-taken:], DumpOutcome()
-        kept = list(last_of(_joined(read, some, options, found), options.tail))
-        if len(some) == len(parts) or sum(map(count_of, kept)) >= options.tail:
-            outcome.unread += found.unread
-            yield from kept
+    while True:
+        some = parts[-taken:]
+        rows = sum(map(count_of, _joined(bare, some, options, DumpOutcome())))
+        if len(some) == len(parts) or rows >= options.tail:
+            yield from rows_after(rows - options.tail, _joined(read, some, options, outcome))
             return
         taken *= 4
 
@@ -360,18 +366,22 @@ def _joined(
 ) -> Iterator[Chunk]:
     """Read parts of a log; what cannot be read is one row, however many parts it concerns."""
     from rmqtool.scan.join import run_joined
-    from rmqtool.tables.arrow import plain_rows
 
     reasons: set[str] = set()
     for part, result in run_joined(read, parts, jobs=options.jobs):
         outcome.advance(part.length)
-        for chunk in result.chunks:
-            yield chunk if isinstance(chunk, JsonLines) else plain_rows(chunk)
+        yield from map(_plain, chain(result.chunks, read.rest(part, result)))
         if result.unread is not None and str(result.unread) not in reasons:
             reasons.add(str(result.unread))
             outcome.unread.append(result.unread)
             where = {"segment": part.segment.path, "position": part.begin}
             yield [{**where, "extent": "gap", "code": UNREAD}]
+
+
+def _plain(chunk: pa.RecordBatch | JsonLines) -> Chunk:
+    from rmqtool.tables.arrow import plain_rows
+
+    return chunk if isinstance(chunk, JsonLines) else plain_rows(chunk)
 
 
 def _cut(chunks: Iterator[Chunk], options: DumpOptions, outcome: DumpOutcome) -> Iterator[Chunk]:

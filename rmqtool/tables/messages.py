@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +19,16 @@ from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.tables import arrow
-from rmqtool.tables.bodies import BodyOptions
+from rmqtool.tables.bodies import BUDGET_BYTES, BodyMode, BodyOptions
+from rmqtool.tables.body_groups import Budget, Group, groups
 from rmqtool.tables.json_lines import json_lines
 from rmqtool.tables.message_filter import wanted_records
 from rmqtool.tables.record_columns import EVERYTHING, SCHEMA, message_columns
-from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.tables.record_tables import BODY, MESSAGES
 from rmqtool.tables.selection import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from rmqtool.rows import JsonLines
     from rmqtool.store.segment import SegmentPart
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 PART_BYTES: Final = 4 << 20  # what one thread works on; its rows are in memory, with those before
 # What is paid a batch is paid seldom: two windows hold a part and the end of its last record.
 WINDOW_BYTES: Final = PART_BYTES // 2 + (64 << 10)
+_BODY: Final = frozenset(BODY)
 BATCH_ROWS: Final = WINDOW_BYTES // SMALLEST_RECORD + 8  # as many as a window can hold
 
 
@@ -59,6 +61,18 @@ class MessageOptions:
     columns: tuple[str, ...] = MESSAGES.names
 
 
+class Rest(NamedTuple):
+    """From where on the bodies of a part are yet to be shown.
+
+    Attributes:
+        position: of the file, where records begin.
+        skipped: how many of the wanted records from there on have been given.
+    """
+
+    position: int
+    skipped: int
+
+
 @dataclass(frozen=True, slots=True)
 class PartRows:
     """What one part of a segment gave.
@@ -68,12 +82,14 @@ class PartRows:
         end: position behind the last extent, in this part or behind it.
         chunks: the rows.
         unread: why the rest of the part could not be read.
+        rest: which rows are left, as their bodies are more than may be held; None when none are.
     """
 
     first: int | None
     end: int
     chunks: tuple[pa.RecordBatch | JsonLines, ...]
     unread: UnreadablePath | None = None
+    rest: Rest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +99,9 @@ class MessagesOf:
     options: MessageOptions
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> PartRows:
-        """Read one part."""
+        """Read one part; of bodies, as many as the budget holds."""
         first: int | None = None
-        end = part.end
+        end, rest, budget = part.end, None, Budget()
         chunks: list[pa.RecordBatch | JsonLines] = []
         missing = missing_rows(part, self.options)
         if missing is not None:
@@ -94,15 +110,34 @@ class MessagesOf:
             for batch in batches_of(part, self.options, start=start):
                 first = batch.position if first is None else first
                 end = batch.end
-                rows = message_rows(batch, self.options)
-                if rows is not None:
+                if rest is not None:
+                    continue  # where the part ends is to be known, too
+                given = 0
+                for rows in message_rows(batch, self.options, budget=budget):
                     chunks.append(self._chunk(rows))
+                    given += rows.num_rows
+                if budget.is_spent:
+                    rest = Rest(batch.position, given)
         except UnreadablePath as error:
-            return PartRows(first, part.end, tuple(chunks), error)
-        return PartRows(first, end, tuple(chunks))
+            return PartRows(first, part.end, tuple(chunks), error, rest)
+        return PartRows(first, end, tuple(chunks), rest=rest)
+
+    def rest(self, part: SegmentPart, found: PartRows) -> Iterator[pa.RecordBatch | JsonLines]:
+        """Yield the rows of a part that were left, a few at a time, while they are taken.
+
+        Raises:
+            UnreadablePath: the file cannot be read; `found` says so, too.
+        """
+        if found.rest is None:
+            return
+        position, skip = found.rest
+        for batch in batches_of(part, self.options, start=position):
+            yield from map(self._chunk, message_rows(batch, self.options, skip=skip))
+            skip -= min(skip, int(wanted_records(batch, self.options.selection).sum()))
 
     def _chunk(self, rows: pa.RecordBatch) -> pa.RecordBatch | JsonLines:
-        if self.options.as_json:
+        # The kernels have a text in memory several times: too often for one that comes alone.
+        if self.options.as_json and (rows.num_rows > 1 or rows.nbytes <= BUDGET_BYTES):
             return json_lines(rows, self.options.columns)
         return rows.cast(SCHEMA)
 
@@ -126,9 +161,14 @@ def is_shown(batch: Batch, options: MessageOptions) -> bool:
 
 
 def message_rows(
-    batch: Batch, options: MessageOptions, wanted: Collection[str] = EVERYTHING
-) -> pa.RecordBatch | None:
-    """Give the public rows of a batch; None when there are none.
+    batch: Batch,
+    options: MessageOptions,
+    wanted: Collection[str] = EVERYTHING,
+    *,
+    budget: Budget | None = None,
+    skip: int = 0,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the public rows of a batch: all at once, but for bodies that are many bytes.
 
     Words that are few stand in dictionary columns; `cast(SCHEMA)` makes them plain.
 
@@ -136,18 +176,32 @@ def message_rows(
         batch: of a scan.
         options: which rows, and how.
         wanted: names of the columns to fill; all others are null.
+        budget: of bodies; rows from the first one on that it does not hold are left out.
+        skip: records to leave out, from the first on.
+
+    Raises:
+        UnreadablePath: a body that is longer than the window cannot be read.
     """
     if batch.kind is not Extent.RECORD:
-        return _other(batch) if is_shown(batch, options) else None
+        if is_shown(batch, options):
+            yield _other(batch)
+        return
     mask = wanted_records(batch, options.selection)
-    numbers = np.flatnonzero(mask)
+    numbers = np.flatnonzero(mask)[skip:]
     if not numbers.size:
-        return None
+        return
     columns = batch.columns
     if numbers.size < batch.count:
         columns = np.ascontiguousarray(columns[:, numbers])
-    found = message_columns(batch, columns, options.body, wanted)
-    return arrow.batch(SCHEMA, found, columns.shape[1])
+    found: Iterable[Group] = (Group(columns, ()),)
+    if options.body.mode is not BodyMode.NONE and not _BODY.isdisjoint(wanted):
+        found = groups(batch, columns, options.body, budget)
+
+    def filled(group: Group) -> pa.RecordBatch:
+        made = message_columns(batch, group.columns, group.bodies, wanted)
+        return arrow.batch(SCHEMA, made, group.columns.shape[1])
+
+    yield from map(filled, found)  # a loop's name would keep one group while the next is made
 
 
 def missing_rows(part: SegmentPart, options: MessageOptions) -> pa.RecordBatch | None:

@@ -12,11 +12,10 @@ import pyarrow as pa
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.formats import java
 from rmqtool.formats import properties as names
-from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX, middle_of
+from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
 from rmqtool.scan import columns as row
 from rmqtool.tables import arrow
 from rmqtool.tables.arrow import TEXT
-from rmqtool.tables.bodies import Body, BodyMode, BodyOptions, show, too_long
 from rmqtool.tables.hosts import born_hosts, message_ids, store_hosts
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.texts import (
@@ -29,11 +28,12 @@ from rmqtool.tables.texts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     import numpy.typing as npt
 
     from rmqtool.scan.batch import Batch
+    from rmqtool.tables.bodies import Body
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -49,17 +49,17 @@ def stretches(batch: Batch, columns: Int64s, start: int) -> TextStretches:
 
 
 def message_columns(
-    batch: Batch, columns: Int64s, body: BodyOptions, wanted: Collection[str] = EVERYTHING
+    batch: Batch, columns: Int64s, bodies: Sequence[Body], wanted: Collection[str] = EVERYTHING
 ) -> dict[str, pa.Array]:
     """Give the public columns of some records of a batch; one that is missing is all null.
 
     Args:
         batch: whose window the columns index.
         columns: int64, shape (ROWS, n); the records.
-        body: how bodies are shown.
+        bodies: of the records; none where they are not shown.
         wanted: names of the columns to make; others take no time.
     """
-    records = RecordColumns(batch, columns, body)
+    records = RecordColumns(batch, columns, bodies)
     found = {}
     for one, field in zip(MESSAGES.columns, SCHEMA, strict=True):
         if one.name in wanted and one.source is not None:
@@ -79,11 +79,11 @@ class RecordColumns:
     Args:
         batch: whose window the columns index.
         columns: int64, shape (ROWS, n); the records.
-        options: how bodies are shown.
+        bodies: of the records; none where they are not shown.
     """
 
-    def __init__(self, batch: Batch, columns: Int64s, options: BodyOptions) -> None:
-        self.batch, self.columns, self.options = batch, columns, options
+    def __init__(self, batch: Batch, columns: Int64s, bodies: Sequence[Body]) -> None:
+        self.batch, self.columns, self.bodies = batch, columns, bodies
         self.number = None  # of no batch
         self.position, self.body_size = columns[row.POSITION], columns[row.BODY_LENGTH]
 
@@ -187,27 +187,8 @@ class RecordColumns:
             exact[number] = base64.b64encode(raw.raw(number)).decode("ascii")
         return pa.array(exact, TEXT)
 
-    @cached_property
-    def _bodies(self) -> list[Body]:
-        if self.options.mode is BodyMode.NONE:
-            return []
-        return [self._body(self.columns[:, one]) for one in range(self.columns.shape[1])]
-
-    def _body(self, record: Int64s) -> Body:
-        start, length = int(record[row.BODY_START]), int(record[row.BODY_LENGTH])
-        flags = int(record[row.SYS_FLAG])
-        if length > self.options.ceiling:
-            return too_long(length, self.options)
-        if start >= 0:
-            return show(self.batch.text(start, length), flags, self.options)
-        with self.batch.segment.open() as file:  # a record that is too long for a window
-            position = int(record[row.POSITION]) + MESSAGE_PREFIX.size + middle_of(flags).size
-            return show(file.read_at(position, length), flags, self.options)
-
     def _of_bodies(self, name: str) -> pa.StringArray | None:
-        return (
-            pa.array([getattr(one, name) for one in self._bodies], TEXT) if self._bodies else None
-        )
+        return pa.array([getattr(one, name) for one in self.bodies], TEXT) if self.bodies else None
 
     @property
     def body(self) -> pa.StringArray | None:

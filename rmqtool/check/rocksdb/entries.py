@@ -223,8 +223,9 @@ def records(inspection: Inspection) -> Iterator[Record]:
             part = SegmentPart(segment, 0, segment.size)
             try:
                 for batch in batches_of(part, options, start=None):
-                    rows = message_rows(batch, options, WANTED)
-                    if rows is not None and batch.kind is Extent.RECORD:
+                    if batch.kind is not Extent.RECORD:
+                        continue
+                    for rows in message_rows(batch, options, WANTED):
                         yield from rows.select(sorted(WANTED)).to_pylist()
             except UnreadablePath as error:  # the pass over the log says so
                 if not inspection.is_known_unread(segment.path):

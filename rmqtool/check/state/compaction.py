@@ -8,6 +8,7 @@ observed, 5.3.3 and 5.5.0.
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -119,8 +120,7 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
     for batch in batches_of(SegmentPart(log, 0, log.size), MessageOptions(), start=None):
         if batch.kind is Extent.GAP:
             odd.append((batch.position, "no record of the compaction log can be read here"))
-        rows = message_rows(batch, MessageOptions(), WANTED)
-        if batch.kind is not Extent.RECORD or rows is None:
+        if batch.kind is not Extent.RECORD:
             continue
         facts = batch.columns
         differs = (facts[row_of.BODY_CRC] != facts[row_of.BODY_CRC_FOUND]) & (
@@ -128,7 +128,8 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
         )
         wrong = facts[row_of.POSITION][differs].tolist()
         odd += [(one, "a record's body has not the CRC that was stored") for one in wrong]
-        for row in rows.select(sorted(WANTED)).to_pylist():
+        chunks = message_rows(batch, MessageOptions(), WANTED)
+        for row in chain.from_iterable(one.select(sorted(WANTED)).to_pylist() for one in chunks):
             if (row["topic"], row["queue_id"]) != name:
                 at = row["physical_offset"] - log.start
                 odd.append((at, f"a record of topic {row['topic']}, queue {row['queue_id']}"))
