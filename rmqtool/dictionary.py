@@ -47,6 +47,7 @@ def public_tables() -> tuple[PublicTable, ...]:
 
 
 def _public_tables() -> Iterator[PublicTable]:
+    from rmqtool.diff import report as diff
     from rmqtool.findings.finding import FINDINGS
     from rmqtool.info import overview_rows
     from rmqtool.query import explain
@@ -70,6 +71,8 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("validate", FINDINGS)
     for name in overview_rows.NAMES:
         yield PublicTable(f"info --section {name}", overview_rows.table(name))
+    for table in diff.TABLES:
+        yield PublicTable(f"diff --section {table.name}", table)
     for table in (startup.VERDICT, startup.LOSSES, startup.STEPS, startup.QUEUES):
         yield PublicTable(f"startup --section {table.name}", table)
     for table in (repair.EDITS, repair.LEFT):

@@ -23,7 +23,7 @@ FLOORS = (
     {"derive", "tables"},
     {"check"},
     {"startup", "rebuild", "query"},
-    {"repair"},
+    {"repair", "diff"},
     {"spark", "render"},
     {"report"},
     {"dictionary"},

@@ -80,6 +80,7 @@ STORES: Final[dict[str, tuple[str, Callable[[Path], None]]]] = {
     "killed": ("rocketmq-5.3.3-crash", _as_it_is),
     "quiet": ("rocketmq-5.3.3-lmq", _as_it_is),
     "damaged": ("rocketmq-5.3.3-traffic", _damaged),
+    "replica": ("rocketmq-5.3.3-traffic", inflict.drop_last_records),
     "hurt-queue": ("rocketmq-5.3.3-traffic", _hurt_queue),
 }
 

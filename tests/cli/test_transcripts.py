@@ -50,6 +50,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "zero-sector": inflict.zero_sector(),
     "flipped-body": inflict.flip_field("body"),
     "torn-tail": inflict.tear_tail,
+    "dropped-records": inflict.drop_last_records,
     "segment-gone": inflict.remove_segment(1),
     **{name: damage.DAMAGES[name].inflict for name in ("odd-name", "offset-ahead")},
 }
@@ -64,6 +65,9 @@ def test_transcript(path: Path, tmp_path: Path, evidence: Evidence, *, update_go
     store = fixture_store(name, tmp_path)
     DAMAGES[harm](store)
     evidence.keep(store)
+    if "ORIGINAL" in golden:  # the same store without the damage
+        (tmp_path / "original").mkdir()
+        evidence.keep(fixture_store(name, tmp_path / "original"))
     commands = [line.removeprefix("$ ") for line in rest if line.startswith("$ ")]
     found = "".join([f"{head}\n", *(run(command, store) for command in commands)])
     if update_golden:
@@ -82,7 +86,9 @@ def run(command: str, store: Path) -> str:
         name, _, value = words.pop(0).partition("=")
         env[name] = value.replace("STORE", str(store))
     width, closed = env.pop("TTY", None), env.pop("CLOSED", None)
-    arguments = [word.replace("STORE", str(store)) for word in words[1:]]
+    original = store.parent / "original" / "store"
+    named = [word.replace("ORIGINAL", str(original)) for word in words[1:]]
+    arguments = [word.replace("STORE", str(store)) for word in named]
     given = "".join(f"{line}\n" for line in lines)
     with ExitStack() as stack:
         if env.pop("LOCKED", None):
@@ -95,7 +101,7 @@ def run(command: str, store: Path) -> str:
             done = on_terminal(arguments, int(width), env)
     out = done.out.decode().replace("\x1b", "␛")
     return "".join(
-        line.replace(f"{store}", "STORE")
+        line.replace(f"{original}", "ORIGINAL").replace(f"{store}", "STORE")
         for line in (f"$ {command}\n", out, *said(done.err), f"exit: {done.code}\n")
     )
 

@@ -53,6 +53,7 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Prove": {
         "validate": "Prove a whole store sound, or say exactly what is wrong with it.",
+        "diff": "Compare two stores: where they part, what only one has.",
         "report": "Draw a store on one HTML page that can be attached to a ticket.",
     },
     "Repair": {
@@ -85,6 +86,7 @@ OTHER_WORDS: Final = {
     **dict.fromkeys(("check", "chk", "diagnose", "fsck", "test", "verify"), "validate"),
     **dict.fromkeys(("fix", "recover", "restore"), "repair"),
     **dict.fromkeys(("boot", "predict", "simulate", "start"), "startup"),
+    **dict.fromkeys(("cmp", "compare"), "diff"),
     **dict.fromkeys(("man", "manual", "usage"), "help"),
 }
 

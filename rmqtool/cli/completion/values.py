@@ -80,6 +80,13 @@ def startup_sections(_: Line) -> Iterator[Word]:
     yield from _each(SECTIONS, "section")
 
 
+def diff_sections(_: Line) -> Iterator[Word]:
+    """Give the sections of `diff`."""
+    from rmqtool.diff.report import SECTIONS
+
+    yield from _each(SECTIONS, "section")
+
+
 def kinds(_: Line) -> Iterator[Word]:
     """Give the kinds of files that `dump` knows."""
     from rmqtool.store.branch import BranchKind

@@ -1,0 +1,117 @@
+"""Compare two stores: their logs, then all that stands beside the logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rmqtool.diff import log_difference, state
+from rmqtool.diff.side import Side, Trouble
+from rmqtool.errors import UnreadablePath
+
+if TYPE_CHECKING:
+    from rmqtool.diff.log_difference import LogDifference
+    from rmqtool.diff.state import StateDifference
+    from rmqtool.query.log import LogRecord, NoRecord
+    from rmqtool.store.tree import Store
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two stores side by side.
+
+    Attributes:
+        paths: of A and of B.
+        log: their logs.
+        state: all else.
+        records: what lies at the first difference, in A and in B; None where it is unreadable.
+        same_until: when the last message before the first difference, or before the end of the
+            shorter log, was stored, ms since 1970; None where nothing tells.
+        troubles: what could not be read or is damaged in A and in B.
+    """
+
+    paths: tuple[str, str]
+    log: LogDifference
+    state: StateDifference
+    records: tuple[LogRecord | NoRecord | None, LogRecord | NoRecord | None]
+    same_until: int | None
+    troubles: tuple[list[Trouble], list[Trouble]]
+
+    @property
+    def parts_at(self) -> int | None:
+        """Physical offset of the first difference; the end of the shorter log without one."""
+        log = self.log
+        if log.first is not None or log.a.end == log.b.end or not log.shared.length:
+            return log.first
+        return log.shared.end
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything could be read."""
+        return not any(one.is_unread for some in self.troubles for one in some)
+
+    @property
+    def is_same(self) -> bool | None:
+        """Whether nothing differs; None where no difference was seen, but not all could be read."""
+        if not (self.log.is_same and self.state.is_same):
+            return False
+        return True if self.is_complete else None
+
+
+def difference(a: Store, b: Store, *, jobs: int | None = None) -> Difference:
+    """Compare two stores; nothing is written.
+
+    Args:
+        a: a store, or a part of one.
+        b: the other.
+        jobs: threads; None is one for each processor.
+    """
+    with Side("A", a) as first, Side("B", b) as second:
+        sides = (first, second)
+        log = log_difference.compare(first, second, jobs)
+        for side, own in zip(sides, log.own, strict=True):
+            _note_damage(side, own)
+        found = Difference(
+            (str(a.asked.place), str(b.asked.place)),
+            log,
+            state.compare(first, second),
+            (None, None),
+            None,
+            (first.all_troubles(), second.all_troubles()),
+        )
+        at = found.parts_at
+        if at is None:
+            return found
+        records = _record(first, at), _record(second, at)
+        return Difference(
+            found.paths,
+            log,
+            found.state,
+            records,
+            _time(first, at),
+            (first.all_troubles(), second.all_troubles()),
+        )
+
+
+def _note_damage(side: Side, own: log_difference.OwnMessages) -> None:
+    for one in own.damage:
+        other = "B" if side.name == "A" else "A"
+        where = f"; {other} has the same bytes" if one.is_shared else ""
+        problem = f"{one.code.meaning.rstrip('.')}{where}"
+        side.note(Trouble(one.path, problem, False, one.physical_offset, one.length, str(one.code)))
+
+
+def _record(side: Side, physical_offset: int) -> LogRecord | NoRecord | None:
+    try:
+        return side.record_at(physical_offset)
+    except UnreadablePath as error:
+        side.problem(error)
+        return None
+
+
+def _time(side: Side, physical_offset: int) -> int | None:
+    try:
+        return side.time_before(physical_offset)
+    except UnreadablePath as error:
+        side.problem(error)
+        return None

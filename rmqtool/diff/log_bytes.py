@@ -1,0 +1,154 @@
+"""Compare two commitlogs byte by byte, by physical offset, whatever their files are called.
+
+Equal bytes are compared in large chunks and never looked at record by record.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.engine import run
+from rmqtool.errors import UnreadablePath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.store.place import OpenFile
+    from rmqtool.store.record_heads import LogReader
+    from rmqtool.store.segment import Segment
+
+CHUNK: Final = 1 << 20  # bytes that are compared at once
+PIECE: Final = 64 << 20  # bytes that one task compares
+
+
+class Relation(enum.StrEnum):
+    """What a stretch of physical offsets is to both logs."""
+
+    SAME = "same"
+    DIFFERENT = "different"
+    ONLY_A = "only-A"  # no file of B holds it
+    ONLY_B = "only-B"
+    UNREAD_A = "unread-A"  # the file of A cannot be read
+    UNREAD_B = "unread-B"
+
+
+class Stretch(NamedTuple):
+    """A stretch of both logs, physical offsets, half open."""
+
+    begin: int
+    end: int
+    relation: Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one task compares: physical offsets [begin, end) of one file of each log. Picklable.
+
+    Attributes:
+        begin: first byte.
+        end: past the last byte.
+        a: the file of A; None where no file holds the bytes.
+        b: likewise.
+    """
+
+    begin: int
+    end: int
+    a: Segment | None
+    b: Segment | None
+
+
+class Compared(NamedTuple):
+    """What one task found.
+
+    Attributes:
+        stretches: they tile the piece.
+        unread: what could not be read of A and of B.
+    """
+
+    stretches: list[Stretch]
+    unread: tuple[UnreadablePath | None, UnreadablePath | None] = (None, None)
+
+
+def compare_logs(
+    a: LogReader, b: LogReader, begin: int, end: int, jobs: int | None = None
+) -> Iterator[Compared]:
+    """Compare [begin, end) of two logs; neighbours may have the same relation.
+
+    Args:
+        a: a log; only its list of files is used.
+        b: likewise.
+        begin: first physical offset.
+        end: past the last one.
+        jobs: threads; None is one for each processor.
+    """
+    yield from run(compare_piece, _pieces(a, b, begin, end), jobs=jobs)
+
+
+def _pieces(a: LogReader, b: LogReader, begin: int, end: int) -> Iterator[Piece]:
+    edges = {begin, end}
+    for reader in (a, b):
+        for segment in (one for log in reader.logs for one in log):
+            edges |= {edge for edge in (segment.start, segment.end) if begin < edge < end}
+    for low, high in pairwise(sorted(edges)):
+        files = a.segment_at(low), b.segment_at(low)
+        if None in files:
+            yield Piece(low, high, *files)
+            continue
+        for start in range(low, high, PIECE):
+            yield Piece(start, min(start + PIECE, high), *files)
+
+
+def compare_piece(piece: Piece) -> Compared:
+    """Compare a piece of two logs."""
+    begin, end = piece.begin, piece.end
+    if piece.a is None or piece.b is None:
+        if piece.a is piece.b:
+            return Compared([])
+        only = Relation.ONLY_A if piece.b is None else Relation.ONLY_B
+        return Compared([Stretch(begin, end, only)])
+    try:
+        with piece.a.open() as a:
+            try:
+                with piece.b.open() as b:
+                    return _compare(piece, piece.a, piece.b, (a, b))
+            except UnreadablePath as error:
+                return Compared([Stretch(begin, end, Relation.UNREAD_B)], (None, error))
+    except UnreadablePath as error:
+        return Compared([Stretch(begin, end, Relation.UNREAD_A)], (error, None))
+
+
+def _compare(piece: Piece, a: Segment, b: Segment, files: tuple[OpenFile, OpenFile]) -> Compared:
+    """Compare chunk by chunk; a chunk that one disk refuses does not hide the others."""
+    found: list[Stretch] = []
+    unread: list[UnreadablePath | None] = [None, None]
+    for start in range(piece.begin, piece.end, CHUNK):
+        length = min(CHUNK, piece.end - start)
+        raw: list[bytes] = []
+        relation = Relation.SAME
+        for number, (segment, file) in enumerate(zip((a, b), files, strict=True)):
+            try:
+                raw.append(file.read_at(start - segment.start, length))
+            except UnreadablePath as error:
+                unread[number] = error
+                relation = (Relation.UNREAD_A, Relation.UNREAD_B)[number]
+        if len(raw) == len(files) and raw[0] != raw[1]:
+            relation = Relation.DIFFERENT
+        found.append(Stretch(start, start + length, relation))
+    return Compared(list(joined(found)), (unread[0], unread[1]))
+
+
+def joined(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+    """Join neighbours of one relation."""
+    last: Stretch | None = None
+    for one in stretches:
+        if last and last.end == one.begin and last.relation is one.relation:
+            last = last._replace(end=one.end)
+            continue
+        if last:
+            yield last
+        last = one
+    if last:
+        yield last

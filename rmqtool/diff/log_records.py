@@ -1,0 +1,282 @@
+"""The records of one log that the other log does not have in the same bytes at the same place.
+
+Only files that hold a difference are scanned. Bytes that no file of the other log holds read as
+zeros, so a record there differs; end-of-file blanks and unused space are no records.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_commitlog import CL_CRC
+from rmqtool.formats import java
+from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Batch, Extent, ScanOptions
+from rmqtool.scan.message import scan
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.findings.catalogue import Code
+    from rmqtool.store.place import OpenFile
+
+    Bools = npt.NDArray[np.bool_]
+    Int64s = npt.NDArray[np.int64]
+
+WIDEST: Final = 32 << 20  # bytes of a batch that are compared at once
+BEFORE, SHARED, AFTER = "before", "shared", "after"
+RANGES: Final = (BEFORE, SHARED, AFTER)
+
+
+class QueueKey(NamedTuple):
+    """Messages that are counted together.
+
+    Attributes:
+        range: where they lie: before, in or after the range that both logs hold.
+        topic: printable.
+        queue_id: of the topic.
+    """
+
+    range: str
+    topic: str
+    queue_id: int
+
+
+class Tally(NamedTuple):
+    """Messages that only one log has; times in ms since 1970.
+
+    Attributes:
+        messages: how many.
+        size: bytes of their records.
+        first_queue_offset: the lowest.
+        last_queue_offset: the highest.
+        first_physical_offset: the lowest.
+        last_physical_offset: the highest.
+        first_timestamp: when the oldest was stored.
+        last_timestamp: when the newest was stored.
+    """
+
+    messages: int
+    size: int
+    first_queue_offset: int
+    last_queue_offset: int
+    first_physical_offset: int
+    last_physical_offset: int
+    first_timestamp: int
+    last_timestamp: int
+
+    def __or__(self, other: Tally) -> Tally:
+        """Give both together."""
+        sums = [mine + theirs for mine, theirs in zip(self[:2], other[:2], strict=True)]
+        rest = zip(self[2:], other[2:], strict=True)
+        ends = [(max if number % 2 else min)(pair) for number, pair in enumerate(rest)]
+        return Tally(*sums, *ends)
+
+
+class Damage(NamedTuple):
+    """A stretch of a log that holds no sound record.
+
+    Attributes:
+        physical_offset: where it begins.
+        length: bytes.
+        code: of the finding.
+        path: the file.
+        is_shared: the other log has the same bytes there.
+    """
+
+    physical_offset: int
+    length: int
+    code: Code
+    path: str
+    is_shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordTask:
+    """A file of one log that is to be scanned. Picklable.
+
+    Attributes:
+        segment: the file.
+        end: physical offset where its log ends, or later.
+        others: the files of the other log that hold bytes of its range.
+        unread: stretches that could not be read of these, physical offsets.
+        shared: the range that both logs hold.
+        is_dledger: its records lie in DLedger entries.
+    """
+
+    segment: Segment
+    end: int
+    others: tuple[Segment, ...]
+    unread: tuple[tuple[int, int], ...]
+    shared: tuple[int, int]
+    is_dledger: bool
+
+
+@dataclass(slots=True)
+class RecordReport:
+    """What one log has of its own in one file.
+
+    Attributes:
+        tallies: messages by range and queue.
+        first: physical offset of the first own record or damage in the shared range.
+        last_same: physical offset of the last record that the other log has, too; -1 for none.
+        unknown: records that could not be compared.
+        damage: stretches without a sound record, and records whose body is damaged.
+        unread: why the file could not be scanned.
+    """
+
+    tallies: dict[QueueKey, Tally] = field(default_factory=dict)
+    first: int | None = None
+    last_same: int = -1
+    unknown: int = 0
+    damage: list[Damage] = field(default_factory=list)
+    unread: UnreadablePath | None = None
+
+
+def own_records(task: RecordTask) -> RecordReport:
+    """Scan a file for what its log alone has."""
+    report = RecordReport()
+    options = ScanOptions(is_dledger=task.is_dledger)
+    segment = task.segment
+    part = SegmentPart(segment, 0, min(task.end - segment.start, segment.size))
+    other = LogReader(MappedFiles("", task.others))
+    try:
+        with segment.open() as file, other:
+            reader = _OwnRecords(task, report, file, other)
+            for batch in scan(part, options, start=0):
+                reader.take(batch)
+    except UnreadablePath as error:
+        report.unread = error
+    return report
+
+
+class _OwnRecords:
+    """The state of one scan."""
+
+    def __init__(
+        self, task: RecordTask, report: RecordReport, file: OpenFile, other: LogReader
+    ) -> None:
+        self.task, self.report = task, report
+        self.file, self.other = file, other
+        self.start = task.segment.start
+
+    def take(self, batch: Batch) -> None:
+        """Compare a batch with the other log."""
+        if batch.kind not in {Extent.RECORD, Extent.GAP}:
+            return
+        begin = self.start + batch.position
+        end = begin + batch.length
+        if any(low < end and begin < high for low, high in self.task.unread):
+            self.report.unknown += batch.count
+            return
+        if batch.kind is Extent.GAP:
+            self._gap(batch, begin)
+        else:
+            self._records(batch, begin)
+
+    def _gap(self, batch: Batch, begin: int) -> None:
+        is_own = self._is_different(begin, batch.length)
+        assert batch.code is not None  # noqa: S101 - a gap has one
+        self._damage(begin, batch.length, batch.code, is_own=is_own)
+
+    def _damage(self, begin: int, length: int, code: Code, *, is_own: bool) -> None:
+        path = self.task.segment.path
+        self.report.damage.append(Damage(begin, length, code, path, not is_own))
+        if is_own:
+            self._first(begin)
+
+    def _first(self, physical_offset: int) -> None:
+        low, high = self.task.shared
+        first = self.report.first
+        if low <= physical_offset < high and (first is None or physical_offset < first):
+            self.report.first = physical_offset
+
+    def _records(self, batch: Batch, begin: int) -> None:
+        columns = batch.columns
+        own = self._own(batch, begin)
+        offsets = columns[row.PHYSICAL_OFFSET]
+        if not own.all():
+            self.report.last_same = max(self.report.last_same, int(offsets[~own][-1]))
+        damaged = columns[row.BODY_CRC] != columns[row.BODY_CRC_FOUND]
+        damaged &= columns[row.BODY_LENGTH] > 0  # the broker does not check an empty one
+        for number in np.flatnonzero(damaged).tolist():
+            size = int(columns[row.SIZE, number])
+            self._damage(int(offsets[number]), size, CL_CRC, is_own=bool(own[number]))
+        if own.any():
+            self._count(batch, columns[:, own])
+
+    def _own(self, batch: Batch, begin: int) -> Bools:
+        """Say which records of a batch differ from what the other log has there."""
+        if batch.length > WIDEST:  # a single record
+            return np.array([self._is_different(begin, batch.length)] * batch.count)
+        mine, theirs = self._both(begin, batch.length)
+        if mine == theirs:
+            return np.zeros(batch.count, np.bool_)
+        mask = np.frombuffer(mine, np.uint8) != np.frombuffer(theirs, np.uint8)
+        header = DLEDGER_BODY_OFFSET if self.task.is_dledger else 0
+        starts = np.maximum(batch.columns[row.POSITION] - header - batch.position, 0)
+        found: Bools = np.logical_or.reduceat(mask, starts)
+        return found
+
+    def _is_different(self, begin: int, length: int) -> bool:
+        pieces = range(begin, begin + length, WIDEST)
+        return any(
+            mine != theirs
+            for start in pieces
+            for mine, theirs in [self._both(start, min(WIDEST, begin + length - start))]
+        )
+
+    def _both(self, begin: int, length: int) -> tuple[bytes, bytes]:
+        """Read the same bytes of both logs; zeros where a file ends or none is."""
+        mine = self.file.read_at(begin - self.start, length).ljust(length, b"\0")
+        return mine, read_across(self.other, begin, length)
+
+    def _count(self, batch: Batch, records: Int64s) -> None:
+        offsets = records[row.PHYSICAL_OFFSET]
+        low, high = self.task.shared
+        # Which range, topic and queue: the numbers of all three, one behind the other.
+        places = (offsets >= low).astype(np.int64) + (offsets >= high)
+        if (places == RANGES.index(SHARED)).any():
+            self._first(int(offsets[places == RANGES.index(SHARED)][0]))
+        keys = np.stack([places, records[row.TOPIC_NUMBER], records[row.QUEUE_ID]])
+        order = np.lexsort(keys)
+        keys, records = keys[:, order], records[:, order]
+        edges = np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1
+        for some in np.split(np.arange(keys.shape[1]), edges):
+            place, topic, queue_id = keys[:, some[0]].tolist()
+            key = QueueKey(RANGES[place], java.text(batch.topics[topic]), queue_id)
+            tally = _tally(records[:, some])
+            known = self.report.tallies.get(key)
+            self.report.tallies[key] = known | tally if known else tally
+
+
+def _tally(records: Int64s) -> Tally:
+    ends: list[int] = []
+    for name in (row.QUEUE_OFFSET, row.PHYSICAL_OFFSET, row.STORE_TIMESTAMP):
+        ends += [int(records[name].min()), int(records[name].max())]
+    return Tally(records.shape[1], int(records[row.SIZE].sum()), *ends)
+
+
+def read_across(log: LogReader, begin: int, length: int) -> bytes:
+    """Read bytes of a log over the borders of its files; zeros where no file holds them.
+
+    Raises:
+        UnreadablePath: a file cannot be read.
+    """
+    found = bytearray()
+    starts = sorted(one.start for files in log.logs for one in files)
+    while len(found) < length:
+        at = begin + len(found)
+        raw = log.read_at(at, length - len(found))
+        if not raw:
+            following = next((start for start in starts if start > at), begin + length)
+            raw = bytes(min(following, begin + length) - at)
+        found += raw
+    return bytes(found)

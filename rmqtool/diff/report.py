@@ -1,0 +1,267 @@
+"""A comparison as rows: the verdict, the first difference, what one side has alone, the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED
+from rmqtool.diff.verdict import NAMES, verdict
+from rmqtool.query.log import NoRecord
+from rmqtool.query.rows import message_row
+from rmqtool.table import Column, Table, Type
+from rmqtool.tables.record_tables import MESSAGES as MESSAGE
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.diff.difference import Difference
+    from rmqtool.query.log import LogRecord
+    from rmqtool.rows import Row, Rows
+
+_SIDE: Final = Column("side", Type.TEXT, "A or B, the store that has it")
+_TOPIC: Final = Column("topic", Type.TEXT, "name of the topic")
+_QUEUE: Final = Column("queue_id", Type.INT64, "number of the queue")
+
+VERDICT: Final = Table(
+    "verdict",
+    "how two stores differ as a whole",
+    (
+        Column("is_same", Type.BOOLEAN, "nothing differs; null where not everything could be read"),
+        Column("is_complete", Type.BOOLEAN, "everything could be read and compared"),
+        Column("verdict", Type.TEXT, "the same in a sentence"),
+        Column("path_a", Type.TEXT, "the store A"),
+        Column("path_b", Type.TEXT, "the store B"),
+        Column("begin_a", Type.INT64, "first physical offset of the log of A", "bytes"),
+        Column("end_a", Type.INT64, "physical offset where the log of A ends", "bytes"),
+        Column("begin_b", Type.INT64, "first physical offset of the log of B", "bytes"),
+        Column("end_b", Type.INT64, "physical offset where the log of B ends", "bytes"),
+        Column("common_begin", Type.INT64, "first physical offset that both logs hold", "bytes"),
+        Column("common_end", Type.INT64, "end of the range that both logs hold", "bytes"),
+        Column(
+            "first_difference",
+            Type.INT64,
+            "physical offset where the logs differ first, or where the shorter log ends",
+            "bytes",
+        ),
+        Column(
+            "same_until", Type.TIME, "when the last message before the first difference was stored"
+        ),
+        Column("messages_only_a", Type.INT64, "messages that only A has", "messages"),
+        Column("messages_only_b", Type.INT64, "messages that only B has", "messages"),
+        Column("bytes_compared", Type.INT64, "bytes that both logs hold and were read", "bytes"),
+        Column("bytes_unread", Type.INT64, "bytes of the logs that could not be read", "bytes"),
+    ),
+    shown=(
+        *("is_same", "first_difference", "messages_only_a", "messages_only_b", "end_a", "end_b"),
+        *("common_begin", "common_end", "same_until", "verdict"),
+    ),
+    below=("verdict",),
+
+)
+RECORDS: Final = Table(
+    "records",
+    "what lies at the first difference in one store",
+    (
+        _SIDE,
+        *MESSAGE.columns,
+        Column("note", Type.TEXT, "why there is no record", is_optional=True),
+    ),
+    shown=(
+        *("side", "physical_offset", "topic", "queue_id", "queue_offset", "store_time", "size"),
+        *("code", "note", "unique_key", "tags", "keys"),
+    ),
+    below=("note",),
+)
+MESSAGES: Final = Table(
+    "messages",
+    "messages of one queue that only one store has",
+    (
+        _SIDE,
+        Column("range", Type.TEXT, "before, shared or after: where both logs hold bytes, or past"),
+        _TOPIC,
+        _QUEUE,
+        Column("messages", Type.INT64, "how many", "messages"),
+        Column("size", Type.INT64, "bytes of their records", "bytes"),
+        Column("first_store_time", Type.TIME, "when the oldest of them was stored"),
+        Column("last_store_time", Type.TIME, "when the newest of them was stored"),
+        Column("first_queue_offset", Type.INT64, "lowest queue offset of them"),
+        Column("last_queue_offset", Type.INT64, "highest queue offset of them"),
+        Column("first_physical_offset", Type.INT64, "where the first of them lies", "bytes"),
+        Column("last_physical_offset", Type.INT64, "where the last of them lies", "bytes"),
+    ),
+    shown=(
+        *("side", "messages", "topic", "queue_id", "first_store_time", "last_store_time"),
+        *("first_queue_offset", "last_queue_offset", "range", "size"),
+        *("first_physical_offset", "last_physical_offset"),
+    ),
+)
+QUEUES: Final = Table(
+    "queues",
+    "a queue that does not reach equally far",
+    (
+        _TOPIC,
+        _QUEUE,
+        Column("queue_kind", Type.TEXT, "plain or batch queues"),
+        Column("min_queue_offset_a", Type.INT64, "queue offset of the first message in A"),
+        Column("min_queue_offset_b", Type.INT64, "queue offset of the first message in B"),
+        Column("max_queue_offset_a", Type.INT64, "queue offset of the next message in A"),
+        Column("max_queue_offset_b", Type.INT64, "queue offset of the next message in B"),
+    ),
+    shown=(
+        *("topic", "queue_id", "max_queue_offset_a", "max_queue_offset_b"),
+        *("min_queue_offset_a", "min_queue_offset_b", "queue_kind"),
+    ),
+)
+OFFSETS: Final = Table(
+    "offsets",
+    "a consumer offset that differs",
+    (
+        Column("group", Type.TEXT, "consumer group"),
+        _TOPIC,
+        _QUEUE,
+        Column("queue_offset_a", Type.INT64, "next message to be consumed, as A says"),
+        Column("queue_offset_b", Type.INT64, "next message to be consumed, as B says"),
+        Column("newer", Type.TEXT, "A or B, the store with the higher offset"),
+    ),
+)
+EPOCHS: Final = Table(
+    "epochs",
+    "a master epoch that differs",
+    (
+        Column("epoch", Type.INT64, "number of the epoch"),
+        Column("start_offset_a", Type.INT64, "physical offset where it begins in A", "bytes"),
+        Column("start_offset_b", Type.INT64, "physical offset where it begins in B", "bytes"),
+    ),
+)
+SETTINGS: Final = Table(
+    "settings",
+    "a field of topics, groups or delay offsets that differs",
+    (
+        Column("file", Type.TEXT, "file of the directory config, such as topics.json"),
+        Column("entry", Type.TEXT, "topic, group or delay level"),
+        Column("field", Type.TEXT, "field of the entry"),
+        Column("value_a", Type.TEXT, "value in A as JSON; null where A has none"),
+        Column("value_b", Type.TEXT, "value in B as JSON; null where B has none"),
+    ),
+)
+PROBLEMS: Final = Table(
+    "problems",
+    "something that could not be read, or is damaged",
+    (
+        _SIDE,
+        Column("path", Type.TEXT, "file or directory"),
+        Column("physical_offset", Type.INT64, "place in the commitlog", "bytes"),
+        Column("length", Type.INT64, "bytes of the commitlog", "bytes"),
+        Column("code", Type.TEXT, "code of the finding"),
+        Column("is_unread", Type.BOOLEAN, "it could not be read, so it was not compared"),
+        Column("problem", Type.TEXT, "what is wrong"),
+    ),
+    shown=("side", "problem", "path", "physical_offset", "length", "code"),
+    below=("problem",),
+)
+TABLES: Final = (VERDICT, RECORDS, MESSAGES, QUEUES, OFFSETS, EPOCHS, SETTINGS, PROBLEMS)
+SECTIONS: Final = tuple(table.name for table in TABLES)
+
+
+def report(found: Difference) -> list[Rows]:
+    """Give the sections, the verdict first."""
+    makers = (_verdict, _records, _messages, _queues, _offsets, _epochs, _settings, _problems)
+    return [
+        table.rows([list(make(found))], label="section")
+        for table, make in zip(TABLES, makers, strict=True)
+    ]
+
+
+def _verdict(found: Difference) -> Iterator[Row]:
+    log = found.log
+    only = [own.messages(BEFORE, SHARED, AFTER) for own in log.own]
+    yield {
+        "is_same": found.is_same,
+        "is_complete": found.is_complete,
+        "verdict": verdict(found),
+        "path_a": found.paths[0],
+        "path_b": found.paths[1],
+        "begin_a": log.a.begin,
+        "end_a": log.a.end,
+        "begin_b": log.b.begin,
+        "end_b": log.b.end,
+        "common_begin": log.shared.begin if log.shared.length else None,
+        "common_end": log.shared.end if log.shared.length else None,
+        "first_difference": found.parts_at,
+        "same_until": _time(found.same_until),
+        "messages_only_a": only[0],
+        "messages_only_b": only[1],
+        "bytes_compared": log.compared,
+        "bytes_unread": log.unread,
+    }
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else iso_time(ms)
+
+
+def _records(found: Difference) -> Iterator[Row]:
+    for name, record in zip(NAMES, found.records, strict=True):
+        if record is not None:
+            yield {"side": name, **_record(record)}
+
+
+def _record(record: LogRecord | NoRecord) -> Row:
+    if isinstance(record, NoRecord):
+        return {"physical_offset": record.physical_offset, "note": record.reason}
+    return message_row(record)
+
+
+def _messages(found: Difference) -> Iterator[Row]:
+    for name, own in zip(NAMES, found.log.own, strict=True):
+        for key, tally in sorted(own.tallies.items()):
+            yield {
+                "side": name,
+                "range": key.range,
+                "topic": key.topic,
+                "queue_id": key.queue_id,
+                **tally._asdict(),
+                "first_store_time": iso_time(tally.first_timestamp),
+                "last_store_time": iso_time(tally.last_timestamp),
+            }
+
+
+def _queues(found: Difference) -> Iterator[Row]:
+    for (topic, queue_id, kind), (a, b) in found.state.queues.items():
+        yield {
+            "topic": topic,
+            "queue_id": queue_id,
+            "queue_kind": kind,
+            "min_queue_offset_a": a and a.first,
+            "min_queue_offset_b": b and b.first,
+            "max_queue_offset_a": a and a.next,
+            "max_queue_offset_b": b and b.next,
+        }
+
+
+def _offsets(found: Difference) -> Iterator[Row]:
+    for key, (a, b) in found.state.offsets.items():
+        is_a = b is None or (a is not None and a > b)
+        yield {
+            **key._asdict(),
+            "queue_offset_a": a,
+            "queue_offset_b": b,
+            "newer": NAMES[0] if is_a else NAMES[1],
+        }
+
+
+def _epochs(found: Difference) -> Iterator[Row]:
+    for number, (a, b) in found.state.epochs.items():
+        yield {"epoch": number, "start_offset_a": a, "start_offset_b": b}
+
+
+def _settings(found: Difference) -> Iterator[Row]:
+    for key, (a, b) in found.state.settings.items():
+        yield {**key._asdict(), "value_a": a, "value_b": b}
+
+
+def _problems(found: Difference) -> Iterator[Row]:
+    for name, troubles in zip(NAMES, found.troubles, strict=True):
+        for one in troubles:
+            yield {"side": name, **one._asdict()}

@@ -1,0 +1,135 @@
+"""One of the two stores that are compared: its log, its queues, and what could not be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from rmqtool.info.survey import Survey
+from rmqtool.query.log import Log
+
+if TYPE_CHECKING:
+    from rmqtool.errors import RmqtoolError
+    from rmqtool.query.log import LogRecord, NoRecord
+    from rmqtool.store.record_heads import LogReader
+    from rmqtool.store.segment import Segment
+    from rmqtool.store.tree import Store
+
+
+class Trouble(NamedTuple):
+    """Something that could not be read, or is damaged.
+
+    Attributes:
+        path: relative to the store root where that is known.
+        problem: one phrase.
+        is_unread: so that what is the same was not proven.
+        physical_offset: in the log.
+        length: bytes of the log.
+        code: of the finding.
+    """
+
+    path: str
+    problem: str
+    is_unread: bool = True
+    physical_offset: int | None = None
+    length: int | None = None
+    code: str | None = None
+
+
+@dataclass
+class Side:
+    """A store that is compared. A context manager: some files stay open.
+
+    Attributes:
+        name: A or B.
+        store: the store.
+        troubles: what could not be read or is damaged, so far.
+    """
+
+    name: str
+    store: Store
+    troubles: list[Trouble] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.survey.__exit__(*exception)
+
+    @cached_property
+    def survey(self) -> Survey:
+        """A few reads of each file."""
+        return Survey(self.store)
+
+    @property
+    def reader(self) -> LogReader:
+        """Reads single records."""
+        return self.survey.reader
+
+    @cached_property
+    def segments(self) -> list[Segment]:
+        """All files of the log, in its order."""
+        return [segment for files in self.reader.logs for segment in files]
+
+    @property
+    def begin(self) -> int:
+        """First physical offset that is there."""
+        return self.survey.log_start
+
+    @cached_property
+    def end(self) -> int:
+        """Physical offset past the last record, and a blank that closes its file.
+
+        It is found before anything is compared: what a running broker appends later is not seen.
+        """
+        tail, log = self.survey.tail, self.survey.commitlog
+        if not log:
+            return max((one.end for one in self.segments), default=0)
+        if tail.data_beyond is not None:
+            segment = log.at(tail.data_beyond)
+            problem = f"past the end of the log at {tail.physical_offset} lies no valid record"
+            path = segment.path if segment else log.path
+            self.note(Trouble(path, problem, False, tail.data_beyond))
+        return max(tail.physical_offset, self.begin)
+
+    def is_entry(self, segment: Segment) -> bool:
+        """Whether the records of a file lie in DLedger entries."""
+        return self.store.is_dledger and segment in self.survey.commitlog.segments
+
+    def record_at(self, physical_offset: int) -> LogRecord | NoRecord:
+        """Read and verify the record at an offset.
+
+        Raises:
+            UnreadablePath: the file may not be read.
+        """
+        with Log(self.store) as log:
+            return log.record_at(physical_offset)
+
+    def time_before(self, physical_offset: int) -> int | None:
+        """Give the store time of the last record before an offset, ms since 1970; None for none.
+
+        Raises:
+            UnreadablePath: a file may not be read.
+        """
+        with Log(self.store) as log:
+            head = log.previous_record(physical_offset)
+        return head.store_timestamp if head else None
+
+    def problem(self, error: RmqtoolError) -> None:
+        """Note what could not be read."""
+        path, reason = getattr(error, "path", ""), getattr(error, "reason", str(error))
+        self.note(Trouble(path, reason))
+
+    def note(self, trouble: Trouble) -> None:
+        """Note a trouble, once; its path becomes relative to the store root."""
+        path = trouble.path.removeprefix(f"{self.store.root}/")
+        trouble = trouble._replace(path=path)
+        if trouble not in self.troubles:
+            self.troubles.append(trouble)
+
+    def all_troubles(self) -> list[Trouble]:
+        """Give what was noted here and in the survey."""
+        for one in self.survey.problems:
+            self.note(Trouble(one.path, one.reason))
+        return self.troubles

@@ -1,0 +1,170 @@
+"""Queues, consumer offsets, epochs and configuration of two stores, where they differ.
+
+`dataVersion` is left out: it counts changes, so it differs between brokers that agree.
+Source: ConsumerOffsetManager, TopicConfigManager, SubscriptionGroupManager, ScheduleMessageService,
+EpochFileCache, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from rmqtool.diff.side import Trouble
+from rmqtool.errors import RmqtoolError
+from rmqtool.formats import epoch
+from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rmqtool.diff.side import Side
+    from rmqtool.queues.units import QueueSpan
+
+V = TypeVar("V")
+Pair = tuple[V | None, V | None]
+
+LARGEST_EPOCH_FILE: Final = 16 << 20
+# The tables of configuration that are compared, each with the field of its document.
+TABLES: Final = {
+    "topics.json": "topicConfigTable",
+    "subscriptionGroup.json": "subscriptionGroupTable",
+    "delayOffset.json": "offsetTable",
+}
+
+
+class QueueEnds(NamedTuple):
+    """How far a queue reaches: queue offsets of its first and of its next message."""
+
+    first: int
+    next: int
+
+
+class OffsetKey(NamedTuple):
+    """Whose offset it is."""
+
+    group: str
+    topic: str
+    queue_id: int
+
+
+class SettingKey(NamedTuple):
+    """A field of an entry of a file."""
+
+    file: str
+    entry: str
+    field: str
+
+
+class StateDifference(NamedTuple):
+    """Where two stores differ beside their logs: what A has, what B has; None for nothing.
+
+    Attributes:
+        queues: by topic, queue and kind.
+        offsets: of consumers.
+        epochs: start offset of each master epoch.
+        settings: JSON text of each field.
+    """
+
+    queues: dict[tuple[str, int, str], Pair[QueueEnds]]
+    offsets: dict[OffsetKey, Pair[int]]
+    epochs: dict[int, Pair[int]]
+    settings: dict[SettingKey, Pair[str]]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing differs."""
+        return not any(self)
+
+    def newer(self, number: int) -> set[str]:
+        """Give the groups that have a higher offset in A (0) or B (1), or one only there."""
+        return {
+            key.group
+            for key, pair in self.offsets.items()
+            if _or_less(pair[number]) > _or_less(pair[1 - number])
+        }
+
+
+def _or_less(offset: int | None) -> int:
+    return -1 if offset is None else offset
+
+
+def compare(a: Side, b: Side) -> StateDifference:
+    """Compare what two stores hold beside their logs."""
+    return StateDifference(
+        _different(_queues(a), _queues(b)),
+        _different(_offsets(a), _offsets(b)),
+        _different(_epochs(a), _epochs(b)),
+        _different(_settings(a), _settings(b)),
+    )
+
+
+K = TypeVar("K", bound=Any)
+
+
+def _different(a: Mapping[K, V], b: Mapping[K, V]) -> dict[K, Pair[V]]:
+    return {key: (a.get(key), b.get(key)) for key in sorted({*a, *b}) if a.get(key) != b.get(key)}
+
+
+def _queues(side: Side) -> dict[tuple[str, int, str], QueueEnds]:
+    def key(one: QueueSpan) -> tuple[str, int, str]:
+        return one.topic, one.queue_id, str(one.kind)
+
+    # A queue that never had a message says nothing: its directory is made ahead of need.
+    return {
+        key(one): QueueEnds(one.min_offset, one.max_offset)
+        for one in side.survey.ranges
+        if one.last
+    }
+
+
+def _offsets(side: Side) -> dict[OffsetKey, int]:
+    found = [
+        *consumer_offsets(_document(side, "consumerOffset.json")),
+        *lmq_consumer_offsets(_document(side, "lmqConsumerOffset.json")),
+    ]
+    return {
+        OffsetKey(one.group, one.topic, one.queue_id): one.queue_offset
+        for one in found
+        if one.queue_offset is not None
+    }
+
+
+def _settings(side: Side) -> dict[SettingKey, str]:
+    return {
+        SettingKey(name, str(entry), field): json.dumps(value, sort_keys=True, ensure_ascii=False)
+        for name, table in TABLES.items()
+        for entry, fields in _entries(_document(side, name).get(table))
+        for field, value in _entries(fields if isinstance(fields, dict) else {"": fields})
+    }
+
+
+def _entries(table: object) -> Iterator[tuple[str, Any]]:
+    yield from table.items() if isinstance(table, dict) else ()
+
+
+def _document(side: Side, name: str) -> dict[str, Any]:
+    """Read a file as a broker would, and note what is wrong with it."""
+    found = side.store.config(name)
+    for problem in found.problems:
+        used = f"; {found.path} was compared instead" if found else ""
+        side.note(Trouble(found.path or f"config/{name}", problem + used, is_unread=not found))
+    return found.document
+
+
+def _epochs(side: Side) -> dict[int, int]:
+    for branch in side.store.branches_of(BranchKind.EPOCH):
+        if branch.path.endswith(".bak"):
+            continue
+        try:
+            raw = branch.place.read(LARGEST_EPOCH_FILE)
+            file = epoch.decode(raw, path=branch.path)
+        except RmqtoolError as error:
+            side.note(Trouble(branch.path, getattr(error, "reason", str(error))))
+            continue
+        if file.count != len(file.entries) or file.crc not in {0, file.crc_found}:
+            problem = "its entries do not agree with its first two lines"
+            side.note(Trouble(branch.path, problem, is_unread=False, code="EP-CRC"))
+        return {one.epoch: one.start_offset for one in file.entries}
+    return {}
