@@ -57,7 +57,6 @@ VERDICT: Final = Table(
         *("common_begin", "common_end", "same_until", "verdict"),
     ),
     below=("verdict",),
-
 )
 RECORDS: Final = Table(
     "records",

@@ -15,6 +15,7 @@ from rmqtool.errors import RmqtoolError
 from rmqtool.formats import epoch
 from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.config_files import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -149,7 +150,8 @@ def _document(side: Side, name: str) -> dict[str, Any]:
     found = side.store.config(name)
     for problem in found.problems:
         used = f"; {found.path} was compared instead" if found else ""
-        side.note(Trouble(found.path or f"config/{name}", problem + used, is_unread=not found))
+        is_unread = not found and problem.fault is not Fault.EMPTY  # to brokers it is not there
+        side.note(Trouble(problem.path, problem.says + used, is_unread))
     return found.document
 
 
