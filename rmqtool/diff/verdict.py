@@ -99,8 +99,8 @@ def _state(found: Difference) -> Iterator[str]:
     for number, name in enumerate(NAMES):
         if groups := state.newer(number):
             count = len(groups)
-            what = "group is" if count == 1 else "groups are"
-            yield f"offsets of {count:,} {what} newer in {name}"
+            what = "group" if count == 1 else "groups"
+            yield f"the offsets of {count:,} {what} are newer in {name}"
     counts = {
         "queue": len(state.queues),
         "epoch": len(state.epochs),
