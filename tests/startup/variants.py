@@ -377,6 +377,7 @@ FIXTURE_VARIANTS: Final = (
     Variant("body flip, abort", (inflict.flip_field("body", where=NEWEST_SEGMENTS), ABORT)),
     Variant("first segment gone", (inflict.remove_segment(0),)),
     Variant("torn tail", (inflict.tear_tail, ABORT)),
+    Variant("light queue gone", (harm.remove("consumequeue/%LMQ%home-1"),), in_sample=True),
     Variant("further queue offset", (_bad_further_offset,)),
     Variant("further queue offset, abort", (_bad_further_offset, ABORT), in_sample=True),
     Variant("further queue offset, rebuild", (_bad_further_offset, *REBUILD)),
