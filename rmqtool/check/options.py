@@ -71,6 +71,7 @@ class ValidateOptions:
         since: an earlier manifest: what a broker does not touch again is not read again.
         keeps_book: make a manifest.
         range_checksums: with the checksums that brokers compute for a range of the log.
+        as_user: who runs the broker, by name or number; None is whoever owns most of the store.
         part_bytes: how much of a segment one task reads.
     """
 
@@ -86,6 +87,7 @@ class ValidateOptions:
     since: str | os.PathLike[str] | None = field(default=None, kw_only=True)
     keeps_book: bool = field(default=False, kw_only=True)
     range_checksums: bool = field(default=False, kw_only=True)
+    as_user: str | None = field(default=None, kw_only=True)
     part_bytes: int = field(default=64 << 20, kw_only=True)
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.broker.release import COMMONEST
-from rmqtool.check import layout
+from rmqtool.check import access, layout
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.index.index_header import Opened, index_files
 from rmqtool.check.index.index_set import IndexComparer
@@ -231,6 +231,7 @@ def _run(inspection: Inspection, observers: Observers) -> Iterator[Finding]:
     layout.register_lost(inspection)
     if options.wants("layout"):
         yield from layout.check(inspection)
+        yield from access.check(inspection)
     yield from _log(inspection, rocksdb, observers)
     if options.wants("dledger", "commitlog"):
         yield from dledger.check(inspection)

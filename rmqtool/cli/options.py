@@ -21,6 +21,15 @@ BrokerConf: TypeAlias = Annotated[
         env="RMQTOOL_BROKER_CONF",
     ),
 ]
+AsUser: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--as-user",
+        "The user that runs the broker, by name or number; by default whoever owns most of the "
+        "store. What this user cannot read and write is reported.",
+        "NAME",
+    ),
+]
 Jobs: TypeAlias = Annotated[
     int | None,
     Option("--jobs", "Threads; one for each processor by default.", "N", least=1),

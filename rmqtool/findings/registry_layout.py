@@ -106,6 +106,19 @@ FS_LOCK: Final = Code(
     remedy="stop the broker or look at a copy",
     command=INFO,
 )
+FS_OWNER: Final = Code(
+    "FS-OWNER",
+    DAMAGE,
+    Owner.PERSON,
+    also=(NOTE,),
+    when="damage where the user of the broker cannot read and write it, a note where somebody "
+    "else owns it; the user is that of --as-user, else whoever owns most of the store",
+    meaning="owner or mode is not that of the other files of the store",
+    consequence="a broker of that user refuses to start, or takes a directory for empty; it may "
+    "write no further",
+    remedy="give it to the user of the broker: chown, and chmod u+rw",
+    command=INFO,
+)
 FS_ORPHAN: Final = Code(
     "FS-ORPHAN",
     DAMAGE,

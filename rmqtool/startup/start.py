@@ -52,6 +52,7 @@ def predict(
     settings: Settings | None = None,
     *,
     by_kernels: bool | None = None,
+    as_user: str | None = None,
 ) -> Prediction:
     """Foretell what the broker of a version would do if it were started on a store now.
 
@@ -60,9 +61,10 @@ def predict(
         version: such as `5.3.3`; None is whoever wrote the store.
         settings: of the broker; None takes them from the store's broker.conf.
         by_kernels: whether the log is read by kernels; None decides by the length of its files.
+        as_user: who runs the broker, by name or number; None is whoever owns most of the store.
 
     Raises:
-        UsageError: the version is not known.
+        UsageError: the version or the user is not known.
         NotAStore: this is a part of a store only.
         UnsupportedStore: how the start goes is not in the store's files alone.
         StoreLocked: a broker runs on the store.
@@ -77,6 +79,7 @@ def predict(
     before = Before.of(model)
     surroundings.refuse_configuration(store, rules, loader)
     surroundings.refuse_timer(store, rules, loader)
+    surroundings.refuse_access(store, loader, as_user)
     run = _Run(model, load_extensions(store, model))
     if loader.refusals:
         run.load_index(store, stopped_cleanly=True)  # it stays as it is

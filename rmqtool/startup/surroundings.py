@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.conf import TIMER_WHEEL
 from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.startup.settings import lengths_of
+from rmqtool.store.access import held, user_named, usual_user
+from rmqtool.store.branch import BranchKind
 from rmqtool.store.config_files import NEEDED, NEEDED_BY_5
 
 if TYPE_CHECKING:
@@ -20,6 +22,16 @@ if TYPE_CHECKING:
     from rmqtool.startup.load import Loader
     from rmqtool.store.tree import Store
 
+_OPENED: Final = frozenset(
+    {
+        BranchKind.COMMITLOG,
+        BranchKind.CONSUME_QUEUE,
+        BranchKind.BATCH_QUEUE,
+        BranchKind.INDEX,
+        BranchKind.CHECKPOINT,
+        BranchKind.LOCK,
+    }
+)
 _TIMER_WHEEL_LENGTHS: Final = (0, 38_707_200)
 
 
@@ -50,6 +62,27 @@ def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
             length = lengths_of(store, rules.version).timer_log.value
         queue = loader.load([(place, log.path) for place in log.places], length)
         del queue  # its content is not looked at; the refusals are noted
+
+
+def refuse_access(store: Store, loader: Loader, as_user: str | None) -> None:
+    """Note what the user of the broker cannot open, or not list.
+
+    A directory that cannot be listed is taken for empty: what then goes, nobody wants to know.
+
+    Raises:
+        UsageError: there is no such user.
+    """
+    everything = held(store)
+    user = usual_user(everything) if as_user is None else user_named(as_user)
+    if user is None:
+        return
+    for one in everything:
+        if one.kind not in _OPENED:
+            continue
+        if one.is_directory and not one.can_be_listed(user):
+            loader.refuse(one.path, f"user {user.name} cannot list it: it would count as empty")
+        elif not one.is_directory and not one.allows(user):
+            loader.refuse(one.path, f"user {user.name} cannot read and write it")
 
 
 def is_known(store: Store, queue_topics: frozenset[str], topic: str) -> bool:

@@ -59,6 +59,9 @@ class Entry(NamedTuple):
         mtime_ns: last change, ns since 1970 UTC.
         allocated: bytes that the disk really holds; less than `size` for a sparse file.
         inode: number of the file in its file system; 0 where there is none.
+        owner: number of the user that it belongs to; None where there is none.
+        group: number of its group.
+        mode: permission bits, and what the operating system keeps beside them.
     """
 
     name: str
@@ -67,6 +70,9 @@ class Entry(NamedTuple):
     mtime_ns: int
     allocated: int
     inode: int = 0
+    owner: int | None = None
+    group: int = 0
+    mode: int = 0
 
     @property
     def mtime_ms(self) -> int:
@@ -320,7 +326,8 @@ def _entries(path: str) -> list[Entry]:
 def _entry(name: str, facts: os.stat_result) -> Entry:
     allocated = getattr(facts, "st_blocks", 0) * 512
     kind = _kind(facts.st_mode)
-    return Entry(name, kind, facts.st_size, facts.st_mtime_ns, allocated, facts.st_ino)
+    whose = (facts.st_uid, facts.st_gid, facts.st_mode)
+    return Entry(name, kind, facts.st_size, facts.st_mtime_ns, allocated, facts.st_ino, *whose)
 
 
 def _kind_of(found: os.DirEntry[str]) -> EntryKind:

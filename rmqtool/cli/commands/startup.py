@@ -9,7 +9,7 @@ from rmqtool.cli.completion.values import broker_versions, startup_sections
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, NO
-from rmqtool.cli.options import BrokerConf, StorePath
+from rmqtool.cli.options import AsUser, BrokerConf, StorePath
 from rmqtool.errors import UsageError
 
 
@@ -60,6 +60,7 @@ class Startup(Command):
         bool, Option("--all-queues", "Show queues that nothing happens to, too.")
     ] = False
     broker_conf: BrokerConf = None
+    as_user: AsUser = None
     delivery: Delivery = Delivery()
 
     def run(self) -> int:
@@ -77,7 +78,8 @@ class Startup(Command):
             if name not in SECTIONS:
                 reason = f"no section {name!r}; {meant(name, SECTIONS)}"
                 raise UsageError(option="--section", reason=reason)
-        prediction = predict(open_store(self.store, self.broker_conf), self.broker_version)
+        store = open_store(self.store, self.broker_conf)
+        prediction = predict(store, self.broker_version, as_user=self.as_user)
         sections = [
             rows
             for rows in report(prediction, all_queues=self.all_queues)

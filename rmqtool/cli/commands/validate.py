@@ -10,7 +10,7 @@ from rmqtool.cli.completion.values import areas, broker_versions, codes, topics
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Untimed
 from rmqtool.cli.engines import Choice
-from rmqtool.cli.options import BrokerConf, Jobs, StorePaths
+from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePaths
 from rmqtool.findings.catalogue import Severity
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Validate(Command):
         ),
     ] = None
     broker_conf: BrokerConf = None
+    as_user: AsUser = None
     jobs: Jobs = None
     sarif: Annotated[
         str | None, Option("--sarif", "Write the findings as SARIF 2.1.0.", "FILE")
@@ -156,6 +157,7 @@ class Validate(Command):
             since=self.since_manifest,
             keeps_book=self.manifest is not None,
             range_checksums=self.range_checksum,
+            as_user=self.as_user,
         )
 
     def _deliver(self, validation: Validation, reports: Reports) -> int:
