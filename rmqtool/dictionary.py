@@ -48,6 +48,7 @@ def public_tables() -> tuple[PublicTable, ...]:
 
 def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.diff import report as diff
+    from rmqtool.doctor import report as doctor
     from rmqtool.findings.finding import FINDINGS
     from rmqtool.info import overview_rows
     from rmqtool.query import explain
@@ -75,6 +76,8 @@ def _public_tables() -> Iterator[PublicTable]:
         yield PublicTable(f"diff --section {table.name}", table)
     for table in (startup.VERDICT, startup.LOSSES, startup.STEPS, startup.QUEUES):
         yield PublicTable(f"startup --section {table.name}", table)
+    for table in (doctor.DIAGNOSIS, doctor.STEPS, doctor.UNREAD):
+        yield PublicTable(f"doctor ({table.name})", table)
     for table in (repair.EDITS, repair.LEFT):
         yield PublicTable(f"repair ({table.name})", table)
     yield PublicTable("rebuild-cq", rebuild.QUEUES)

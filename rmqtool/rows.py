@@ -58,6 +58,8 @@ class Rows:
         below: fields that are sentences: where a terminal has no room for them beside the others,
             they stand whole on lines of their own below the row.
         whole: fields that are of no use when they are cut: they go there, too, rather than that.
+            Of rows that are turned round, both name fields by their line: with the column `value`
+            in `below` a sentence is broken beside its field, and one of `whole` is not.
         schema: gives the JSON schema of a row of all fields; None where only the rows tell.
     """
 
@@ -132,6 +134,18 @@ def rows_after(passed: int, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         count = count_of(chunk)
         yield part_of(chunk, passed, count) if passed > 0 else chunk
         passed -= min(passed, count)
+
+
+def sentences(lines: Iterable[tuple[str, str]], name: str, whole: Collection[str]) -> Rows:
+    """Give fields with sentences as rows that are turned round; a long one takes several lines.
+
+    Args:
+        lines: fields with their values, in order.
+        name: what they say together.
+        whole: fields whose values are never broken.
+    """
+    chunk = [dict(zip(TURNED, line, strict=True)) for line in lines]
+    return Rows(TURNED, [chunk], (), name, below=TURNED[1:], whole=whole)
 
 
 def turned(rows: Rows) -> Rows:

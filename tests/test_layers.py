@@ -24,6 +24,7 @@ FLOORS = (
     {"check"},
     {"startup", "rebuild", "query"},
     {"repair", "diff"},
+    {"doctor"},
     {"spark", "render"},
     {"report"},
     {"dictionary"},

@@ -106,6 +106,7 @@ class TableWriter:
         self._text = 0
         self._widths: list[int] = []
         self._fixed: list[_Column] = []
+        self._hangs = False
         self.left_out: list[str] = []
 
     def write(self, rows: Sequence[Row]) -> None:
@@ -150,11 +151,12 @@ class TableWriter:
             if name in self._optional and all(row.get(name) is None for row in rows)
         ]
         self._columns = [name for name in self._columns if name not in self._behind]
-        for names in (self._sentences, self._whole):
+        is_turned = self._columns == [*TURNED]
+        self._hangs = is_turned and TURNED[1] in self._sentences and self._sink.width is not None
+        for names in () if self._hangs else (self._sentences, self._whole):
             if not names.isdisjoint(self._columns) and self._is_too_wide(rows):
                 self._below = [name for name in self._columns if name in names] + self._below
                 self._columns = [name for name in self._columns if name not in self._below]
-        is_turned = self._columns == [*TURNED]
         columns = [
             _Column.of(name, [row.get(name) for row in rows], is_whole=is_turned)
             for name in self._columns
@@ -179,6 +181,8 @@ class TableWriter:
 
     def _lines(self, row: Row) -> list[str]:
         """Give a row: one line, and below it the sentences that have no room in it."""
+        if self._hangs:
+            return self._hanging(row)
         lines = [self._line(row)]
         width = max((self._sink.width or 0) - 1, len(_INDENT) + NARROWEST)
         for number, name in enumerate(self._below):
@@ -197,6 +201,21 @@ class TableWriter:
                     break_on_hyphens=False,  # they belong to options and codes
                 )
         return lines
+
+    def _hanging(self, row: Row) -> list[str]:
+        """Give a field with its sentence beside it, on several lines where it is too long."""
+        name, value = (as_text(row.get(column)) for column in TURNED)
+        first = align(name, self._widths[0], right=False, cut=False) + _GAP
+        if name in self._whole:
+            return [f"{first}{value}"]
+        return textwrap.wrap(
+            value,
+            max((self._sink.width or 0) - 1, len(first) + NARROWEST),
+            initial_indent=first,
+            subsequent_indent=" " * len(first),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
 
     def _line(self, row: Row) -> str:
         line = self._join([as_text(row.get(name)) for name in self._columns])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.conf import FORCES_PROPERTY_CRC, MAX_MESSAGE_SIZE
 from rmqtool.check.options import Level, ValidateOptions
@@ -34,6 +34,7 @@ from rmqtool.store.tree import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from rmqtool.check.validate import Summary
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.queues.misplaced import Misplaced
@@ -42,8 +43,29 @@ if TYPE_CHECKING:
 QUEUE_AREAS: Final = frozenset({Area.CONSUME_QUEUE, Area.LAYOUT, Area.COMMITLOG})
 
 
+class Examined(NamedTuple):
+    """A plan, and the validation that it was made of.
+
+    Attributes:
+        plan: what a repair would do.
+        findings: of the validation, but for the lock's.
+        summary: of the validation.
+        lost: messages that queues point to and that the log has lost.
+    """
+
+    plan: Plan
+    findings: list[Finding]
+    summary: Summary
+    lost: int
+
+
 def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: None) -> Plan:
-    """Decide what a repair would do; nothing is written.
+    """Decide what a repair would do; nothing is written. See `examine`."""
+    return examine(options, watch).plan
+
+
+def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: None) -> Examined:
+    """Validate a store and decide what a repair would do, the log read once; nothing is written.
 
     Args:
         options: what is asked.
@@ -57,7 +79,8 @@ def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: N
     store = open_store(options.store, options.broker_conf)
     if store.asked.kind is not BranchKind.STORE:
         raise NotAStore(path=str(store.root), reason="only a whole store can be repaired")
-    survey, found = _look(options, store, watch)
+    survey, found, summary = _look(options, store, watch)
+    findings = found
     obstacle = _judge_queues(survey, found)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         is_judged = not (obstacle or store.is_dledger)
@@ -66,9 +89,10 @@ def make_plan(options: RepairOptions, watch: Callable[[int], None] = lambda _: N
         )
     if misplaced:  # with their units in other queues, all later ones are judged anew
         survey.queues.close()
-        survey, found = _look(options, store, lambda _: None, misplaced)
+        survey, found, _ = _look(options, store, lambda _: None, misplaced)
         obstacle = _judge_queues(survey, found)
-    return _decide(options, store, survey, (found, obstacle))
+    plan = _decide(options, store, survey, (found, obstacle))
+    return Examined(plan, findings, summary, 0 if obstacle else sum(_lost(survey)))
 
 
 def _look(
@@ -76,7 +100,7 @@ def _look(
     store: Store,
     watch: Callable[[int], None],
     misplaced: Sequence[Misplaced] = (),
-) -> tuple[Survey, list[Finding]]:
+) -> tuple[Survey, list[Finding], Summary]:
     """Validate, and see what is damaged."""
     survey = Survey(_maker(store), bridges_missing=options.bridge_missing, misplaced=misplaced)
     asked = ValidateOptions(
@@ -90,7 +114,7 @@ def _look(
     found = [one for one in checks if one.code != FS_LOCK]  # it may be ours
     _refuse_unread(store, checks.summary.account.unread)
     survey.queues.unread = set(checks.summary.account.unread)
-    return survey, found
+    return survey, found, checks.summary
 
 
 def _judge_queues(survey: Survey, found: list[Finding]) -> str:
@@ -169,13 +193,18 @@ def _refuse_unread(store: Store, unread: Mapping[str, UnreadablePath]) -> None:
 
 def _notes(survey: Survey) -> Iterator[str]:
     """Sum up what is lost to consumers."""
-    queues = survey.queues.queues.values()
-    lost = [[one.end - one.number for one in queue.patches if one.lost] for queue in queues]
-    counts = [sum(numbers) for numbers in lost if numbers]
+    counts = _lost(survey)
     if counts:
         messages = f"{sum(counts):,} lost message{'' if sum(counts) == 1 else 's'}"
         in_queues = f"{len(counts):,} queue{'' if len(counts) == 1 else 's'}"
         yield f"{messages} in {in_queues} passed over: neighbours are delivered again instead"
+
+
+def _lost(survey: Survey) -> list[int]:
+    """Give how many messages each queue has lost, of those that have lost any."""
+    queues = survey.queues.queues.values()
+    lost = [[one.end - one.number for one in queue.patches if one.lost] for queue in queues]
+    return [sum(numbers) for numbers in lost if numbers]
 
 
 def _obstacle(survey: Survey, found: list[Finding]) -> str:

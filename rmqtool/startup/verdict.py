@@ -12,7 +12,12 @@ if TYPE_CHECKING:
 
 def verdict(prediction: Prediction) -> str:
     """Say what the broker would do, the worst first."""
-    return f"a {prediction.version} broker would {_outcome(prediction)}: {_cost(prediction)}"
+    return f"{outcome(prediction)}: {_cost(prediction)}"
+
+
+def outcome(prediction: Prediction) -> str:
+    """Say whether the broker would come up, and how, without what it costs."""
+    return f"a {prediction.version} broker would {_outcome(prediction)}"
 
 
 def _outcome(prediction: Prediction) -> str:

@@ -94,7 +94,7 @@ def test_lines(line: str) -> None:
     [
         *("query", "query store --id", "query store --nothing x", "query store --id a --id b"),
         *("query --id x", "query store --explain=yes", "query --id= store"),
-        *("info", "info a b", "info store --quiet=1", "rebuild a b", "startup store"),
+        *("info", "info a b", "info store --quiet=1", "rebuild a b", "startup"),
         *("export store", "nothing store", "--nothing", "", "completion", "completion zsh b"),
     ],
 )
@@ -121,15 +121,15 @@ def test_wrong_values(line: str, said: str) -> None:
         assert said == str(caught.value)
 
 
-@pytest.mark.parametrize("words", [["./store"], ["/store", "--section", "end"], ["s3://b/store"]])
+@pytest.mark.parametrize("words", [["./store"], ["/store", "--jobs", "1"], ["s3://b/store"]])
 def test_store_alone(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store without a command is shown at a glance: what is there, or is written as a path."""
-    assert plain.read(["info", *words]) == plain.read(words)
+    """A store without a command goes to the doctor: what is there, or is written as a path."""
+    assert plain.read(["doctor", *words]) == plain.read(words)
     assert plain.read(["traffic"]) is None
     (tmp_path / "traffic").mkdir()
     (tmp_path / "dump").mkdir()
     monkeypatch.chdir(tmp_path)
-    assert plain.read(["info", "traffic"]) == plain.read(["traffic"])
+    assert plain.read(["doctor", "traffic"]) == plain.read(["traffic"])
     assert plain.read(["dump"]) is None  # a command is one, whatever lies there
 
 

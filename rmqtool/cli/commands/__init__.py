@@ -33,7 +33,7 @@ DESCRIPTION: Final = """
 Inspect, prove, repair and rebuild the store of an Apache RocketMQ broker.
 
 STORE is a store root, a directory of it or a single file, of a broker that is down or a copy.
-Nothing is written unless a command says so. 'rmqtool STORE' alone shows it at a glance.
+Nothing is written unless a command says so. 'rmqtool STORE' alone is 'rmqtool doctor STORE'.
 'rmqtool COMMAND --help' shows the options, 'rmqtool help COMMAND' a page with examples.
 """
 HELP: Final = flag("help", Option("-h, --help", "Show this message and exit."))
@@ -46,6 +46,7 @@ VERSION: Final = flag(
 )
 CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "Look": {
+        "doctor": "Say what ails a store, what follows, and the command to run next.",
         "info": "Show a store at a glance: its content, its writer, how it was left.",
         "dump": "Show what is in a store, a directory or a file of it, row by row.",
         "query": "Find a message by ID, key, offset or time, verified and explained.",
@@ -77,13 +78,14 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
 SUMMARIES: Final = {name: text for some in CONTENTS.values() for name, text in some.items()}
 NAMES: Final = tuple(SUMMARIES)
 # What a store without a command gets: `rmqtool STORE`.
-DEFAULT: Final = "info"
+DEFAULT: Final = "doctor"
 # What people type who know other tools.
 OTHER_WORDS: Final = {
     **dict.fromkeys(("cat", "decode", "head", "less", "print", "read", "tail"), "dump"),
+    **dict.fromkeys(("diagnose", "diagnosis", "health"), "doctor"),
     **dict.fromkeys(("inspect", "list", "ls", "show", "stat", "status"), "info"),
     **dict.fromkeys(("find", "get", "grep", "lookup", "search", "select"), "query"),
-    **dict.fromkeys(("check", "chk", "diagnose", "fsck", "test", "verify"), "validate"),
+    **dict.fromkeys(("check", "chk", "fsck", "test", "verify"), "validate"),
     **dict.fromkeys(("fix", "recover", "restore"), "repair"),
     **dict.fromkeys(("boot", "predict", "simulate", "start"), "startup"),
     **dict.fromkeys(("cmp", "compare"), "diff"),

@@ -39,14 +39,15 @@ class Startup(Command):
 
     store: StorePath
     broker_version: Annotated[
-        str,
+        str | None,
         Option(
             "--broker-version",
-            "Version of the broker: a release such as 5.3.3, or a line such as 5.3.",
+            "Version of the broker: a release such as 5.3.3, or a line such as 5.3. By default the "
+            "release that wrote the store.",
             "V",
             completes=broker_versions,
         ),
-    ]
+    ] = None
     section: Annotated[
         tuple[str, ...],
         Option(
@@ -90,6 +91,9 @@ class Startup(Command):
         else:
             self.delivery.emit_all(sections)
         self.delivery.note(verdict(prediction))
+        if self.broker_version is None:
+            said = f"--broker-version {prediction.version}: the release that wrote the store"
+            self.delivery.note(said)
         if prediction.is_whole:
             return DONE
         if prediction.has_no_log:

@@ -1,0 +1,71 @@
+"""`rmqtool doctor`: what ails a store, what follows, and the command to run next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from rmqtool.cli.completion.values import broker_versions
+from rmqtool.cli.declaration import Command, Only, Option
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.options import BrokerConf, Jobs, StorePath
+from rmqtool.render.look import Format
+
+
+@dataclass(frozen=True)
+class Doctor(Command):
+    """The one command to know. It tells what the store is and who wrote it, whether a broker starts
+    on it as it is, what a start would lose, and what is lost already. Then come the cause, the
+    consequence and the command to run next. Nothing is written.
+
+    It asks validate, startup and the plan of repair, so it reads the whole log. It also looks at
+    the owner and the modes of the files, at the mount, at free space, and at the lock of a running
+    broker. Give --broker-conf: a broker starts under its configuration.
+
+    A table is one screen. '--format json' gives all of it as one document: the diagnosis, the
+    steps, all findings, the losses, the queues that change, and the edits of the plan. The exit
+    code is 1 when something is damaged, lost or in the way, and 3 when not all could be read.
+    """
+
+    store: StorePath
+    broker_version: Annotated[
+        str | None,
+        Option(
+            "--broker-version",
+            "Release that is to run on the store; by default the one that wrote it.",
+            "X.Y.Z",
+            completes=broker_versions,
+        ),
+    ] = None
+    broker_conf: BrokerConf = None
+    jobs: Jobs = None
+    delivery: Annotated[Delivery, Only("format", "output", "color", "quiet")] = Delivery()
+
+    def run(self) -> int:
+        """Examine the store; 1 when something is to be done about it."""
+        from rmqtool import memory
+
+        memory.give_back_arrays()
+        from rmqtool.doctor.examination import examine_store
+        from rmqtool.doctor.report import exit_code, screen, sections, summary
+        from rmqtool.render.progress import progress
+        from rmqtool.repair.options import RepairOptions
+        from rmqtool.store.tree import open_store
+
+        self.delivery.keep_out_of(self.store)
+        options = RepairOptions(
+            self.store,
+            broker_version=self.broker_version,
+            broker_conf=self.broker_conf,
+            jobs=self.jobs,
+        )
+        total = open_store(self.store, self.broker_conf).commitlog.size
+        with progress("doctor", total, quiet=self.delivery.quiet) as advance:
+            seen = examine_store(options, advance)
+        if self.delivery.wanted_format is Format.TABLE:
+            self.delivery.emit(screen(seen))
+            if more := summary(seen):
+                self.delivery.note(more)
+        else:
+            self.delivery.emit_all(sections(seen))
+        return exit_code(seen)

@@ -1,0 +1,252 @@
+"""Cause, consequence, command: what is to be done about a store, the first step first.
+
+The order is that in which steps must be taken. What is around the files comes first: a repair that
+cannot write, or goes by a wrong configuration, makes things worse. Then comes what a person has to
+put right by hand, then `repair`, then what no repair reaches.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.doctor.host import DELETES_RATIO, REFUSES_RATIO
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG
+from rmqtool.repair.remedies import DLEDGER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.doctor.examination import Examination
+    from rmqtool.doctor.host import Host
+    from rmqtool.findings.finding import Finding
+
+SHUTDOWN: Final = "sh bin/mqshutdown broker"
+BRIDGE: Final = "--bridge-missing"
+FIRST: Final = "first "  # what a person has to do before a repair can be planned begins so
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step.
+
+    Attributes:
+        cause: what is the case.
+        consequence: what follows if nothing is done.
+        command: to run next, ready to be pasted; empty where no command can do it.
+        advice: what to do beside it, or instead of it; empty where the command is all.
+    """
+
+    cause: str
+    consequence: str
+    command: str = ""
+    advice: str = ""
+
+
+def steps_for(seen: Examination) -> list[Step]:
+    """Give what is to be done, in order; the last step of a sound store is to start the broker."""
+    if seen.is_live:
+        return [_live(seen)]
+    found = [*_around(seen), *_lengths(seen), *_log(seen)]
+    if not found:
+        found = [*_unread(seen), *_by_hand(seen), *_repair(seen), *_left(seen)]
+    return found or [_sound(seen)]
+
+
+def _live(seen: Examination) -> Step:
+    if not _damage(seen):
+        return Step(
+            "a broker runs on this store, and nothing is damaged so far",
+            "what it writes now is not judged",
+            advice="nothing; ask again once the broker is down",
+        )
+    return Step(
+        f"a broker runs on this store; {_worst(seen)}",
+        "it serves what it has in memory; its next start reads the damaged files",
+        SHUTDOWN,
+        "let consumers catch up, stop the broker, then ask again",
+    )
+
+
+def _around(seen: Examination) -> Iterator[Step]:
+    """Yield what is to be done about disk and rights."""
+    host = seen.host
+    if host is None:
+        return
+    root = shlex.quote(seen.store)
+    if host.is_read_only:
+        yield Step(
+            "the file system of the store is mounted read-only",
+            "the broker refuses to start, and nothing can be repaired in place",
+            f"mount -o remount,rw $(findmnt -nro TARGET -T {root})",
+            "look at dmesg first, as a failing disk is mounted read-only; then, as root",
+        )
+    if host.denied:
+        first, more = host.denied[0], len(host.denied) - 1
+        also = f" and {more:,} more" if more else ""
+        yield Step(
+            f"the broker runs as {host.owner} and may not read and write {first}{also}",
+            "the broker refuses to start",
+            f"chown -R {host.owner}: {root} && chmod -R u+rwX {root}",
+            "as root",
+        )
+    yield from _disk(seen, host)
+
+
+def _disk(seen: Examination, host: Host) -> Iterator[Step]:
+    if host.used <= DELETES_RATIO:
+        return
+    cause = f"the disk of the store is {host.used:.0%} used, {host.free:,} bytes are free"
+    also = " and refuses new messages" if host.used > REFUSES_RATIO else ""
+    yield Step(
+        cause,
+        f"a broker deletes the oldest commitlog files before their time{also}",
+        f"make room: du -xh --max-depth=1 {shlex.quote(seen.store)}; or set "
+        "cleanFileForciblyEnable=false in broker.conf before the start",
+    )
+
+
+def _lengths(seen: Examination) -> Iterator[Step]:
+    """Yield what is to be done about lengths that are configured wrongly."""
+    conf = seen.options.broker_conf
+    for one in seen.lengths:
+        yield Step(
+            f"{conf} says {one.key}={one.told}, and the files have {one.found} bytes",
+            "the broker refuses to start, or reads records and units at wrong places",
+            f"sed -i '$a {one.key}={one.found}' {shlex.quote(conf or '')}",
+            "the last line of a key counts",
+        )
+
+
+def _log(seen: Examination) -> Iterator[Step]:
+    """Yield what is to be done where there is no log, or one of a group."""
+    for one in seen.findings:
+        if one.code == FS_NOLOG:
+            yield Step(one.message, one.code.consequence, advice=one.code.remedy)
+    if seen.about.commitlog == "dledger" and _damage(seen):
+        yield Step(
+            _worst(seen),
+            "this node may lose or repeat messages; its group has copies",
+            advice=DLEDGER,
+        )
+
+
+def _unread(seen: Examination) -> Iterator[Step]:
+    """Yield what is to be done about what cannot be read."""
+    unread = seen.summary.account.reasons
+    if not unread:
+        return
+    path, reason = unread[0]
+    also = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+    yield Step(
+        f"cannot be read: {path}{also}: {reason}",
+        "nothing is known of what is in there; a broker most likely refuses to start",
+        advice="fix the permission, or copy the disk past its bad sectors; then ask again",
+    )
+
+
+def _by_hand(seen: Examination) -> Iterator[Step]:
+    """Yield what has to be done before a repair can be planned."""
+    if seen.plan is None:
+        return
+    asked = [one for one in seen.plan.left if one.why.startswith(FIRST)]
+    for why in dict.fromkeys(one.why for one in asked):
+        cause = next(one.message for one in asked if one.why == why)
+        yield Step(cause, _consequence(seen), advice=why.removeprefix(FIRST))
+
+
+def _repair(seen: Examination) -> Iterator[Step]:
+    """Yield the repair, where it has something to do that matters."""
+    plan = seen.plan
+    if plan is None or not (_damage(seen) or _is_harmful(seen) or seen.missing):
+        return
+    if any(one.why.startswith(FIRST) for one in plan.left):
+        return
+    has_gap = any(one.code == FS_GAP for one in plan.left)
+    if not plan.edits and not has_gap:
+        return
+    words = [*seen.options.words, *([BRIDGE] if has_gap else [])]
+    restore = "if a copy of the missing file exists, put it back instead" if has_gap else ""
+    command = shlex.join(["rmqtool", "repair", seen.store, *words, "--in-place"])
+    yield Step(_worst(seen), _consequence(seen), command, restore)
+
+
+def _left(seen: Examination) -> Iterator[Step]:
+    """Yield what no repair reaches."""
+    plan = seen.plan
+    if plan is None:
+        if _damage(seen):
+            yield Step(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
+        return
+    for one in plan.left:
+        if one.code != FS_GAP and not one.why.startswith(FIRST):
+            yield Step(f"{one.path}: {one.message}", one.code.consequence, advice=one.why)
+
+
+def _sound(seen: Examination) -> Step:
+    host = seen.host
+    who = "" if host is None or host.owner == host.user else f" as {host.owner}"
+    if not seen.is_whole_store:
+        consequence = "only a whole store tells whether a broker starts on it"
+        command = shlex.join(["rmqtool", "info", seen.store])
+        return Step(f"nothing is damaged in this {seen.about.recognised_as}", consequence, command)
+    if _is_harmful(seen):
+        command = shlex.join(["rmqtool", "startup", seen.store])
+        return Step("nothing is damaged", _consequence(seen), command)
+    if seen.missing:
+        return Step(_worst(seen), _consequence(seen), advice=f"start the broker{who}")
+    if seen.prediction is None:
+        cause = "nothing is damaged, and a start cannot be predicted"
+        return Step(cause, "no loss is known of", advice=f"start the broker{who}")
+    said = "nothing is lost by starting"
+    return Step("nothing is damaged", said, advice=f"start the broker{who}")
+
+
+def _is_harmful(seen: Examination) -> bool:
+    """Tell whether a start would fail or lose something."""
+    prediction = seen.prediction
+    return prediction is not None and (not prediction.starts or prediction.loses)
+
+
+def _consequence(seen: Examination) -> str:
+    """Say what a start costs; where that is nothing, what the worst finding does."""
+    prediction = seen.prediction
+    if prediction is not None and prediction.refusals:
+        return "the broker refuses to start"
+    if prediction is not None and not prediction.starts:
+        return "the broker never comes up"
+    if prediction is not None and prediction.loses:
+        segments = len(prediction.segments_deleted)
+        parts = [
+            (prediction.lost.messages, "message", "cut off the log"),
+            (prediction.unreachable, "message", "out of reach of consumers"),
+            (segments, "commitlog file", "deleted"),
+        ]
+        told = [f"{numbered(count, what)} {how}" for count, what, how in parts if count]
+        return f"starting it now costs: {', '.join(told)}"
+    if worst := _damage(seen):
+        also = "; the start itself loses nothing" if prediction is not None else ""
+        return f"{worst[0].code.consequence}{also}"
+    return "starting the broker loses nothing more"
+
+
+def _damage(seen: Examination) -> list[Finding]:
+    return [one for one in seen.findings if one.severity is Severity.DAMAGE]
+
+
+def _worst(seen: Examination) -> str:
+    """Say what the worst finding is: of the log where it is damaged, as the rest follows it."""
+    found = _damage(seen) or [one for one in seen.findings if one.severity is Severity.WARNING]
+    if not found:
+        return f"{numbered(seen.missing, 'message')} lost already"
+    first = min(found, key=lambda one: not one.path.startswith("commitlog"))
+    more = len(found) - 1
+    also = f"; and {numbered(more, 'finding')} more" if more else ""
+    return f"{first.code} {first.path}: {first.message}{also}"
+
+
+def numbered(count: int, one: str) -> str:
+    """Give a number of things, with separators: `1,383 messages`."""
+    return f"{count:,} {one}{'' if count == 1 else 's'}"

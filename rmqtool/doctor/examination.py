@@ -1,0 +1,185 @@
+"""Ask the other rooms about a store: who wrote it, what is wrong, how a start would go, what helps.
+
+The log is read twice: by the validation that a repair plan is made of, and by the start's model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.broker.release import Version
+from rmqtool.check.options import ValidateOptions
+from rmqtool.check.validate import validate
+from rmqtool.doctor.host import Host, host_of
+from rmqtool.errors import RmqtoolError
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_layout import FS_LOCK
+from rmqtool.info.overview import SECTIONS
+from rmqtool.info.survey import Survey
+from rmqtool.repair.planning import examine
+from rmqtool.startup.start import predict
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.geometry import KEYS, LengthSource, as_told
+from rmqtool.store.tree import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.check.validate import Summary
+    from rmqtool.findings.finding import Finding
+    from rmqtool.info.overview_rows import EndRow, StoreRow
+    from rmqtool.repair.options import RepairOptions
+    from rmqtool.repair.plans import Plan
+    from rmqtool.startup.prediction import Prediction
+    from rmqtool.store.tree import Store
+
+COMPARED: Final = ("commitlog", "consume_queue", "consume_queue_ext", "batch_queue")
+
+
+@dataclass(frozen=True, slots=True)
+class WrongLength:
+    """A length that the configuration and the files do not agree on.
+
+    Attributes:
+        key: of the configuration.
+        told: bytes that it says, or the default that counts without it.
+        found: bytes that the files have.
+    """
+
+    key: str
+    told: int
+    found: int
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What the other rooms know.
+
+    Attributes:
+        store: as it was typed.
+        options: of the repair that would be planned.
+        about: what the store is, and who wrote it.
+        end: where the log ends; None without a log.
+        files: of the commitlog.
+        size: their bytes.
+        host: what is around the files; None where that cannot be seen.
+        findings: of a validation.
+        summary: of that validation.
+        prediction: of the next start; None where it cannot be made.
+        not_predicted: why; empty otherwise.
+        plan: of a repair; None where it cannot be made.
+        not_planned: why; empty otherwise.
+        lost: messages that queues point to and that the log has lost, as far as the plan knows.
+        lengths: that are configured wrongly.
+    """
+
+    store: str
+    options: RepairOptions
+    about: StoreRow
+    end: EndRow | None
+    files: int
+    size: int
+    host: Host | None
+    findings: list[Finding]
+    summary: Summary
+    prediction: Prediction | None = None
+    not_predicted: str = ""
+    plan: Plan | None = None
+    not_planned: str = ""
+    lost: int = 0
+    lengths: list[WrongLength] = field(default_factory=list)
+
+    @property
+    def missing(self) -> int:
+        """Messages that are lost already: a start's model does not read what queues tile."""
+        return max(self.lost, self.prediction.missing.messages if self.prediction else 0)
+
+    @property
+    def is_whole_store(self) -> bool:
+        """Whether a store root was asked for, not a part of one."""
+        return self.about.recognised_as == BranchKind.STORE
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a broker runs on the store."""
+        return bool(self.about.lock_held)
+
+
+def examine_store(
+    options: RepairOptions, watch: Callable[[int], None] = lambda _: None
+) -> Examination:
+    """Ask everybody.
+
+    Args:
+        options: the store, and what it is to be judged by.
+        watch: takes the bytes of the log done since it was last called.
+
+    Raises:
+        UnreadablePath: the store cannot be opened at all.
+        NotAStore: nothing of a store was recognised.
+    """
+    store = open_store(options.store, options.broker_conf)
+    with Survey(store) as survey:
+        (about,) = SECTIONS["store"](survey)
+        end = next(iter(SECTIONS["end"](survey)), None)
+        files, size = len(survey.commitlog.segments), survey.commitlog.size
+    plan, not_planned, lost = None, "", 0
+    try:
+        examined = examine(options, watch)
+    except RmqtoolError as error:
+        not_planned = str(error)
+        run = validate(_asked(options))
+        findings = [one for one in run if one.code != FS_LOCK]
+        summary = run.summary
+    else:
+        plan, findings, summary, lost = examined
+    for severity in Severity:  # the lock is no damage: it is told on its own
+        summary.codes.pop((FS_LOCK, severity), None)
+    prediction, not_predicted = None, ""
+    try:
+        prediction = predict(store, options.broker_version)
+    except RmqtoolError as error:
+        not_predicted = getattr(error, "reason", str(error))
+    return Examination(
+        store=options.store,
+        options=options,
+        about=about,
+        end=end,
+        files=files,
+        size=size,
+        host=host_of(store),
+        findings=findings,
+        summary=summary,
+        prediction=prediction,
+        not_predicted=not_predicted,
+        plan=plan,
+        not_planned=not_planned,
+        lost=lost,
+        lengths=list(_wrong_lengths(store, options.broker_version or about.rules_of)),
+    )
+
+
+def _asked(options: RepairOptions) -> ValidateOptions:
+    return ValidateOptions(
+        options.store,
+        broker_version=options.broker_version,
+        broker_conf=options.broker_conf,
+        jobs=options.jobs,
+    )
+
+
+def _wrong_lengths(store: Store, version: str) -> Iterator[WrongLength]:
+    """Yield lengths that the configuration gives wrongly: the files agree on another one."""
+    if store.broker_conf is None:
+        return
+    told = dict(as_told(store.broker_conf, Version.parse(version)).items())
+    found = dict(replace(store, broker_conf=None).geometry.items())
+    for name in COMPARED:
+        said, seen = told[name].value, found[name]
+        if seen.source is not LengthSource.FILES or seen.value == said:
+            continue
+        # One file alone may have been cut.
+        if name == "commitlog" and len(store.commitlog.segments) == 1 and seen.value < said:
+            continue
+        yield WrongLength(KEYS[name].name, said, seen.value)

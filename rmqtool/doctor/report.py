@@ -1,0 +1,243 @@
+"""An examination as rows: for a person one table of a screen, for programs all of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.doctor.advice import Step, numbered, steps_for
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import FINDINGS
+from rmqtool.repair.result import rows_of
+from rmqtool.rows import sentences
+from rmqtool.startup.report import report as startup_sections
+from rmqtool.startup.verdict import outcome, verdict
+from rmqtool.table import Column, Table, Type
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.doctor.examination import Examination
+    from rmqtool.rows import Row, Rows
+    from rmqtool.startup.prediction import Loss, Prediction
+
+NEXT: Final = "next"  # the line with the command, which stays whole to be copied
+SHOWN_STEPS: Final = 2  # a screen at night: more is in the other formats
+DIAGNOSIS: Final = Table(
+    "diagnosis",
+    "a store as a whole",
+    (
+        Column("path", Type.TEXT, "the store root, or what was asked for"),
+        Column("commitlog", Type.TEXT, "plain or dledger"),
+        Column("release", Type.TEXT, "which releases may have written it last"),
+        Column("broker_version", Type.TEXT, "release by whose rules it was judged"),
+        Column("stopped", Type.TEXT, "how the broker stopped"),
+        Column("lock_held", Type.BOOLEAN, "a process on this machine holds the lock"),
+        Column("files", Type.INT64, "number of commitlog files", "files"),
+        Column("size", Type.INT64, "length of the commitlog files", "bytes"),
+        Column("records", Type.INT64, "commitlog records that were read", "records"),
+        Column("last_store_time", Type.TIME, "when the newest message was stored"),
+        Column("owner", Type.TEXT, "user that the broker runs as: who owns its lock file"),
+        Column("user", Type.TEXT, "user who asked"),
+        Column("denied", Type.TEXTS, "files that the broker's user may not read and write"),
+        Column("is_read_only", Type.BOOLEAN, "the file system takes no writes"),
+        Column("free", Type.INT64, "bytes that are free on the disk of the store", "bytes"),
+        Column("starts", Type.BOOLEAN, "the broker would start; null where that is not known"),
+        Column("start", Type.TEXT, "what a start would do, in a sentence"),
+        Column("messages_lost", Type.INT64, "messages that a start would lose", "messages"),
+        Column(
+            "messages_unreachable",
+            Type.INT64,
+            "messages of the log that no queue would name after a start",
+            "messages",
+        ),
+        Column("messages_missing", Type.INT64, "messages that are lost already", "messages"),
+        Column("verdict", Type.TEXT, "of the validation, a few words"),
+        Column("damages", Type.INT64, "findings of damage", "findings"),
+        Column("warnings", Type.INT64, "findings of severity warning", "findings"),
+        Column("notes", Type.INT64, "findings of severity note", "findings"),
+        Column("edits", Type.INT64, "changes that a repair would make", "edits"),
+        Column("next", Type.TEXT, "what to do first: a command, or advice"),
+    ),
+)
+STEPS: Final = Table(
+    "steps",
+    "a thing to do, in order",
+    (
+        Column("cause", Type.TEXT, "what is the case"),
+        Column("consequence", Type.TEXT, "what follows if nothing is done"),
+        Column("advice", Type.TEXT, "what to do, where a command is not all; empty otherwise"),
+        Column("command", Type.TEXT, "command to run; empty where no command can do it"),
+    ),
+    below=("cause", "consequence", "advice", "command"),
+)
+UNREAD: Final = Table(
+    "unread",
+    "something that could not be read or was not looked at",
+    (
+        Column("path", Type.TEXT, "file or directory, or what was not looked at"),
+        Column("reason", Type.TEXT, "why"),
+    ),
+)
+
+
+def sections(seen: Examination) -> list[Rows]:
+    """Give all that is known, for programs: diagnosis, steps, losses, findings, plan."""
+    account = seen.summary.account
+    unread = [*account.reasons, *account.left_out]
+    found = [
+        DIAGNOSIS.rows([[_diagnosis(seen)]]),
+        STEPS.rows([[_step(one) for one in steps_for(seen)]]),
+        FINDINGS.rows([[one.row() for one in seen.findings]]),
+        UNREAD.rows([[{"path": path, "reason": reason} for path, reason in unread]]),
+    ]
+    if seen.prediction is not None:
+        found += [
+            one
+            for one in startup_sections(seen.prediction)
+            if one.name not in {"verdict", STEPS.name}
+        ]
+    return found + (rows_of(seen.plan) if seen.plan else [])
+
+
+def screen(seen: Examination) -> Rows:
+    """Give what a person reads, one screen of it."""
+    return sentences([one for one in _lines(seen) if one[1]], DIAGNOSIS.name, (NEXT,))
+
+
+def summary(seen: Examination) -> str:
+    """Say what is not on the screen; empty when nothing is."""
+    hidden = len(steps_for(seen)) - SHOWN_STEPS
+    return f"{numbered(hidden, 'step')} more: --format json" if hidden > 0 else ""
+
+
+def exit_code(seen: Examination) -> int:
+    """0 nothing to do, 1 something is damaged, lost or in the way, 3 not all could be read."""
+    if seen.summary.account.unread:
+        return 3
+    prediction, host = seen.prediction, seen.host
+    is_bad = (
+        any(one.severity is Severity.DAMAGE for one in seen.findings),
+        prediction is not None and not prediction.is_whole,
+        bool(seen.missing),
+        host is not None and bool(host.obstacle),
+        bool(seen.lengths),
+    )
+    return int(any(is_bad))
+
+
+def _lines(seen: Examination) -> Iterator[tuple[str, str]]:
+    about, prediction = seen.about, seen.prediction
+    yield "store", about.path
+    yield "what it is", f"{_kind(seen)}; release {about.release}"
+    yield "stopped", about.stopped
+    yield "commitlog", _log(seen)
+    yield "start", _start(seen)
+    if prediction is not None:
+        yield "lost if started", _cost(prediction)
+    if prediction is not None or seen.missing:
+        yield "lost already", _missing(seen)
+    yield "checked", _checked(seen)
+    for number, step in enumerate(steps_for(seen)[:SHOWN_STEPS]):
+        yield ("cause" if not number else "then cause"), step.cause
+        yield "consequence", step.consequence
+        yield "to do", step.advice
+        yield NEXT, step.command
+
+
+def _log(seen: Examination) -> str:
+    if not seen.files:
+        return "none"
+    newest = seen.end and seen.end.last_store_timestamp
+    told = f"; newest message stored {iso_time(newest)}" if newest is not None else ""
+    records = f"{seen.summary.account.records:,} records"
+    return f"{numbered(seen.files, 'file')}, {seen.size:,} bytes, {records}{told}"
+
+
+def _start(seen: Examination) -> str:
+    if seen.host and seen.host.obstacle:
+        return f"the broker would refuse to start: {seen.host.obstacle}"
+    if seen.prediction is None:
+        return f"not predicted: {seen.not_predicted}"
+    whose = "as told" if seen.options.broker_version else "the release that wrote it"
+    is_short = seen.prediction.starts and not seen.prediction.has_no_log
+    say = outcome if is_short else verdict
+    return f"{say(seen.prediction)} ({seen.prediction.version}: {whose})"
+
+
+def _lost(loss: Loss) -> str:
+    if not loss.messages:
+        return "nothing"
+    count = f"{numbered(loss.messages, 'message')} of {numbered(len(loss.topics), 'topic')}"
+    first, last = loss.first_timestamp, loss.last_timestamp
+    if first is None or last is None:
+        return count
+    return f"{count}, stored {iso_time(first)} to {iso_time(last)}"
+
+
+def _missing(seen: Examination) -> str:
+    known = seen.prediction.missing if seen.prediction else None
+    if known is not None and known.messages == seen.missing:
+        return _lost(known)
+    return numbered(seen.missing, "message")
+
+
+def _cost(prediction: Prediction) -> str:
+    if prediction.has_no_log and prediction.queues:
+        return f"{numbered(len(prediction.queues), 'queue')} with all their units"
+    count = prediction.unreachable
+    also = f"; {numbered(count, 'message')} out of reach of consumers" if count else ""
+    if also and not prediction.lost.messages:
+        return also.removeprefix("; ")
+    return _lost(prediction.lost) + also
+
+
+def _kind(seen: Examination) -> str:
+    if not seen.is_whole_store:
+        return f"a part of a store: {seen.about.recognised_as}"
+    return "a DLedger node" if seen.about.commitlog == "dledger" else "a broker's store"
+
+
+def _checked(seen: Examination) -> str:
+    counts = seen.summary.counts
+    told = ", ".join(f"{counts.get(one, 0):,} {one}" for one in reversed(Severity))
+    return f"{seen.summary.verdict}: {told}"
+
+
+def _step(step: Step) -> Row:
+    return {name: getattr(step, name) for name in STEPS.names}
+
+
+def _diagnosis(seen: Examination) -> Row:
+    about, host, prediction = seen.about, seen.host, seen.prediction
+    counts = seen.summary.counts
+    newest = seen.end and seen.end.last_store_timestamp
+    first = steps_for(seen)[0]
+    return {
+        "path": about.path,
+        "commitlog": about.commitlog,
+        "release": about.release,
+        "broker_version": seen.options.broker_version or about.rules_of,
+        "stopped": about.stopped,
+        "lock_held": about.lock_held,
+        "files": seen.files,
+        "size": seen.size,
+        "records": seen.summary.account.records,
+        "last_store_time": None if newest is None else iso_time(newest),
+        "owner": host and host.owner,
+        "user": host and host.user,
+        "denied": list(host.denied) if host else None,
+        "is_read_only": host and host.is_read_only,
+        "free": host and host.free,
+        "starts": False if host and host.obstacle else prediction and prediction.starts,
+        "start": _start(seen),
+        "messages_lost": prediction and prediction.lost.messages,
+        "messages_unreachable": prediction and prediction.unreachable,
+        "messages_missing": seen.missing,
+        "verdict": seen.summary.verdict,
+        "damages": counts.get(Severity.DAMAGE, 0),
+        "warnings": counts.get(Severity.WARNING, 0),
+        "notes": counts.get(Severity.NOTE, 0),
+        "edits": len(seen.plan.edits) if seen.plan else None,
+        "next": first.command or first.advice,
+    }

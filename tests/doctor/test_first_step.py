@@ -1,0 +1,188 @@
+"""For each kind of trouble the doctor names what is wrong and the right first command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+import pytest
+
+from rmqtool.cli.main import main
+from rmqtool.doctor.advice import steps_for
+from rmqtool.doctor.examination import examine_store
+from rmqtool.doctor.report import exit_code, screen
+from rmqtool.repair.options import RepairOptions
+from rmqtool.rows import rows_of
+from rmqtool.writing.lock import StoreLock
+from tests import inflict
+from tests.stores import fixture_store
+
+TRAFFIC: Final = "rocketmq-5.3.3-traffic"
+CRASH: Final = "rocketmq-4.9.3-crash"
+REPAIR: Final = "rmqtool repair STORE --in-place"
+BRIDGE: Final = "rmqtool repair STORE --bridge-missing --in-place"
+NOBODY: Final = 65534
+
+
+def nothing(_: Path) -> None:
+    """Leave a store as it is."""
+
+
+def spoil_topics(store: Path) -> None:
+    """Leave neither topics.json nor its backup in a state that can be parsed."""
+    for name in ("topics.json", "topics.json.bak"):
+        (store / "config" / name).write_text("{")
+
+
+def exchange_segments(store: Path) -> None:
+    """Give the first two commitlog files each other's name."""
+    one, two = inflict.segment_at(store, 0), inflict.segment_at(store, 1)
+    aside = store / "aside"
+    one.rename(aside)
+    two.rename(one)
+    aside.rename(two)
+
+
+def deny(store: Path) -> None:
+    """Let a commitlog file belong to somebody whom the broker's user is not."""
+    file = inflict.segment_at(store, 1)
+    if os.geteuid():
+        file.chmod(0o444)
+        return
+    for path in (store, *store.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    os.chown(file, 0, 0)
+    file.chmod(0o600)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A store in trouble.
+
+    Attributes:
+        name: unique.
+        harm: what is done to it.
+        cause: what the first step names.
+        command: of the first step; STORE stands for the store.
+        advice: words of it.
+        code: exit code.
+        fixture: which store.
+        starts: whether a start is foretold to succeed; None where none is foretold.
+    """
+
+    name: str
+    harm: Callable[[Path], None]
+    cause: str
+    command: str = ""
+    advice: str = ""
+    code: int = 1
+    fixture: str = TRAFFIC
+    starts: bool | None = True
+
+    def __str__(self) -> str:
+        return self.name
+
+
+CASES: Final = (
+    Case("sound", nothing, "nothing is damaged", "", "start the broker", 0),
+    Case("crashed", nothing, "nothing is damaged", "", "start the broker", 0, CRASH),
+    Case("zeroed sector", inflict.zero_sector(), "CL-MAGIC", REPAIR),
+    Case("zeroed after a crash", inflict.zero_sector(), "CL-MAGIC", REPAIR, fixture=CRASH),
+    Case("cut segment", inflict.cut_segment(0, lambda n: n // 2), "FS-LEN", REPAIR, starts=False),
+    Case("missing segment", inflict.remove_segment(1), "FS-GAP", BRIDGE, "a copy"),
+    Case("exchanged segments", exchange_segments, "physicalOffset", "", "exchange the names"),
+    Case("queues deleted", inflict.remove("consumequeue"), "CQ-GAP", REPAIR),
+    Case("no log", inflict.remove_log, "no commitlog", "", "do not start a broker"),
+    Case("topics spoilt twice", spoil_topics, "CF-JSON", REPAIR, starts=False),
+    Case("torn tail", inflict.tear_tail, "CL-TAIL", REPAIR),
+    Case(
+        "DLedger", nothing, "cannot be predicted", "", "start the broker", 0,
+        "rocketmq-5.3.3-dledger", None,
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_first_step(case: Case, tmp_path: Path) -> None:
+    """Cause, command and exit code fit the trouble, and a screen holds it all."""
+    store = fixture_store(case.fixture, tmp_path)
+    case.harm(store)
+    seen = examine_store(RepairOptions(str(store)))
+    first = steps_for(seen)[0]
+    assert case.cause in first.cause
+    assert case.command == first.command.replace(str(store), "STORE")
+    assert case.advice in first.advice
+    assert case.code == exit_code(seen)
+    assert case.starts == (seen.prediction and seen.prediction.starts)
+
+
+def test_losses(tmp_path: Path) -> None:
+    """What a start would cut off and what is lost already add up to what the log held."""
+    store = fixture_store(CRASH, tmp_path)
+    inflict.zero_sector()(store)
+    seen = examine_store(RepairOptions(str(store)))
+    lines = {row["field"]: row["value"] for chunk in screen(seen) for row in rows_of(chunk)}
+    assert seen.prediction is not None
+    assert str(lines["lost if started"]).startswith(f"{seen.prediction.lost.messages} messages")
+    assert "3 messages" == lines["lost already"]
+
+
+def test_wrong_lengths(tmp_path: Path) -> None:
+    """A configuration whose lengths are not those of the files comes before any repair."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    conf = tmp_path / "broker.conf"
+    conf.write_text("mappedFileSizeCommitLog=65536\nmappedFileSizeConsumeQueue=2000")
+    seen = examine_store(RepairOptions(str(store), broker_conf=str(conf)))
+    first = steps_for(seen)[0]
+    assert f"sed -i '$a mappedFileSizeCommitLog=131072' {conf}" == first.command
+    assert 1 == exit_code(seen)
+    with conf.open("a") as file:
+        file.write("\nmappedFileSizeCommitLog=131072\nmaxHashSlotNum=500\nmaxIndexNum=2000\n")
+    assert 0 == exit_code(examine_store(RepairOptions(str(store), broker_conf=str(conf))))
+
+
+def test_wrong_owner(tmp_path: Path) -> None:
+    """A file that the broker's user may not write keeps it from starting."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    deny(store)
+    seen = examine_store(RepairOptions(str(store)))
+    assert seen.host is not None
+    assert ("commitlog/00000000000000131072",) == seen.host.denied
+    first = steps_for(seen)[0]
+    assert first.command.startswith(f"chown -R {seen.host.owner}: {store} && chmod -R u+rwX")
+    assert 1 == exit_code(seen)
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_live(tmp_path: Path, *, is_damaged: bool) -> None:
+    """Beside a running broker nothing is to be done, but for stopping it where it is damaged."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    if is_damaged:
+        inflict.zero_sector()(store)
+    with ExitStack() as stack:
+        stack.enter_context(StoreLock(str(store)))
+        seen = examine_store(RepairOptions(str(store)))
+    first = steps_for(seen)[0]
+    assert "a broker runs on this store" in first.cause
+    assert ("sh bin/mqshutdown broker" if is_damaged else "") == first.command
+    assert int(is_damaged) == exit_code(seen)
+
+
+def test_document(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """All of it is one JSON document."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    inflict.zero_sector()(store)
+    assert 1 == main(["doctor", str(store), "--format", "json", "--quiet"])
+    document = orjson.loads(capfd.readouterr().out)
+    (diagnosis,) = document["diagnosis"]
+    assert (1, 3, True) == tuple(
+        diagnosis[name] for name in ("damages", "messages_missing", "starts")
+    )
+    assert ["CL-MAGIC"] == [one["code"] for one in document["findings"]]
+    assert diagnosis["next"] == document["steps"][0]["command"]
+    assert 2 == diagnosis["edits"] == len(document["edits"])
