@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.doctor.host import DELETES_RATIO, REFUSES_RATIO
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG
+from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
 from rmqtool.repair.remedies import DLEDGER
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def _around(seen: Examination) -> Iterator[Step]:
         first, more = host.denied[0], len(host.denied) - 1
         also = f" and {more:,} more" if more else ""
         yield Step(
-            f"the broker runs as {host.owner} and may not read and write {first}{also}",
-            "the broker refuses to start",
+            f"the broker runs as {host.owner} and cannot read and write {first}{also}",
+            _consequence(seen) if _is_harmful(seen) else FS_OWNER.consequence,
             f"chown -R {host.owner}: {root} && chmod -R u+rwX {root}",
             "as root",
         )
@@ -181,7 +181,7 @@ def _left(seen: Examination) -> Iterator[Step]:
             yield Step(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
         return
     for one in plan.left:
-        if one.code != FS_GAP and not one.why.startswith(FIRST):
+        if one.code not in {FS_GAP, FS_OWNER} and not one.why.startswith(FIRST):
             yield Step(f"{one.path}: {one.message}", one.code.consequence, advice=one.why)
 
 

@@ -107,19 +107,24 @@ class Examination:
 
 
 def examine_store(
-    options: RepairOptions, watch: Callable[[int], None] = lambda _: None
+    options: RepairOptions,
+    watch: Callable[[int], None] = lambda _: None,
+    as_user: str | None = None,
 ) -> Examination:
     """Ask everybody.
 
     Args:
         options: the store, and what it is to be judged by.
         watch: takes the bytes of the log done since it was last called.
+        as_user: who runs the broker, by name or number; None is whoever owns most of the store.
 
     Raises:
+        UsageError: there is no such user, or the release is not known.
         UnreadablePath: the store cannot be opened at all.
         NotAStore: nothing of a store was recognised.
     """
     store = open_store(options.store, options.broker_conf)
+    host = host_of(store, as_user)
     with Survey(store) as survey:
         (about,) = SECTIONS["store"](survey)
         end = next(iter(SECTIONS["end"](survey)), None)
@@ -138,7 +143,7 @@ def examine_store(
         summary.codes.pop((FS_LOCK, severity), None)
     prediction, not_predicted = None, ""
     try:
-        prediction = predict(store, options.broker_version)
+        prediction = predict(store, options.broker_version, as_user=as_user)
     except RmqtoolError as error:
         not_predicted = getattr(error, "reason", str(error))
     return Examination(
@@ -148,7 +153,7 @@ def examine_store(
         end=end,
         files=files,
         size=size,
-        host=host_of(store),
+        host=host,
         findings=findings,
         summary=summary,
         prediction=prediction,

@@ -37,9 +37,13 @@ DIAGNOSIS: Final = Table(
         Column("size", Type.INT64, "length of the commitlog files", "bytes"),
         Column("records", Type.INT64, "commitlog records that were read", "records"),
         Column("last_store_time", Type.TIME, "when the newest message was stored"),
-        Column("owner", Type.TEXT, "user that the broker runs as: who owns its lock file"),
+        Column(
+            "owner",
+            Type.TEXT,
+            "user that runs the broker, as told, else who owns most of the store",
+        ),
         Column("user", Type.TEXT, "user who asked"),
-        Column("denied", Type.TEXTS, "files that the broker's user may not read and write"),
+        Column("denied", Type.TEXTS, "files that the user of the broker cannot read and write"),
         Column("is_read_only", Type.BOOLEAN, "the file system takes no writes"),
         Column("free", Type.INT64, "bytes that are free on the disk of the store", "bytes"),
         Column("starts", Type.BOOLEAN, "the broker would start; null where that is not known"),
@@ -53,10 +57,10 @@ DIAGNOSIS: Final = Table(
         ),
         Column("messages_missing", Type.INT64, "messages that are lost already", "messages"),
         Column("verdict", Type.TEXT, "of the validation, a few words"),
-        Column("damages", Type.INT64, "findings of damage", "findings"),
-        Column("warnings", Type.INT64, "findings of severity warning", "findings"),
-        Column("notes", Type.INT64, "findings of severity note", "findings"),
-        Column("edits", Type.INT64, "changes that a repair would make", "edits"),
+        Column("damages", Type.INT64, "findings of damage"),
+        Column("warnings", Type.INT64, "findings of severity warning"),
+        Column("notes", Type.INT64, "findings of severity note"),
+        Column("edits", Type.INT64, "changes that a repair would make"),
         Column("next", Type.TEXT, "what to do first: a command, or advice"),
     ),
 )
@@ -76,7 +80,7 @@ UNREAD: Final = Table(
     "something that could not be read or was not looked at",
     (
         Column("path", Type.TEXT, "file or directory, or what was not looked at"),
-        Column("reason", Type.TEXT, "why"),
+        Column("reason", Type.TEXT, "what stands in the way"),
     ),
 )
 
@@ -120,7 +124,7 @@ def exit_code(seen: Examination) -> int:
         any(one.severity is Severity.DAMAGE for one in seen.findings),
         prediction is not None and not prediction.is_whole,
         bool(seen.missing),
-        host is not None and bool(host.obstacle),
+        host is not None and (host.is_read_only or bool(host.denied)),
         bool(seen.lengths),
     )
     return int(any(is_bad))
@@ -155,8 +159,8 @@ def _log(seen: Examination) -> str:
 
 
 def _start(seen: Examination) -> str:
-    if seen.host and seen.host.obstacle:
-        return f"the broker would refuse to start: {seen.host.obstacle}"
+    if seen.host and seen.host.is_read_only:
+        return "the broker would refuse to start: the file system is mounted read-only"
     if seen.prediction is None:
         return f"not predicted: {seen.not_predicted}"
     whose = "as told" if seen.options.broker_version else "the release that wrote it"
@@ -229,7 +233,7 @@ def _diagnosis(seen: Examination) -> Row:
         "denied": list(host.denied) if host else None,
         "is_read_only": host and host.is_read_only,
         "free": host and host.free,
-        "starts": False if host and host.obstacle else prediction and prediction.starts,
+        "starts": False if host and host.is_read_only else prediction and prediction.starts,
         "start": _start(seen),
         "messages_lost": prediction and prediction.lost.messages,
         "messages_unreachable": prediction and prediction.unreachable,

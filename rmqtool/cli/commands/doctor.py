@@ -8,7 +8,7 @@ from typing import Annotated
 from rmqtool.cli.completion.values import broker_versions
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.options import BrokerConf, Jobs, StorePath
+from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePath
 from rmqtool.render.look import Format
 
 
@@ -38,6 +38,7 @@ class Doctor(Command):
         ),
     ] = None
     broker_conf: BrokerConf = None
+    as_user: AsUser = None
     jobs: Jobs = None
     delivery: Annotated[Delivery, Only("format", "output", "color", "quiet")] = Delivery()
 
@@ -61,7 +62,7 @@ class Doctor(Command):
         )
         total = open_store(self.store, self.broker_conf).commitlog.size
         with progress("doctor", total, quiet=self.delivery.quiet) as advance:
-            seen = examine_store(options, advance)
+            seen = examine_store(options, advance, self.as_user)
         if self.delivery.wanted_format is Format.TABLE:
             self.delivery.emit(screen(seen))
             if more := summary(seen):
