@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.store.record_heads import LogReader
     from rmqtool.store.segment import Segment
 
-CHUNK: Final = 1 << 20  # bytes that are compared at once
+CHUNK: Final = 256 << 10  # bytes that are compared at once: two of them stay in the cache
 PIECE: Final = 64 << 20  # bytes that one task compares
 
 
@@ -124,17 +124,22 @@ def _compare(piece: Piece, a: Segment, b: Segment, files: tuple[OpenFile, OpenFi
     """Compare chunk by chunk; a chunk that one disk refuses does not hide the others."""
     found: list[Stretch] = []
     unread: list[UnreadablePath | None] = [None, None]
+    buffers = bytearray(CHUNK), bytearray(CHUNK)
     for start in range(piece.begin, piece.end, CHUNK):
         length = min(CHUNK, piece.end - start)
-        raw: list[bytes] = []
+        if length < CHUNK:
+            buffers = bytearray(length), bytearray(length)
         relation = Relation.SAME
         for number, (segment, file) in enumerate(zip((a, b), files, strict=True)):
             try:
-                raw.append(file.read_at(start - segment.start, length))
+                count = file.read_into(buffers[number], start - segment.start)
             except UnreadablePath as error:
                 unread[number] = error
                 relation = (Relation.UNREAD_A, Relation.UNREAD_B)[number]
-        if len(raw) == len(files) and raw[0] != raw[1]:
+                continue
+            if count < length:  # the file was cut meanwhile
+                buffers[number][count:] = bytes(length - count)
+        if relation is Relation.SAME and buffers[0] != buffers[1]:
             relation = Relation.DIFFERENT
         found.append(Stretch(start, start + length, relation))
     return Compared(list(joined(found)), (unread[0], unread[1]))

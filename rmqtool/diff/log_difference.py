@@ -169,8 +169,12 @@ def _tasks(
     for segment in side.segments:
         if segment.start >= side.end:
             continue
-        own = [one for one in stretches if _meets(segment, one.begin, one.end)]
-        if not any(one.relation in _OWN[number] for one in own):
+        own = [
+            one
+            for one in stretches
+            if one.relation in _OWN[number] and _meets(segment, one.begin, one.end)
+        ]
+        if not own:
             continue
         unread = [(one.begin, one.end) for one in own if one.relation is _UNREAD[1 - number]]
         others = [one for one in other.segments if _meets(segment, one.start, one.end)]
@@ -178,6 +182,7 @@ def _tasks(
             segment,
             side.end,
             tuple(others),
+            tuple((one.begin, one.end) for one in own),
             tuple(unread),
             shared,
             is_dledger=side.is_entry(segment),

@@ -6,6 +6,7 @@ zeros, so a record there differs; end-of-file blanks and unused space are no rec
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -106,6 +107,7 @@ class RecordTask:
         segment: the file.
         end: physical offset where its log ends, or later.
         others: the files of the other log that hold bytes of its range.
+        own: stretches that are not the same in both, physical offsets, in their order.
         unread: stretches that could not be read of these, physical offsets.
         shared: the range that both logs hold.
         is_dledger: its records lie in DLedger entries.
@@ -114,6 +116,7 @@ class RecordTask:
     segment: Segment
     end: int
     others: tuple[Segment, ...]
+    own: tuple[tuple[int, int], ...]
     unread: tuple[tuple[int, int], ...]
     shared: tuple[int, int]
     is_dledger: bool
@@ -214,6 +217,8 @@ class _OwnRecords:
 
     def _own(self, batch: Batch, begin: int) -> Bools:
         """Say which records of a batch differ from what the other log has there."""
+        if self._is_same(begin, begin + batch.length):
+            return np.zeros(batch.count, np.bool_)
         if batch.length > WIDEST:  # a single record
             return np.array([self._is_different(begin, batch.length)] * batch.count)
         mine, theirs = self._both(begin, batch.length)
@@ -224,6 +229,11 @@ class _OwnRecords:
         starts = np.maximum(batch.columns[row.POSITION] - header - batch.position, 0)
         found: Bools = np.logical_or.reduceat(mask, starts)
         return found
+
+    def _is_same(self, begin: int, end: int) -> bool:
+        """Tell whether a stretch was found to be the same in both logs before."""
+        number = bisect_right(self.task.own, (end,)) - 1  # the last one that begins before the end
+        return number < 0 or self.task.own[number][1] <= begin
 
     def _is_different(self, begin: int, length: int) -> bool:
         pieces = range(begin, begin + length, WIDEST)

@@ -244,14 +244,22 @@ def test_unreadable(side: int, pair: Pairs, monkeypatch: pytest.MonkeyPatch) -> 
     """A file that the disk refuses is never the same; what lies in it is neither alone."""
     stores = pair(TRAFFIC)
     bad = plain_store.segments((stores.a, stores.b)[side])[1]
-    read, number = os.pread, bad.stat().st_ino
+    read, read_into, number = os.pread, os.preadv, bad.stat().st_ino
 
-    def refused(descriptor: int, *arguments: int) -> bytes:
+    def refuse(descriptor: int) -> None:
         if os.fstat(descriptor).st_ino == number:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def pread(descriptor: int, *arguments: int) -> bytes:
+        refuse(descriptor)
         return read(descriptor, *arguments)
 
-    monkeypatch.setattr(os, "pread", refused)
+    def preadv(descriptor: int, buffers: list[memoryview], position: int) -> int:
+        refuse(descriptor)
+        return read_into(descriptor, buffers, position)
+
+    monkeypatch.setattr(os, "pread", pread)
+    monkeypatch.setattr(os, "preadv", preadv)
     found = stores.compare()
     assert (found.is_complete, found.log.unread) == (False, SEGMENT)
     assert [bool(one) for one in found.troubles] == [side == 0, side == 1]
