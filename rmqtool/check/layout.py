@@ -26,7 +26,7 @@ from rmqtool.findings.registry_layout import (
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.place import EntryKind
 from rmqtool.store.segment import OddityKind
-from rmqtool.store.unread import error_of, is_unread, no_file, unread_stretches
+from rmqtool.store.unread import UnreadStretches, error_of, no_file, unread_stretches
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
@@ -78,8 +78,9 @@ def register_lost(inspection: Inspection) -> None:
             files: MappedFiles = getattr(inspection.store, name)
         except UnreadablePath:
             continue  # check says so
+        unread = UnreadStretches(files)
         for oddity in files.oddities:
-            for said in _lost(inspection, files, oddity):
+            for said in _lost(inspection, files, unread, oddity):
                 start, end = _lost_range(files, oddity)
                 inspection.lost.add(start, end, said)
         for oddity, start, end in unread_stretches(files):
@@ -87,10 +88,14 @@ def register_lost(inspection: Inspection) -> None:
                 inspection.lost.add(start, end, inspection.unread(oddity.path, error))
 
 
-def _lost(inspection: Inspection, files: MappedFiles, oddity: Oddity) -> Iterator[Finding]:
+def _lost(
+    inspection: Inspection, files: MappedFiles, unread: UnreadStretches, oddity: Oddity
+) -> Iterator[Finding]:
     """Give what is to be said of an oddity that takes a stretch away from the log."""
     misnamed = bool(files.file_length and (oddity.start or 0) % files.file_length)
-    is_hole = oddity.kind is OddityKind.HOLE and not misnamed and not _is_explained(files, oddity)
+    is_hole = (
+        oddity.kind is OddityKind.HOLE and not misnamed and not _is_explained(files, unread, oddity)
+    )
     is_short = oddity.kind in {OddityKind.ODD_LENGTH, OddityKind.EMPTY_FILE}
     if is_hole or (is_short and (oddity.length or 0) < files.file_length):
         yield from _of_oddity(inspection, oddity, files)
@@ -103,9 +108,9 @@ def _lost_range(files: MappedFiles, oddity: Oddity) -> tuple[int, int]:
     return start + length, start + files.file_length
 
 
-def _is_explained(files: MappedFiles, oddity: Oddity) -> bool:
+def _is_explained(files: MappedFiles, unread: UnreadStretches, oddity: Oddity) -> bool:
     """Tell whether a hole is where something lies that cannot be read."""
-    return oddity.kind is OddityKind.HOLE and is_unread(files, *_lost_range(files, oddity))
+    return oddity.kind is OddityKind.HOLE and unread.has(*_lost_range(files, oddity))
 
 
 def mapped_files(
@@ -118,7 +123,7 @@ def mapped_files(
         files: of the directory.
         is_log: what is lost of it has been noted by `register_lost`.
     """
-    misnamed = set()
+    misnamed, unread = set(), UnreadStretches(files)
     for segment in (*files.segments, *files.misnamed):
         if files.file_length and segment.start % files.file_length:
             misnamed.add(segment.path)
@@ -130,9 +135,9 @@ def mapped_files(
                 actual=segment.start,
             )
     for oddity in files.oddities:
-        if is_log and (any(_lost(inspection, files, oddity)) or error_of(oddity)):
+        if is_log and (any(_lost(inspection, files, unread, oddity)) or error_of(oddity)):
             continue
-        if _is_explained(files, oddity):
+        if _is_explained(files, unread, oddity):
             continue
         if oddity.path not in misnamed or oddity.kind in {
             OddityKind.ODD_LENGTH,

@@ -190,7 +190,7 @@ class MappedFiles:
         odd = tuple(one for one in self.segments if length and one.start % length)
         if not odd:
             return self
-        well = [one for one in self.segments if one not in odd]
+        well = [one for one in self.segments if not one.start % length]
         joints = (OddityKind.HOLE, OddityKind.OVERLAP, OddityKind.DUPLICATE)
         paths = {one.path for one in odd}
         kept = [one for one in self.oddities if one.kind not in joints and one.path not in paths]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble, UnreadablePath
@@ -50,6 +51,14 @@ def unread_stretches(files: MappedFiles) -> Iterator[tuple[Oddity, int, int]]:
             yield oddity, start, start + files.file_length
 
 
-def is_unread(files: MappedFiles, start: int, end: int) -> bool:
-    """Tell whether a stretch without a file is there, but cannot be read."""
-    return any(low <= start and end <= high for _, low, high in unread_stretches(files))
+class UnreadStretches:
+    """The same, ordered once: a directory may have as many holes as unreadable files."""
+
+    def __init__(self, files: MappedFiles) -> None:
+        self._starts = sorted(start for _, start, _ in unread_stretches(files))
+        self._length = files.file_length
+
+    def has(self, start: int, end: int) -> bool:
+        """Tell whether a stretch without a file is there, but cannot be read."""
+        number = bisect_right(self._starts, start) - 1
+        return number >= 0 and end <= self._starts[number] + self._length
