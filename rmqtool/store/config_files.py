@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 BACKUP = ".bak"
-LARGEST_CONFIG = 1 << 30  # consumerOffset.json of 50,000 queues and many groups has some 100 MB
+LARGEST_CONFIG = 1 << 28  # consumerOffset.json of 50,000 queues and many groups has some 100 MB
 # JSON without the extension; compaction/position-checkpoint is one more.
 METRICS = {"timermetrics", "transactionMetrics"}
 # What a broker loads before it starts, and refuses to start without.
@@ -122,7 +122,7 @@ def _read(place: Place, path: str, problems: list[Problem]) -> dict[str, Any] | 
         if entry.kind is not EntryKind.FILE:
             problems.append(Problem(path, Fault.BROKEN, f"{path}: is a {entry.kind}, not a file"))
             return None
-        raw = place.read(LARGEST_CONFIG)
+        raw = place.read_whole(LARGEST_CONFIG)
     except UnreadablePath as error:
         problems.append(Problem(path, Fault.BROKEN, str(error)))
         return None

@@ -191,6 +191,18 @@ class Place:
         with self.open() as file:
             return file.read_at(0, limit)
 
+    def read_whole(self, limit: int) -> bytes:
+        """Read a small file.
+
+        Raises:
+            UnreadablePath: see `open`; or it has more than `limit` bytes.
+        """
+        with self.open() as file:
+            if file.size > limit:
+                reason = f"{file.size:,} bytes; of such a file at most {limit:,} are read"
+                raise UnreadablePath(path=str(self), reason=reason)
+            return file.read_at(0, limit)
+
     def _ask(self, question: Callable[[str], Answer]) -> Answer:
         """Ask the operating system; its refusal becomes an UnreadablePath."""
         try:

@@ -17,6 +17,7 @@ from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET, DLEDGER_ENTRY, ENTRY_MA
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.tiered_index import TIERED_INDEX_HEADER
 from rmqtool.formats.timer import TIMER_CHECK
+from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.tables.file_tables import TIMES, time_name
 from rmqtool.times import iso_time
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rmqtool.rows import Row
     from rmqtool.tables.inputs import FilePart
 
-LARGEST_CONFIG: Final = 1 << 30
 LARGEST_TEXT: Final = 1 << 20
 _WINDOW: Final = 1 << 16  # longer than any unit of a consume queue extension
 
@@ -120,7 +120,7 @@ def identity_rows(part: FilePart) -> Iterator[Row]:
 def config_rows(part: FilePart) -> Iterator[Row]:
     """Give a row for each value in a JSON file, with the names that lead to it."""
     try:
-        document = config.parse(part.place.read(LARGEST_CONFIG), path=part.path)
+        document = config.parse(part.place.read_whole(LARGEST_CONFIG), path=part.path)
     except DecodeError as error:
         yield gap(part, CF_JSON, error.position, error.reason)
         return

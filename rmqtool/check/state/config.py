@@ -73,7 +73,7 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         if not is_json(name) or name.endswith(TEMPORARY):
             continue
         try:
-            raw = branch.place.read(LARGEST_CONFIG)
+            raw = branch.place.read_whole(LARGEST_CONFIG)
         except UnreadablePath as error:
             yield inspection.unread(branch.path, error)
             continue

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 LEAST: Final = END_FILE_MIN_BLANK_LENGTH
 FIELD: Final = MESSAGE_PREFIX.positions["physical_offset"]
 CHUNK: Final = 1 << 22
+MOST_MISSING: Final = 1000  # segments between two files; where more are missing, a name is wrong
 BRIDGED: Final = "a bridge, over which brokers walk and which is delivered to nobody"
 BRIDGED_IN_ROCKSDB: Final = (
     "a bridge: brokers walk over it, but a unit in RocksDB may still point there, and consumers of "
@@ -328,8 +329,16 @@ class LogRepair:
 
     def _missing(self, before: Segment, after: Segment) -> None:
         """Write files of bridges for segments that are gone."""
-        start = before.start + self.length
-        while start < after.start:
+        gap = after.start - before.start - self.length
+        count = -(-gap // self.length) if self.length else 0
+        if not 0 < count <= MOST_MISSING:  # the names say it, and a name may say anything
+            message = "the log before this file is missing"
+            if count:
+                message = f"{count:,} segments are missing before this file"
+            why = "compare the name of the file with the physical offsets of its records"
+            self.writer.leave(FS_GAP, after.path, message, why)
+            return
+        for start in range(before.start + self.length, after.start, self.length):
             name = f"{start:0{NAME_DIGITS}}"
             if not self.bridge_missing:
                 why = "with --bridge-missing, a file of bridges lets brokers walk over it"
@@ -337,7 +346,6 @@ class LogRepair:
                 self.writer.leave(FS_GAP, path, "the segment is missing", why)
             else:
                 self._bridge_file(before, start, name)
-            start += self.length
 
     def _bridge_file(self, before: Segment, start: int, name: str) -> None:
         time_ms = self._time(before, before.size, start + self.length)

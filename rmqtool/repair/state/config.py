@@ -76,7 +76,7 @@ def _restore(
 
 def _read(place: Place) -> bytes | None:
     try:
-        return place.read(LARGEST_CONFIG)
+        return place.read_whole(LARGEST_CONFIG)
     except UnreadablePath:
         return None
 

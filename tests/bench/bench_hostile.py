@@ -1,0 +1,93 @@
+"""Double what a store counts up, and see what a command then takes.
+
+    python -m tests.bench.bench_hostile [--largest 4000] [--commands validate repair]
+
+`--largest 200000` shows what 15 minutes of a machine can. Each figure is of a whole process; CPU
+seconds and memory are those beyond the same command on a store of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.hostile.many import MANY
+
+# ruff: noqa: T201 - a benchmark prints
+COMMANDS: Final = {
+    "validate": ("validate", "--level", "quick"),
+    "repair": ("repair",),
+    "startup": ("startup", "--broker-version", "5.3.3"),
+    "info": ("info",),
+}
+CODES: Final = {0, 1, 3}
+MOST: Final = 2.2  # times as much for twice the input; the rest is noise
+LEAST_SECONDS: Final = 0.2  # below it a ratio says nothing
+LEAST_BYTES: Final = 16 << 20
+STEPS: Final = 3
+
+
+class Figure(NamedTuple):
+    """What a process took, in CPU seconds and bytes."""
+
+    seconds: float
+    memory: int
+
+
+def process(command: Sequence[str], store: Path) -> Figure:
+    """Run a command on a store."""
+    arguments = [sys.executable, "-m", "rmqtool", command[0], str(store), *command[1:], "--quiet"]
+    child = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)  # noqa: S603 - our own program
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode in CODES, arguments
+    return Figure(used.ru_utime + used.ru_stime, used.ru_maxrss << 10)
+
+
+def is_linear(figures: Sequence[Figure]) -> bool:
+    """Tell whether each doubling took at most twice as much, beyond what nothing takes."""
+    base, *rest = figures
+    for before, after in pairwise(rest):
+        seconds = before.seconds - base.seconds, after.seconds - base.seconds
+        memory = before.memory - base.memory, after.memory - base.memory
+        if seconds[1] > MOST * max(seconds[0], LEAST_SECONDS):
+            return False
+        if memory[1] > MOST * max(memory[0], LEAST_BYTES):
+            return False
+    return True
+
+
+def main() -> int:
+    """Print a row for each kind of store and command; 1 when one of them is not linear."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--largest", type=int, default=4000)
+    parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=[*COMMANDS])
+    asked = parser.parse_args()
+    sizes = [1, *(asked.largest >> step for step in reversed(range(STEPS)))]
+    failed = False
+    for kind, make in MANY.items():
+        with tempfile.TemporaryDirectory(prefix="rmqtool-many-") as top:
+            stores = {size: Path(top) / str(size) for size in sizes}
+            for size, store in stores.items():
+                make(store, size)
+            for name in asked.commands:
+                figures = [process(COMMANDS[name], store) for store in stores.values()]
+                shown = ", ".join(
+                    f"{size:,}: {one.seconds:.2f} s, {one.memory >> 20} MiB"
+                    for size, one in zip(sizes, figures, strict=True)
+                )
+                verdict = "linear" if is_linear(figures) else "MORE THAN LINEAR"
+                failed |= verdict != "linear"
+                print(f"{kind} | {name} | {shown} | {verdict}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""What a store can count up costs in proportion: twice as many take twice as long, at most."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rmqtool.cli.main import main
+from rmqtool.store.config_files import LARGEST_CONFIG
+from tests.hostile.many import MANY
+
+FEW = 150
+COMMANDS = (("validate", "--level", "quick"), ("repair",), ("startup", "--broker-version", "5.3.3"))
+
+
+def calls(store: Path, command: Sequence[str]) -> int:
+    """Count the calls of functions that a command makes: time, whatever else the machine does."""
+    count = 0
+
+    def take(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event.endswith("call")
+
+    arguments = [command[0], str(store), *command[1:], "--quiet"]
+    sys.setprofile(take)
+    try:
+        code = main(arguments)
+    finally:
+        sys.setprofile(None)
+    assert code in {0, 1, 3}
+    return count
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("kind", MANY)
+def test_linear(tmp_path: Path, kind: str, command: Sequence[str]) -> None:
+    """From n to 2n a command has no more to add than from 2n to 4n has half of."""
+    counts = []
+    for times in (0, 1, 2, 4):  # the first one loads what the command needs
+        store = tmp_path / str(times)
+        MANY[kind](store, max(times * FEW, 1))
+        counts.append(calls(store, command))
+    _, once, twice, fourfold = counts
+    assert fourfold - twice <= 2.2 * (twice - once)
+
+
+def test_name_far_away(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A file whose name says that 10^15 segments are missing before it is one row of a plan."""
+    log = tmp_path / "commitlog"
+    log.mkdir()
+    for start in (0, 1 << 62):
+        (log / f"{start:020}").write_bytes(bytes(4096))
+    assert main(["repair", str(tmp_path), "--bridge-missing"]) in {0, 1, 3}
+    assert "segments are missing before this file" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["validate", "dump --as config", "repair"])
+def test_large_configuration(
+    tmp_path: Path, command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of a configuration file of many gigabytes nothing is read, and its size is said."""
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020}").write_bytes(bytes(4096))
+    (tmp_path / "config").mkdir()
+    with (tmp_path / "config/topics.json").open("wb") as file:
+        file.truncate(1 << 40)
+    name, *options = command.split()
+    assert main([name, str(tmp_path), *options, "--format", "jsonl"]) in {1, 2, 3}
+    assert f"{LARGEST_CONFIG:,} are read" in "".join(capfd.readouterr())
