@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.diff import log_difference, state
 from rmqtool.diff.side import Side, Trouble
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rmqtool.diff.state import StateDifference
     from rmqtool.query.log import LogRecord, NoRecord
     from rmqtool.store.tree import Store
+
+LIVE: Final = "a running broker holds it; messages after the start of the comparison are left out"
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,9 @@ def difference(a: Store, b: Store, *, jobs: int | None = None) -> Difference:
     """
     with Side("A", a) as first, Side("B", b) as second:
         sides = (first, second)
+        for side in sides:
+            if side.store.lock_held():
+                side.note(Trouble("lock", LIVE, is_unread=False))
         log = log_difference.compare(first, second, jobs)
         for side, own in zip(sides, log.own, strict=True):
             _note_damage(side, own)

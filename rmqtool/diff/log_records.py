@@ -1,7 +1,7 @@
 """The records of one log that the other log does not have in the same bytes at the same place.
 
 Only files that hold a difference are scanned. Bytes that no file of the other log holds read as
-zeros, so a record there differs; end-of-file blanks and unused space are no records.
+zeros, so a record there differs. Of an end-of-file blank only the head counts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.formats import java
-from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
+from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
+from rmqtool.formats.message import BLANK
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.message import scan
@@ -172,26 +173,37 @@ class _OwnRecords:
 
     def take(self, batch: Batch) -> None:
         """Compare a batch with the other log."""
-        if batch.kind not in {Extent.RECORD, Extent.GAP}:
+        if batch.kind is Extent.UNUSED:
             return
         begin = self.start + batch.position
         end = begin + batch.length
         if any(low < end and begin < high for low, high in self.task.unread):
             self.report.unknown += batch.count
             return
-        if batch.kind is Extent.GAP:
-            self._gap(batch, begin)
-        else:
+        if batch.kind is Extent.RECORD:
             self._records(batch, begin)
+        else:
+            self._gap(batch, begin)
 
     def _gap(self, batch: Batch, begin: int) -> None:
-        is_own = self._is_different(begin, batch.length)
-        assert batch.code is not None  # noqa: S101 - a gap has one
-        self._damage(begin, batch.length, batch.code, is_own=is_own)
+        """Compare damage, or the head of a blank: what a broker leaves behind it says nothing."""
+        length = batch.length
+        if batch.kind is Extent.FILLER:
+            length = min(length, (DLEDGER_BLANK if self.task.is_dledger else BLANK).size)
+        is_own = self._is_different(begin, length)
+        if batch.code is not None:
+            self._damage(begin, length, batch.code, is_own=is_own)
+        elif is_own:
+            self._first(begin)
 
     def _damage(self, begin: int, length: int, code: Code, *, is_own: bool) -> None:
-        path = self.task.segment.path
-        self.report.damage.append(Damage(begin, length, code, path, not is_own))
+        found = self.report.damage
+        one = Damage(begin, length, code, self.task.segment.path, not is_own)
+        last = found[-1] if found else None
+        if last and last[2:] == one[2:] and last.physical_offset + last.length == begin:
+            found[-1] = last._replace(length=last.length + length)
+        else:
+            found.append(one)
         if is_own:
             self._first(begin)
 

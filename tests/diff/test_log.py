@@ -16,6 +16,7 @@ from rmqtool.diff import Difference
 from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED
 from rmqtool.diff.verdict import verdict
 from rmqtool.times import iso_time
+from rmqtool.writing.lock import StoreLock
 from tests import plain_store
 from tests.diff.conftest import Pair
 from tests.plain_store import Record
@@ -198,6 +199,27 @@ def test_rest_of_a_blank(pair: Pairs) -> None:
         file.write(bytes(SEGMENT))
     found = stores.compare()
     assert found.log.is_same
+
+
+def test_head_of_a_blank(pair: Pairs) -> None:
+    """A blank that states another size is damage, and never the same."""
+    stores = pair(TRAFFIC)
+    path, position, size = plain_store.blanks(stores.b)[0]
+    overwrite(path, position, (size + 1).to_bytes(4, "big"))
+    found = stores.compare()
+    at = int(path.name) + position
+    assert (found.is_same, found.log.first, found.log.goes_on) == (False, at, True)
+    assert own(found, 0) == own(found, 1) == Counter()
+    assert [len(one.own_damage) for one in found.log.own] == [0, 1]
+
+
+def test_running(pair: Pairs) -> None:
+    """That a broker holds a store is said, and is no difference."""
+    stores = pair(TRAFFIC)
+    with StoreLock(stores.b):
+        found = stores.compare()
+    assert found.is_same
+    assert [[one.path for one in some] for some in found.troubles] == [[], ["lock"]]
 
 
 def test_expired(pair: Pairs) -> None:
