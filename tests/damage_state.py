@@ -218,6 +218,22 @@ STATE: Final[list[Damage]] = [
         fixture="dledger",
     ),
     Damage(
+        "dledger-index-zeros",
+        lambda store: inflict.write_at(
+            inflict.one_file(store, "dledger-*/index/*"), 160, bytes(64)
+        ),
+        ("DL-ENTRY",),
+        "dledger-*",
+        fixture="dledger",
+    ),
+    Damage(
+        "dledger-index-gone",
+        inflict.remove("dledger-*/index"),
+        ("DL-ENTRY",),
+        "dledger-*",
+        fixture="dledger",
+    ),
+    Damage(
         "converted-to-dledger",
         inflict.put_file(f"commitlog/{0:020}", bytes(SEGMENT)),
         ("CL-MIXDL",),
@@ -319,6 +335,18 @@ STATE: Final[list[Damage]] = [
         "epoch-crc",
         inflict.put_file("epochFileCheckpoint", FIXED_EPOCH.replace("\n0\n", "\n7\n").encode()),
         ("EP-CRC",),
+    ),
+    Damage(
+        "epoch-past-end",
+        inflict.put_file("epochFileCheckpoint", b"2\n0\n1-0\n2-99999999999\n"),
+        ("EP-RANGE",),
+        fixture="traffic",
+    ),
+    Damage(
+        "epoch-inside-record",
+        inflict.put_file("epochFileCheckpoint", b"2\n0\n1-0\n2-7\n"),
+        ("EP-RANGE",),
+        fixture="traffic",
     ),
     Damage(
         "epoch-order", inflict.put_file("epochFileCheckpoint", b"2\n0\n2-0\n1-4096\n"), ("EP-CRC",)

@@ -288,6 +288,8 @@ DL_ENTRY: Final = Code(
     "DL-ENTRY",
     DAMAGE,
     Owner.PERSON,
+    also=(WARNING,),
+    when="a warning where nothing of the index is left: the library makes it anew",
     meaning="a DLedger entry or index unit contradicts its place or its neighbours",
     consequence="DLedger recovery cuts the log here, or answers with the wrong entry",
     remedy="delete index/ of the DLedger store: the library rebuilds it from data/",

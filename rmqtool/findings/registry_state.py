@@ -149,6 +149,18 @@ EP_CRC: Final = Code(
     remedy="restore it from the .bak",
     command=REPAIR,
 )
+EP_RANGE: Final = Code(
+    "EP-RANGE",
+    DAMAGE,
+    Owner.PERSON,
+    also=(NOTE,),
+    when="a note for epochs that end before the log begins",
+    meaning="an epoch begins past the end of the log, or inside a record",
+    consequence="a replica cuts its log at an epoch: it cuts inside a record; past the end, a new "
+    "master cannot add its own epoch",
+    remedy="copy the file from a replica that has the same log, or take the line out",
+    command=DUMP,
+)
 CF_JSON: Final = Code(
     "CF-JSON",
     DAMAGE,

@@ -1,18 +1,22 @@
-"""Judge the epoch file of a replicated broker: EP-CRC.
+"""Judge the epoch file of a replicated broker: EP-CRC, EP-RANGE.
 
 Source: EpochFileCache#initCacheFromFile, CheckpointFile#read, 5.0.0 to 5.5.0.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from dataclasses import replace
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
-from rmqtool.findings.registry_state import EP_CRC
+from rmqtool.findings.registry_state import EP_CRC, EP_RANGE
 from rmqtool.formats import epoch
+from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +43,52 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         except DecodeError as error:
             yield finding(EP_CRC, at, "it cannot be read", actual=error.reason)
             continue
-        yield from _judge(file, at)
+        said = list(_judge(file, at))
+        yield from said
+        if not said:  # else a broker takes the .bak
+            try:
+                yield from _places(inspection, file, at)
+            except UnreadablePath as error:
+                yield inspection.unread(inspection.path_of(error.path), error)
+
+
+def _places(inspection: Inspection, file: epoch.EpochFile, at: At) -> Iterator[Finding]:
+    """Judge where epochs begin in the log: at a record, or where one ends.
+
+    What expires with the log is taken out of the file; the oldest epoch may begin before the log.
+    Source: EpochFileCache#appendEntry, #truncatePrefixByOffset, AutoSwitchHAService.
+    """
+    log = inspection.log
+    if log is None:
+        return
+    for one, after in zip_longest(file.entries, file.entries[1:]):
+        start, message, severity = one.start_offset, "", None
+        if start > log.end:
+            message = f"epoch {one.epoch} begins past the end of the log"
+        elif after is not None and after.start_offset < log.oldest:
+            message = f"epoch {one.epoch} ends before the log begins"
+            severity = Severity.NOTE
+        elif log.oldest < start < log.end and not _is_border(inspection, start):
+            message = f"epoch {one.epoch} begins inside a record"
+        if message:
+            expected = f"{log.oldest} to {log.end}, at a record"
+            segment = inspection.segment_at(start)
+            offset = start if segment else None
+            place = replace(at, physical_offset=offset)
+            yield finding(
+                EP_RANGE, place, message, expected=expected, actual=start, severity=severity
+            )
+
+
+def _is_border(inspection: Inspection, start: int) -> bool:
+    """Tell whether a record or a blank begins at an offset, or nobody can say."""
+    if inspection.lost.between(start - 1, start + 1) or inspection.is_moved(start):
+        return True
+    store = inspection.store
+    with LogReader(store.old_commitlog, store.commitlog) as log:
+        if log.segment_at(start) is None or log.head_at(start) is not None:
+            return True
+        return BLANK["magic_code"].of(log.read_at(start, BLANK.size)) == BLANK_MAGIC_CODE
 
 
 def _judge(file: epoch.EpochFile, at: At) -> Iterator[Finding]:
