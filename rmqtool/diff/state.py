@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from rmqtool.diff.side import Trouble
 from rmqtool.errors import RmqtoolError
+from rmqtool.findings.registry_state import EP_CRC
 from rmqtool.formats import epoch
 from rmqtool.formats.config_shapes import consumer_offsets, lmq_consumer_offsets
 from rmqtool.store.branch import BranchKind
@@ -167,6 +168,6 @@ def _epochs(side: Side) -> dict[int, int]:
             continue
         if file.count != len(file.entries) or file.crc not in {0, file.crc_found}:
             problem = "its entries do not agree with its first two lines"
-            side.note(Trouble(branch.path, problem, is_unread=False, code="EP-CRC"))
+            side.note(Trouble(branch.path, problem, is_unread=False, code=EP_CRC))
         return {one.epoch: one.start_offset for one in file.entries}
     return {}
