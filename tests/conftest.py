@@ -14,6 +14,15 @@ from py4j import java_gateway, protocol
 from rmqtool.machine import announce
 from tests.evidence import Evidence
 
+TESTS = Path(__file__).parent
+# `-m quick`: rooms whose tests need neither Java nor minutes, but for the files that do.
+QUICK = {"findings", "formats", "store", "queues", "derive", "scan", "render", "machine", "broker"}
+NOT_QUICK = {
+    *("test_edit_faults", "test_dispatch", "test_fixtures", "test_cache", "test_positions"),
+    *("test_rocksdb_database", "test_lint", "test_readme", "test_remote", "test_remote_output"),
+    *("test_release", "test_bench_store", "test_conf"),
+}
+NEED_MORE = {"spark", "broker", "browser", "all_variants"}
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
@@ -41,6 +50,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="open every damaged store with every broker, not only a sample (minutes)",
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what the quick tier runs, before `-m` chooses."""
+    for item in items:
+        *rooms, file = item.path.relative_to(TESTS).with_suffix("").parts
+        is_near = not rooms or rooms[0] in QUICK
+        if is_near and file not in NOT_QUICK and not NEED_MORE & {*item.keywords}:
+            item.add_marker(pytest.mark.quick)
 
 
 @pytest.fixture

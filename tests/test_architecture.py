@@ -32,3 +32,12 @@ def test_names_exist() -> None:
         if not any((folder / name).exists() for folder in folders)
     }
     assert set() == missing
+
+
+def test_walks_exist() -> None:
+    """Each file that a walk opens is there; `…` and capitals stand for any."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:rmqtool|tests)/[\w/*.…]+)`", text)
+    patterns = {re.sub("…|[A-Z]{2,}", "*", one) for one in named}
+    assert patterns
+    assert set() == {one for one in patterns if not [*ROOT.glob(one.rstrip("/"))]}
