@@ -51,6 +51,7 @@ def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.doctor import report as doctor
     from rmqtool.findings.finding import FINDINGS
     from rmqtool.info import overview_rows
+    from rmqtool.messages import sent
     from rmqtool.query import explain
     from rmqtool.query import rows as query
     from rmqtool.rebuild import report as rebuild
@@ -85,6 +86,8 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("rebuild --check", rebuild.DIFFERENCES)
     yield PublicTable("export", EXPORT)
     yield PublicTable("export --table segments", SEGMENTS)
+    yield PublicTable("extract", sent.EXTRACT)
+    yield PublicTable("extract (the file)", sent.SENT)
     yield PublicTable("sql --list-views", VIEW_LIST)
 
 

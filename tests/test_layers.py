@@ -26,7 +26,7 @@ FLOORS = (
     {"repair", "diff"},
     {"doctor"},
     {"spark", "render"},
-    {"report"},
+    {"report", "messages"},
     {"dictionary"},
     {"cli", "library"},
 )

@@ -26,7 +26,14 @@ from rmqtool.rows import (
 from rmqtool.store.branch import BranchKind
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.file_tables import LINES
-from rmqtool.tables.inputs import FilePart, file_parts, segment_parts, store_of, views_of
+from rmqtool.tables.inputs import (
+    FilePart,
+    file_parts,
+    segment_parts,
+    store_of,
+    views_of,
+    whole_parts,
+)
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
@@ -339,13 +346,7 @@ def _messages(
     from rmqtool.tables.messages import PART_BYTES, MessagesOf
 
     read = MessagesOf(options.message_options(view))
-    start, end = options.selection.offsets
-    parts = segment_parts(store, view, (start, end), PART_BYTES)
-    if start is not None and parts and parts[0].begin:
-        # Damage that begins earlier is known only to who comes from before it.
-        first = read(parts[0]).first
-        if first is None or first + parts[0].segment.start > start:
-            parts = segment_parts(store, view, (parts[0].segment.start, end), PART_BYTES)
+    parts = whole_parts(store, view, options.selection.offsets, PART_BYTES, read)
     if options.tail is None:
         yield from _joined(read, parts, options, outcome)
         return

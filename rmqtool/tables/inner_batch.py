@@ -6,7 +6,7 @@ Source: MessageDecoder#decodeMessages, BatchConsumeQueue, 5.0.0 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -26,11 +26,17 @@ from rmqtool.tables.single_record import SingleRecord
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy.typing as npt
+
     from rmqtool.formats.inner_batch import ClientMessage
     from rmqtool.formats.message import Message
     from rmqtool.rows import Row
+    from rmqtool.scan.batch import Batch
     from rmqtool.store.segment import SegmentPart
+    from rmqtool.table import Table
     from rmqtool.tables.selection import Selection
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
 
 _DAMAGE: Final = CL_BATCH
 
@@ -41,23 +47,40 @@ def inner_rows(part: SegmentPart, options: MessageOptions) -> Iterator[Row]:
     Raises:
         UnreadablePath: the file cannot be read.
     """
-    # Tags, keys and queue offsets are those of the messages inside.
-    outer = replace(options.selection, tag=None, key=None, properties=(), queue_offsets=EVERYTHING)
     with part.segment.open() as file:
         for batch in batches_of(part, options, start=None):
-            if batch.kind is not Extent.RECORD:
-                continue
-            mask = wanted_records(batch, outer)
-            mask &= (batch.columns[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
-            for number in np.flatnonzero(mask).tolist():
-                record = batch.columns[:, number]
-                position, size = int(record[row.POSITION]), int(record[row.SIZE])
-                raw = file.read_at(position, min(size, DEFAULT_CEILING_BYTES))
-                yield from _rows(raw, part.segment.path, position, options)
+            if batch.kind is Extent.RECORD:
+                for number in batch_records(batch, options.selection).tolist():
+                    position = int(batch.columns[row.POSITION, number])
+                    size = int(batch.columns[row.SIZE, number])
+                    raw = file.read_at(position, min(size, DEFAULT_CEILING_BYTES))
+                    yield from messages_of(raw, part.segment.path, position, options)
 
 
-def _rows(raw: bytes, path: str, position: int, options: MessageOptions) -> Iterator[Row]:
-    """Take one batch record apart; what cannot be is a row."""
+def batch_records(batch: Batch, selection: Selection) -> Int64s:
+    """Give the numbers of the batch records in which wanted messages may lie.
+
+    Tags, keys and queue offsets are those of the messages inside: they do not count here.
+    """
+    outer = replace(selection, tag=None, key=None, properties=(), queue_offsets=EVERYTHING)
+    is_batch = (batch.columns[row.SYS_FLAG] & SysFlag.INNER_BATCH_FLAG) != 0
+    if not is_batch.any():
+        return np.empty(0, np.int64)
+    return np.flatnonzero(wanted_records(batch, outer) & is_batch)
+
+
+def messages_of(
+    raw: bytes, path: str, position: int, options: MessageOptions, table: Table = INNER_BATCH
+) -> Iterator[Row]:
+    """Take one batch record apart; what cannot be is a row.
+
+    Args:
+        raw: the whole record.
+        path: of the segment.
+        position: of the record there.
+        options: which messages, and how their bodies are shown.
+        table: whose columns the rows have.
+    """
     damage: dict[str, object] = {"segment": path, "extent": "gap", "code": _DAMAGE}
     try:
         record = message.decode(raw, path=path, position=position)
@@ -72,7 +95,7 @@ def _rows(raw: bytes, path: str, position: int, options: MessageOptions) -> Iter
     try:
         for number, inner in enumerate(inner_batch.messages(body.body)):
             if _is_wanted(inner, record.queue_offset + number, options.selection):
-                yield _row(record, inner, number, path, options)
+                yield _row(record, inner, number, path, options).row(table)
     except DecodeError as error:
         yield {**damage, "position": error.position, "reason": error.reason}
 
@@ -92,8 +115,8 @@ def _is_wanted(inner: ClientMessage, queue_offset: int, selection: Selection) ->
 
 def _row(
     record: Message, inner: ClientMessage, number: int, path: str, options: MessageOptions
-) -> Row:
-    """Give the row of a message inside, which has its own length, queue offset, flag and texts."""
+) -> SingleRecord:
+    """Give a message inside as a record, which has its own length, queue offset, flag and texts."""
     own = replace(
         record,
         total_size=inner.total_size,
@@ -103,4 +126,4 @@ def _row(
         body=inner.body,
         properties_bytes=inner.properties_bytes,
     )
-    return SingleRecord(own, path, inner.position, options.body, number=number).row(INNER_BATCH)
+    return SingleRecord(own, path, inner.position, options.body, number=number)

@@ -17,6 +17,7 @@ from rmqtool.tables.views import EVERYTHING, PARTS, VIEWS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.scan.join import Joinable, PerPart
     from rmqtool.store.place import OpenFile, Place
     from rmqtool.store.segment import MappedFiles
     from rmqtool.tables.selection import Range, Selection
@@ -144,6 +145,28 @@ def segment_parts(
                 found.append(SegmentPart(segment, begin, behind))
                 begin = behind
     return found
+
+
+def whole_parts(
+    store: Store, view: View, wanted: Range, part_bytes: int, read: PerPart[Joinable]
+) -> list[SegmentPart]:
+    """Give the same, from where the damage begins that the first wanted offset may lie in.
+
+    Args:
+        store: where the log is.
+        view: which log.
+        wanted: physical offsets.
+        part_bytes: length of a part.
+        read: finds out where the first extent of a part begins.
+    """
+    start, end = wanted
+    parts = segment_parts(store, view, wanted, part_bytes)
+    if start is not None and parts and parts[0].begin:
+        # Damage that begins earlier is known only to who comes from before it.
+        first = read(parts[0]).first
+        if first is None or first + parts[0].segment.start > start:
+            return segment_parts(store, view, (parts[0].segment.start, end), part_bytes)
+    return parts
 
 
 def _logs(store: Store, view: View) -> Iterator[MappedFiles]:

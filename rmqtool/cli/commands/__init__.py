@@ -64,6 +64,7 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "rebuild-index": "Rebuild the key index from the commitlog.",
     },
     "Work on": {
+        "extract": "Write messages as they were sent to a new file, to use them elsewhere.",
         "export": "Write a table of a store to Parquet, CSV or JSON lines files.",
         "sql": "Answer a question about a store in SQL.",
     },

@@ -1,0 +1,120 @@
+"""`rmqtool extract`: messages of stores, as they were sent, in a new file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from rmqtool.cli.choosing import Choosing
+from rmqtool.cli.declaration import Argument, Command, Only, Option
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
+from rmqtool.cli.options import BrokerConf, Jobs
+from rmqtool.messages.options import ExtractFormat, ExtractOptions
+
+if TYPE_CHECKING:
+    from rmqtool.messages.extract import Extracted
+
+
+@dataclass(frozen=True)
+class Extract(Command):
+    """Each message is written once, with the topic and the queue that it was sent to. A delayed
+    message that still waits is written out of SCHEDULE_TOPIC_XXXX; a copy of one that was delivered
+    is left out. Batch records are taken apart, and bodies are decompressed. A line says where its
+    message lies in the log.
+
+    A file that ends in .rmq has whole records as they are stored, one after the other. Each begins
+    with its own length.
+
+    The file appears complete or not at all. Damage does not stop it, but the summary tells of it,
+    and the exit code is then 1.
+    """
+
+    stores: Annotated[
+        tuple[str, ...], Argument("STORE", "Store roots, their commitlog, or files of it.")
+    ]
+    output: Annotated[str, Option("--output", "The new file.", "FILE")]
+    format: Annotated[
+        ExtractFormat | None,
+        Option(
+            "--format",
+            "JSON lines, or records as they are stored; 'rmq' by default for a FILE.rmq, else "
+            "'jsonl'.",
+        ),
+    ] = None
+    choosing: Choosing = Choosing()
+    unconsumed_by: Annotated[
+        str | None,
+        Option(
+            "--unconsumed-by",
+            "Only what this consumer group has not consumed, by its committed offsets; its retry "
+            "topic, too. A queue without an offset counts whole.",
+            "GROUP",
+        ),
+    ] = None
+    dead_letters: Annotated[
+        str | None,
+        Option("--dead-letters", "Only what this consumer group gave up.", "GROUP"),
+    ] = None
+    held: Annotated[
+        bool,
+        Option("--held", "Half messages and timer copies, too, whether or not they were decided."),
+    ] = False
+    body_limit: Annotated[str, Option("--body-limit", "Write no body that is larger.", "SIZE")] = (
+        "64MiB"
+    )
+    broker_conf: BrokerConf = None
+    jobs: Jobs = None
+    delivery: Annotated[Delivery, Only("columns", "quiet")] = Delivery()
+
+    def run(self) -> int:
+        """Write the file; 1 when something is damaged, or nothing was found."""
+        from rmqtool.messages.extract import Extract as Work
+        from rmqtool.messages.sent import EXTRACT
+        from rmqtool.render.progress import progress
+        from rmqtool.writing.output import refuse_targets
+
+        refuse_targets(self.stores, self.output)
+        work = Work(self._options())
+        with progress("extract", work.total_bytes or None, quiet=self.delivery.quiet) as advance:
+            done = work.run(advance)
+        row = {name: getattr(done, name) for name in EXTRACT.names}
+        replace(self.delivery, columns=None).emit(EXTRACT.rows([[row]]))
+        return self._end(done)
+
+    def _options(self) -> ExtractOptions:
+        from rmqtool.ranges import size
+
+        return ExtractOptions(
+            paths=self.stores,
+            output=self.output,
+            format=self.format,
+            selection=self.choosing.selection(),
+            unconsumed_by=self.unconsumed_by,
+            dead_letters=self.dead_letters,
+            held=self.held,
+            columns=self.delivery.wanted_columns,
+            body_limit=size("--body-limit", self.body_limit),
+            broker_conf=self.broker_conf,
+            jobs=self.jobs,
+        )
+
+    def _end(self, done: Extracted) -> int:
+        """Say what is not in the file, and give the exit code."""
+        from rmqtool.messages.summary import sentences
+
+        for sentence in sentences(done, self.unconsumed_by):
+            self.delivery.note(sentence)
+        for error in done.unread:
+            say(str(error))
+        for step in dict.fromkeys(error.next_step for error in done.unread):
+            say(f"try: {step}")
+        if done.unread:
+            return IN_PART if done.messages else NOT_DONE
+        if not done.messages:
+            from rmqtool.query.topics import topic_hints
+
+            self.delivery.note("nothing found")
+            for sentence in topic_hints(self.stores, self.broker_conf, self.choosing.topic):
+                self.delivery.note(sentence)
+        return NO if done.damaged or done.gaps or not done.messages else DONE

@@ -1,0 +1,1 @@
+"""Messages out of a store, as they were sent."""

@@ -1,0 +1,150 @@
+"""Which records of a batch hold wanted messages, and where those were sent to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+from rmqtool.formats import java, properties
+from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.messages.wanted import Holds, Wanted, holds
+from rmqtool.scan import columns as row
+from rmqtool.tables.record_columns import stretches
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.scan.batch import Batch
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+class Choice(NamedTuple):
+    """The wanted ones of some records.
+
+    Attributes:
+        numbers: int64, shape (n,); which of them.
+        sent_to: number of a record that lies elsewhere to the topic and queue it was sent to.
+        delivered: delayed copies that were left out, as their messages lie in their topics.
+        held: half messages and timer copies that were left out.
+        own: records of brokers' own topics.
+        without_offset: queues that the group has no offset for, with wanted messages.
+    """
+
+    numbers: Int64s
+    sent_to: dict[int, tuple[str, int]]
+    delivered: int
+    held: int
+    own: int
+    without_offset: frozenset[tuple[str, int]]
+
+
+def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
+    """Choose records.
+
+    Args:
+        batch: of a scan.
+        columns: int64, shape (ROWS, n); some of its records.
+        wanted: which messages.
+    """
+    count = columns.shape[1]
+    is_kept = np.ones(count, np.bool_)
+    kinds: dict[Holds, Bools] = {kind: np.zeros(count, np.bool_) for kind in Holds}
+    topics: dict[int, str] = {}
+    for number in np.unique(columns[row.TOPIC_NUMBER]).tolist():
+        topics[number] = topic = java.text(batch.topics[number])
+        rows = columns[row.TOPIC_NUMBER] == number
+        kind = holds(topic)
+        kinds[kind] |= rows
+        if kind in {Holds.MESSAGES, Holds.NOTES} and not wanted.is_topic(topic):
+            is_kept &= ~rows
+    own = int((kinds[Holds.NOTES] & ~is_kept).sum())
+    lies_elsewhere = kinds[Holds.DELAYED] | kinds[Holds.HELD]
+    # A record that no queue has: a half message where there was no topic of its own for them.
+    ends = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
+    is_half = (ends == SysFlag.TRANSACTION_PREPARED_TYPE) | (
+        ends == SysFlag.TRANSACTION_ROLLBACK_TYPE
+    )
+    kinds[Holds.HELD] |= is_half
+    is_kept &= lies_elsewhere | _is_in_queues(columns, wanted)
+    in_queues = is_kept & ~lies_elsewhere & ~is_half
+    without_offset = _leave_consumed(columns, topics, wanted, in_queues, is_kept)
+    sent_to = _resolved(batch, columns, wanted, np.flatnonzero(lies_elsewhere & is_kept), is_kept)
+    is_delivered = kinds[Holds.DELAYED] & is_kept
+    for number in np.flatnonzero(is_delivered).tolist():
+        waits = wanted.delivered.get(int(columns[row.QUEUE_ID, number]), 0)
+        is_delivered[number] = columns[row.QUEUE_OFFSET, number] < waits
+    is_kept &= ~is_delivered
+    is_held = kinds[Holds.HELD] & is_kept & (not wanted.held)
+    is_kept &= ~is_held
+    return Choice(
+        np.flatnonzero(is_kept),
+        sent_to,
+        int(is_delivered.sum()),
+        int(is_held.sum()),
+        own,
+        without_offset,
+    )
+
+
+def _is_in_queues(columns: Int64s, wanted: Wanted) -> Bools:
+    """Mark records by queue and queue offset."""
+    mask = np.ones(columns.shape[1], np.bool_)
+    start, end = wanted.queue_offsets
+    if wanted.queue_id is not None:
+        mask &= columns[row.QUEUE_ID] == wanted.queue_id
+    if start is not None:
+        mask &= columns[row.QUEUE_OFFSET] >= start
+    if end is not None:
+        mask &= columns[row.QUEUE_OFFSET] < end
+    return mask
+
+
+def _leave_consumed(
+    columns: Int64s, topics: dict[int, str], wanted: Wanted, looked_at: Bools, is_kept: Bools
+) -> frozenset[tuple[str, int]]:
+    """Clear the mask of what a group has consumed; give the queues that nothing is known of."""
+    if wanted.committed is None:
+        return frozenset()
+    unknown = set()
+    queues = columns[[row.TOPIC_NUMBER, row.QUEUE_ID]][:, looked_at]
+    for number, queue_id in np.unique(queues, axis=1).T.tolist():
+        committed = wanted.committed.get((topics[number], queue_id))
+        if committed is None:
+            unknown.add((topics[number], queue_id))
+            continue
+        is_queue = columns[row.TOPIC_NUMBER] == number
+        is_queue &= columns[row.QUEUE_ID] == queue_id
+        is_kept &= ~(is_queue & looked_at & (columns[row.QUEUE_OFFSET] < committed))
+    return frozenset(unknown)
+
+
+def _resolved(
+    batch: Batch, columns: Int64s, wanted: Wanted, numbers: Int64s, is_kept: Bools
+) -> dict[int, tuple[str, int]]:
+    """Find out where copies were sent to; clear the mask of those that are not wanted.
+
+    Source: MessageAccessor, MessageConst.PROPERTY_REAL_TOPIC and PROPERTY_REAL_QUEUE_ID.
+    """
+    found = {}
+    stored = stretches(batch, columns, row.PROPERTIES_START)
+    # What waits has no offset in its own queue yet.
+    has_offsets = wanted.queue_offsets != (None, None)
+    for number in numbers.tolist():
+        texts = properties.decode(stored.raw(number))
+        queue_id = java.parse_long(texts.get(properties.REAL_QID, ""))
+        topic = texts.get(properties.REAL_TOPIC)
+        own = int(columns[row.TOPIC_NUMBER, number])
+        place = (
+            java.text(batch.topics[own]) if topic is None else topic,
+            int(columns[row.QUEUE_ID, number]) if queue_id is None else queue_id,
+        )
+        is_queue = wanted.queue_id in {None, place[1]}
+        is_topic = wanted.topics is None if topic is None else wanted.is_topic(topic)
+        if has_offsets or not is_queue or not is_topic:
+            is_kept[number] = False
+        else:
+            found[number] = place
+    return found

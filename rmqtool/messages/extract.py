@@ -1,0 +1,164 @@
+"""`extract`: messages of stores into one new file, which appears complete or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UsageError
+from rmqtool.messages.part import MessagesSent
+from rmqtool.messages.sent import SENT
+from rmqtool.messages.wanted import Wanted, wanted_of
+from rmqtool.scan.join import run_joined
+from rmqtool.store.branch import BranchKind
+from rmqtool.tables.inputs import segment_parts, store_of, whole_parts
+from rmqtool.tables.messages import PART_BYTES, MessageOptions
+from rmqtool.tables.selection import EVERYTHING
+from rmqtool.tables.views import VIEWS
+from rmqtool.writing.output import OutputFile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.errors import StoreError
+    from rmqtool.messages.options import ExtractOptions
+    from rmqtool.messages.part import PartMessages
+    from rmqtool.store.tree import Store
+
+_LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
+
+
+@dataclass(slots=True)
+class Extracted:
+    """What an extract wrote, and what it left out.
+
+    Attributes:
+        messages: written.
+        records: of the log, that hold them.
+        bytes: length of the file.
+        damaged: messages whose body is not what was sent.
+        gaps: stretches of the log that hold no record.
+        gap_bytes: their length.
+        delivered_copies: delayed copies that were left out.
+        held_copies: half messages and timer copies that were left out.
+        own_records: records of brokers' own topics.
+        without_offset: queues that the group has no offset for: all of them was taken.
+        unread: what could not be read.
+    """
+
+    messages: int = 0
+    records: int = 0
+    bytes: int = 0
+    damaged: int = 0
+    gaps: int = 0
+    gap_bytes: int = 0
+    delivered_copies: int = 0
+    held_copies: int = 0
+    own_records: int = 0
+    without_offset: set[tuple[str, int]] = field(default_factory=set)
+    unread: list[StoreError] = field(default_factory=list)
+
+    def add(self, found: PartMessages) -> None:
+        """Count what a part gave."""
+        self.messages += found.messages
+        self.records += found.records
+        self.bytes += sum(map(len, found.chunks))
+        self.damaged += found.damaged
+        self.gaps += len(found.gaps)
+        self.gap_bytes += sum(found.gaps)
+        self.delivered_copies += found.delivered
+        self.held_copies += found.held
+        self.own_records += found.own
+        self.without_offset |= found.without_offset
+        if found.unread is not None and str(found.unread) not in map(str, self.unread):
+            self.unread.append(found.unread)
+
+
+class Extract:
+    """An extract that was asked for; nothing is written before it runs.
+
+    Args:
+        options: what is wanted.
+
+    Attributes:
+        total_bytes: of the logs.
+
+    Raises:
+        UsageError: an option does not fit what is there.
+        StoreError: a store cannot be opened at all.
+    """
+
+    def __init__(self, options: ExtractOptions) -> None:
+        self.options = options
+        self._stores = [(path, _store(path, options)) for path in options.paths]
+        self._wanted: list[Wanted] = [wanted_of(store, options) for _, store in self._stores]
+        offsets = options.selection.offsets
+        self.total_bytes = sum(
+            part.length
+            for _, store in self._stores
+            for kind in _LOGS
+            if store.branches_of(kind)
+            for part in segment_parts(store, VIEWS[str(kind)], offsets)
+        )
+
+    def run(self, advance: Callable[[int], None] = lambda _: None) -> Extracted:
+        """Write the file.
+
+        Args:
+            advance: takes the bytes that were read since it was last called.
+
+        Raises:
+            OutputExists: the file is there.
+            WriteFailed: the system refused; nothing is left behind.
+        """
+        done = Extracted()
+        with OutputFile(self.options.output) as file:
+            for (path, store), wanted in zip(self._stores, self._wanted, strict=True):
+                for kind in _LOGS:
+                    if store.branches_of(kind):
+                        for found in self._parts(path, store, kind, wanted, advance):
+                            done.add(found)
+                            for chunk in found.chunks:
+                                file.binary.write(chunk)
+        return done
+
+    def _parts(
+        self,
+        path: str,
+        store: Store,
+        kind: BranchKind,
+        wanted: Wanted,
+        advance: Callable[[int], None],
+    ) -> Iterator[PartMessages]:
+        """Read one log, several parts at a time."""
+        options = self.options
+        # Topic, queue and queue offset are those that a message was sent to: not of each record.
+        selection = replace(
+            options.selection,
+            topics=wanted.stored_topics,
+            queue_id=None,
+            queue_offsets=EVERYTHING,
+        )
+        records = MessageOptions(selection, options.body, is_dledger=kind is BranchKind.DLEDGER)
+        read = MessagesSent(
+            path, records, wanted, options.wanted_format, options.columns or SENT.names
+        )
+        view = VIEWS[str(kind)]
+        parts = whole_parts(store, view, selection.offsets, PART_BYTES, read)
+        for part, found in run_joined(read, parts, jobs=options.jobs):
+            advance(part.length)
+            yield found
+            yield from read.rest(part, found)
+
+
+def _store(path: str, options: ExtractOptions) -> Store:
+    """Open a store that has a log.
+
+    Raises:
+        UsageError: it has none.
+        StoreError: it cannot be opened.
+    """
+    store = store_of(path, options.broker_conf, None)
+    if not store.branches_of(*_LOGS):
+        raise UsageError(option="STORE", reason=f"{path}: there is no commitlog here")
+    return store

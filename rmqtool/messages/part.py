@@ -1,0 +1,323 @@
+"""The messages of one part of a log, as the bytes of the file that is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.compression import DEFAULT_CEILING_BYTES
+from rmqtool.messages.choice import Choice, chosen
+from rmqtool.messages.options import ExtractFormat
+from rmqtool.messages.sent import SENT
+from rmqtool.render.values import json_line
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent
+from rmqtool.tables import arrow
+from rmqtool.tables.bodies import BUDGET_BYTES
+from rmqtool.tables.body_groups import Group, groups
+from rmqtool.tables.inner_batch import batch_records, messages_of
+from rmqtool.tables.json_lines import json_lines
+from rmqtool.tables.message_filter import wanted_records
+from rmqtool.tables.messages import MessageOptions, batches_of, is_shown, missing_rows
+from rmqtool.tables.record_columns import RecordColumns, message_columns
+from rmqtool.tables.selection import EVERYTHING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.messages.wanted import Wanted
+    from rmqtool.scan.batch import Batch
+    from rmqtool.store.segment import SegmentPart
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+
+_PIECE_BYTES: Final = 4 << 20  # of a record that is too long for a window
+
+
+@dataclass(slots=True)
+class PartMessages:
+    """What one part of a log gave.
+
+    Attributes:
+        first: position at which its first extent begins; None when it has none.
+        end: position past the last extent, in this part or later.
+        chunks: bytes for the file.
+        messages: how many are in them.
+        records: records of the log that they are of.
+        damaged: messages whose body is not what was sent.
+        gaps: lengths of stretches that hold no record.
+        delivered: delayed copies that were left out.
+        held: half messages and timer copies that were left out.
+        own: records of brokers' own topics.
+        without_offset: queues that the group has no offset for.
+        unread: why the rest of the part could not be read.
+        rest: position from where on the messages are yet to be given; None when none are.
+    """
+
+    first: int | None = None
+    end: int = 0
+    chunks: list[bytes | memoryview] = field(default_factory=list)
+    messages: int = 0
+    records: int = 0
+    damaged: int = 0
+    gaps: list[int] = field(default_factory=list)
+    delivered: int = 0
+    held: int = 0
+    own: int = 0
+    without_offset: set[tuple[str, int]] = field(default_factory=set)
+    unread: UnreadablePath | None = None
+    rest: int | None = None
+
+    @property
+    def weight(self) -> int:
+        """Bytes for the file."""
+        return sum(map(len, self.chunks))
+
+    def add(self, piece: PartMessages) -> None:
+        """Take what a piece of the part gave, after all before it."""
+        self.chunks += piece.chunks
+        self.messages += piece.messages
+        self.records += piece.records
+        self.damaged += piece.damaged
+        self.gaps += piece.gaps
+        self.delivered += piece.delivered
+        self.held += piece.held
+        self.own += piece.own
+        self.without_offset |= piece.without_offset
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesSent:
+    """The per-part function: picklable, opens and closes the segment itself.
+
+    Attributes:
+        store: as the user named it.
+        options: which records, and how bodies are written.
+        wanted: which messages.
+        format: of the file.
+        columns: of a line.
+    """
+
+    store: str
+    options: MessageOptions
+    wanted: Wanted
+    format: ExtractFormat
+    columns: tuple[str, ...]
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> PartMessages:
+        """Read one part; of what is written, as much as the budget holds."""
+        found, weight = PartMessages(end=part.end), 0
+        if missing_rows(part, self.options) is not None:
+            found.gaps.append(part.segment.missing_before)
+        try:
+            for batch in batches_of(part, self.options, start=start):
+                found.first = batch.position if found.first is None else found.first
+                found.end = batch.end
+                if found.rest is not None:
+                    continue  # where the part ends is to be known, too
+                some = PartMessages()
+                for piece in self._pieces(batch):
+                    some.add(piece)
+                    weight += piece.weight
+                    if weight > BUDGET_BYTES and self._inflates:
+                        found.rest = batch.position
+                        break
+                else:
+                    found.add(some)
+        except UnreadablePath as error:
+            found.end, found.unread = part.end, error
+        return found
+
+    def rest(self, part: SegmentPart, found: PartMessages) -> Iterator[PartMessages]:
+        """Yield what the budget did not hold, piece by piece, while it is taken."""
+        if found.rest is None:
+            return
+        try:
+            for batch in batches_of(part, self.options, start=found.rest):
+                yield from self._pieces(batch)
+        except UnreadablePath as error:
+            yield PartMessages(unread=error)
+
+    @property
+    def _inflates(self) -> bool:
+        """Whether a few bytes of a log may be many in the file."""
+        return self.format is not ExtractFormat.RMQ
+
+    def _pieces(self, batch: Batch) -> Iterator[PartMessages]:
+        """Give the messages of a batch, in the order of the log, or the gap that it is."""
+        if batch.kind is not Extent.RECORD:
+            if is_shown(batch, self.options):
+                yield PartMessages(gaps=[batch.length])
+            return
+        inner = batch_records(batch, self.options.selection)
+        mask = wanted_records(batch, self.options.selection).astype(np.bool_)
+        mask[inner] = False
+        begin = 0
+        for number in [*inner.tolist(), batch.count]:  # batch records stand among the others
+            yield from self._records(batch, begin + np.flatnonzero(mask[begin:number]))
+            if number < batch.count:
+                found = PartMessages()
+                self._add_inner(batch, number, found)
+                yield found
+            begin = number
+
+    def _records(self, batch: Batch, numbers: Int64s) -> Iterator[PartMessages]:
+        if not numbers.size:
+            return
+        columns = np.ascontiguousarray(batch.columns[:, numbers])
+        choice = chosen(batch, columns, self.wanted)
+        yield _left_out(choice)
+        if not choice.numbers.size:
+            return
+        kept = np.ascontiguousarray(columns[:, choice.numbers])
+        if self.format is ExtractFormat.RMQ:
+            codes = RecordColumns(batch, kept, ()).code
+            damaged = 0 if codes is None else len(codes) - codes.null_count
+            yield PartMessages(messages=kept.shape[1], records=kept.shape[1], damaged=damaged)
+            for raw in _raw_records(batch, kept):
+                yield PartMessages(chunks=[raw])
+            return
+        begin = 0
+        for group in groups(batch, kept, self.options.body):
+            end = begin + group.columns.shape[1]
+            places = [choice.sent_to.get(one) for one in choice.numbers[begin:end].tolist()]
+            rows = self._rows(batch, group, places)
+            is_hurt = np.zeros(rows.num_rows, np.bool_)
+            for name in ("code", "body_error"):
+                is_hurt |= rows[name].is_valid().to_numpy(zero_copy_only=False)
+            yield PartMessages(
+                chunks=[self._lines(rows)],
+                messages=rows.num_rows,
+                records=rows.num_rows,
+                damaged=int(is_hurt.sum()),
+            )
+            begin = end
+
+    def _lines(self, rows: pa.RecordBatch) -> bytes | memoryview:
+        # The kernels have a text in memory several times: too often for one that comes alone.
+        if rows.num_rows > 1 or rows.nbytes <= BUDGET_BYTES:
+            return memoryview(json_lines(rows, self.columns).text)
+        (one,) = arrow.plain_rows(rows)
+        return json_line(one, self.columns)
+
+    def _rows(
+        self, batch: Batch, group: Group, places: list[tuple[str, int] | None]
+    ) -> pa.RecordBatch:
+        """Give the rows of records.
+
+        Args:
+            batch: that they are of.
+            group: the records with their bodies.
+            places: where those were sent to that lie elsewhere.
+        """
+        kept = group.columns
+        fields = message_columns(batch, kept, group.bodies, frozenset(SENT.names))
+        count = kept.shape[1]
+        fields["store"] = arrow.constant(self.store, count)
+        fields["stored_topic"] = fields["topic"]
+        for name in ("queue_id", "queue_offset"):
+            fields[f"stored_{name}"] = fields[name]
+        if any(places):
+            moved = [
+                (place or (topic, queue_id), None if place else offset)
+                for place, topic, queue_id, offset in zip(
+                    places,
+                    fields["topic"].to_pylist(),
+                    kept[row.QUEUE_ID].tolist(),
+                    kept[row.QUEUE_OFFSET].tolist(),
+                    strict=True,
+                )
+            ]
+            fields["topic"] = pa.array([place[0] for place, _ in moved], pa.string())
+            fields["queue_id"] = pa.array([place[1] for place, _ in moved], pa.int32())
+            fields["queue_offset"] = pa.array([offset for _, offset in moved], pa.int64())
+        return arrow.batch(SENT.arrow, fields, count)
+
+    def _add_inner(self, batch: Batch, number: int, found: PartMessages) -> None:
+        """Add the wanted messages of one batch record; of .rmq the record, if there are any."""
+        columns = np.ascontiguousarray(batch.columns[:, number : number + 1])
+        wanted = self._of_batch_record(batch, columns, found)
+        position, size = int(columns[row.POSITION, 0]), int(columns[row.SIZE, 0])
+        with batch.segment.open() as file:
+            raw = file.read_at(position, min(size, DEFAULT_CEILING_BYTES))
+        if not wanted:
+            return
+        rows: list[dict[str, Any]] = []
+        path, options = batch.segment.path, self.options
+        for found_row in messages_of(raw, path, position, options, SENT):
+            one: dict[str, Any] = dict(found_row)
+            if one.get("extent") is not None:
+                found.damaged += 1
+                continue
+            offset = one["queue_offset"]
+            if self._is_in_range(offset) and self._is_unconsumed(one, found):
+                places = {"stored_topic": one["topic"], "stored_queue_id": one["queue_id"]}
+                where = {
+                    "position": position,
+                    "size": size,
+                    "stored_queue_offset": offset - one["number"],
+                }
+                rows.append({**one, **places, **where, "store": self.store})
+        if not rows:
+            return
+        found.messages += len(rows)
+        found.records += 1
+        if self.format is ExtractFormat.RMQ:
+            found.chunks += _raw_records(batch, columns)
+            return
+        found.damaged += sum(one["body_error"] is not None for one in rows)
+        for one in rows:
+            found.chunks.append(json_line(one, self.columns))
+
+    def _of_batch_record(self, batch: Batch, columns: Int64s, found: PartMessages) -> bool:
+        """Say whether the topic and the queue of a batch record are wanted."""
+        outer = replace(self.wanted, committed=None, queue_offsets=EVERYTHING)
+        choice = chosen(batch, columns, outer)
+        found.add(_left_out(choice))
+        return bool(choice.numbers.size)
+
+    def _is_in_range(self, queue_offset: int) -> bool:
+        start, end = self.wanted.queue_offsets
+        return (start is None or queue_offset >= start) and (end is None or queue_offset < end)
+
+    def _is_unconsumed(self, one: dict[str, Any], found: PartMessages) -> bool:
+        if self.wanted.committed is None:
+            return True
+        queue = one["topic"], one["queue_id"]
+        committed = self.wanted.committed.get(queue)
+        if committed is None:
+            found.without_offset.add(queue)
+            return True
+        return bool(one["queue_offset"] >= committed)
+
+
+def _left_out(choice: Choice) -> PartMessages:
+    return PartMessages(
+        delivered=choice.delivered,
+        held=choice.held,
+        own=choice.own,
+        without_offset=set(choice.without_offset),
+    )
+
+
+def _raw_records(batch: Batch, columns: Int64s) -> Iterator[bytes]:
+    """Give records as they are stored."""
+    starts, sizes = columns[row.RECORD_START].tolist(), columns[row.SIZE].tolist()
+    some: list[bytes] = []
+    for number, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        if columns[row.BODY_START, number] >= 0:
+            some.append(batch.text(start, size))
+            continue
+        position = int(columns[row.POSITION, number])
+        with batch.segment.open() as file:  # a record that is too long for a window
+            for begin in range(0, size, _PIECE_BYTES):
+                some.append(file.read_at(position + begin, min(_PIECE_BYTES, size - begin)))
+                yield b"".join(some)
+                some.clear()
+    yield b"".join(some)

@@ -1,0 +1,130 @@
+"""Which messages of one store are wanted: by topic, and by what consumers and brokers have done.
+
+A message is given once. A delayed one lies in SCHEDULE_TOPIC_XXXX, and again in its own topic
+once it is delivered: the first copy counts while it waits, the second one from then on.
+Source: ScheduleMessageService, ConsumerOffsetManager, MixAll#getRetryTopic, #getDLQTopic, 4.9.3 to
+5.5.0.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.broker import names
+from rmqtool.errors import UsageError
+from rmqtool.formats import config_shapes
+from rmqtool.tables.selection import EVERYTHING, Range
+from rmqtool.words import meant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rmqtool.formats.config_shapes import ConsumerOffset
+    from rmqtool.messages.options import ExtractOptions
+    from rmqtool.store.tree import Store
+
+# What clients send lies under these, too, though brokers make the topics.
+_OF_CLIENTS: Final = (names.RETRY_PREFIX, names.DLQ_PREFIX)
+_HELD: Final = frozenset({*names.HALF_TOPICS, names.TIMER_TOPIC, names.CHECK_MAX_TIME_TOPIC})
+HOLDING: Final = (names.SCHEDULE_TOPIC, *sorted(_HELD))
+
+
+class Holds(enum.Enum):
+    """What the records of a topic are."""
+
+    MESSAGES = enum.auto()
+    DELAYED = enum.auto()  # copies of messages of other topics, until their time has come
+    HELD = enum.auto()  # copies of which the topic alone does not tell whether they go on
+    NOTES = enum.auto()  # what brokers write for themselves
+
+
+def holds(topic: str) -> Holds:
+    """Say what the records of a topic are."""
+    if topic == names.SCHEDULE_TOPIC:
+        return Holds.DELAYED
+    if topic in _HELD:
+        return Holds.HELD
+    is_own = names.is_made_by_brokers(topic) and not topic.startswith(_OF_CLIENTS)
+    return Holds.NOTES if is_own else Holds.MESSAGES
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which messages of one store are wanted.
+
+    Attributes:
+        topics: that they were sent to; None is all that are not brokers' own.
+        queue_id: of the topic.
+        queue_offsets: of the message in that queue.
+        committed: next queue offset that a group consumes, by topic and queue; None for no group.
+        delivered: queue id of SCHEDULE_TOPIC_XXXX to the first queue offset that still waits.
+        held: half messages and timer copies, too.
+    """
+
+    topics: frozenset[str] | None = None
+    queue_id: int | None = None
+    queue_offsets: Range = EVERYTHING
+    committed: Mapping[tuple[str, int], int] | None = None
+    delivered: Mapping[int, int] = field(default_factory=dict)
+    held: bool = False
+
+    @property
+    def stored_topics(self) -> tuple[str, ...]:
+        """The topics of the records to look at; empty is all."""
+        return () if self.topics is None else (*sorted(self.topics), *HOLDING)
+
+    def is_topic(self, topic: str) -> bool:
+        """Say whether messages that were sent to a topic are wanted."""
+        if self.topics is None:
+            return holds(topic) is not Holds.NOTES
+        return topic in self.topics
+
+
+def wanted_of(store: Store, options: ExtractOptions) -> Wanted:
+    """Find out what is wanted of a store.
+
+    Raises:
+        UsageError: nothing is known of the group.
+    """
+    chosen = options.selection
+    topics = frozenset(chosen.topics) if chosen.topics else None
+    committed = None
+    if options.dead_letters is not None:
+        topics = frozenset({names.DLQ_PREFIX + options.dead_letters})
+    if options.unconsumed_by is not None:
+        offsets = _offsets_of(store, options.unconsumed_by, is_needed=topics is None)
+        committed = {
+            (one.topic, one.queue_id): one.queue_offset
+            for one in offsets
+            if one.queue_offset is not None
+        }
+        retried = names.RETRY_PREFIX + options.unconsumed_by
+        topics = topics or frozenset({retried, *(one.topic for one in offsets)})
+    return Wanted(
+        topics, chosen.queue_id, chosen.queue_offsets, committed, _delivered(store), options.held
+    )
+
+
+def _offsets_of(store: Store, group: str, *, is_needed: bool) -> list[ConsumerOffset]:
+    document = store.config("consumerOffset.json")
+    known = list(config_shapes.consumer_offsets(document.document))
+    found = [one for one in known if one.group == group]
+    if found or not is_needed:
+        return found
+    if not document:
+        said = [problem.says for problem in document.problems]
+        reason = "; ".join(said) or f"{store.root}: no consumerOffset.json, so no committed offsets"
+        raise UsageError(option="--unconsumed-by", reason=reason, step=_STEP)
+    reason = f"no offset of group {group!r}; {meant(group, sorted({one.group for one in known}))}"
+    raise UsageError(option="--unconsumed-by", reason=reason, step=_STEP)
+
+
+_STEP: Final = "--topic TOPIC: all messages of a topic that the group has no offset for"
+
+
+def _delivered(store: Store) -> dict[int, int]:
+    """Give where each queue of delayed messages goes on; one that is not there begins at 0."""
+    found = config_shapes.delay_offsets(store.config("delayOffset.json").document)
+    return {level - 1: offset for level, offset in found.items() if offset is not None}

@@ -1,0 +1,1 @@
+"""Tests of messages out of a store."""

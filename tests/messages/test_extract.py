@@ -1,0 +1,418 @@
+"""`extract`, against the plain reader, the offsets that brokers kept, and what clients sent."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from rmqtool.cli.main import main
+from rmqtool.errors import UsageError, WriteFailed
+from rmqtool.formats.compression import decompress
+from rmqtool.messages import part
+from rmqtool.messages.extract import Extract, Extracted
+from rmqtool.messages.options import ExtractOptions
+from rmqtool.tables import body_groups
+from rmqtool.tables.selection import Selection
+from tests import inflict
+from tests.evidence import Evidence
+from tests.store import faults
+from tests.stores import fixture_store
+from tests.truth.fixture import Fixture
+from tests.truth.plain_reader import Record
+
+PLAIN: Final = (
+    "rocketmq-4.9.3-traffic", "rocketmq-5.3.3-traffic", "rocketmq-5.5.0-traffic",
+    "rocketmq-5.3.3-dledger", "rocketmq-4.9.3-ipv6", "rocketmq-5.5.0-redelivered",
+    "rocketmq-5.5.0-timer",
+)  # fmt: skip
+TRAFFIC: Final = "rocketmq-5.3.3-traffic"
+DELAY: Final = "SCHEDULE_TOPIC_XXXX"
+HELD: Final = {"RMQ_SYS_TRANS_HALF_TOPIC", "rmq_sys_wheel_timer", "TRANS_CHECK_MAX_TIME_TOPIC"}
+
+
+def fixture_of(name: str, tmp_path: Path) -> Fixture:
+    """Unpack one fixture."""
+    return Fixture(name, fixture_store(name, tmp_path))
+
+
+def extract(
+    store: Path,
+    output: str = "out.jsonl",
+    **options: Any,  # noqa: ANN401 - as the options are
+) -> tuple[Extracted, bytes]:
+    """Extract into a file beside the store; give its bytes, too."""
+    path = store.parent / output
+    done = Extract(ExtractOptions((str(store),), str(path), **options)).run()
+    raw = path.read_bytes()
+    path.unlink()
+    assert len(raw) == done.bytes
+    return done, raw
+
+
+def lines(raw: bytes) -> list[dict[str, Any]]:
+    """Give JSON lines."""
+    return [json.loads(line) for line in raw.splitlines()]
+
+
+def records(raw: bytes) -> list[bytes]:
+    """Cut a .rmq file by the lengths of its records."""
+    found = []
+    while raw:
+        size = int.from_bytes(raw[:4], "big")
+        found.append(raw[:size])
+        raw = raw[size:]
+    return found
+
+
+def is_sent(record: Record) -> bool:
+    """Say whether a client sent the message to the topic that it lies in."""
+    return not record.topic.startswith(("RMQ_SYS_", "rmq_sys_")) and record.topic not in {
+        DELAY, "TRANS_CHECK_MAX_TIME_TOPIC",
+    }  # fmt: skip
+
+
+def offsets(fixture: Fixture, name: str) -> dict[str, dict[int, int]]:
+    """Give committed or delay offsets as the broker wrote them, by `topic@group`, else by ''.
+
+    fastjson writes numbers as names.
+    """
+    from rmqtool.formats import config
+
+    document = config.parse_object((fixture.store / "config" / name).read_bytes())["offsetTable"]
+    if not all(isinstance(one, dict) for one in document.values()):
+        return {"": {int(level): offset for level, offset in document.items()}}
+    return {key: {int(one): to for one, to in some.items()} for key, some in document.items()}
+
+
+def waits(fixture: Fixture) -> list[Record]:
+    """Give the delayed messages that the broker has not delivered."""
+    delivered = offsets(fixture, "delayOffset.json").get("", {})
+    return [
+        one
+        for one in fixture.records
+        if one.topic == DELAY
+        and one.fields["queue_offset"] >= delivered.get(one.fields["queue_id"] + 1, 0)
+    ]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_whole_store(name: str, tmp_path: Path, evidence: Evidence) -> None:
+    """Each message once, with what the plain reader finds in its record, body inflated."""
+    fixture = fixture_of(name, tmp_path)
+    evidence.keep(fixture.store)
+    done, raw = extract(fixture.store)
+    waiting = {one.physical_offset for one in waits(fixture)}
+    expected = [one for one in fixture.records if is_sent(one) or one.physical_offset in waiting]
+    found = lines(raw)
+    assert len(expected) == len(found) == done.messages == done.records
+    for record, row in zip(expected, found, strict=True):
+        texts = record.properties
+        is_elsewhere = record.topic == DELAY
+        assert row["physical_offset"] == record.physical_offset
+        assert row["topic"] == (texts["REAL_TOPIC"] if is_elsewhere else record.topic)
+        stored = (record.topic, record.fields["queue_id"], record.fields["queue_offset"])
+        assert stored == tuple(
+            row[one] for one in ("stored_topic", "stored_queue_id", "stored_queue_offset")
+        )
+        assert row["queue_offset"] == (None if is_elsewhere else stored[2])
+        assert row["queue_id"] == (int(texts["REAL_QID"]) if is_elsewhere else stored[1])
+        assert (row["flag"], row["properties"]) == (record.fields["flag"], texts)
+        body = decompress(record.body, record.fields["sys_flag"]).body
+        assert body == body_of(row)
+    kinds = Counter(record.topic for record in fixture.records)
+    assert kinds[DELAY] - len(waiting) == done.delivered_copies
+    assert sum(kinds[topic] for topic in HELD) == done.held_copies
+    assert len(fixture.records) == (
+        done.messages + done.delivered_copies + done.held_copies + done.own_records
+    )
+
+
+def body_of(row: dict[str, Any]) -> bytes:
+    """Give the bytes of the body of a line."""
+    if row["body_b64"] is not None:
+        return base64.b64decode(row["body_b64"])
+    return str(row["body"]).encode()
+
+
+@pytest.mark.parametrize("name", [*PLAIN, "rocketmq-5.5.0-batch-queue"])
+def test_raw_records(name: str, tmp_path: Path) -> None:
+    """A .rmq file is the records of the log, byte for byte; each begins with its length."""
+    fixture = fixture_of(name, tmp_path)
+    done, raw = extract(fixture.store, "out.rmq", held=True)
+    waiting = {one.physical_offset for one in waits(fixture)}
+    expected = [
+        one.raw
+        for one in fixture.records
+        if is_sent(one) or one.topic in HELD or one.physical_offset in waiting
+    ]
+    assert len(expected) == done.records
+    assert expected == records(raw)
+
+
+def test_held(tmp_path: Path) -> None:
+    """Half messages are resolved to the topic that they were sent to."""
+    fixture = fixture_of(TRAFFIC, tmp_path)
+    halves = [one for one in fixture.records if one.topic == "RMQ_SYS_TRANS_HALF_TOPIC"]
+    _, raw = extract(fixture.store, held=True)
+    found = [one for one in lines(raw) if one["stored_topic"] == "RMQ_SYS_TRANS_HALF_TOPIC"]
+    assert [(one.physical_offset, one.properties["REAL_TOPIC"]) for one in halves] == [
+        (one["physical_offset"], one["topic"]) for one in found
+    ]
+    assert found
+
+
+def test_delayed(tmp_path: Path) -> None:
+    """What a broker has still to deliver is of the topic that it will be delivered to."""
+    fixture = fixture_of(TRAFFIC, tmp_path)
+    (fixture.store / "config" / "delayOffset.json").unlink()
+    (fixture.store / "config" / "delayOffset.json.bak").unlink(missing_ok=True)
+    copies = [one for one in fixture.records if one.topic == DELAY]
+    topic = copies[0].properties["REAL_TOPIC"]
+    done, raw = extract(fixture.store, selection=Selection(topics=(topic,)))
+    expected = [
+        one.physical_offset
+        for one in fixture.records
+        if one.topic == topic or (one.topic == DELAY and one.properties["REAL_TOPIC"] == topic)
+    ]
+    assert expected == [one["physical_offset"] for one in lines(raw)]
+    assert {topic} == {one["topic"] for one in lines(raw)}
+    assert 0 == done.delivered_copies
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        (TRAFFIC, "traffic-slow"),
+        (TRAFFIC, "traffic-reader"),
+        (TRAFFIC, "traffic-failing"),
+        ("rocketmq-4.9.3-traffic", "traffic-slow"),
+        ("rocketmq-5.5.0-traffic", "traffic-failing"),
+    ],
+)
+def test_unconsumed(name: str, group: str, tmp_path: Path) -> None:
+    """What lies past the group's offsets, queue by queue, its retries and waiting ones too."""
+    fixture = fixture_of(name, tmp_path)
+    committed = {
+        key.partition("@")[0]: queues
+        for key, queues in offsets(fixture, "consumerOffset.json").items()
+        if key.partition("@")[2] == group
+    }
+    topics = {*committed, f"%RETRY%{group}"}
+    waiting = {one.physical_offset for one in waits(fixture)}
+    expected = [
+        one.physical_offset
+        for one in fixture.records
+        if (
+            one.topic in topics
+            and one.fields["queue_offset"]
+            >= committed.get(one.topic, {}).get(one.fields["queue_id"], 0)
+        )
+        or (one.physical_offset in waiting and one.properties["REAL_TOPIC"] in topics)
+    ]
+    _, raw = extract(fixture.store, unconsumed_by=group)
+    assert expected == [one["physical_offset"] for one in lines(raw)]
+    assert expected or group == "traffic-failing"
+
+
+def test_queue_without_offset(tmp_path: Path) -> None:
+    """A queue that a group has no offset for counts whole, and is said."""
+    fixture = fixture_of(TRAFFIC, tmp_path)
+    path = fixture.store / "config" / "consumerOffset.json"
+    kept = path.read_text().replace("0:10,1:11,2:12,3:13", "0:10,2:12,3:13")
+    path.write_text(kept)
+    done, raw = extract(fixture.store, unconsumed_by="traffic-slow")
+    queue = [one for one in fixture.records if one.topic == "traffic-orders"]
+    whole = [one for one in queue if one.fields["queue_id"] == 1]
+    assert len(whole) == sum(one["queue_id"] == 1 for one in lines(raw))
+    assert {("traffic-orders", 1)} == done.without_offset
+
+
+def test_unknown_group(tmp_path: Path) -> None:
+    """A group that no offset is known of is an error, with the nearest; a topic makes it one."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    with pytest.raises(UsageError, match="traffic-slow"):
+        extract(store, unconsumed_by="trafic-slow")
+    done, _ = extract(
+        store, unconsumed_by="trafic-slow", selection=Selection(topics=("traffic-orders",))
+    )
+    assert 4 == len(done.without_offset)
+
+
+def test_dead_letters(tmp_path: Path) -> None:
+    """What a group gave up."""
+    fixture = fixture_of(TRAFFIC, tmp_path)
+    (topic,) = {one.topic for one in fixture.records if one.topic.startswith("%DLQ%traffic")}
+    expected = [one.physical_offset for one in fixture.records if one.topic == topic]
+    _, raw = extract(fixture.store, dead_letters=topic.removeprefix("%DLQ%"))
+    assert expected == [one["physical_offset"] for one in lines(raw)]
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.0"])
+def test_batch_records(version: str, tmp_path: Path) -> None:
+    """Messages in batch records have their own queue offset, keys and body."""
+    fixture = fixture_of(f"rocketmq-{version}-batch-queue", tmp_path)
+    done, raw = extract(fixture.store)
+    found = lines(raw)
+    inner = [one for one in found if one["number"] is not None]
+    assert done.messages == len(found) > done.records == len(fixture.records)
+    for one in inner:
+        assert one["queue_offset"] == one["stored_queue_offset"] + one["number"]
+    sent = {
+        (one["queue_id"], one["queue_offset"], *one["keys"]): base64.b64decode(one["body_b64"])
+        for one in fixture.sent
+        if one["kind"] == "inner-batch"
+    }
+    told = {(one["queue_id"], one["queue_offset"], *one["keys"]): body_of(one) for one in inner}
+    assert sent
+    assert sent == told
+    wanted = inner[1]
+    _, raw = extract(fixture.store, selection=Selection(key=wanted["keys"][0]))
+    assert [wanted] == lines(raw)
+    _, raw = extract(fixture.store, "out.rmq", selection=Selection(key=wanted["keys"][0]))
+    (record,) = (r for r in fixture.records if r.physical_offset == wanted["physical_offset"])
+    assert record.raw == raw
+
+
+@pytest.mark.parametrize(
+    ("chosen", "is_wanted"),
+    [
+        (Selection(queue_id=2), lambda one: one.fields["queue_id"] == 2),
+        (Selection(queue_offsets=(5, 9)), lambda one: 5 <= one.fields["queue_offset"] < 9),
+        (
+            Selection(properties=(("TAGS", "TagB"),)),
+            lambda one: one.properties.get("TAGS") == "TagB",
+        ),
+        (Selection(tag="TagA"), lambda one: one.properties.get("TAGS") == "TagA"),
+        (
+            Selection(key="ORDER-8"),
+            lambda one: "ORDER-8" in one.properties.get("KEYS", "").split(" "),
+        ),
+        (Selection(offsets=(9000, 40000)), lambda one: 9000 <= one.physical_offset < 40000),
+    ],
+    ids=["queue", "queue offsets", "property", "tag", "key", "offsets"],
+)
+def test_filters(chosen: Selection, is_wanted: Callable[[Record], bool], tmp_path: Path) -> None:
+    """Filters choose by the topic and queue that a message was sent to."""
+    from dataclasses import replace
+
+    fixture = fixture_of(TRAFFIC, tmp_path)
+    topic = "traffic-orders"
+    expected = [
+        one.physical_offset for one in fixture.records if one.topic == topic and is_wanted(one)
+    ]
+    _, raw = extract(fixture.store, selection=replace(chosen, topics=(topic,)))
+    assert expected == [one["physical_offset"] for one in lines(raw)]
+    assert expected
+
+
+def test_damage(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Damage is said, counted and in the exit code; every other message is there."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    before, sound = extract(store, "out.rmq")
+    inflict.zero_sector()(store)
+    output = tmp_path / "out.rmq"
+    assert 1 == main(["extract", str(store), "--output", str(output)])
+    out, said = capfd.readouterr()
+    row = json.loads(out)
+    assert 1 == row["gaps"]
+    assert "1 damaged stretch of the log" in said
+    assert before.messages - 3 <= row["messages"] < before.messages
+    kept, whole = records(output.read_bytes()), records(sound)
+    changed = [one for one in kept if one not in whole]  # its last properties are zeros now
+    lost = before.messages - row["messages"] + len(changed)
+    assert 1 <= lost <= 4
+    rest = [one for one in kept if one in whole]
+    start = next(number for number, one in enumerate(rest) if one != whole[number])
+    assert whole[:start] + whole[start + lost :] == rest  # all before and after
+    output.unlink()
+    inflict.remove_segment(1)(store)
+    done, _ = extract(store)
+    segment = (store / "commitlog" / "00000000000000000000").stat().st_size
+    assert segment <= done.gap_bytes
+    assert row["messages"] > done.messages > 0
+
+
+def test_damaged_body(tmp_path: Path) -> None:
+    """A message whose body is not what was sent is written, marked and counted."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    before, _ = extract(store)
+    inflict.flip_field("body")(store)
+    done, raw = extract(store)
+    assert (before.messages, 1) == (done.messages, done.damaged)
+    assert ["CL-CRC"] == [one["code"] for one in lines(raw) if one["code"] is not None]
+    assert 1 == extract(store, "out.rmq")[0].damaged
+
+
+def test_full_disk(tmp_path: Path, evidence: Evidence) -> None:
+    """Wherever the disk begins to refuse, or the process dies, there is no half file."""
+    store = fixture_store("rocketmq-5.3.3-redelivered", tmp_path)
+    evidence.keep(store)
+    output = tmp_path / "out" / "messages.jsonl"
+    output.parent.mkdir()
+    work = Extract(ExtractOptions((str(store),), str(output), jobs=1))
+    count = faults.operations(work.run)
+    whole = output.read_bytes()
+    output.unlink()
+    for number in range(count):
+        full = faults.Faults(number, faults.no_space, lasting=faults.PERSISTENT)
+        try:
+            with full.injected(), pytest.raises(WriteFailed):
+                work.run()
+        finally:
+            assert not output.exists()
+        assert faults.killed_at(number, work.run)
+        assert not output.exists() or output.read_bytes() == whole
+        output.unlink(missing_ok=True)
+    work.run()
+    assert ["messages.jsonl"] == [path.name for path in output.parent.iterdir()]
+    assert whole == output.read_bytes()
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_same_for_any_jobs(jobs: int, tmp_path: Path) -> None:
+    """The file does not depend on the number of threads."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    assert extract(store)[1] == extract(store, jobs=jobs)[1]
+
+
+@pytest.mark.parametrize("name", [TRAFFIC, "rocketmq-5.5.0-batch-queue"])
+@pytest.mark.parametrize("budget", [1, 5000, 200_000])
+def test_same_for_any_budget(
+    name: str, budget: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What threads may hold changes neither the file nor the numbers."""
+    store = fixture_store(name, tmp_path)
+    inflict.zero_sector()(store)
+    whole = extract(store)
+    assert 1 == whole[0].gaps
+    monkeypatch.setattr(part, "BUDGET_BYTES", budget)
+    monkeypatch.setattr(body_groups, "BUDGET_BYTES", budget)
+    assert whole == extract(store)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--columns", "nothing"], "no column"),
+        (["--columns", "topic", "--format", "rmq"], "no columns"),
+        (["--dead-letters", "g", "--topic", "t"], "cannot be combined"),
+        (["--dead-letters", "g", "--unconsumed-by", "g"], "cannot be combined"),
+        (["--where-property", "x"], "NAME=VALUE"),
+        (["--format", "xml"], "xml"),
+    ],
+)
+def test_bad_input(
+    options: list[str], said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What cannot be meant is refused, and nothing is written."""
+    store = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
+    output = tmp_path / "out"
+    assert 2 == main(["extract", str(store), "--output", str(output), *options])
+    assert said in capfd.readouterr().err
+    assert not output.exists()
