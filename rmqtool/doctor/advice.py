@@ -222,6 +222,7 @@ def _consequence(seen: Examination) -> str:
         parts = [
             (prediction.lost.messages, "message", "cut off the log"),
             (prediction.unreachable, "message", "out of reach of consumers"),
+            (prediction.light.messages, "message", "missing in light queues"),
             (segments, "commitlog file", "deleted"),
         ]
         told = [f"{numbered(count, what)} {how}" for count, what, how in parts if count]

@@ -189,11 +189,12 @@ def _missing(seen: Examination) -> str:
 def _cost(prediction: Prediction) -> str:
     if prediction.has_no_log and prediction.queues:
         return f"{numbered(len(prediction.queues), 'queue')} with all their units"
-    count = prediction.unreachable
-    also = f"; {numbered(count, 'message')} out of reach of consumers" if count else ""
-    if also and not prediction.lost.messages:
-        return also.removeprefix("; ")
-    return _lost(prediction.lost) + also
+    parts = [_lost(prediction.lost)] if prediction.lost.messages else []
+    if count := prediction.unreachable:
+        parts.append(f"{numbered(count, 'message')} out of reach of consumers")
+    if count := prediction.light.messages:
+        parts.append(f"{numbered(count, 'message')} missing in light queues")
+    return "; ".join(parts) or "nothing"
 
 
 def _kind(seen: Examination) -> str:

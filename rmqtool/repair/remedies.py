@@ -102,7 +102,8 @@ def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:
     if code.owner is Owner.INDEX:
         return any(edit.code.owner is Owner.INDEX for edit in writer.edits)
     if code == CQ_LMQ:
-        return any(_covers(edit, one) for edit in writer.edits)
+        below = f"{one.path}/"  # of a queue whose files are gone its directory is named
+        return any(_covers(edit, one) or edit.path.startswith(below) for edit in writer.edits)
     return (code == FS_GAP and _is_filled(one, writer)) or code in {
         edit.code for edit in writer.edits
     } | {left.code for left in writer.left}

@@ -94,6 +94,10 @@ CASES: Final = (
     Case("missing segment", inflict.remove_segment(1), "FS-GAP", BRIDGE, "a copy"),
     Case("exchanged segments", exchange_segments, "physicalOffset", "", "exchange the names"),
     Case("queues deleted", inflict.remove("consumequeue"), "CQ-GAP", REPAIR),
+    Case(
+        "light queue deleted", inflict.remove("consumequeue/%LMQ%home-1"), "CQ-LMQ", REPAIR,
+        fixture="rocketmq-5.3.3-lmq",
+    ),
     Case("no log", inflict.remove_log, "no commitlog", "", "do not start a broker"),
     Case("topics spoilt twice", spoil_topics, "CF-JSON", REPAIR, starts=False),
     Case("torn tail", inflict.tear_tail, "CL-TAIL", REPAIR),
