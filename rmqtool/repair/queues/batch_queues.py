@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 UNIT: Final = BATCH_CQ_UNIT.size
 MOST_MESSAGES: Final = 32_767  # of one unit
+MOST_LOST: Final = 1 << 30  # messages between two records of a queue
 
 
 @dataclass(slots=True)
@@ -120,6 +121,8 @@ class BatchRepair:
             else:
                 queue.end += 1  # a flipped transaction bit, for one: it still delivers
             queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
+        if base - queue.next_base > MOST_LOST:
+            return  # of a damaged number: it would be filled without end
         while 0 <= queue.next_base < base:
             count = min(base - queue.next_base, MOST_MESSAGES)
             lost = following.copy()
