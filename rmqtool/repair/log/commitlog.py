@@ -111,7 +111,8 @@ class LogRepair:
         segment = facts.segment
         self._set_length(segment)
         closing = self._end_of(facts)
-        for damaged in self._inside(segment, closing[0] if closing else None):
+        end = closing[0] if closing else _blank_position(facts)
+        for damaged in self._inside(segment, end):
             self._bridge(segment, damaged)
         self._places(segment)
         if closing is not None:
@@ -382,3 +383,13 @@ def tail_of(survey: Survey) -> Damaged | None:
         return None
     end = length if end >= segment.size else end
     return Damaged(segment.start + position, segment.start + end, code)
+
+
+def _blank_position(facts: SegmentFacts) -> int | None:
+    """Give where the blank of a segment begins; None without one.
+
+    What is cut off inside of it, nobody reads: zeros do.
+    """
+    last = facts.stretches[-1] if facts.stretches else None
+    is_blank = last is not None and last.kind is Extent.FILLER and last.code != CL_CHAIN
+    return last.position if is_blank and last is not None else None
