@@ -1,5 +1,5 @@
 """Two stores side by side: how far one log is the other, and what only one of them has."""
 
-from rmqtool.diff.difference import Difference, difference
+from rmqtool.diff.difference import StoreDifference, difference
 
-__all__ = ["Difference", "difference"]
+__all__ = ["StoreDifference", "difference"]

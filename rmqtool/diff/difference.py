@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.diff import log_difference, state
-from rmqtool.diff.side import Side, Trouble
-from rmqtool.errors import UnreadablePath
+from rmqtool.diff.side import Part, Side, SideProblem, parts_of
+from rmqtool.errors import Trouble, UnreadablePath, UnsupportedStore
 
 if TYPE_CHECKING:
     from rmqtool.diff.log_difference import LogDifference
@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from rmqtool.query.log import LogRecord, NoRecord
     from rmqtool.store.tree import Store
 
+NOTHING: Final = (
+    "nothing to compare: give two store roots, or of both the commitlog, the queues or config"
+)
 LIVE: Final = "a running broker holds it; messages after the start of the comparison are left out"
 
 
 @dataclass(frozen=True)
-class Difference:
+class StoreDifference:
     """Two stores side by side.
 
     Attributes:
@@ -30,6 +33,7 @@ class Difference:
         same_until: when the last message before the first difference, or before the end of the
             shorter log, was stored, ms since 1970; None where nothing tells.
         troubles: what could not be read or is damaged in A and in B.
+        parts: what of both was compared: all of two store roots.
     """
 
     paths: tuple[str, str]
@@ -37,7 +41,8 @@ class Difference:
     state: StateDifference
     records: tuple[LogRecord | NoRecord | None, LogRecord | NoRecord | None]
     same_until: int | None
-    troubles: tuple[list[Trouble], list[Trouble]]
+    troubles: tuple[list[SideProblem], list[SideProblem]]
+    parts: frozenset[Part]
 
     @property
     def parts_at(self) -> int | None:
@@ -60,42 +65,44 @@ class Difference:
         return True if self.is_complete else None
 
 
-def difference(a: Store, b: Store, *, jobs: int | None = None) -> Difference:
+def difference(a: Store, b: Store, *, jobs: int | None = None) -> StoreDifference:
     """Compare two stores; nothing is written.
 
     Args:
         a: a store, or a part of one.
         b: the other.
         jobs: threads; None is one for each processor.
+
+    Raises:
+        UnsupportedStore: they have nothing that could be compared.
     """
+    parts = frozenset(parts_of(a) & parts_of(b))
+    if not parts:
+        raise UnsupportedStore(path=str(b.asked.place), reason=NOTHING, trouble=Trouble.TOLD)
     with Side("A", a) as first, Side("B", b) as second:
         sides = (first, second)
         for side in sides:
             if side.store.lock_held():
-                side.note(Trouble("lock", LIVE, is_unread=False))
-        log = log_difference.compare(first, second, jobs)
+                side.note(SideProblem("lock", LIVE, is_unread=False))
+        log = log_difference.compare(first, second, jobs, has_log=Part.LOG in parts)
         for side, own in zip(sides, log.own, strict=True):
             _note_damage(side, own)
-        found = Difference(
+        found = StoreDifference(
             (str(a.asked.place), str(b.asked.place)),
             log,
-            state.compare(first, second),
+            state.compare(first, second, parts),
             (None, None),
             None,
             (first.all_troubles(), second.all_troubles()),
+            parts,
         )
         at = found.parts_at
         if at is None:
             return found
         records = _record(first, at), _record(second, at)
-        return Difference(
-            found.paths,
-            log,
-            found.state,
-            records,
-            _time(first, at),
-            (first.all_troubles(), second.all_troubles()),
-        )
+        time = _time(first, at)
+        troubles = first.all_troubles(), second.all_troubles()
+        return replace(found, records=records, same_until=time, troubles=troubles)
 
 
 def _note_damage(side: Side, own: log_difference.OwnMessages) -> None:
@@ -103,7 +110,9 @@ def _note_damage(side: Side, own: log_difference.OwnMessages) -> None:
         other = "B" if side.name == "A" else "A"
         where = f"; {other} has the same bytes" if one.is_shared else ""
         problem = f"{one.code.meaning.rstrip('.')}{where}"
-        side.note(Trouble(one.path, problem, False, one.physical_offset, one.length, str(one.code)))
+        side.note(
+            SideProblem(one.path, problem, False, one.physical_offset, one.length, str(one.code))
+        )
 
 
 def _record(side: Side, physical_offset: int) -> LogRecord | NoRecord | None:

@@ -35,7 +35,7 @@ class Relation(enum.StrEnum):
     UNREAD_B = "unread-B"
 
 
-class Stretch(NamedTuple):
+class LogStretch(NamedTuple):
     """A stretch of both logs, physical offsets, half open."""
 
     begin: int
@@ -44,7 +44,7 @@ class Stretch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class LogPair:
     """What one task compares: physical offsets [begin, end) of one file of each log. Picklable.
 
     Attributes:
@@ -68,7 +68,7 @@ class Compared(NamedTuple):
         unread: what could not be read of A and of B.
     """
 
-    stretches: list[Stretch]
+    stretches: list[LogStretch]
     unread: tuple[UnreadablePath | None, UnreadablePath | None] = (None, None)
 
 
@@ -87,7 +87,7 @@ def compare_logs(
     yield from run(compare_piece, _pieces(a, b, begin, end), jobs=jobs)
 
 
-def _pieces(a: LogReader, b: LogReader, begin: int, end: int) -> Iterator[Piece]:
+def _pieces(a: LogReader, b: LogReader, begin: int, end: int) -> Iterator[LogPair]:
     edges = {begin, end}
     for reader in (a, b):
         for segment in (one for log in reader.logs for one in log):
@@ -95,34 +95,34 @@ def _pieces(a: LogReader, b: LogReader, begin: int, end: int) -> Iterator[Piece]
     for low, high in pairwise(sorted(edges)):
         files = a.segment_at(low), b.segment_at(low)
         if None in files:
-            yield Piece(low, high, *files)
+            yield LogPair(low, high, *files)
             continue
         for start in range(low, high, PIECE):
-            yield Piece(start, min(start + PIECE, high), *files)
+            yield LogPair(start, min(start + PIECE, high), *files)
 
 
-def compare_piece(piece: Piece) -> Compared:
+def compare_piece(piece: LogPair) -> Compared:
     """Compare a piece of two logs."""
     begin, end = piece.begin, piece.end
     if piece.a is None or piece.b is None:
         if piece.a is piece.b:
             return Compared([])
         only = Relation.ONLY_A if piece.b is None else Relation.ONLY_B
-        return Compared([Stretch(begin, end, only)])
+        return Compared([LogStretch(begin, end, only)])
     try:
         with piece.a.open() as a:
             try:
                 with piece.b.open() as b:
                     return _compare(piece, piece.a, piece.b, (a, b))
             except UnreadablePath as error:
-                return Compared([Stretch(begin, end, Relation.UNREAD_B)], (None, error))
+                return Compared([LogStretch(begin, end, Relation.UNREAD_B)], (None, error))
     except UnreadablePath as error:
-        return Compared([Stretch(begin, end, Relation.UNREAD_A)], (error, None))
+        return Compared([LogStretch(begin, end, Relation.UNREAD_A)], (error, None))
 
 
-def _compare(piece: Piece, a: Segment, b: Segment, files: tuple[OpenFile, OpenFile]) -> Compared:
+def _compare(piece: LogPair, a: Segment, b: Segment, files: tuple[OpenFile, OpenFile]) -> Compared:
     """Compare chunk by chunk; a chunk that one disk refuses does not hide the others."""
-    found: list[Stretch] = []
+    found: list[LogStretch] = []
     unread: list[UnreadablePath | None] = [None, None]
     buffers = bytearray(CHUNK), bytearray(CHUNK)
     for start in range(piece.begin, piece.end, CHUNK):
@@ -141,13 +141,13 @@ def _compare(piece: Piece, a: Segment, b: Segment, files: tuple[OpenFile, OpenFi
                 buffers[number][count:] = bytes(length - count)
         if relation is Relation.SAME and buffers[0] != buffers[1]:
             relation = Relation.DIFFERENT
-        found.append(Stretch(start, start + length, relation))
+        found.append(LogStretch(start, start + length, relation))
     return Compared(list(joined(found)), (unread[0], unread[1]))
 
 
-def joined(stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+def joined(stretches: Iterable[LogStretch]) -> Iterator[LogStretch]:
     """Join neighbours of one relation."""
-    last: Stretch | None = None
+    last: LogStretch | None = None
     for one in stretches:
         if last and last.end == one.begin and last.relation is one.relation:
             last = last._replace(end=one.end)

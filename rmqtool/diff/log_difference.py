@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.diff.log_bytes import Relation, Stretch, compare_logs, joined
+from rmqtool.diff.log_bytes import LogStretch, Relation, compare_logs, joined
 from rmqtool.diff.log_records import AFTER, BEFORE, SHARED, RecordTask, own_records
 from rmqtool.engine import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.diff.log_records import Damage, QueueKey, RecordReport, Tally
+    from rmqtool.diff.log_records import Damage, OwnTally, QueueKey, RecordReport
     from rmqtool.diff.side import Side
     from rmqtool.store.segment import Segment
 
@@ -24,7 +24,7 @@ _OWN: Final = (
 _UNREAD: Final = (Relation.UNREAD_A, Relation.UNREAD_B)
 
 
-class Span(NamedTuple):
+class LogSpan(NamedTuple):
     """Physical offsets, half open; empty without a commitlog."""
 
     begin: int
@@ -47,7 +47,7 @@ class OwnMessages:
         damage: stretches without a sound record in the files that were scanned.
     """
 
-    tallies: dict[QueueKey, Tally] = field(default_factory=dict)
+    tallies: dict[QueueKey, OwnTally] = field(default_factory=dict)
     first: int | None = None
     unknown: int = 0
     damage: list[Damage] = field(default_factory=list)
@@ -86,8 +86,8 @@ class LogDifference:
         compared: bytes that were.
     """
 
-    a: Span
-    b: Span
+    a: LogSpan
+    b: LogSpan
     own: tuple[OwnMessages, OwnMessages]
     first: int | None
     goes_on: bool
@@ -95,7 +95,7 @@ class LogDifference:
     compared: int
 
     @property
-    def shared(self) -> Span:
+    def shared(self) -> LogSpan:
         """What both hold."""
         return shared_of(self.a, self.b)
 
@@ -105,19 +105,26 @@ class LogDifference:
         return self.a == self.b and self.first is None
 
 
-def shared_of(a: Span, b: Span) -> Span:
+def shared_of(a: LogSpan, b: LogSpan) -> LogSpan:
     """Give what two logs both hold; empty where they do not meet."""
     begin = max(a.begin, b.begin)
-    return Span(begin, max(begin, min(a.end, b.end)))
+    return LogSpan(begin, max(begin, min(a.end, b.end)))
 
 
-def compare(a: Side, b: Side, jobs: int | None = None) -> LogDifference:
-    """Compare the logs of two stores."""
+def compare(a: Side, b: Side, jobs: int | None = None, *, has_log: bool = True) -> LogDifference:
+    """Compare the logs of two stores.
+
+    Args:
+        a: a store.
+        b: the other.
+        jobs: threads; None is one for each processor.
+        has_log: False: not both are to be looked at, and nothing is compared.
+    """
     sides = (a, b)
-    spans = tuple(Span(side.begin, side.end) for side in sides)
+    spans = tuple(LogSpan(side.begin, side.end) if has_log else LogSpan(0, 0) for side in sides)
     shared = shared_of(spans[0], spans[1])
     end = max(span.end for span in spans)
-    stretches: list[Stretch] = []
+    stretches: list[LogStretch] = []
     begin = min((span.begin for span in spans if span.length), default=0)
     for found in compare_logs(a.reader, b.reader, begin, end, jobs):
         stretches += found.stretches
@@ -128,7 +135,7 @@ def compare(a: Side, b: Side, jobs: int | None = None) -> LogDifference:
     own = (OwnMessages(), OwnMessages())
     last_same = _last_untouched(stretches, a)
     for number, side in enumerate(sides):
-        tasks = list(_tasks(number, sides, stretches, shared))
+        tasks = list(_tasks(number, sides, stretches, shared)) if stretches else []
         for report in run(own_records, tasks, jobs=jobs):
             own[number].take(report)
             last_same = max(last_same, report.last_same)
@@ -145,12 +152,12 @@ def compare(a: Side, b: Side, jobs: int | None = None) -> LogDifference:
     )
 
 
-def _length(stretches: Iterable[Stretch], relations: Iterable[Relation]) -> int:
+def _length(stretches: Iterable[LogStretch], relations: Iterable[Relation]) -> int:
     wanted = set(relations)
     return sum(one.end - one.begin for one in stretches if one.relation in wanted)
 
 
-def _last_untouched(stretches: list[Stretch], side: Side) -> int:
+def _last_untouched(stretches: list[LogStretch], side: Side) -> int:
     """Give where the last file begins that no task scans: all of it is the same in both."""
     same = [one for one in stretches if one.relation is Relation.SAME]
     starts = [
@@ -162,7 +169,7 @@ def _last_untouched(stretches: list[Stretch], side: Side) -> int:
 
 
 def _tasks(
-    number: int, sides: tuple[Side, Side], stretches: list[Stretch], shared: Span
+    number: int, sides: tuple[Side, Side], stretches: list[LogStretch], shared: LogSpan
 ) -> Iterator[RecordTask]:
     """Yield the files of one log that hold a stretch of its own."""
     side, other = sides[number], sides[1 - number]
@@ -193,4 +200,4 @@ def _meets(segment: Segment, begin: int, end: int) -> bool:
     return segment.start < end and begin < segment.end
 
 
-__all__ = ["AFTER", "BEFORE", "SHARED", "LogDifference", "OwnMessages", "Span", "compare"]
+__all__ = ["AFTER", "BEFORE", "SHARED", "LogDifference", "LogSpan", "OwnMessages", "compare"]

@@ -51,7 +51,7 @@ class QueueKey(NamedTuple):
     queue_id: int
 
 
-class Tally(NamedTuple):
+class OwnTally(NamedTuple):
     """Messages that only one log has; times in ms since 1970.
 
     Attributes:
@@ -74,12 +74,12 @@ class Tally(NamedTuple):
     first_timestamp: int
     last_timestamp: int
 
-    def __or__(self, other: Tally) -> Tally:
+    def __or__(self, other: OwnTally) -> OwnTally:
         """Give both together."""
         sums = [mine + theirs for mine, theirs in zip(self[:2], other[:2], strict=True)]
         rest = zip(self[2:], other[2:], strict=True)
         ends = [(max if number % 2 else min)(pair) for number, pair in enumerate(rest)]
-        return Tally(*sums, *ends)
+        return OwnTally(*sums, *ends)
 
 
 class Damage(NamedTuple):
@@ -136,7 +136,7 @@ class RecordReport:
         unread: why the file could not be scanned.
     """
 
-    tallies: dict[QueueKey, Tally] = field(default_factory=dict)
+    tallies: dict[QueueKey, OwnTally] = field(default_factory=dict)
     first: int | None = None
     last_same: int = -1
     unknown: int = 0
@@ -279,11 +279,11 @@ class _OwnRecords:
             self.report.tallies[key] = known | tally if known else tally
 
 
-def _tally(records: Int64s) -> Tally:
+def _tally(records: Int64s) -> OwnTally:
     ends: list[int] = []
     for name in (row.QUEUE_OFFSET, row.PHYSICAL_OFFSET, row.STORE_TIMESTAMP):
         ends += [int(records[name].min()), int(records[name].max())]
-    return Tally(records.shape[1], int(records[row.SIZE].sum()), *ends)
+    return OwnTally(records.shape[1], int(records[row.SIZE].sum()), *ends)
 
 
 def read_across(log: LogReader, begin: int, length: int) -> bytes:

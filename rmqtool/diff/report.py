@@ -15,7 +15,7 @@ from rmqtool.times import iso_time
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.diff.difference import Difference
+    from rmqtool.diff.difference import StoreDifference
     from rmqtool.query.log import LogRecord
     from rmqtool.rows import Row, Rows
 
@@ -163,7 +163,7 @@ TABLES: Final = (VERDICT, RECORDS, MESSAGES, QUEUES, OFFSETS, EPOCHS, SETTINGS, 
 SECTIONS: Final = tuple(table.name for table in TABLES)
 
 
-def report(found: Difference) -> list[Rows]:
+def report(found: StoreDifference) -> list[Rows]:
     """Give the sections, the verdict first."""
     makers = (_verdict, _records, _messages, _queues, _offsets, _epochs, _settings, _problems)
     return [
@@ -172,7 +172,7 @@ def report(found: Difference) -> list[Rows]:
     ]
 
 
-def _verdict(found: Difference) -> Iterator[Row]:
+def _verdict(found: StoreDifference) -> Iterator[Row]:
     log = found.log
     only = [own.messages(BEFORE, SHARED, AFTER) for own in log.own]
     yield {
@@ -200,7 +200,7 @@ def _time(ms: int | None) -> str | None:
     return None if ms is None else iso_time(ms)
 
 
-def _records(found: Difference) -> Iterator[Row]:
+def _records(found: StoreDifference) -> Iterator[Row]:
     for name, record in zip(NAMES, found.records, strict=True):
         if record is not None:
             yield {"side": name, **_record(record)}
@@ -212,7 +212,7 @@ def _record(record: LogRecord | NoRecord) -> Row:
     return message_row(record)
 
 
-def _messages(found: Difference) -> Iterator[Row]:
+def _messages(found: StoreDifference) -> Iterator[Row]:
     for name, own in zip(NAMES, found.log.own, strict=True):
         for key, tally in sorted(own.tallies.items()):
             yield {
@@ -226,7 +226,7 @@ def _messages(found: Difference) -> Iterator[Row]:
             }
 
 
-def _queues(found: Difference) -> Iterator[Row]:
+def _queues(found: StoreDifference) -> Iterator[Row]:
     for (topic, queue_id, kind), (a, b) in found.state.queues.items():
         yield {
             "topic": topic,
@@ -239,7 +239,7 @@ def _queues(found: Difference) -> Iterator[Row]:
         }
 
 
-def _offsets(found: Difference) -> Iterator[Row]:
+def _offsets(found: StoreDifference) -> Iterator[Row]:
     for key, (a, b) in found.state.offsets.items():
         is_a = b is None or (a is not None and a > b)
         yield {
@@ -250,17 +250,17 @@ def _offsets(found: Difference) -> Iterator[Row]:
         }
 
 
-def _epochs(found: Difference) -> Iterator[Row]:
+def _epochs(found: StoreDifference) -> Iterator[Row]:
     for number, (a, b) in found.state.epochs.items():
         yield {"epoch": number, "start_offset_a": a, "start_offset_b": b}
 
 
-def _settings(found: Difference) -> Iterator[Row]:
+def _settings(found: StoreDifference) -> Iterator[Row]:
     for key, (a, b) in found.state.settings.items():
         yield {**key._asdict(), "value_a": a, "value_b": b}
 
 
-def _problems(found: Difference) -> Iterator[Row]:
+def _problems(found: StoreDifference) -> Iterator[Row]:
     for name, troubles in zip(NAMES, found.troubles, strict=True):
         for one in troubles:
             yield {"side": name, **one._asdict()}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.info.survey import Survey
 from rmqtool.query.log import Log
+from rmqtool.store.branch import BranchKind, Level
 
 if TYPE_CHECKING:
     from rmqtool.errors import RmqtoolError
@@ -17,7 +19,34 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
-class Trouble(NamedTuple):
+class Part(enum.StrEnum):
+    """What of two stores is compared."""
+
+    LOG = "logs"
+    QUEUES = "queues"
+    CONFIG = "configurations"
+    EPOCHS = "epochs"
+
+
+_KINDS: Final = {
+    Part.LOG: (BranchKind.COMMITLOG, BranchKind.DLEDGER),
+    Part.QUEUES: (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE),
+    Part.CONFIG: (BranchKind.CONFIG,),
+    Part.EPOCHS: (BranchKind.EPOCH,),
+}
+
+
+def parts_of(store: Store) -> set[Part]:
+    """Say what can be compared of what was asked for: all of a store root, else what is there."""
+    if store.asked.kind is BranchKind.STORE:
+        return set(Part)
+    found = {part for part, kinds in _KINDS.items() if store.branches_of(*kinds)}
+    if all(one.level is Level.FILE for one in store.branches_of(BranchKind.CONFIG)):
+        found.discard(Part.CONFIG)  # a lone file is found by its directory
+    return found
+
+
+class SideProblem(NamedTuple):
     """Something that could not be read, or is damaged.
 
     Attributes:
@@ -49,7 +78,7 @@ class Side:
 
     name: str
     store: Store
-    troubles: list[Trouble] = field(default_factory=list)
+    troubles: list[SideProblem] = field(default_factory=list)
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +119,7 @@ class Side:
             segment = log.at(tail.data_beyond)
             problem = f"past the end of the log at {tail.physical_offset} lies no valid record"
             path = segment.path if segment else log.path
-            self.note(Trouble(path, problem, False, tail.data_beyond))
+            self.note(SideProblem(path, problem, False, tail.data_beyond))
         return max(tail.physical_offset, self.begin)
 
     def is_entry(self, segment: Segment) -> bool:
@@ -119,17 +148,17 @@ class Side:
     def problem(self, error: RmqtoolError) -> None:
         """Note what could not be read."""
         path, reason = getattr(error, "path", ""), getattr(error, "reason", str(error))
-        self.note(Trouble(path, reason))
+        self.note(SideProblem(path, reason))
 
-    def note(self, trouble: Trouble) -> None:
+    def note(self, trouble: SideProblem) -> None:
         """Note a trouble, once; its path becomes relative to the store root."""
         path = trouble.path.removeprefix(f"{self.store.root}/")
         trouble = trouble._replace(path=path)
         if trouble not in self.troubles:
             self.troubles.append(trouble)
 
-    def all_troubles(self) -> list[Trouble]:
+    def all_troubles(self) -> list[SideProblem]:
         """Give what was noted here and in the survey."""
         for one in self.survey.problems:
-            self.note(Trouble(one.path, one.reason))
+            self.note(SideProblem(one.path, one.reason))
         return self.troubles

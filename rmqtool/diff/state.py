@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from rmqtool.diff.side import Trouble
+from rmqtool.diff.side import Part, SideProblem
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.registry_state import EP_CRC
 from rmqtool.formats import epoch
@@ -19,7 +19,7 @@ from rmqtool.store.branch import BranchKind
 from rmqtool.store.config_files import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from rmqtool.diff.side import Side
     from rmqtool.queues.units import QueueSpan
@@ -36,7 +36,7 @@ TABLES: Final = {
 }
 
 
-class QueueEnds(NamedTuple):
+class QueueReach(NamedTuple):
     """How far a queue reaches: queue offsets of its first and of its next message."""
 
     first: int
@@ -69,7 +69,7 @@ class StateDifference(NamedTuple):
         settings: JSON text of each field.
     """
 
-    queues: dict[tuple[str, int, str], Pair[QueueEnds]]
+    queues: dict[tuple[str, int, str], Pair[QueueReach]]
     offsets: dict[OffsetKey, Pair[int]]
     epochs: dict[int, Pair[int]]
     settings: dict[SettingKey, Pair[str]]
@@ -92,13 +92,20 @@ def _or_less(offset: int | None) -> int:
     return -1 if offset is None else offset
 
 
-def compare(a: Side, b: Side) -> StateDifference:
-    """Compare what two stores hold beside their logs."""
+def compare(a: Side, b: Side, parts: Collection[Part]) -> StateDifference:
+    """Compare what two stores hold beside their logs.
+
+    Args:
+        a: a store.
+        b: the other.
+        parts: what is looked at.
+    """
+    has_config = Part.CONFIG in parts
     return StateDifference(
-        _different(_queues(a), _queues(b)),
-        _different(_offsets(a), _offsets(b)),
-        _different(_epochs(a), _epochs(b)),
-        _different(_settings(a), _settings(b)),
+        _different(_queues(a), _queues(b)) if Part.QUEUES in parts else {},
+        _different(_offsets(a), _offsets(b)) if has_config else {},
+        _different(_epochs(a), _epochs(b)) if Part.EPOCHS in parts else {},
+        _different(_settings(a), _settings(b)) if has_config else {},
     )
 
 
@@ -109,13 +116,13 @@ def _different(a: Mapping[K, V], b: Mapping[K, V]) -> dict[K, Pair[V]]:
     return {key: (a.get(key), b.get(key)) for key in sorted({*a, *b}) if a.get(key) != b.get(key)}
 
 
-def _queues(side: Side) -> dict[tuple[str, int, str], QueueEnds]:
+def _queues(side: Side) -> dict[tuple[str, int, str], QueueReach]:
     def key(one: QueueSpan) -> tuple[str, int, str]:
         return one.topic, one.queue_id, str(one.kind)
 
     # A queue that never had a message says nothing: its directory is made ahead of need.
     return {
-        key(one): QueueEnds(one.min_offset, one.max_offset)
+        key(one): QueueReach(one.min_offset, one.max_offset)
         for one in side.survey.ranges
         if one.last
     }
@@ -152,7 +159,7 @@ def _document(side: Side, name: str) -> dict[str, Any]:
     for problem in found.problems:
         used = f"; {found.path} was compared instead" if found else ""
         is_unread = not found and problem.fault is not Fault.EMPTY  # to brokers it is not there
-        side.note(Trouble(problem.path, problem.says + used, is_unread))
+        side.note(SideProblem(problem.path, problem.says + used, is_unread))
     return found.document
 
 
@@ -164,10 +171,10 @@ def _epochs(side: Side) -> dict[int, int]:
             raw = branch.place.read(LARGEST_EPOCH_FILE)
             file = epoch.decode(raw, path=branch.path)
         except RmqtoolError as error:
-            side.note(Trouble(branch.path, getattr(error, "reason", str(error))))
+            side.note(SideProblem(branch.path, getattr(error, "reason", str(error))))
             continue
         if file.count != len(file.entries) or file.crc not in {0, file.crc_found}:
             problem = "its entries do not agree with its first two lines"
-            side.note(Trouble(branch.path, problem, is_unread=False, code=EP_CRC))
+            side.note(SideProblem(branch.path, problem, is_unread=False, code=EP_CRC))
         return {one.epoch: one.start_offset for one in file.entries}
     return {}

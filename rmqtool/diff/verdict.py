@@ -5,30 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED
+from rmqtool.diff.side import Part
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.diff.difference import Difference
+    from rmqtool.diff.difference import StoreDifference
     from rmqtool.diff.log_difference import LogDifference
 
 NAMES = ("A", "B")
 
 
-def verdict(found: Difference) -> str:
+def verdict(found: StoreDifference) -> str:
     """Say in one sentence how B is to A."""
-    said = [*_log(found), *_state(found)]
+    said = [*(_log(found) if Part.LOG in found.parts else ()), *_state(found)]
     if not found.is_complete:
         said.append("some input could not be read")
     if found.is_same is not False:
-        what = "the stores are the same" if found.is_same else "no difference was seen"
+        what = "no difference was seen"
+        if found.is_same:
+            whole = len(found.parts) == len(Part)
+            what = f"the {'stores' if whole else ' and '.join(sorted(found.parts))} are the same"
         rest = said[1:] if found.log.shared.length else said
         return "; ".join([what, *rest])
     return "; ".join(said)
 
 
-def _log(found: Difference) -> Iterator[str]:
+def _log(found: StoreDifference) -> Iterator[str]:
     log = found.log
     if not log.shared.length:
         yield _apart(log)
@@ -53,7 +57,7 @@ def _apart(log: LogDifference) -> str:
     )
 
 
-def _shared(found: Difference) -> Iterator[str]:
+def _shared(found: StoreDifference) -> Iterator[str]:
     log = found.log
     more = [own.messages(SHARED, AFTER) for own in log.own]
     if log.first is None:
@@ -77,7 +81,7 @@ def _shared(found: Difference) -> Iterator[str]:
             yield f"{name} is damaged in {count:,} {'place' if count == 1 else 'places'}"
 
 
-def _longer(found: Difference, more: list[int]) -> str:
+def _longer(found: StoreDifference, more: list[int]) -> str:
     log = found.log
     if log.a.end == log.b.end:
         return "their logs are the same" if log.a == log.b else "their logs end alike"
@@ -94,7 +98,7 @@ def _longer(found: Difference, more: list[int]) -> str:
     )
 
 
-def _state(found: Difference) -> Iterator[str]:
+def _state(found: StoreDifference) -> Iterator[str]:
     state = found.state
     for number, name in enumerate(NAMES):
         if groups := state.newer(number):

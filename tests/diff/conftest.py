@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.diff import Difference, difference
+from rmqtool.diff import StoreDifference, difference
 from rmqtool.store.tree import open_store
 from tests.stores import fixture_store
 
@@ -20,7 +20,7 @@ class Pair:
     a: Path
     b: Path
 
-    def compare(self) -> Difference:
+    def compare(self) -> StoreDifference:
         """Compare them."""
         return difference(open_store(self.a), open_store(self.b), jobs=1)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from rmqtool.diff import Difference
+from rmqtool.diff import StoreDifference
 from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED
 from rmqtool.diff.verdict import verdict
 from rmqtool.times import iso_time
@@ -33,7 +33,7 @@ def counted(records: Iterable[Record]) -> Counter[tuple[str, int]]:
     return Counter((one.topic, one.integer("queue_id")) for one in records)
 
 
-def own(found: Difference, side: int, *ranges: str) -> Counter[tuple[str, int]]:
+def own(found: StoreDifference, side: int, *ranges: str) -> Counter[tuple[str, int]]:
     """Give what one side has alone, by topic and queue."""
     counts: Counter[tuple[str, int]] = Counter()
     for key, tally in found.log.own[side].tallies.items():

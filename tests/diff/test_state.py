@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from rmqtool.diff.verdict import verdict
+from rmqtool.errors import UnsupportedStore
 from rmqtool.formats.epoch import EpochEntry, encode
 from tests.diff.conftest import Pair
 
@@ -148,3 +149,30 @@ def test_backup(pair: Pairs) -> None:
     assert found.is_same
     (trouble,) = found.troubles[1]
     assert trouble.problem.endswith("config/consumerOffset.json.bak was compared instead")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ("", "commitlog", "the logs are the same"),
+        ("config", "", "the configurations are the same"),
+        ("consumequeue", "consumequeue", "the queues are the same"),
+    ],
+)
+def test_part(a: str, b: str, same: str, pair: Pairs) -> None:
+    """Of a store and a part of one, what both have is compared."""
+    stores = pair(TRAFFIC)
+    found = Pair(stores.a / a, stores.b / b).compare()
+    assert (found.is_same, verdict(found)) == (True, same)
+    (stores.b / "commitlog/00000000000000393216").unlink()
+    edit(stores.b, "topics.json", lambda one: one["topicConfigTable"].clear())
+    shutil.rmtree(stores.b / "consumequeue/traffic-orders")
+    assert Pair(stores.a / a, stores.b / b).compare().is_same is False
+
+
+@pytest.mark.parametrize(("a", "b"), [("index", ""), ("config/topics.json", "config/topics.json")])
+def test_nothing_to_compare(a: str, b: str, pair: Pairs) -> None:
+    """What is not compared is refused, and never the same."""
+    stores = pair(TRAFFIC)
+    with pytest.raises(UnsupportedStore):
+        Pair(stores.a / a, stores.b / b).compare()

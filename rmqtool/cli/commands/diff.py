@@ -21,7 +21,7 @@ class Diff(Command):
     shows the first record that differs, and counts what only one store has by topic and queue.
 
     Sections: verdict, records, messages, queues, offsets, epochs, settings, problems. Only what
-    differs is shown.
+    differs is shown. Of a store and a part of one, what both have is compared.
 
     Equal bytes are not checked: 'rmqtool validate' does that. A damaged record that only one store
     has is listed in 'problems'. The exit code is 0 when the stores are the same, 1 when they
