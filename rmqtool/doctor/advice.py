@@ -135,7 +135,12 @@ def _log(seen: Examination) -> Iterator[Step]:
 
 def _unread(seen: Examination) -> Iterator[Step]:
     """Yield what is to be done about what cannot be read."""
-    unread = seen.summary.account.reasons
+    harmed = [one.path for one in _damage(seen)]
+    unread = [  # where damage of a file within is known, that is the cause
+        (path, reason)
+        for path, reason in seen.summary.account.reasons
+        if not any(f"{one}/".startswith(f"{path}/") for one in harmed)
+    ]
     if not unread:
         return
     path, reason = unread[0]

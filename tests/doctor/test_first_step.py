@@ -57,6 +57,11 @@ def deny(store: Path) -> None:
     file.chmod(0o444)
 
 
+def spoil_database(store: Path) -> None:
+    """Change a bit of the first data block of a RocksDB table of queues."""
+    inflict.flip_bits(max(store.glob("consumequeue/*.sst")), 100, 1)
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """A store in trouble.
@@ -97,6 +102,10 @@ CASES: Final = (
     Case(
         "light queue deleted", inflict.remove("consumequeue/%LMQ%home-1"), "CQ-LMQ", REPAIR,
         fixture="rocketmq-5.3.3-lmq",
+    ),
+    Case(
+        "RocksDB broken", spoil_database, "CRC of the data block", "", "rebuild the database", 3,
+        "rocketmq-5.3.3-rocksdb", None,
     ),
     Case("no log", inflict.remove_log, "no commitlog", "", "do not start a broker"),
     Case("topics spoilt twice", spoil_topics, "CF-JSON", REPAIR, starts=False),
