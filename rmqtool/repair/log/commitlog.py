@@ -240,13 +240,14 @@ class LogRepair:
         self._zero(segment, position, tail.code, reason, lost)
 
     def _zero(self, segment: Segment, position: int, code: Code, reason: str, lost: str) -> None:
-        """Zero all that is used from a position on."""
+        """Zero all that is used from a position on, up to where the file is cut."""
         with segment.open() as file:
-            while position < file.size:
+            end = min(file.size, self.length)
+            while position < end:
                 found = file.next_data(position)
-                if found is None:
+                if found is None or found >= end:
                     return
-                raw = file.read_at(found, min(CHUNK, file.size - found))
+                raw = file.read_at(found, min(CHUNK, end - found))
                 used = len(raw.rstrip(b"\0"))
                 if used:
                     first = found + used - len(raw[:used].lstrip(b"\0"))
