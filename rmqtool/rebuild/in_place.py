@@ -8,6 +8,7 @@ from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.rebuild.sinks import INDEX, WritingSink
+from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.place import Place
 from rmqtool.store.remote import place_of
@@ -15,6 +16,7 @@ from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume
+from rmqtool.writing.workplace import Workplace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,10 +40,13 @@ def rebuild_in_place(
 
     Raises:
         StoreLocked: a broker uses the store.
+        RepairError: the commitlog is a link of the root to a place that no configuration names.
         WriteFailed: the system refused; the store is as it was.
     """
     elsewhere = places_elsewhere(place_of(options.store), options.broker_conf)
     with StoreLock(options.store, elsewhere) as lock:
+        # Queues of somebody else's records would be for the owner of the store to read.
+        Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(BranchKind.COMMITLOG))
         resumed = [one.told for one in resume(lock)]
         with Transaction(lock, command=COMMAND) as edits:
             trees = _Trees(edits, options)

@@ -101,6 +101,18 @@ def test_links(stage: Scene, attack: Attack) -> None:
         assert before == stage.seen(), (command, options, answer.err)
 
 
+@pytest.mark.parametrize("command", ["rebuild", "rebuild-index"])
+def test_log_of_another(stage: Scene, command: str) -> None:
+    """Nothing is made in place of records that a link of the root leads to."""
+    linked("commitlog", "../outside/commitlog")(stage)
+    stage.yield_to_stranger()
+    before = look(stage.store / "index")
+    answer = stage.run(command, stage.store, "--in-place", "--yes")
+    assert 2 == answer.code
+    assert "no --broker-conf names that place" in answer.err
+    assert before == look(stage.store / "index")
+
+
 @pytest.mark.parametrize(
     "attack", [one for one in LINKS if "hard" not in one.__name__], ids=lambda one: one.__name__
 )
