@@ -27,6 +27,7 @@ STAYS: Final = frozenset(
         "CO-TOPIC", "FS-ORPHAN", "FS-READ", "BF-PARAM", "BF-POS", "CX-SIZE", "TL-REF",
         "DL-ENTRY", "CP-REACH",
         "FS-NOLOG",
+        "EP-RANGE",
         "EP-CRC",  # without a .bak
     }
 )  # fmt: skip
