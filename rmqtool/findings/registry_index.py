@@ -143,7 +143,8 @@ IX_CRASH: Final = Code(
     WARNING,
     Owner.CHECKPOINT,
     also=(NOTE,),
-    when="a note for the newest file, which no checkpoint covers while a broker runs",
+    when="a note for the newest file, which no checkpoint covers while a broker runs, and for "
+    "files whose every record recovery dispatches again",
     meaning="abort is present and this file ends behind checkpoint.indexMsgTimestamp",
     consequence="the next start destroys this file and indexes only what recovery dispatches: "
     "older keys in it are lost",

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from rmqtool.broker.conf import CHECKPOINT_MARGIN_MS
+from rmqtool.broker.rules import AbnormalStart, Rules
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -202,10 +204,22 @@ def _crash(inspection: Inspection, opened: Sequence[Opened]) -> Iterator[Finding
     for number, one in enumerate(opened):
         if one.header["end_timestamp"] > limit:
             is_newest = number == len(opened) - 1
+            comes_back = is_newest or _is_read_again(inspection, checkpoint, one)
             yield finding(
                 IX_CRASH,
                 At(one.file.path),
                 expected=f"at most {iso_time(limit)}" if limit else "no index file",
                 actual=iso_time(one.header["end_timestamp"]),
-                severity=Severity.NOTE if is_newest else None,
+                severity=Severity.NOTE if comes_back else None,
             )
+
+
+def _is_read_again(inspection: Inspection, checkpoint: dict[str, int], one: Opened) -> bool:
+    """Say whether recovery dispatches every record of an index file once more.
+
+    So it is with files that were made shortly before the crash, or while a copy was taken.
+    """
+    if Rules(inspection.version).abnormal_start is AbnormalStart.QUEUED_OFFSET:
+        return one.begin >= checkpoint["logics_physical_offset"] > 0
+    known = min(checkpoint["physic_msg_timestamp"], checkpoint["logics_msg_timestamp"])
+    return one.header["begin_timestamp"] > known - CHECKPOINT_MARGIN_MS > 0
