@@ -11,6 +11,7 @@ import pytest
 
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
+from rmqtool.findings.registry_index import IX_CRASH
 from tests.broker.broker import SMALL_GEOMETRY, Broker, running_broker
 from tests.broker.jars import missing_tools
 from tests.broker.message import Outgoing
@@ -62,7 +63,8 @@ def _copy(source: Path, target: Path, *, backwards: bool) -> None:
 
 
 def _above_notes(found: list[Finding]) -> list[Finding]:
-    return [one for one in found if one.severity is not Severity.NOTE]
+    """Leave out what is true of a copy whose checkpoint is older: a start destroys an index."""
+    return [one for one in found if one.severity is not Severity.NOTE and one.code != IX_CRASH]
 
 
 @pytest.mark.parametrize(
