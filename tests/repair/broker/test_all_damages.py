@@ -109,7 +109,7 @@ def delivers(
     """Assert that a store is whole: nothing deleted, all undamaged messages there, in order."""
     assert (True, 0) == (opened.loads, opened.behind)
     assert not {*opened.deleted} - unused
-    for key, got in survivors.delivered(opened, truth):
+    for key, got in survivors.delivered(opened, truth, new):
         own = {*truth.queues[key], *([new[key]] if new and key in new else [])}
         assert {*expected[key]} <= {*got} <= own, key
         assert sorted(got) == got, key
