@@ -19,9 +19,10 @@ QUEUES = int(os.environ.get("RMQTOOL_TEST_QUEUES", "3000"))  # 50,000 take a min
 
 @pytest.fixture
 def few_open_files() -> Iterator[None]:
-    """Allow as many open files as a service often has."""
+    """Allow as many further open files as a service often has; what ran before keeps its own."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (OPEN_FILES, hard))
+    open_now = 1 + max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_now + OPEN_FILES, hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
