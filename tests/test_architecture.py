@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
@@ -41,3 +43,13 @@ def test_walks_exist() -> None:
     patterns = {re.sub("…|[A-Z]{2,}", "*", one) for one in named}
     assert patterns
     assert set() == {one for one in patterns if not [*ROOT.glob(one.rstrip("/"))]}
+
+
+def test_class_names_are_single() -> None:
+    """No two classes have one name: a name that is searched for leads to one place."""
+    places = defaultdict(list)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {} == {name: found for name, found in places.items() if len(found) > 1}

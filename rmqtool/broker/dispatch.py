@@ -60,7 +60,7 @@ class Record(Protocol):
         """Names and values as the broker's reader gives them."""
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """Where a unit belongs.
 
     Attributes:
@@ -119,7 +119,7 @@ class DispatchRules:
                 return java.to_int64(record.store_timestamp + delay)
         return java.string_hash(values.get(properties.TAGS, ""))
 
-    def places(self, record: Record) -> Iterator[Place]:
+    def places(self, record: Record) -> Iterator[QueuePlace]:
         """Yield where the units of a record belong: its own queue first, then light queues.
 
         Args:
@@ -140,7 +140,7 @@ class DispatchRules:
         if self._goes_to_batch_queue(record):
             yield from _batch_place(record)
             return
-        own = Place(record.topic, record.queue_id, record.queue_offset)
+        own = QueuePlace(record.topic, record.queue_id, record.queue_offset)
         yield own
         done = {own[:2]}
         for place in self._light_places(record):
@@ -174,7 +174,7 @@ class DispatchRules:
         is_inner = bool(record.sys_flag & SysFlag.INNER_BATCH_FLAG)
         return is_inner and _has_batch_numbers(record.properties) if found is None else found
 
-    def _light_places(self, record: Record) -> Iterator[Place]:
+    def _light_places(self, record: Record) -> Iterator[QueuePlace]:
         if not self.multi_dispatches(record.topic):
             return
         topics, offsets = light_queues(record.properties)
@@ -186,7 +186,7 @@ class DispatchRules:
                 reason = f"no queue offset: {text!r}"
                 raise DispatchThrows(reason)
             is_light = self.lmq and topic.startswith(names.LMQ_PREFIX)
-            yield Place(topic, names.LMQ_QUEUE_ID if is_light else record.queue_id, number)
+            yield QueuePlace(topic, names.LMQ_QUEUE_ID if is_light else record.queue_id, number)
 
 
 def has_bad_delay(topic: str, values: Mapping[str, str]) -> bool:
@@ -259,14 +259,14 @@ def _has_batch_numbers(values: Mapping[str, str]) -> bool:
     return properties.INNER_BASE in values and properties.INNER_NUM in values
 
 
-def _batch_place(record: Record) -> Iterator[Place]:
+def _batch_place(record: Record) -> Iterator[QueuePlace]:
     """Yield the place of a record in its batch queue; one in no batch is a batch of one."""
     values, base, size = record.properties, record.queue_offset, 1
     if _has_batch_numbers(values):
         base = java.parse_long(values[properties.INNER_BASE]) or 0
         size = _integer(values[properties.INNER_NUM], LARGEST_SHORT) or 0
     if base >= 0 and size >= 0:
-        yield Place(record.topic, record.queue_id, base, size)
+        yield QueuePlace(record.topic, record.queue_id, base, size)
 
 
 def _integer(text: str, largest: int = LARGEST_INT) -> int | None:

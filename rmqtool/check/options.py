@@ -32,7 +32,7 @@ LOG_AREAS: Final = frozenset(
 UNREAD: Final = FS_READ
 
 
-class Level(enum.StrEnum):
+class CheckLevel(enum.StrEnum):
     """How deep a validation goes; each level has all of the one before.
 
     quick: names, lengths, headers and tails. full: every record, unit and entry, with the body's
@@ -46,12 +46,12 @@ class Level(enum.StrEnum):
     @property
     def reads_log(self) -> bool:
         """Whether every record is read."""
-        return self is not Level.QUICK
+        return self is not CheckLevel.QUICK
 
     @property
     def is_deep(self) -> bool:
         """Whether what records hold is looked into."""
-        return self is Level.DEEP
+        return self is CheckLevel.DEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ValidateOptions:
 
     store: str | os.PathLike[str]
     only: frozenset[str] = frozenset()
-    level: Level = Level.FULL
+    level: CheckLevel = CheckLevel.FULL
     topic: str | None = None
     ignore: frozenset[str] = frozenset()
     fail_on: Severity = Severity.DAMAGE

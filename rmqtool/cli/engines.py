@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NOTHING: Final = "as no master is named and the store is on this machine"
 
 
-class Engine(enum.StrEnum):
+class EngineName(enum.StrEnum):
     """Who does the work."""
 
     AUTO = "auto"
@@ -32,11 +32,11 @@ class Engine(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class EngineChoice:
     """What was said about the engine. Without `engine` it is `auto`, of which nothing is said."""
 
     engine: Annotated[
-        Engine | None,
+        EngineName | None,
         Option(
             "--engine",
             "Who does the work: this process, or Spark. auto, the default, takes Spark when a "
@@ -66,7 +66,7 @@ class Choice:
             SparkFailed: Spark did not start.
         """
         is_spark, why = decide(self, paths)
-        if self.engine is Engine.AUTO or (is_spark and self.engine is None):
+        if self.engine is EngineName.AUTO or (is_spark and self.engine is None):
             delivery.note(f"engine: {'spark' if is_spark else 'local'}, {why}")
         if not is_spark:
             yield
@@ -105,7 +105,7 @@ class Choice:
 
 
 # What commands take of it that only Spark can do.
-OnSpark: TypeAlias = Annotated[Choice, Only("master", "verbose")]
+OnSpark: TypeAlias = Annotated[EngineChoice, Only("master", "verbose")]
 
 
 def everywhere(path: str) -> str:
@@ -116,17 +116,17 @@ def everywhere(path: str) -> str:
     return path if is_remote(path) else place_of(path).location
 
 
-def decide(choice: Choice, paths: Sequence[str]) -> tuple[bool, str]:
+def decide(choice: EngineChoice, paths: Sequence[str]) -> tuple[bool, str]:
     """Say whether Spark does the work, and why.
 
     Raises:
         UsageError: a master without Spark.
     """
-    if choice.engine is Engine.LOCAL:
+    if choice.engine is EngineName.LOCAL:
         if choice.master is not None:
             raise UsageError(option="--master", reason="cannot be combined with --engine local")
         return False, "as --engine says"
-    if choice.engine is Engine.SPARK:
+    if choice.engine is EngineName.SPARK:
         return True, "as --engine says"
     if choice.master is not None:
         return True, "as --master names one"

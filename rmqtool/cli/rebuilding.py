@@ -14,7 +14,7 @@ from rmqtool.errors import NoSuchQueue, UsageError
 
 if TYPE_CHECKING:
     from rmqtool.cli.delivery import Delivery
-    from rmqtool.cli.engines import Choice
+    from rmqtool.cli.engines import EngineChoice
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult
 
 
@@ -38,7 +38,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class UnitOptions:
     """What the units of queues are to be."""
 
     like_broker: Annotated[
@@ -56,7 +56,7 @@ class Units:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RuleOptions:
     """Whose rules the files follow."""
 
     broker_version: Annotated[
@@ -82,7 +82,7 @@ class Rules:
 
 
 def rebuild(
-    options: RebuildOptions, delivery: Delivery, choice: Choice, *, yes: bool = False
+    options: RebuildOptions, delivery: Delivery, choice: EngineChoice, *, yes: bool = False
 ) -> int:
     """Rebuild, write the rows and the summary, give the exit code.
 

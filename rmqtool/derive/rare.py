@@ -19,7 +19,7 @@ from rmqtool.scan import columns as row
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.broker.dispatch import DispatchRules, Place
+    from rmqtool.broker.dispatch import DispatchRules, QueuePlace
     from rmqtool.scan.batch import Batch
 
     Unit = tuple[tuple[bytes, int], int, int, bytes]  # queue, offset, store timestamp, packed
@@ -131,14 +131,14 @@ def light_units(record: RowRecord, rules: DispatchRules) -> Iterator[Unit]:
     return (unit for _, unit in islice(units(record, rules), 1, None))
 
 
-def _unit(record: RowRecord, place: Place, rules: DispatchRules) -> Unit:
+def _unit(record: RowRecord, place: QueuePlace, rules: DispatchRules) -> Unit:
     code = rules.tags_code(record)
     packed = CQ_UNIT.packer.pack(record.physical_offset, record.size, code)
     queue = place.topic.encode(), place.queue_id
     return queue, place.queue_offset, record.store_timestamp, packed
 
 
-def _batch_unit(record: RowRecord, place: Place, rules: DispatchRules) -> Unit:
+def _batch_unit(record: RowRecord, place: QueuePlace, rules: DispatchRules) -> Unit:
     packed = BATCH_CQ_UNIT.packer.pack(
         record.physical_offset,
         record.size,

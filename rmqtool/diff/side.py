@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.info.survey import Survey
 from rmqtool.query.log import Log
-from rmqtool.store.branch import BranchKind, Level
+from rmqtool.store.branch import BranchKind, FamilyDepth
 
 if TYPE_CHECKING:
     from rmqtool.errors import RmqtoolError
@@ -41,7 +41,7 @@ def parts_of(store: Store) -> set[Part]:
     if store.asked.kind is BranchKind.STORE:
         return set(Part)
     found = {part for part, kinds in _KINDS.items() if store.branches_of(*kinds)}
-    if all(one.level is Level.FILE for one in store.branches_of(BranchKind.CONFIG)):
+    if all(one.level is FamilyDepth.FILE for one in store.branches_of(BranchKind.CONFIG)):
         found.discard(Part.CONFIG)  # a lone file is found by its directory
     return found
 

@@ -29,7 +29,7 @@ FIRST: Final = "first "  # what a person has to do before a repair can be planne
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AdviceStep:
     """One step.
 
     Attributes:
@@ -45,7 +45,7 @@ class Step:
     advice: str = ""
 
 
-def steps_for(seen: Examination) -> list[Step]:
+def steps_for(seen: Examination) -> list[AdviceStep]:
     """Give what is to be done, in order; the last step of a sound store is to start the broker."""
     if seen.is_live:
         return [_live(seen)]
@@ -55,14 +55,14 @@ def steps_for(seen: Examination) -> list[Step]:
     return found or [_sound(seen)]
 
 
-def _live(seen: Examination) -> Step:
+def _live(seen: Examination) -> AdviceStep:
     if not _damage(seen):
-        return Step(
+        return AdviceStep(
             "a broker runs on this store, and nothing is damaged so far",
             "what it writes now is not judged",
             advice="nothing; ask again once the broker is down",
         )
-    return Step(
+    return AdviceStep(
         f"a broker runs on this store; {_worst(seen)}",
         "it serves what it has in memory; its next start reads the damaged files",
         SHUTDOWN,
@@ -70,14 +70,14 @@ def _live(seen: Examination) -> Step:
     )
 
 
-def _around(seen: Examination) -> Iterator[Step]:
+def _around(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what is to be done about disk and rights."""
     host = seen.host
     if host is None:
         return
     root = shlex.quote(seen.store)
     if host.is_read_only:
-        yield Step(
+        yield AdviceStep(
             "the file system of the store is mounted read-only",
             "the broker refuses to start, and nothing can be repaired in place",
             f"mount -o remount,rw $(findmnt -nro TARGET -T {root})",
@@ -86,7 +86,7 @@ def _around(seen: Examination) -> Iterator[Step]:
     if host.denied:
         first, more = host.denied[0], len(host.denied) - 1
         also = f" and {more:,} more" if more else ""
-        yield Step(
+        yield AdviceStep(
             f"the broker runs as {host.owner} and cannot read and write {first}{also}",
             _consequence(seen) if _is_harmful(seen) else FS_OWNER.consequence,
             f"chown -R {host.owner}: {root} && chmod -R u+rwX {root}",
@@ -95,12 +95,12 @@ def _around(seen: Examination) -> Iterator[Step]:
     yield from _disk(seen, host)
 
 
-def _disk(seen: Examination, host: Host) -> Iterator[Step]:
+def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
     if host.used <= DELETES_RATIO:
         return
     cause = f"the disk of the store is {host.used:.0%} used, {host.free:,} bytes are free"
     also = " and refuses new messages" if host.used > REFUSES_RATIO else ""
-    yield Step(
+    yield AdviceStep(
         cause,
         f"a broker deletes the oldest commitlog files before their time{also}",
         f"make room: du -xh --max-depth=1 {shlex.quote(seen.store)}; or set "
@@ -108,11 +108,11 @@ def _disk(seen: Examination, host: Host) -> Iterator[Step]:
     )
 
 
-def _lengths(seen: Examination) -> Iterator[Step]:
+def _lengths(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what is to be done about lengths that are configured wrongly."""
     conf = seen.options.broker_conf
     for one in seen.lengths:
-        yield Step(
+        yield AdviceStep(
             f"{conf} says {one.key}={one.told}, and the files have {one.found} bytes",
             "the broker refuses to start, or reads records and units at wrong places",
             f"sed -i '$a {one.key}={one.found}' {shlex.quote(conf or '')}",
@@ -120,20 +120,20 @@ def _lengths(seen: Examination) -> Iterator[Step]:
         )
 
 
-def _log(seen: Examination) -> Iterator[Step]:
+def _log(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what is to be done where there is no log, or one of a group."""
     for one in seen.findings:
         if one.code == FS_NOLOG:
-            yield Step(one.message, one.code.consequence, advice=one.code.remedy)
+            yield AdviceStep(one.message, one.code.consequence, advice=one.code.remedy)
     if seen.about.commitlog == "dledger" and _damage(seen):
-        yield Step(
+        yield AdviceStep(
             _worst(seen),
             "this node may lose or repeat messages; its group has copies",
             advice=DLEDGER,
         )
 
 
-def _unread(seen: Examination) -> Iterator[Step]:
+def _unread(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what is to be done about what cannot be read."""
     harmed = [one.path for one in _damage(seen)]
     unread = [  # where damage of a file within is known, that is the cause
@@ -145,24 +145,24 @@ def _unread(seen: Examination) -> Iterator[Step]:
         return
     path, reason = unread[0]
     also = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
-    yield Step(
+    yield AdviceStep(
         f"cannot be read: {path}{also}: {reason}",
         "nothing is known of what is in there; a broker most likely refuses to start",
         advice="fix the permission, or copy the disk past its bad sectors; then ask again",
     )
 
 
-def _by_hand(seen: Examination) -> Iterator[Step]:
+def _by_hand(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what has to be done before a repair can be planned."""
     if seen.plan is None:
         return
     asked = [one for one in seen.plan.left if one.why.startswith(FIRST)]
     for why in dict.fromkeys(one.why for one in asked):
         cause = next(one.message for one in asked if one.why == why)
-        yield Step(cause, _consequence(seen), advice=why.removeprefix(FIRST))
+        yield AdviceStep(cause, _consequence(seen), advice=why.removeprefix(FIRST))
 
 
-def _repair(seen: Examination) -> Iterator[Step]:
+def _repair(seen: Examination) -> Iterator[AdviceStep]:
     """Yield the repair, where it has something to do that matters."""
     plan = seen.plan
     if plan is None or not (_damage(seen) or _is_harmful(seen) or seen.missing):
@@ -175,38 +175,40 @@ def _repair(seen: Examination) -> Iterator[Step]:
     words = [*seen.options.words, *([BRIDGE] if has_gap else [])]
     restore = "if a copy of the missing file exists, put it back instead" if has_gap else ""
     command = shlex.join(["rmqtool", "repair", seen.store, *words, "--in-place"])
-    yield Step(_worst(seen), _consequence(seen), command, restore)
+    yield AdviceStep(_worst(seen), _consequence(seen), command, restore)
 
 
-def _left(seen: Examination) -> Iterator[Step]:
+def _left(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what no repair reaches."""
     plan = seen.plan
     if plan is None:
         if _damage(seen):
-            yield Step(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
+            yield AdviceStep(_worst(seen), _consequence(seen), advice=_damage(seen)[0].repair)
         return
     for one in plan.left:
         if one.code not in {FS_GAP, FS_OWNER} and not one.why.startswith(FIRST):
-            yield Step(f"{one.path}: {one.message}", one.code.consequence, advice=one.why)
+            yield AdviceStep(f"{one.path}: {one.message}", one.code.consequence, advice=one.why)
 
 
-def _sound(seen: Examination) -> Step:
+def _sound(seen: Examination) -> AdviceStep:
     host = seen.host
     who = "" if host is None or host.owner == host.user else f" as {host.owner}"
     if not seen.is_whole_store:
         consequence = "only a whole store tells whether a broker starts on it"
         command = shlex.join(["rmqtool", "info", seen.store])
-        return Step(f"nothing is damaged in this {seen.about.recognised_as}", consequence, command)
+        return AdviceStep(
+            f"nothing is damaged in this {seen.about.recognised_as}", consequence, command
+        )
     if _is_harmful(seen):
         command = shlex.join(["rmqtool", "startup", seen.store])
-        return Step("nothing is damaged", _consequence(seen), command)
+        return AdviceStep("nothing is damaged", _consequence(seen), command)
     if seen.missing:
-        return Step(_worst(seen), _consequence(seen), advice=f"start the broker{who}")
+        return AdviceStep(_worst(seen), _consequence(seen), advice=f"start the broker{who}")
     if seen.prediction is None:
         cause = "nothing is damaged, and a start cannot be predicted"
-        return Step(cause, "no loss is known of", advice=f"start the broker{who}")
+        return AdviceStep(cause, "no loss is known of", advice=f"start the broker{who}")
     said = "nothing is lost by starting"
-    return Step("nothing is damaged", said, advice=f"start the broker{who}")
+    return AdviceStep("nothing is damaged", said, advice=f"start the broker{who}")
 
 
 def _is_harmful(seen: Examination) -> bool:

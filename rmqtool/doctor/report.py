@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.doctor.advice import Step, numbered, steps_for
+from rmqtool.doctor.advice import AdviceStep, numbered, steps_for
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
 from rmqtool.repair.result import rows_of
@@ -209,7 +209,7 @@ def _checked(seen: Examination) -> str:
     return f"{seen.summary.verdict}: {told}"
 
 
-def _step(step: Step) -> Row:
+def _step(step: AdviceStep) -> Row:
     return {name: getattr(step, name) for name in STEPS.names}
 
 

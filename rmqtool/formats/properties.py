@@ -33,7 +33,7 @@ _CRC_DIGITS: Final = 10
 CRC32_RESERVED_LENGTH: Final = len(CRC32) + 1 + _CRC_DIGITS + 1
 
 
-class Item(NamedTuple):
+class PropertyItem(NamedTuple):
     """One stretch between separators.
 
     Attributes:
@@ -51,7 +51,7 @@ class Item(NamedTuple):
     is_kept: bool
 
 
-def items(raw: bytes) -> Iterator[Item]:
+def items(raw: bytes) -> Iterator[PropertyItem]:
     """Tile properties with items, in order, the dropped ones included."""
     position = 0
     while position < len(raw):
@@ -59,7 +59,7 @@ def items(raw: bytes) -> Iterator[Item]:
         end = len(raw) if end < 0 else end
         name, _, value = raw[position:end].partition(NAME_VALUE_SEPARATOR)
         length = min(end + 1, len(raw)) - position
-        yield Item(position, length, name, value, is_kept=bool(name and value))
+        yield PropertyItem(position, length, name, value, is_kept=bool(name and value))
         position += length
 
 

@@ -14,7 +14,7 @@ from construct import Int8sb, Int16sb, Int32sb, Int64sb, Struct
 
 from rmqtool.errors import BadLength
 from rmqtool.formats.layout import Layout
-from rmqtool.formats.rocksdb_row import DatabaseRow, RowReader, row
+from rmqtool.formats.rocksdb_row import RocksdbRow, RowReader, row
 
 VERSION_KEY: Final = b"kvDataVersionKey"
 VERSION_2_KEY: Final = b"data_version"
@@ -65,7 +65,7 @@ CONFIG_OFFSET: Final = Layout(
 )
 
 
-def json_row(key: bytes, value: bytes) -> DatabaseRow:
+def json_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read a row of version 1, of users or of rules: a name, and JSON as text.
 
     Raises:
@@ -79,7 +79,7 @@ def json_row(key: bytes, value: bytes) -> DatabaseRow:
     return row("version" if key == VERSION_KEY else "entry", taken, text)
 
 
-def v2_row(key: bytes, value: bytes) -> DatabaseRow:
+def v2_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read a row of version 2.
 
     Raises:

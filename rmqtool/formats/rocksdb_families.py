@@ -15,10 +15,10 @@ from rmqtool.errors import BadLength
 from rmqtool.formats.layout import Layout
 from rmqtool.formats.rocksdb_config import json_row, v2_row
 from rmqtool.formats.rocksdb_queue import offset_row, unit_row
-from rmqtool.formats.rocksdb_row import DatabaseRow, RowReader, row
+from rmqtool.formats.rocksdb_row import RocksdbRow, RowReader, row
 from rmqtool.formats.rocksdb_store import index_row, timer_row, trans_row
 
-Families: TypeAlias = dict[str, Callable[[bytes, bytes], DatabaseRow]]
+Families: TypeAlias = dict[str, Callable[[bytes, bytes], RocksdbRow]]
 SEPARATOR: Final = b"@"
 
 POP_TIME: Final = Layout(
@@ -44,7 +44,7 @@ def pop_key(visible_time: int, group: bytes, topic: bytes, queue_id: int, offset
     return time + SEPARATOR.join((group, topic, tail))
 
 
-def pop_row(key: bytes, value: bytes) -> DatabaseRow:
+def pop_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read the state of one popped message: its key, and JSON that says the same and more.
 
     Raises:

@@ -12,7 +12,7 @@ from construct import Int8sb, Int32sb, Int64sb, Struct
 
 from rmqtool.errors import BadLength
 from rmqtool.formats.layout import Layout
-from rmqtool.formats.rocksdb_row import DatabaseRow, RowReader, row
+from rmqtool.formats.rocksdb_row import RocksdbRow, RowReader, row
 
 CONTROL: Final = b"\x01"  # between the parts of a key
 RANGE_BEGIN, RANGE_END = b"\x00", b"\x02"  # in its place: before and past all units of a queue
@@ -97,7 +97,7 @@ def offset_key(topic: bytes, queue_id: int, name: bytes) -> bytes:
 CHECKPOINT_KEY: Final = offset_key(CHECKPOINT_TOPIC, 0, MAX)
 
 
-def unit_row(key: bytes, value: bytes) -> DatabaseRow:
+def unit_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read one unit.
 
     Raises:
@@ -110,7 +110,7 @@ def unit_row(key: bytes, value: bytes) -> DatabaseRow:
     return row("unit", taken, unit)
 
 
-def offset_row(key: bytes, value: bytes) -> DatabaseRow:
+def offset_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read one row of `max`, `min` or the end of dispatch.
 
     Raises:

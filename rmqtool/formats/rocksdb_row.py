@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.formats.layout import Layout
 
 
-class DatabaseRow(NamedTuple):
+class RocksdbRow(NamedTuple):
     """One row.
 
     Attributes:
@@ -105,7 +105,7 @@ class RowReader:
         return BadLength(path=self._what, position=self._position, field=name, reason=reason)
 
 
-def row(kind: str, key: RowReader, value: RowReader) -> DatabaseRow:
+def row(kind: str, key: RowReader, value: RowReader) -> RocksdbRow:
     """Put a key and a value together; nothing of either may be left.
 
     Raises:
@@ -113,4 +113,4 @@ def row(kind: str, key: RowReader, value: RowReader) -> DatabaseRow:
     """
     key.finish()
     value.finish()
-    return DatabaseRow(kind, {**key.values, **value.values}, tuple(key.spans), tuple(value.spans))
+    return RocksdbRow(kind, {**key.values, **value.values}, tuple(key.spans), tuple(value.spans))

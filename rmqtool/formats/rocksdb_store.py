@@ -12,7 +12,7 @@ from construct import Int32sb, Int64sb, Struct
 
 from rmqtool.errors import BadLength
 from rmqtool.formats.layout import Layout
-from rmqtool.formats.rocksdb_row import DatabaseRow, RowReader, row
+from rmqtool.formats.rocksdb_row import RocksdbRow, RowReader, row
 
 SEPARATOR: Final = b"@"  # not escaped: names may hold it
 LAST_OFFSET: Final = b"lastOffsetPy"
@@ -108,7 +108,7 @@ def half_key(physical_offset: int, topic: bytes, transaction_id: bytes) -> bytes
     return SEPARATOR.join((offset, topic, transaction_id))
 
 
-def index_row(key: bytes, value: bytes) -> DatabaseRow:
+def index_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read an entry of the key index, or how far it reaches.
 
     A topic or key that holds the separator and the letter of a kind cannot be told apart: the
@@ -155,7 +155,7 @@ def is_index_row(key: bytes, value: bytes) -> bool:
     )
 
 
-def timer_row(key: bytes, value: bytes) -> DatabaseRow:
+def timer_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read a timer message, or one of the timer's checkpoints.
 
     Raises:
@@ -170,7 +170,7 @@ def timer_row(key: bytes, value: bytes) -> DatabaseRow:
     return row("timer", taken, timer)
 
 
-def trans_row(key: bytes, value: bytes) -> DatabaseRow:
+def trans_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read an open half message, or how far half messages were taken.
 
     Raises:
@@ -189,7 +189,7 @@ def trans_row(key: bytes, value: bytes) -> DatabaseRow:
     return row("half", taken, half)
 
 
-def _number_row(key: bytes, value: bytes) -> DatabaseRow:
+def _number_row(key: bytes, value: bytes) -> RocksdbRow:
     taken, number = RowReader(key, "key"), RowReader(value, "value")
     taken.text("name", len(key))
     number.take(NUMBER)

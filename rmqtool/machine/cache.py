@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.machine.cache_place import Place, installed, opened, own
+from rmqtool.machine.cache_place import CacheDirectory, installed, opened, own
 from rmqtool.writing import private_place
 from rmqtool.writing.private_place import Untrusted
 
@@ -28,14 +28,14 @@ UNUSED_SECONDS: Final = 30 * 24 * 3600
 OURS: Final = re.compile(r"[\w.]+-[0-9a-f]{32}\.kernel(\.[0-9a-f]{16})?")
 
 
-class Code(NamedTuple):
+class KernelCode(NamedTuple):
     """Object code, and the symbol by which it is called."""
 
     symbol: str
     code: bytes
 
 
-class Key(NamedTuple):
+class KernelKey(NamedTuple):
     """What the machine code of a kernel is found by.
 
     Attributes:
@@ -56,12 +56,12 @@ class NotKept(Exception):
     """Code could be put into none of the places; its text says why."""
 
 
-def places() -> list[Place]:
+def places() -> list[CacheDirectory]:
     """Give where code may lie, the place to look at first first."""
     return [installed(), *own()]
 
 
-def find(key: Key, among: Sequence[Place]) -> Code | None:
+def find(key: KernelKey, among: Sequence[CacheDirectory]) -> KernelCode | None:
     """Give what is kept of a kernel; None when nothing is, or nothing that can be trusted.
 
     Args:
@@ -75,7 +75,7 @@ def find(key: Key, among: Sequence[Place]) -> Code | None:
     return None
 
 
-def keep(key: Key, made: Code, among: Sequence[Place]) -> Place:
+def keep(key: KernelKey, made: KernelCode, among: Sequence[CacheDirectory]) -> CacheDirectory:
     """Keep the machine code of a kernel for later runs, in the first place that can be had.
 
     Args:
@@ -87,7 +87,7 @@ def keep(key: Key, made: Code, among: Sequence[Place]) -> Place:
         NotKept: there is none.
     """
 
-    def write(directory: int, place: Place) -> None:
+    def write(directory: int, place: CacheDirectory) -> None:
         private_place.put(directory, key.file, _encode(key.stamp, made), place.file_mode)
         # That of other versions; whoever still needs it compiles it again.
         private_place.forget(directory, OURS, time.time() - UNUSED_SECONDS)
@@ -95,21 +95,23 @@ def keep(key: Key, made: Code, among: Sequence[Place]) -> Place:
     return _first(among, write)
 
 
-def writable(among: Sequence[Place]) -> Place:
+def writable(among: Sequence[CacheDirectory]) -> CacheDirectory:
     """Give the first place in which code can be kept; make it if it is not there.
 
     Raises:
         NotKept: there is none.
     """
 
-    def try_it(directory: int, _: Place) -> None:
+    def try_it(directory: int, _: CacheDirectory) -> None:
         if not os.access(".", os.W_OK, dir_fd=directory):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
 
     return _first(among, try_it)
 
 
-def _first(among: Sequence[Place], use: Callable[[int, Place], None]) -> Place:
+def _first(
+    among: Sequence[CacheDirectory], use: Callable[[int, CacheDirectory], None]
+) -> CacheDirectory:
     """Give the first place that serves for something.
 
     Raises:
@@ -129,12 +131,12 @@ def _first(among: Sequence[Place], use: Callable[[int, Place], None]) -> Place:
     raise NotKept("; ".join(reasons) or "there is no home directory")
 
 
-def _encode(stamp: bytes, made: Code) -> bytes:
+def _encode(stamp: bytes, made: KernelCode) -> bytes:
     content = b"\0".join([stamp + made.symbol.encode(), made.code])
     return MAGIC + hashlib.sha256(content).digest() + content
 
 
-def _decode(raw: bytes, stamp: bytes) -> Code | None:
+def _decode(raw: bytes, stamp: bytes) -> KernelCode | None:
     """Give what a file holds; None when it is torn, or made from something else."""
     begin = len(MAGIC) + DIGEST
     content = raw[begin:]
@@ -146,4 +148,4 @@ def _decode(raw: bytes, stamp: bytes) -> Code | None:
     if not is_right:
         return None
     symbol, _, code = content[DIGEST:].partition(b"\0")
-    return Code(symbol.decode(), code)
+    return KernelCode(symbol.decode(), code)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OWN: Final = "rmqtool"  # the directory in the user's cache
 
 
-class Place(NamedTuple):
+class CacheDirectory(NamedTuple):
     """A directory for machine code, and who may read what is put there.
 
     Attributes:
@@ -34,13 +34,13 @@ class Place(NamedTuple):
     file_mode: int = 0o600
 
 
-def installed() -> Place:
+def installed() -> CacheDirectory:
     """Give the directory beside the modules, where `rmqtool warm-up` puts code for all users."""
     beside = Path(__file__).resolve().parent / "__pycache__" / "kernels"
-    return Place(str(beside), 0o755, 0o644)
+    return CacheDirectory(str(beside), 0o755, 0o644)
 
 
-def own() -> list[Place]:
+def own() -> list[CacheDirectory]:
     """Give the directories of the user's own, the one to take first first.
 
     A home that belongs to another user is none: `sudo` may keep that of who called it.
@@ -49,14 +49,14 @@ def own() -> list[Place]:
     found.append(_below(os.environ.get("HOME", ""), ".cache"))
     with suppress(KeyError):  # a container may run as a user whom nobody knows
         found.append(_below(pwd.getpwuid(os.geteuid()).pw_dir, ".cache"))
-    return [Place(path) for path in dict.fromkeys(found) if path.startswith("/")]
+    return [CacheDirectory(path) for path in dict.fromkeys(found) if path.startswith("/")]
 
 
 def _below(place: str, *names: str) -> str:
     return "/".join([place, *names, OWN]) if place else ""
 
 
-def opened(place: Place, *, makes: bool = False) -> AbstractContextManager[int]:
+def opened(place: CacheDirectory, *, makes: bool = False) -> AbstractContextManager[int]:
     """Open a directory in which machine code may lie; give its descriptor.
 
     Args:

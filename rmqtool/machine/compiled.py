@@ -14,12 +14,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from rmqtool.machine import announce, probe
-from rmqtool.machine.pieces import Piece
+from rmqtool.machine.pieces import KernelPiece
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.machine.cache import Code, Key
+    from rmqtool.machine.cache import KernelCode, KernelKey
     from rmqtool.machine.machine_code import Routine
 
 Function = TypeVar("Function", bound="Callable[..., object]")
@@ -68,7 +68,7 @@ class Kernel:
             made = plain(self.function, self.signature)
         return lambda arguments: made(*arguments)
 
-    def _machine_code(self) -> Code:
+    def _machine_code(self) -> KernelCode:
         from rmqtool.machine import cache
         from rmqtool.machine.cache_place import own
 
@@ -83,22 +83,22 @@ class Kernel:
         return made
 
     @property
-    def key(self) -> Key:
+    def key(self) -> KernelKey:
         """What its machine code is found by."""
-        from rmqtool.machine.cache import Key
+        from rmqtool.machine.cache import KernelKey
         from rmqtool.machine.stamp import stamp
 
         name = f"{self.function.__module__}.{self.function.__qualname__}"
-        return Key(name.rpartition("<locals>.")[2], stamp(self.function, self.signature))
+        return KernelKey(name.rpartition("<locals>.")[2], stamp(self.function, self.signature))
 
-    def compile(self) -> Code:
+    def compile(self) -> KernelCode:
         """Have it compiled."""
-        from rmqtool.machine.cache import Code
+        from rmqtool.machine.cache import KernelCode
 
         with announce.compiling():
             from rmqtool.machine.compiler import compile_kernel  # takes a while to load, too
 
-            return Code(*compile_kernel(self.function, self.signature))
+            return KernelCode(*compile_kernel(self.function, self.signature))
 
 
 PROBE: Final = Kernel(probe.probe, probe.SIGNATURE)
@@ -129,9 +129,9 @@ def inlined(function: Function) -> Function:
 
     A call hands over each array as seven values, which takes longer than most helpers run.
     """
-    return cast("Function", Piece(function, forceinline=True))
+    return cast("Function", KernelPiece(function, forceinline=True))
 
 
 def called(function: Function) -> Function:
     """Compile a function that kernels call: for what is long or seldom needed."""
-    return cast("Function", Piece(function, forceinline=False))
+    return cast("Function", KernelPiece(function, forceinline=False))

@@ -19,7 +19,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.machine.machine_code import emit
-from rmqtool.machine.pieces import Instruction, Piece
+from rmqtool.machine.pieces import Instruction, KernelPiece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -189,7 +189,7 @@ def _jit(*signature: str, **options: Any) -> Any:  # noqa: ANN401 - numba's own
 
 
 def _prepared(
-    function: Callable[..., object], compiled: Callable[[Instruction | Piece], Any]
+    function: Callable[..., object], compiled: Callable[[Instruction | KernelPiece], Any]
 ) -> Callable[..., object]:
     """Give a function that finds compiled ones where the source names pieces and instructions."""
     code = function.__code__
@@ -197,7 +197,7 @@ def _prepared(
     names = {
         name: compiled(known[name])
         for name in code.co_names
-        if isinstance(known.get(name), Instruction | Piece)
+        if isinstance(known.get(name), Instruction | KernelPiece)
     }
     made = python_types.FunctionType(code, known | names, function.__name__, function.__defaults__)
     made.__module__, made.__qualname__ = function.__module__, function.__qualname__
@@ -205,7 +205,7 @@ def _prepared(
 
 
 @cache
-def _part(one: Instruction | Piece) -> Any:  # noqa: ANN401 - numba's own
+def _part(one: Instruction | KernelPiece) -> Any:  # noqa: ANN401 - numba's own
     """Give what kernels call; it is compiled when the first one does."""
     if isinstance(one, Instruction):
         return _instruction(one)
@@ -222,7 +222,7 @@ def _part(one: Instruction | Piece) -> Any:  # noqa: ANN401 - numba's own
 
 
 @cache
-def _plain(one: Instruction | Piece) -> Any:  # noqa: ANN401 - numba's own
+def _plain(one: Instruction | KernelPiece) -> Any:  # noqa: ANN401 - numba's own
     if isinstance(one, Instruction):
         return _instruction(one)
     return NJIT(boundscheck=False, error_model="numpy")(_prepared(one.function, _plain))

@@ -23,7 +23,7 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class KernelPiece:
     """A function that is compiled into the kernels that call it.
 
     Attributes:

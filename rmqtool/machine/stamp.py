@@ -24,7 +24,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.machine.pieces import Instruction, Piece
+from rmqtool.machine.pieces import Instruction, KernelPiece
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -149,7 +149,7 @@ def frozen(function: Callable[..., object]) -> bytes:
     """
     digest = hashlib.sha256(repr((*_code(function.__code__), function.__defaults__)).encode())
     for name, value in _values(function):
-        if isinstance(value, Piece):
+        if isinstance(value, KernelPiece):
             digest.update(f"{name} {value.forceinline}".encode() + frozen(value.function))
         else:
             digest.update(repr((name, _fact(name, value))).encode())

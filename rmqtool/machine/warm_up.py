@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.engine import default_jobs
 from rmqtool.machine import announce, cache
-from rmqtool.machine.cache_place import Place, installed, own
+from rmqtool.machine.cache_place import CacheDirectory, installed, own
 from rmqtool.machine.compiled import PROBE, Kernel
 from rmqtool.writing.private_place import ROOT
 
@@ -80,7 +80,7 @@ def _named() -> dict[str, Kernel]:
     return {one.key.name: one for one in kernels()}
 
 
-def _all_made(names: list[str], place: Place) -> Iterator[None]:
+def _all_made(names: list[str], place: CacheDirectory) -> Iterator[None]:
     """Make the kernels of these names, one for each processor at a time."""
     make = functools.partial(_make, place=place)
     jobs = min(default_jobs(), len(names))
@@ -99,7 +99,7 @@ def _ignore_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _make(name: str, place: Place) -> None:
+def _make(name: str, place: CacheDirectory) -> None:
     """Compile a kernel, unless the user has it, and keep it."""
     kernel = _named()[name]
     made = cache.find(kernel.key, cache.places()) or kernel.compile()

@@ -74,7 +74,7 @@ class Extracted:
             self.unread.append(found.unread)
 
 
-class Extract:
+class ExtractRun:
     """An extract that was asked for; nothing is written before it runs.
 
     Args:

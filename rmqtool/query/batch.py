@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.query.answer import BY_SEARCH, Answer, Found
 from rmqtool.query.log import LogRange
-from rmqtool.query.match import PLACE, Wanted
+from rmqtool.query.match import PLACE, RecordNeed
 from rmqtool.query.requests import ById, ByKey, ByQueueOffset, ByTransaction
 from rmqtool.query.search import LIGHT_BYTES
 
@@ -62,7 +62,7 @@ def _searched_later(
 def _search_keys(lookup: Lookup, answers: list[Answer], stretches: list[LogRange]) -> None:
     from rmqtool.query.scan import find_keys
 
-    by_text: dict[str, list[tuple[Wanted, Answer]]] = {}
+    by_text: dict[str, list[tuple[RecordNeed, Answer]]] = {}
     for answer in answers:
         for wanted in _wanted(answer.request):
             by_text.setdefault(wanted.text, []).append((wanted, answer))
@@ -80,14 +80,16 @@ def _search_keys(lookup: Lookup, answers: list[Answer], stretches: list[LogRange
                     answer.take(Found(record, BY_SEARCH, how))
 
 
-def _wanted(request: Request) -> list[Wanted]:
+def _wanted(request: Request) -> list[RecordNeed]:
     match request:
         case ByKey():
-            return [Wanted(request.key, as_key=True, topics=request.topics)]
+            return [RecordNeed(request.key, as_key=True, topics=request.topics)]
         case ById():
-            return [Wanted(text) for text in dict.fromkeys((request.text, request.text.upper()))]
+            return [
+                RecordNeed(text) for text in dict.fromkeys((request.text, request.text.upper()))
+            ]
         case ByTransaction():
-            return [Wanted(request.text, as_transaction=True)]
+            return [RecordNeed(request.text, as_transaction=True)]
     return []
 
 

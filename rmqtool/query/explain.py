@@ -27,7 +27,7 @@ STEPS: Final = Table(
 MOST_STEPS: Final = 10_000  # of one request; a hostile chain may have millions
 
 
-class Step(NamedTuple):
+class TrailStep(NamedTuple):
     """One thing that was looked at.
 
     Attributes:
@@ -55,7 +55,7 @@ class Trail:
         left_out: steps beyond the limit.
     """
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[TrailStep] = field(default_factory=list)
     searched: list[str] = field(default_factory=list)
     left_out: int = 0
 
@@ -71,7 +71,7 @@ class Trail:
         if len(self.steps) >= MOST_STEPS:
             self.left_out += 1
             return
-        self.steps.append(Step(action, result, path, position, physical_offset))
+        self.steps.append(TrailStep(action, result, path, position, physical_offset))
 
     def search(self, phrase: str) -> None:
         """Take down where the answer was looked for, once."""

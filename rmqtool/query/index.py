@@ -40,7 +40,7 @@ _ENTRY_BYTES: Final = INDEX_ENTRY.size
 _unpack = INDEX_ENTRY.packer.unpack
 
 
-class Entry(NamedTuple):
+class ChainEntry(NamedTuple):
     """One entry of a chain."""
 
     number: int
@@ -68,7 +68,7 @@ class Chain(NamedTuple):
     key_hash: int
     slot: int
     head: int
-    entries: tuple[Entry, ...]
+    entries: tuple[ChainEntry, ...]
     walked: int
     offsets: tuple[int, ...]
     trouble: str = ""
@@ -99,12 +99,12 @@ class IndexReader:
         if self._open is not None:
             self._open.close()
 
-    def entry(self, number: int) -> Entry | None:
+    def entry(self, number: int) -> ChainEntry | None:
         """Read one entry; None where none can be."""
         if self._open is None or not FIRST_ENTRY <= number <= self.last:
             return None
         raw = self._open.read_at(self._entries + number * _ENTRY_BYTES, _ENTRY_BYTES)
-        return Entry(number, *_unpack(raw)) if len(raw) == _ENTRY_BYTES else None
+        return ChainEntry(number, *_unpack(raw)) if len(raw) == _ENTRY_BYTES else None
 
     def chain(self, key_hash: int) -> Chain:
         """Walk the chain of a hash; it ends in any case, as entry numbers must fall."""
@@ -119,7 +119,7 @@ class IndexReader:
             return Chain(self.file.path, key_hash, slot, 0, (), 0, (), self.trouble or "unreadable")
         raw = self._open.read_at(slot_position(slot), _SLOT_BYTES)
         head = INDEX_SLOT["number"].of(raw)
-        kept: list[Entry] = []
+        kept: list[ChainEntry] = []
         offsets: list[int] = []
         number, walked, trouble = head, 0, self._slot_trouble(slot, head, len(raw))
         while number > 0 and not trouble:
@@ -194,7 +194,7 @@ class IndexReader:
                 return f"slots {begin} to {end - 1} are all empty: a lost page"
         return ""
 
-    def _entry_trouble(self, entry: Entry, slot: int) -> str:
+    def _entry_trouble(self, entry: ChainEntry, slot: int) -> str:
         """Say why a chain cannot be followed beyond an entry, or must not be believed."""
         if entry.previous >= entry.number:
             turn = "itself" if entry.previous == entry.number else "a newer one"
@@ -233,7 +233,7 @@ class IndexReader:
         return ""
 
 
-class Index:
+class KeyIndex:
     """All index files of a store. A context manager.
 
     Args:

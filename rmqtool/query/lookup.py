@@ -23,7 +23,7 @@ from rmqtool.query.answer import (
     Found,
 )
 from rmqtool.query.log import NO_LOG, LogRange, LogRecord
-from rmqtool.query.match import Wanted, hash_collision
+from rmqtool.query.match import RecordNeed, hash_collision
 from rmqtool.query.requests import (
     ById,
     ByKey,
@@ -79,7 +79,7 @@ class Lookup(Sources):
                 find_time(self, request, answer)
             case ByTransaction():
                 answer.taken_for = "transaction ID"
-                self.find_text(Wanted(request.text, as_transaction=True), answer)
+                self.find_text(RecordNeed(request.text, as_transaction=True), answer)
         if not self.log.files and not answer.is_found:
             answer.problem = "; ".join(filter(None, (NO_LOG, answer.problem)))
         return answer
@@ -93,12 +93,12 @@ class Lookup(Sources):
             return
         names = list(dict.fromkeys((text, text.upper())))
         for name in names:
-            self._from_index(Wanted(name), answer)
+            self._from_index(RecordNeed(name), answer)
             if answer.found:
                 answer.taken_for = "unique key" if name == text else f"unique key {name}"
         is_opaque = kind is None and self.scan is None and bool(self.index)
         for name in names[-1:] if is_opaque else names:
-            self._from_log(Wanted(name), answer, may_search_all=not is_opaque)
+            self._from_log(RecordNeed(name), answer, may_search_all=not is_opaque)
 
     def _by_offset_id(self, kind: OffsetMessageId, text: str, answer: Answer) -> bool:
         """Read the record that an offset ID names; tell whether that settles it."""
@@ -116,7 +116,7 @@ class Lookup(Sources):
         note = ""
         if found.message.message_id != text.upper():
             note = f"the record was stored by {found.message.store_host}, the ID says {kind.host}"
-            self._from_index(Wanted(text), answer)
+            self._from_index(RecordNeed(text), answer)
             if answer.found:  # an ID of the application that looks like an offset
                 answer.taken_for = "unique key"
                 return True
@@ -128,7 +128,7 @@ class Lookup(Sources):
 
     def _by_key(self, request: ByKey, answer: Answer) -> None:
         answer.taken_for = "key"
-        wanted = Wanted(request.key, as_key=True, topics=request.topics)
+        wanted = RecordNeed(request.key, as_key=True, topics=request.topics)
         if not request.key:
             answer.problem = "an empty key is never indexed"
             return
@@ -144,12 +144,12 @@ class Lookup(Sources):
             problems.append("keys of messages inside a batch are not indexed")
         answer.problem = "; ".join(problems)
 
-    def find_text(self, wanted: Wanted, answer: Answer) -> None:
+    def find_text(self, wanted: RecordNeed, answer: Answer) -> None:
         """Find all records that have a text, by the index and where that does not reach."""
         self._from_index(wanted, answer)
         self._from_log(wanted, answer)
 
-    def _from_index(self, wanted: Wanted, answer: Answer) -> None:
+    def _from_index(self, wanted: RecordNeed, answer: Answer) -> None:
         """Ask the index for each topic, and verify what it proposes."""
         names = wanted.topics or self.topics
         trail = answer.trail
@@ -163,7 +163,7 @@ class Lookup(Sources):
             for chain in self.index.chains(key_hash):
                 self._from_chain(chain, f"{topic}#{wanted.text}", wanted, answer)
 
-    def _from_chain(self, chain: Chain, key: str, wanted: Wanted, answer: Answer) -> None:
+    def _from_chain(self, chain: Chain, key: str, wanted: RecordNeed, answer: Answer) -> None:
         if chain.trouble:
             trouble = f"hash {chain.key_hash}, slot {chain.slot}: {chain.trouble}"
             answer.trail.add("index chain", trouble, chain.path)
@@ -193,7 +193,9 @@ class Lookup(Sources):
         for physical_offset in dict.fromkeys(reversed(chain.offsets)):
             self._propose(physical_offset, chain.key_hash, wanted, answer)
 
-    def _propose(self, physical_offset: int, key_hash: int, wanted: Wanted, answer: Answer) -> None:
+    def _propose(
+        self, physical_offset: int, key_hash: int, wanted: RecordNeed, answer: Answer
+    ) -> None:
         """Verify a record that the index proposes."""
         record = self.log.record_at(physical_offset)
         if not isinstance(record, LogRecord):
@@ -208,7 +210,7 @@ class Lookup(Sources):
         reason = f"hash collision with {other}" if other else "the record has no such key"
         answer.trail.add("record", reason, record.segment.path, record.position, physical_offset)
 
-    def _from_log(self, wanted: Wanted, answer: Answer, *, may_search_all: bool = True) -> None:
+    def _from_log(self, wanted: RecordNeed, answer: Answer, *, may_search_all: bool = True) -> None:
         """Search the log where the index says nothing that can be believed."""
         if self.scan is False:
             answer.trail.search("the log was not searched (--no-scan)")
@@ -236,7 +238,7 @@ class Lookup(Sources):
         if not answer.found and not wanted.topics and not self.keeps_queues:
             self._search(wanted, [LogRange(self.log.start, self.log.end)], answer)
 
-    def _prove_index(self, wanted: Wanted, answer: Answer) -> None:
+    def _prove_index(self, wanted: RecordNeed, answer: Answer) -> None:
         """Read index files as a whole; search what a damaged one would have covered."""
         damaged = set()
         for reader in self.index.readers:
@@ -249,7 +251,7 @@ class Lookup(Sources):
             answer.doubtful |= damaged
             self._search(wanted, self.uncovered(answer.doubtful), answer)
 
-    def _search(self, wanted: Wanted, stretches: list[LogRange], answer: Answer) -> None:
+    def _search(self, wanted: RecordNeed, stretches: list[LogRange], answer: Answer) -> None:
         todo = [one for one in stretches if one.length and one not in answer.searched]
         answer.searched += todo
         for stretch in todo:

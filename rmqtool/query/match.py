@@ -31,7 +31,7 @@ PLACE: Final = "place in the queue"
 SUPERFICIAL: Final = frozenset({HIDDEN, IN_BATCH, KEY_IN_BATCH})  # what no broker finds
 
 
-class Wanted(NamedTuple):
+class RecordNeed(NamedTuple):
     """What a record must have.
 
     Attributes:

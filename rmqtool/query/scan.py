@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rmqtool.query.explain import Trail
     from rmqtool.query.log import Log, LogRange
-    from rmqtool.query.match import Wanted
+    from rmqtool.query.match import RecordNeed
     from rmqtool.query.requests import ByQueueOffset
     from rmqtool.scan.batch import Batch
 
@@ -186,14 +186,14 @@ def candidates(
 
 
 def find_keys(
-    log: Log, wanted: list[Wanted], stretches: Iterable[LogRange], trail: Trail
+    log: Log, wanted: list[RecordNeed], stretches: Iterable[LogRange], trail: Trail
 ) -> Iterator[tuple[LogRecord, str]]:
     """Yield the records that have one of some keys, each with how.
 
     A record that has several of them comes several times.
     """
     targets = Targets(keys=tuple((one.text, one.topics) for one in wanted))
-    by_text: dict[str, list[Wanted]] = {}
+    by_text: dict[str, list[RecordNeed]] = {}
     for one in wanted:
         by_text.setdefault(one.text, []).append(one)
     for record in candidates(log, targets, stretches, trail):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rmqtool.query.explain import Trail
     from rmqtool.query.log import Log, LogRange
-    from rmqtool.query.match import Wanted
+    from rmqtool.query.match import RecordNeed
     from rmqtool.store.segment import Segment
 
 WINDOW: Final = 2 << 20  # searching for 32 bytes: 3 GB/s; with 256 KiB 1.9
@@ -28,7 +28,7 @@ _BEHIND: Final = frozenset(b"\x02 \x00\xff")  # \0 and \xff begin what follows t
 
 
 def search(
-    log: Log, wanted: Wanted, stretches: Iterable[LogRange], trail: Trail
+    log: Log, wanted: RecordNeed, stretches: Iterable[LogRange], trail: Trail
 ) -> Iterator[tuple[LogRecord, str]]:
     """Yield the records of some stretches of the log that have a text, each with how.
 
@@ -54,7 +54,7 @@ def search(
 
 
 def find_text(
-    log: Log, wanted: Wanted, stretch: LogRange, trail: Trail
+    log: Log, wanted: RecordNeed, stretch: LogRange, trail: Trail
 ) -> Iterator[tuple[LogRecord, str]]:
     """Yield the records of a stretch that have a text, found by its bytes."""
     needle = wanted.text.encode("utf-8", "surrogatepass")
@@ -71,7 +71,7 @@ def find_text(
 
 
 def _in_segment(
-    log: Log, wanted: Wanted, needle: bytes, segment: Segment, stretch: LogRange
+    log: Log, wanted: RecordNeed, needle: bytes, segment: Segment, stretch: LogRange
 ) -> Iterator[tuple[LogRecord, str]]:
     passed = 0  # physical offset up to which records were judged
     for physical_offset in _places(log, needle, segment, stretch):

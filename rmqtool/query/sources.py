@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Self
 from rmqtool.errors import UnreadablePath
 from rmqtool.query import topics
 from rmqtool.query.consume_queue import Queue
-from rmqtool.query.index import Index
+from rmqtool.query.index import KeyIndex
 from rmqtool.query.log import Log
 from rmqtool.queues.discovery import Queues
 
@@ -40,7 +40,7 @@ class Sources:
     def __init__(self, store: Store, *, scan: bool | None = None, jobs: int | None = None) -> None:
         self.store, self.scan = store, scan
         self.log = Log(store, jobs)
-        self.index = Index(store)
+        self.index = KeyIndex(store)
         self.log.known_end = self.index.latest
         self.queues = Queues(store, QUEUES_OPEN)
         self._known: dict[tuple[str, int], Queue | None] = {}

@@ -16,7 +16,7 @@ from rmqtool.broker import names
 from rmqtool.formats.message_id import OffsetMessageId, recognise
 from rmqtool.query.answer import BY_OFFSET, BY_QUEUE, Answer, Found
 from rmqtool.query.log import LogRecord
-from rmqtool.query.match import TRANSACTION_ID, Wanted, members
+from rmqtool.query.match import TRANSACTION_ID, RecordNeed, members
 from rmqtool.query.time import search_queue
 from rmqtool.ranges import Boundary
 
@@ -98,9 +98,9 @@ def _copies(lookup: Lookup, message: Message, asked: set[str], answer: Answer) -
     for text in (message.unique_key, stored.get(TRANSACTION_ID), stored.get(RECALLED_KEY)):
         if text and text not in asked:
             asked.add(text)
-            lookup.find_text(Wanted(text), answer)
+            lookup.find_text(RecordNeed(text), answer)
             if "+" in text:  # 5.3.2 to 5.3.4: topic and unique key
-                lookup.find_text(Wanted(text.rpartition("+")[2]), answer)
+                lookup.find_text(RecordNeed(text.rpartition("+")[2]), answer)
 
 
 def _origins(lookup: Lookup, message: Message, answer: Answer) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 
-class How(TypedDict, total=False):
+class RebuildArguments(TypedDict, total=False):
     """What every rebuild may be told; without `output`, one of the first three has to be.
 
     Attributes:
@@ -65,7 +65,7 @@ def consume_queues(
     queue_id: int | None = None,
     like_broker: bool = False,
     ext: bool = False,
-    **how: Unpack[How],
+    **how: Unpack[RebuildArguments],
 ) -> RebuildResult:
     """Rebuild consume queues and batch queues from the commitlog.
 
@@ -76,7 +76,7 @@ def consume_queues(
         queue_id: only this queue of it; None is all.
         like_broker: shift units over holes, as a broker does, instead of filling the holes.
         ext: rebuild `consumequeue_ext`, too, and let units point there.
-        **how: see `How`.
+        **how: see `RebuildArguments`.
 
     Returns:
         What was done, and what could not be: see `is_complete`.
@@ -94,7 +94,11 @@ def consume_queues(
 
 
 def index(
-    store: Path, output: Path | None = None, *, time_zone: str = "UTC", **how: Unpack[How]
+    store: Path,
+    output: Path | None = None,
+    *,
+    time_zone: str = "UTC",
+    **how: Unpack[RebuildArguments],
 ) -> RebuildResult:
     """Rebuild the key index from the commitlog.
 
@@ -102,7 +106,7 @@ def index(
         store: the store root.
         output: a new directory for it.
         time_zone: of the broker's JVM, for names of files that are not there.
-        **how: see `How`.
+        **how: see `RebuildArguments`.
 
     Raises:
         RmqtoolError: as with `consume_queues`.
@@ -119,7 +123,7 @@ def all(  # noqa: A001 - consume queues, index, all: it reads as what it does
     like_broker: bool = False,
     ext: bool = False,
     time_zone: str = "UTC",
-    **how: Unpack[How],
+    **how: Unpack[RebuildArguments],
 ) -> RebuildResult:
     """Rebuild consume queues, batch queues and key index in one pass over the commitlog.
 
@@ -129,7 +133,7 @@ def all(  # noqa: A001 - consume queues, index, all: it reads as what it does
         like_broker: shift units over holes, as a broker does, instead of filling the holes.
         ext: rebuild `consumequeue_ext`, too, and let units point there.
         time_zone: of the broker's JVM, for names of index files that are not there.
-        **how: see `How`.
+        **how: see `RebuildArguments`.
 
     Raises:
         RmqtoolError: as with `consume_queues`.
@@ -141,7 +145,7 @@ def all(  # noqa: A001 - consume queues, index, all: it reads as what it does
 
 
 def _rebuild(
-    target: Target, store: Path, output: Path | None, options: dict[str, Any], how: How
+    target: Target, store: Path, output: Path | None, options: dict[str, Any], how: RebuildArguments
 ) -> RebuildResult:
     """Import what does the work only now: numba is not for those who only import this."""
     import os

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.queues.discovery import FileSource
     from rmqtool.queues.files import MappedUnits
     from rmqtool.queues.kinds import Units
-    from rmqtool.rebuild.consume_queue import Piece
+    from rmqtool.rebuild.consume_queue import QueueFileBytes
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.place import OpenFile
@@ -80,7 +80,7 @@ class ComparingSink:
         self._entries: list[Bytes] = []  # of expired stores, to compare by what they mean
         self._unnamed: list[Difference] = []
 
-    def put(self, pieces: list[Piece]) -> None:
+    def put(self, pieces: list[QueueFileBytes]) -> None:
         """Compare pieces of a queue file."""
         first, last = pieces[0], pieces[-1]
         start = first.file_start
@@ -191,7 +191,7 @@ class ComparingSink:
         is_plain = kind is QueueKind.CONSUME_QUEUE
         return self._queues.files if is_plain else self._queues.batches
 
-    def _compare(self, queue: MappedUnits, segment: Segment, found: list[Piece]) -> None:
+    def _compare(self, queue: MappedUnits, segment: Segment, found: list[QueueFileBytes]) -> None:
         file = queue.file(segment)
         for piece in found:
             actual = file.read_at(piece.position, len(piece.data))
@@ -207,7 +207,7 @@ class ComparingSink:
             self.differences.append(_difference(segment.path, piece.position, expected, there))
             return
 
-    def _plain(self, piece: Piece, raw: bytes) -> bytes:
+    def _plain(self, piece: QueueFileBytes, raw: bytes) -> bytes:
         """Put plain tags codes in place of ext addresses, as far as their units can be read."""
         if piece.kind is not QueueKind.CONSUME_QUEUE or len(raw) % CQ_UNIT_SIZE:
             return raw

@@ -16,7 +16,7 @@ from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, PRE_BLANK, first_offset
 from rmqtool.rebuild.ext import ExtQueue
-from rmqtool.rebuild.placement import BrokerPlacement, Placement, Tally, Units
+from rmqtool.rebuild.placement import BrokerPlacement, PlacedUnits, Placement, UnitTally
 from rmqtool.store.names import name_problem
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ PENDING_UNIT_COST: Final = 200  # bytes that one piece of units costs beside its
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class QueueFileBytes:
     """Bytes at their place in one queue file.
 
     Attributes:
@@ -62,7 +62,7 @@ class Piece:
 class QueueSink(Protocol):
     """Takes the pieces of queues: writes them, compares them, or only counts."""
 
-    def put(self, pieces: list[Piece]) -> None:
+    def put(self, pieces: list[QueueFileBytes]) -> None:
         """Take pieces of one file, in order of their place."""
 
 
@@ -87,7 +87,7 @@ class QueueResult:
     first_queue_offset: int
     next_queue_offset: int
     files: int
-    tally: Tally
+    tally: UnitTally
     left_out: str = ""
 
 
@@ -179,7 +179,7 @@ class QueueBuilder:
             problem = "has a negative queue id"
         if problem is not None:
             reason = f"the topic {problem}"
-            nothing = QueueResult(run.kind, topic, run.queue_id, -1, -1, 0, Tally(), reason)
+            nothing = QueueResult(run.kind, topic, run.queue_id, -1, -1, 0, UnitTally(), reason)
             self._left_out.append(nothing)
             return None
         return (_BatchQueue if run.kind is QueueKind.BATCH_QUEUE else _ConsumeQueue)(
@@ -201,7 +201,7 @@ class _Queue:
     """One queue while it is built."""
 
     def __init__(self, run: QueueRun, topic: str, options: QueueOptions) -> None:
-        self.pending: list[Units] = []
+        self.pending: list[PlacedUnits] = []
         self.topic, self.kind, self.queue_id = topic, run.kind, run.queue_id
         self.options = options
         self.files: set[int] = set()
@@ -213,7 +213,7 @@ class _Queue:
     def finish(self) -> None:
         """Take note that no run follows."""
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[QueueFileBytes]:
         """Yield the bytes that are pending at their places."""
         raise NotImplementedError
 
@@ -221,17 +221,17 @@ class _Queue:
         """Say what became of the queue."""
         raise NotImplementedError
 
-    def keep(self, placed: Iterable[Units]) -> int:
+    def keep(self, placed: Iterable[PlacedUnits]) -> int:
         """Keep units until they are written; return what they cost in memory."""
         before = len(self.pending)
         self.pending += [replace(one, packed=self.packed(one)) for one in placed]
         return sum(len(one.packed) + PENDING_UNIT_COST for one in self.pending[before:])
 
-    def packed(self, units: Units) -> bytes:
+    def packed(self, units: PlacedUnits) -> bytes:
         """Copy units: the run's own array holds those of all queues of its part."""
         return bytes(units.packed)
 
-    def cut(self, position: int, units: Units, length: int) -> Iterator[Piece]:
+    def cut(self, position: int, units: PlacedUnits, length: int) -> Iterator[QueueFileBytes]:
         """Cut bytes where files end."""
         data, end = memoryview(units.packed), position + units.length
         while position < end:
@@ -242,13 +242,13 @@ class _Queue:
             else:
                 piece, data = data[:taken], data[taken:]
             self.files.add(position - within)
-            yield Piece(
+            yield QueueFileBytes(
                 self.kind, self.topic, self.queue_id, position - within, length, within, piece,
                 self.last_timestamp(piece, units),
             )  # fmt: skip
             position += taken
 
-    def last_timestamp(self, piece: memoryview, units: Units) -> int:  # noqa: ARG002 - see batches
+    def last_timestamp(self, piece: memoryview, units: PlacedUnits) -> int:  # noqa: ARG002 - see batches
         """Give the store time of the last unit of a piece, ms: runs end where files do."""
         return units.store_timestamp
 
@@ -271,19 +271,19 @@ class _ConsumeQueue(_Queue):
     def finish(self) -> None:
         self.keep(self.placement.finish())
 
-    def packed(self, units: Units) -> bytes:
+    def packed(self, units: PlacedUnits) -> bytes:
         if self.ext is None or units.repeated > 1:
             return super().packed(units)
         return self.ext.addressed(units.packed)
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[QueueFileBytes]:
         length = self.options.file_length
         for units in self.pending:
             position = units.queue_offset * CQ_UNIT_SIZE
             if not self.files and position % length:
                 before = PRE_BLANK * (position % length // CQ_UNIT_SIZE)
                 self.files.add(position - position % length)
-                yield Piece(
+                yield QueueFileBytes(
                     self.kind, self.topic, self.queue_id, position - position % length, length, 0,
                     before, units.store_timestamp, is_filler=True,
                 )  # fmt: skip
@@ -292,7 +292,7 @@ class _ConsumeQueue(_Queue):
             length = self.options.ext.file_length
             for one in self.ext.pending:
                 start, within = one.position - one.position % length, one.position % length
-                yield Piece(
+                yield QueueFileBytes(
                     QueueKind.CONSUME_QUEUE_EXT, self.topic, self.queue_id, start, length, within,
                     memoryview(one.data), one.store_timestamp,
                 )  # fmt: skip
@@ -312,21 +312,21 @@ class _BatchQueue(_Queue):
     def __init__(self, run: QueueRun, topic: str, options: QueueOptions) -> None:
         super().__init__(run, topic, options)
         self.first, self.next, self.end = run.queue_offset, -1, 0
-        self.tally = Tally()
+        self.tally = UnitTally()
 
     def add(self, run: QueueRun) -> int:
         last = len(run.units) - BATCH_CQ_UNIT_SIZE
         self.next = BASE.of(run.units, last) + COUNT.of(run.units, last)
         self.tally.units += run.count
-        return self.keep([Units(run.queue_offset, run.units, run.store_timestamp)])
+        return self.keep([PlacedUnits(run.queue_offset, run.units, run.store_timestamp)])
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[QueueFileBytes]:
         length = self.options.batch_file_length // BATCH_CQ_UNIT_SIZE * BATCH_CQ_UNIT_SIZE
         for units in self.pending:
             yield from self.cut(self.end, units, length)
             self.end += units.length
 
-    def last_timestamp(self, piece: memoryview, units: Units) -> int:  # noqa: ARG002 - of one unit
+    def last_timestamp(self, piece: memoryview, units: PlacedUnits) -> int:  # noqa: ARG002 - of one unit
         """Give the store time that the last unit itself says, ms: these runs go over files."""
         return BATCH_CQ_UNIT["store_timestamp"].of(piece, len(piece) - BATCH_CQ_UNIT_SIZE)
 

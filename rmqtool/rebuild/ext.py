@@ -134,7 +134,7 @@ def _is_usable(one: ConsumerFilter, bit_count: int) -> bool:
 
 
 @dataclass(slots=True)
-class Stretch:
+class ExtBytes:
     """Bytes of a queue's ext space, all in one file.
 
     Attributes:
@@ -156,7 +156,7 @@ class ExtQueue:
     """
 
     def __init__(self, rules: ExtRules) -> None:
-        self.pending: list[Stretch] = []
+        self.pending: list[ExtBytes] = []
         self._rules = rules
         self._end = 0
 
@@ -196,7 +196,7 @@ class ExtQueue:
             or last.position + len(last.data) != self._end
             or (not self._end % self._rules.file_length)
         ):
-            last = Stretch(self._end, bytearray(), store_timestamp)
+            last = ExtBytes(self._end, bytearray(), store_timestamp)
             self.pending.append(last)
         last.data += data
         last.store_timestamp = store_timestamp

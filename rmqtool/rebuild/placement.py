@@ -23,7 +23,7 @@ FEW_FILLERS: Final = 1 << 16  # a queue file with default settings has 300,000 u
 
 
 @dataclass(frozen=True, slots=True)
-class Units:
+class PlacedUnits:
     """Units that lie one behind the other.
 
     Attributes:
@@ -45,7 +45,7 @@ class Units:
 
 
 @dataclass(slots=True)
-class Tally:
+class UnitTally:
     """What became of the units of one queue.
 
     Attributes:
@@ -84,13 +84,13 @@ class Placement:
 
     def __init__(self, filler_start: int, segment_length: int) -> None:
         self.first = self.next = -1
-        self.tally = Tally()
+        self.tally = UnitTally()
         self._log = (filler_start, segment_length)
         self._last = b""  # the last unit of a record
         self._seen = filler_start  # commitlog offset of the newest record that has a unit
         self._doubtful: QueueRun | None = None
 
-    def add(self, run: QueueRun) -> Iterator[Units]:
+    def add(self, run: QueueRun) -> Iterator[PlacedUnits]:
         """Take the next run in log order; yield what is certain now."""
         doubtful, self._doubtful = self._doubtful, None
         if doubtful is not None:
@@ -107,7 +107,7 @@ class Placement:
             # Copied: the run's own array holds the units of all queues of its part.
             self._doubtful = replace(run, units=memoryview(bytes(run.units)))
 
-    def finish(self) -> Iterator[Units]:
+    def finish(self) -> Iterator[PlacedUnits]:
         """Yield what was kept back."""
         doubtful, self._doubtful = self._doubtful, None
         if doubtful is not None:
@@ -121,7 +121,7 @@ class Placement:
         is_backwards = 0 <= place < doubtful.queue_offset
         return place if is_backwards and run.queue_offset > 0 else None
 
-    def _decide(self, run: QueueRun) -> Iterator[Units]:
+    def _decide(self, run: QueueRun) -> Iterator[PlacedUnits]:
         """Yield a run at its own queue offset, with the hole before it filled."""
         if not self._is_plausible(run):
             self.tally.implausible += run.count
@@ -153,10 +153,12 @@ class Placement:
             most = max(most, FEW_FILLERS)
         return run.queue_offset >= 0 and run.queue_offset - self.next <= most
 
-    def _put(self, run: QueueRun, queue_offset: int) -> Units:
+    def _put(self, run: QueueRun, queue_offset: int) -> PlacedUnits:
         return self._put_units(run.units, queue_offset, run.store_timestamp)
 
-    def _put_units(self, packed: memoryview, queue_offset: int, store_timestamp: int) -> Units:
+    def _put_units(
+        self, packed: memoryview, queue_offset: int, store_timestamp: int
+    ) -> PlacedUnits:
         if self.first < 0:
             self.first = queue_offset
         count = len(packed) // CQ_UNIT_SIZE
@@ -164,9 +166,9 @@ class Placement:
         self.tally.units += count
         self._last = bytes(packed[-CQ_UNIT_SIZE:])
         self._seen = first_offset(self._last)
-        return Units(queue_offset, packed, store_timestamp)
+        return PlacedUnits(queue_offset, packed, store_timestamp)
 
-    def _fill(self, hole: int, run: QueueRun) -> Units:
+    def _fill(self, hole: int, run: QueueRun) -> PlacedUnits:
         """Fill a hole with units that cost no neighbour, whatever the release.
 
         One that begins on the last byte of the segment before and has a segment's length is
@@ -180,7 +182,7 @@ class Placement:
             unit = CQ_UNIT.packer.pack(segment_start - 1, length, FILLER_TAGS_CODE)
         else:
             unit = self._last
-        placed = Units(self.next, unit, run.store_timestamp, repeated=hole)
+        placed = PlacedUnits(self.next, unit, run.store_timestamp, repeated=hole)
         self.tally.filler += hole
         self.next += hole
         return placed
@@ -195,7 +197,7 @@ class BrokerPlacement(Placement):
         super().__init__(filler_start, segment_length)
         self._reached = -1  # end of the newest record that has a unit
 
-    def add(self, run: QueueRun) -> Iterator[Units]:
+    def add(self, run: QueueRun) -> Iterator[PlacedUnits]:
         """Take the next run in log order; yield it where a broker puts it."""
         physical_offset, size, _ = CQ_UNIT.packer.unpack_from(run.units)
         if self.next < 0:
@@ -218,7 +220,9 @@ class BrokerPlacement(Placement):
             self.tally.repeated += known
             yield from self._append(run, run.units[(at + known) * CQ_UNIT_SIZE :], self.next)
 
-    def _append(self, run: QueueRun, packed: memoryview, queue_offset: int) -> Iterator[Units]:
+    def _append(
+        self, run: QueueRun, packed: memoryview, queue_offset: int
+    ) -> Iterator[PlacedUnits]:
         if len(packed):
             size = CQ_UNIT["size"].of(packed, len(packed) - CQ_UNIT_SIZE)
             self._reached = last_offset(packed) + size

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from rmqtool.queues.rocks import RocksQueues
     from rmqtool.rebuild.comparing import ComparingSink
-    from rmqtool.rebuild.consume_queue import Piece
+    from rmqtool.rebuild.consume_queue import QueueFileBytes
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.rebuild.sinks import WritingSink
     from rmqtool.store.tree import Store
@@ -56,7 +56,7 @@ class RocksSink:
         self._last: dict[tuple[bytes, int], tuple[int, int, int]] = {}
         self._end = 0
 
-    def put(self, pieces: list[Piece]) -> None:
+    def put(self, pieces: list[QueueFileBytes]) -> None:
         """Write the units of pieces; what fills a file up to its first unit is no unit here."""
         for piece in pieces:
             if piece.kind is QueueKind.CONSUME_QUEUE and not piece.is_filler:
@@ -89,7 +89,7 @@ class RocksSink:
         self._writer.finish()
         self._log.__exit__()
 
-    def _rows(self, piece: Piece) -> Iterator[tuple[bytes, bytes]]:
+    def _rows(self, piece: QueueFileBytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield key and value of each unit of a piece."""
         units = np.frombuffer(piece.data, CQ_UNIT.dtype)
         offsets = units["physical_offset"].astype(np.int64)
@@ -135,7 +135,7 @@ class RocksComparingSink:
         self._has_files, self._light = has_files, light_only
         self._next: dict[tuple[str, int], int] = {}
 
-    def put(self, pieces: list[Piece]) -> None:
+    def put(self, pieces: list[QueueFileBytes]) -> None:
         """Compare pieces of a queue.
 
         Raises:
@@ -169,7 +169,7 @@ class RocksComparingSink:
                 path = f"{self._queues.path}: topic {name[0]}, queue {queue_id}: max"
                 self._files.differ(path, str(rebuilt - 1), str(ends.next_offset - 1))
 
-    def _compare(self, piece: Piece) -> None:
+    def _compare(self, piece: QueueFileBytes) -> None:
         name = (piece.topic, piece.queue_id)
         first = (piece.file_start + piece.position) // CQ_UNIT_SIZE
         count = len(piece.data) // CQ_UNIT_SIZE

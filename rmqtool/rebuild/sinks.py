@@ -10,7 +10,7 @@ from rmqtool.store.segment import NAME_DIGITS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.rebuild.consume_queue import Piece
+    from rmqtool.rebuild.consume_queue import QueueFileBytes
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
     from rmqtool.writing.output_tree import OutputTree
 
@@ -20,7 +20,7 @@ INDEX: Final = "index"
 class CountingSink:
     """Takes everything and keeps nothing."""
 
-    def put(self, pieces: list[Piece]) -> None:
+    def put(self, pieces: list[QueueFileBytes]) -> None:
         """Take pieces of a queue file."""
 
     def put_entries(self, built: BuiltEntries) -> None:
@@ -42,7 +42,7 @@ class WritingSink:
         self._tree_of, self._skipped = tree, skipped
         self._trees: dict[tuple[str, ...], OutputTree] = {}
 
-    def put(self, pieces: list[Piece]) -> None:
+    def put(self, pieces: list[QueueFileBytes]) -> None:
         """Write pieces of a queue file."""
         first = pieces[0]
         whole = (first.topic, str(first.queue_id), file_name(first.file_start))

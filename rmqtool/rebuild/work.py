@@ -55,7 +55,7 @@ PART_BYTES: Final = 64 << 20
 UNREADABLE: Final = "unreadable"
 
 
-class Sink(QueueSink, IndexSink, Protocol):
+class RebuildSink(QueueSink, IndexSink, Protocol):
     """Takes what is rebuilt."""
 
 
@@ -159,7 +159,9 @@ def _run_comparing(
     return result
 
 
-def run(store: Store, options: RebuildOptions, sink: Sink, advance: Advance) -> RebuildResult:
+def run(
+    store: Store, options: RebuildOptions, sink: RebuildSink, advance: Advance
+) -> RebuildResult:
     """Pass over the log once and give a sink all that follows from it."""
     rules, why = rules_for(store, options)
     result = RebuildResult(options.mode, rules, why)

@@ -24,7 +24,7 @@ LEVELS: Final = {Severity.DAMAGE: "error", Severity.WARNING: "warning", Severity
 BASE: Final = "STORE"
 
 
-class Rule(Protocol):
+class CodeMeaning(Protocol):
     """What a finding code means, as the check registry says it."""
 
     @property
@@ -62,7 +62,7 @@ class SarifRun:
     """
 
     findings: Sequence[Finding]
-    rules: Sequence[Rule]
+    rules: Sequence[CodeMeaning]
     store: str
     unread: Sequence[tuple[str, str]] = ()
     left_out: Sequence[tuple[str, str]] = ()
@@ -111,7 +111,7 @@ def _notification(level: str, text: str) -> dict[str, Any]:
     return {"level": level, "message": {"text": escape(text)}}
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: CodeMeaning) -> dict[str, Any]:
     return {
         "id": rule.name,
         "shortDescription": {"text": rule.meaning},

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Path = str | os.PathLike[str]
 
 
-class How(TypedDict, total=False):
+class PlanArguments(TypedDict, total=False):
     """What a plan may be told.
 
     Attributes:
@@ -48,13 +48,15 @@ class How(TypedDict, total=False):
     jobs: int | None
 
 
-def plan(store: Path, *, watch: Callable[[int], None] = lambda _: None, **how: Unpack[How]) -> Plan:
+def plan(
+    store: Path, *, watch: Callable[[int], None] = lambda _: None, **how: Unpack[PlanArguments]
+) -> Plan:
     """Decide what a repair would do; nothing is written.
 
     Args:
         store: the store root.
         watch: takes the bytes of the log done since it was last called.
-        **how: see `How`.
+        **how: see `PlanArguments`.
 
     Raises:
         StoreError: the store cannot be used, or not all of it can be read.

@@ -11,10 +11,10 @@ from rmqtool.store.segment import start_of
 if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.writer import EditWriter
 
 
-def edit(writer: Writer, inspection: Inspection, found: list[Finding]) -> None:
+def edit(writer: EditWriter, inspection: Inspection, found: list[Finding]) -> None:
     """Take out files with foreign names, and directories among mapped files."""
     for one in found:
         name = one.path.rpartition("/")[2]

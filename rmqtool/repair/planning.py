@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.conf import FORCES_PROPERTY_CRC, MAX_MESSAGE_SIZE
-from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
@@ -23,9 +23,9 @@ from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
 from rmqtool.repair.state import checkpoint, config, index, timer
-from rmqtool.repair.survey import Survey
+from rmqtool.repair.survey import LogSurvey
 from rmqtool.repair.verifying import fingerprint
-from rmqtool.repair.writer import Writer
+from rmqtool.repair.writer import EditWriter
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.record_heads import LogReader
@@ -100,12 +100,12 @@ def _look(
     store: Store,
     watch: Callable[[int], None],
     misplaced: Sequence[Misplaced] = (),
-) -> tuple[Survey, list[Finding], Summary]:
+) -> tuple[LogSurvey, list[Finding], Summary]:
     """Validate, and see what is damaged."""
-    survey = Survey(_maker(store), bridges_missing=options.bridge_missing, misplaced=misplaced)
+    survey = LogSurvey(_maker(store), bridges_missing=options.bridge_missing, misplaced=misplaced)
     asked = ValidateOptions(
         options.store,
-        level=Level.FULL,
+        level=CheckLevel.FULL,
         broker_version=options.broker_version,
         broker_conf=options.broker_conf,
         jobs=options.jobs,
@@ -117,7 +117,7 @@ def _look(
     return survey, found, checks.summary
 
 
-def _judge_queues(survey: Survey, found: list[Finding]) -> str:
+def _judge_queues(survey: LogSurvey, found: list[Finding]) -> str:
     """Judge what queues hold, and what they tell of the log; say what stands in the way of it."""
     inspection = survey.inspection
     codes = {one.code for one in found if one.severity is not Severity.NOTE}
@@ -135,11 +135,11 @@ def _judge_queues(survey: Survey, found: list[Finding]) -> str:
 
 
 def _decide(
-    options: RepairOptions, store: Store, survey: Survey, judged: tuple[list[Finding], str]
+    options: RepairOptions, store: Store, survey: LogSurvey, judged: tuple[list[Finding], str]
 ) -> Plan:
     found, obstacle = judged
     inspection = survey.inspection
-    writer = Writer(store.root)
+    writer = EditWriter(store.root)
     layout.edit(writer, inspection, found)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:
@@ -191,7 +191,7 @@ def _refuse_unread(store: Store, unread: Mapping[str, UnreadablePath]) -> None:
             raise UnreadablePath(path=location, reason=error.reason, trouble=error.trouble)
 
 
-def _notes(survey: Survey) -> Iterator[str]:
+def _notes(survey: LogSurvey) -> Iterator[str]:
     """Sum up what is lost to consumers."""
     counts = _lost(survey)
     if counts:
@@ -200,14 +200,14 @@ def _notes(survey: Survey) -> Iterator[str]:
         yield f"{messages} in {in_queues} passed over: neighbours are delivered again instead"
 
 
-def _lost(survey: Survey) -> list[int]:
+def _lost(survey: LogSurvey) -> list[int]:
     """Give how many messages each queue has lost, of those that have lost any."""
     queues = survey.queues.queues.values()
     lost = [[one.end - one.number for one in queue.patches if one.lost] for queue in queues]
     return [sum(numbers) for numbers in lost if numbers]
 
 
-def _obstacle(survey: Survey, found: list[Finding]) -> str:
+def _obstacle(survey: LogSurvey, found: list[Finding]) -> str:
     """Say why log, queues and index cannot be judged against each other; empty when they can."""
     store = survey.inspection.store
     log = store.commitlog

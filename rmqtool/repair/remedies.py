@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.errors import UnreadablePath
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Edit
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.segment import MappedFiles, Segment
 
 # Of the codes of the log, those that a plan answers only with an edit of their own. All others
@@ -90,7 +90,7 @@ def _first_place(segment: Segment) -> int | None:
     return fields["physical_offset"] if fields["magic_code"] in MESSAGE_MAGIC_CODES else None
 
 
-def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:
+def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
     """Tell whether the edits of a plan answer a finding."""
     code = one.code
     if obstacle and code.family.of_log:
@@ -109,7 +109,7 @@ def is_repaired(one: Finding, writer: Writer, obstacle: str) -> bool:
     } | {left.code for left in writer.left}
 
 
-def _is_filled(one: Finding, writer: Writer) -> bool:
+def _is_filled(one: Finding, writer: EditWriter) -> bool:
     """Tell whether the first file that is missing in front of one is created."""
     path = f"{one.path.rpartition('/')[0]}/{one.expected}"
     return any(edit.action is Action.CREATE and edit.path == path for edit in writer.edits)

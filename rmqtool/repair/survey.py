@@ -88,7 +88,7 @@ class SegmentFacts:
 
 
 @dataclass(slots=True)
-class Survey:
+class LogSurvey:
     """Looks on while the log is read.
 
     Attributes:

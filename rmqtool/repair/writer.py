@@ -19,7 +19,7 @@ MOST_LEFT: Final = 100  # of one code that are named; the others are counted
 
 
 @dataclass(slots=True)
-class Writer:
+class EditWriter:
     """Takes edits in the order in which they are to be made.
 
     Attributes:

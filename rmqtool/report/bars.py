@@ -9,7 +9,7 @@ import drawsvg
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.report.facts import Coverage
+    from rmqtool.report.facts import QueueCoverage
 
 SPARK_WIDTH, SPARK_HEIGHT = 240, 28
 RANGE_WIDTH, RANGE_HEIGHT = 300, 20
@@ -31,7 +31,7 @@ def spark(series: Sequence[int]) -> str:
     return str(drawing.as_svg(header=""))
 
 
-def ranges(queue: Coverage) -> str:
+def ranges(queue: QueueCoverage) -> str:
     """Draw what the log has of a queue above what its files have, on one scale."""
     drawing = drawsvg.Drawing(RANGE_WIDTH, RANGE_HEIGHT, class_="range", role="img")
     drawing.append_title(f"{queue.missing} missing in the files, {queue.ahead} ahead of the log")

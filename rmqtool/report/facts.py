@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class SegmentFacts:
+class SegmentTiling:
     """One commitlog file, tiled.
 
     Attributes:
@@ -77,7 +77,7 @@ class TopicTraffic:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
+class QueueCoverage:
     """One queue in the log and in its files; ranges are half open, None where there is nothing.
 
     Attributes:
@@ -133,9 +133,9 @@ class Facts:
     summary: Summary
     exit_code: int
     findings: Sequence[Finding]
-    segments: Sequence[SegmentFacts]
+    segments: Sequence[SegmentTiling]
     grid: TimeGrid | None
     traffic: Sequence[TopicTraffic]
-    coverage: Sequence[Coverage]
+    coverage: Sequence[QueueCoverage]
     compares_queues: bool
     sections: Mapping[str, Sequence[Any]]

@@ -15,7 +15,7 @@ from rmqtool.check.log.traffic import TimeGrid, total
 from rmqtool.check.validate import Findings, validate
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
-from rmqtool.report.facts import Coverage, Facts, SegmentFacts, TopicTraffic
+from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.tree import open_store
 
@@ -78,7 +78,7 @@ class Looker:
 
     def __init__(self, grid: TimeGrid | None) -> None:
         self.grid = grid
-        self.segments: dict[str, SegmentFacts] = {}
+        self.segments: dict[str, SegmentTiling] = {}
         self.traffic: dict[bytes | None, npt.NDArray[np.int64]] = {}
         self.in_log: dict[tuple[bytes, int], tuple[int, int]] = {}
         self._inspection: Inspection | None = None
@@ -98,9 +98,9 @@ class Looker:
         if segment.missing_before and part.is_first:
             begin, length = segment.start - segment.missing_before, segment.missing_before
             path = f"no file for {begin}"
-            self.segments[path] = SegmentFacts(path, begin, length, 0, [("gap", 0, length)])
+            self.segments[path] = SegmentTiling(path, begin, length, 0, [("gap", 0, length)])
         facts = self.segments.setdefault(
-            segment.path, SegmentFacts(segment.path, segment.start, segment.size)
+            segment.path, SegmentTiling(segment.path, segment.start, segment.size)
         )
         facts.records += report.records
         facts.stretches += [(str(one.kind), one.position, one.length) for one in report.stretches]
@@ -163,7 +163,7 @@ def _facts(
     )
 
 
-def _coverage(looker: Looker, rows: Iterable[QueueRow]) -> Iterator[Coverage]:
+def _coverage(looker: Looker, rows: Iterable[QueueRow]) -> Iterator[QueueCoverage]:
     """Put side by side what log and files say of each queue, by topic and queue id."""
     in_files = {
         (row.topic, row.queue_id): (row.min_queue_offset, row.max_queue_offset)
@@ -173,7 +173,9 @@ def _coverage(looker: Looker, rows: Iterable[QueueRow]) -> Iterator[Coverage]:
     in_log = {(_text(topic) or "", number): ends for (topic, number), ends in looker.in_log.items()}
     for name in sorted(in_files.keys() | in_log.keys()):
         files = in_files.get(name)
-        yield Coverage(*name, in_log.get(name), files if files and files[1] > files[0] else None)
+        yield QueueCoverage(
+            *name, in_log.get(name), files if files and files[1] > files[0] else None
+        )
 
 
 def _text(topic: bytes | None) -> str | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqtool.findings.finding import Finding
-    from rmqtool.report.facts import Coverage, Facts, SegmentFacts, TopicTraffic
+    from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
 
 TEMPLATE: Final = Path(__file__).with_name("page.html")
 MOST_FINDINGS, MOST_SEGMENTS, MOST_TOPICS, MOST_QUEUES, MOST_GROUPS = 300, 1500, 60, 150, 200
@@ -119,7 +119,7 @@ def _about_segments(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _is_hurt(segment: SegmentFacts) -> bool:
+def _is_hurt(segment: SegmentTiling) -> bool:
     return bool(segment.bytes_of("gap") or segment.bytes_of("unread"))
 
 
@@ -147,7 +147,7 @@ def _spark(topic: TopicTraffic) -> Markup:
 
 
 def _about_queues(facts: Facts) -> dict[str, Any]:
-    def worst_first(one: Coverage) -> tuple[bool, str, int]:
+    def worst_first(one: QueueCoverage) -> tuple[bool, str, int]:
         return not (one.missing or one.ahead), one.topic, one.queue_id
 
     ordered = sorted(facts.coverage, key=worst_first)

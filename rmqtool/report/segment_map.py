@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rmqtool.findings.catalogue import Severity
     from rmqtool.findings.finding import Finding
-    from rmqtool.report.facts import SegmentFacts
+    from rmqtool.report.facts import SegmentTiling
 
 WIDTH: Final = 900
 BAR_TOP, BAR_HEIGHT, MARK_HEIGHT = 4, 16, 9
@@ -29,7 +29,7 @@ MOST_RECTANGLES: Final = 40_000  # in all bars together: about 1 MB
 KINDS: Final = ("record", "unused", "filler", "unread", "gap")
 
 
-def segment_bar(segment: SegmentFacts, findings: Sequence[Finding], columns: int) -> str:
+def segment_bar(segment: SegmentTiling, findings: Sequence[Finding], columns: int) -> str:
     """Draw one file as an SVG.
 
     Args:
@@ -60,7 +60,7 @@ def columns_for(segments: int) -> int:
     return max(FEWEST_COLUMNS, min(WIDTH, MOST_RECTANGLES // max(segments, 1)))
 
 
-def _stretches(segment: SegmentFacts, columns: int) -> Iterator[tuple[str, int, int]]:
+def _stretches(segment: SegmentTiling, columns: int) -> Iterator[tuple[str, int, int]]:
     """Give kind, first and last column of what is drawn in one colour."""
     kinds = [0] * columns
     for kind, position, length in segment.stretches:
@@ -77,7 +77,7 @@ def _stretches(segment: SegmentFacts, columns: int) -> Iterator[tuple[str, int, 
         at += length
 
 
-def _columns(segment: SegmentFacts, position: int, length: int, columns: int) -> tuple[int, int]:
+def _columns(segment: SegmentTiling, position: int, length: int, columns: int) -> tuple[int, int]:
     """Give the first and the last column of a stretch."""
     size = max(segment.size, 1)
     first = min(max(position, 0) * columns // size, columns - 1)
@@ -86,7 +86,7 @@ def _columns(segment: SegmentFacts, position: int, length: int, columns: int) ->
 
 
 def _marks(
-    segment: SegmentFacts, findings: Iterable[Finding], columns: int
+    segment: SegmentTiling, findings: Iterable[Finding], columns: int
 ) -> Iterator[tuple[float, Severity, str]]:
     """Give column, severity and words for each place that has findings."""
 
@@ -111,7 +111,7 @@ def _mark(x: float, severity: Severity, said: str) -> drawsvg.Lines:
     return mark
 
 
-def _words(segment: SegmentFacts, findings: Sequence[Finding]) -> str:
+def _words(segment: SegmentTiling, findings: Sequence[Finding]) -> str:
     parts = [f"{segment.records} records"]
     parts += [f"{count} bytes {kind}" for kind in KINDS if (count := segment.bytes_of(kind))]
     parts += [f"{len(findings)} findings"] if findings else []

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rmqtool.spark.jobs import Job, cores, is_on_this_machine
 from rmqtool.spark.shipping import ship
 from rmqtool.spark.tasks import BLOBS, DONE, ERROR, RESULTS, TO_ALL, gatherer, mapper, spreader
-from rmqtool.spark.waves import Grouped, Traffic, Wave, length_of
+from rmqtool.spark.waves import DriverTraffic, Grouped, Wave, length_of
 from rmqtool.writing.scratch import job_directory
 from rmqtool.writing.spool import Spool
 
@@ -56,7 +56,7 @@ class SparkEngine:
     """
 
     spark: SparkSession
-    traffic: Traffic = field(default_factory=Traffic)
+    traffic: DriverTraffic = field(default_factory=DriverTraffic)
 
     @classmethod
     def on(cls, spark: SparkSession) -> SparkEngine:

@@ -77,7 +77,7 @@ class ExportResult:
         self.unread += [path for path in receipt.unread if path not in self.unread]
 
 
-class Export:
+class ExportRun:
     """One run.
 
     Args:

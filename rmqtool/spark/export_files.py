@@ -51,7 +51,7 @@ LIMITED: Final = frozenset(
 )
 
 
-class Writer(Protocol):
+class FileWriter(Protocol):
     """Writes batches of one schema to one file."""
 
     def write(self, rows: pa.Table) -> None:
@@ -118,7 +118,7 @@ def directory_name(column: str, value: object) -> str:
     return f"{raw[: room - _DIGITS - 1].decode('utf-8', 'ignore')}~{digest}"
 
 
-def open_writer(file: IO[bytes], schema: pa.Schema, options: ExportOptions) -> Writer:
+def open_writer(file: IO[bytes], schema: pa.Schema, options: ExportOptions) -> FileWriter:
     """Give the writer of a file.
 
     Args:
@@ -129,8 +129,8 @@ def open_writer(file: IO[bytes], schema: pa.Schema, options: ExportOptions) -> W
     if options.form is ExportFormat.PARQUET:
         return _Parquet(file, schema)
     if options.form is ExportFormat.JSONL:
-        return _JsonLines(file, schema)
-    return _Csv(file, schema, options.cell)
+        return _JsonLinesFile(file, schema)
+    return _CsvFile(file, schema, options.cell)
 
 
 class _Parquet:
@@ -159,7 +159,7 @@ class _Parquet:
         self._writer.close()
 
 
-class _JsonLines:
+class _JsonLinesFile:
     def __init__(self, file: IO[bytes], schema: pa.Schema) -> None:
         self._file, self._names = file, schema.names
 
@@ -171,7 +171,7 @@ class _JsonLines:
         pass  # each row is written already
 
 
-class _Csv:
+class _CsvFile:
     def __init__(self, file: IO[bytes], schema: pa.Schema, cell: Callable[[object], str]) -> None:
         self._file = file
         self._names, self._cell = schema.names, cell

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from rmqtool.errors import WriteFailed
-from rmqtool.spark.export_files import Writer, open_writer, split
+from rmqtool.spark.export_files import FileWriter, open_writer, split
 from rmqtool.spark.export_options import DATE, ExportFormat, ExportOptions
 from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import FilesTask, LogTask
@@ -243,7 +243,7 @@ class _File:
     def __init__(self, task: ExportTask, name: str) -> None:
         self.name = name
         self._new = task.target.new_file(name)
-        self.writer: Writer = open_writer(self._new.stream, task.schema, task.options)
+        self.writer: FileWriter = open_writer(self._new.stream, task.schema, task.options)
 
     def close(self) -> int:
         """Give the file its name; return its length."""

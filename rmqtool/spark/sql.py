@@ -19,7 +19,7 @@ from rmqtool.broker.names import OP_TOPIC
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.spark.jobs import Job, is_connect_session
 from rmqtool.spark.options import SourceOptions, TableName
-from rmqtool.spark.sql_plan import Plan, changes
+from rmqtool.spark.sql_plan import SqlPlan, changes
 from rmqtool.spark.sql_values import plain, readable, unique_names
 from rmqtool.spark.views import OPERATIONS, VIEWS
 
@@ -55,7 +55,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Answer:
+class SqlAnswer:
     """The rows of a question.
 
     Attributes:
@@ -82,7 +82,7 @@ class Questions:
         # What Spark refuses is said in our own words; pyspark would log it, with its plan.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
-    def ask(self, text: str) -> Answer:
+    def ask(self, text: str) -> SqlAnswer:
         """Understand a question and begin to answer it.
 
         Raises:
@@ -104,11 +104,11 @@ class Questions:
         self._put(tables, views, None)
         rows = self._understood(text)
         if kind in ABOUT_NAMES:
-            return Answer(unique_names(rows.columns), self._chunks(rows))
-        plan = None if is_connect_session(self._spark) else Plan.of(rows)
+            return SqlAnswer(unique_names(rows.columns), self._chunks(rows))
+        plan = None if is_connect_session(self._spark) else SqlPlan.of(rows)
         self._put(tables, views, _reading(tables, plan, has_all=kind == "explain"))
         rows = self._understood(text)
-        return Answer(unique_names(rows.columns), self._chunks(rows), tables)
+        return SqlAnswer(unique_names(rows.columns), self._chunks(rows), tables)
 
     def unread(self, tables: tuple[str, ...]) -> list[UnreadablePath]:
         """Look whether the files of tables can be opened; what of them cannot is no row anywhere.
@@ -210,7 +210,7 @@ class Questions:
                 ]
 
 
-def _reading(tables: Sequence[str], plan: Plan | None, *, has_all: bool) -> Reading:
+def _reading(tables: Sequence[str], plan: SqlPlan | None, *, has_all: bool) -> Reading:
     """Say how tables are read for a question: columns that it does not need are not decoded.
 
     Args:

@@ -17,7 +17,7 @@ SHARED: Final = ("WithCTE", "CTERelation")  # read once or more often, as the op
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SqlPlan:
     """What a question refers to.
 
     Attributes:
@@ -29,7 +29,7 @@ class Plan:
     reads_once: bool
 
     @classmethod
-    def of(cls, asked: DataFrame) -> Plan | None:
+    def of(cls, asked: DataFrame) -> SqlPlan | None:
         """Look at the plan of a question; None when that cannot be done."""
         from py4j.protocol import Py4JError
 
@@ -40,7 +40,7 @@ class Plan:
             return None
 
     @classmethod
-    def _of(cls, plan: Any, names: frozenset[str]) -> Plan:  # noqa: ANN401 - of the JVM
+    def _of(cls, plan: Any, names: frozenset[str]) -> SqlPlan:  # noqa: ANN401 - of the JVM
         found = {*names, *_names(plan.output())}
         leaves: list[tuple[str, ...]] = []
         is_shared = False

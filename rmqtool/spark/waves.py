@@ -28,7 +28,7 @@ POLL_SECONDS: Final = 0.004
 
 
 @dataclass(slots=True)
-class Traffic:
+class DriverTraffic:
     """What went through the driver.
 
     Attributes:

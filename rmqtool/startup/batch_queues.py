@@ -14,7 +14,7 @@ from rmqtool.startup.units import chunks, good_units
 
 if TYPE_CHECKING:
     from rmqtool.startup.files import FileQueue, ModelFile
-    from rmqtool.startup.records import Record
+    from rmqtool.startup.records import DispatchRequest
 
 _FILES_RECOVERED: Final = 3
 _POSITIONS: Final = BATCH_CQ_UNIT.positions
@@ -86,7 +86,7 @@ class BatchQueue:
             break
         self._revise()
 
-    def put(self, record: Record, base: int, count: int) -> None:
+    def put(self, record: DispatchRequest, base: int, count: int) -> None:
         """Append the unit of a record. Source: BatchConsumeQueue#putBatchMessagePositionInfo.
 
         Args:

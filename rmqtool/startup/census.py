@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqtool.startup.files import FileReader, ModelFile
-    from rmqtool.startup.records import Record, RecordCheck
+    from rmqtool.startup.files import ModelFile, ModelReader
+    from rmqtool.startup.records import DispatchRequest, RecordCheck
 
     Int64s = NDArray[np.int64]
 
@@ -126,8 +126,8 @@ def _census(file: ModelFile, columns: Int64s, names: list[str]) -> SegmentCensus
 
 
 def whole_records(
-    file: ModelFile, reader: FileReader, check: RecordCheck
-) -> Iterator[tuple[int, Record]]:
+    file: ModelFile, reader: ModelReader, check: RecordCheck
+) -> Iterator[tuple[int, DispatchRequest]]:
     """Yield the whole records of a file: in sequence, and behind damage by their own word."""
     position, in_sequence = 0, True
     while True:
@@ -145,7 +145,7 @@ def whole_records(
         position, in_sequence = found, False
 
 
-def _next_magic(reader: FileReader, position: int, end: int) -> int | None:
+def _next_magic(reader: ModelReader, position: int, end: int) -> int | None:
     """Give the next position at which a record may begin."""
     while position + _MAGIC_POSITION < end:
         window = reader.read_at(position, _SEARCH_BYTES)
@@ -160,7 +160,7 @@ def _next_magic(reader: FileReader, position: int, end: int) -> int | None:
     return None
 
 
-def _messages(record: Record) -> int:
+def _messages(record: DispatchRequest) -> int:
     """Give how many messages a record holds."""
     if not record.sys_flag & SysFlag.INNER_BATCH_FLAG:
         return 1

@@ -12,16 +12,16 @@ import numpy as np
 
 from rmqtool.broker.rules import AbnormalStart
 from rmqtool.startup.model import DispatchFails
-from rmqtool.startup.records import RecordCheck, Stop
+from rmqtool.startup.records import RecordCheck, RecordFailure
 from rmqtool.startup.start_file import StartFails, StartFile
 from rmqtool.startup.walk import Block, Walk
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqtool.startup.files import FileReader, ModelFile
+    from rmqtool.startup.files import ModelFile, ModelReader
     from rmqtool.startup.model import Model
-    from rmqtool.startup.records import Record
+    from rmqtool.startup.records import DispatchRequest
 
 _CHECKPOINT: Final = "checkpoint"
 
@@ -43,7 +43,7 @@ class Recovered:
     first_path: str = ""
     end: int = 0
     end_path: str = ""
-    stop: Stop | None = None
+    stop: RecordFailure | None = None
     records: int = 0
     last_timestamp: int = 0
     queues_cut: bool = False
@@ -113,7 +113,7 @@ class _Scan:
     records: int = 0
     last_timestamp: int = 0
 
-    def run(self, number: int) -> tuple[ModelFile, int, Stop | None]:
+    def run(self, number: int) -> tuple[ModelFile, int, RecordFailure | None]:
         """Walk until a check fails, or to the blank of the last file; give where and why."""
         files = self.model.commitlog.files
         position = self._first_position(files[number])
@@ -125,7 +125,7 @@ class _Scan:
                 except DispatchFails as failure:
                     reason = f"at {failure.physical_offset}: {failure.reason}"
                     raise StartFails(file.path, reason) from failure
-            if stop is Stop.OUT_OF_MEMORY:
+            if stop is RecordFailure.OUT_OF_MEMORY:
                 raise StartFails(file.path, f"at {position}: {stop}")
             number += 1
             if stop is not None or number == len(files):
@@ -138,23 +138,25 @@ class _Scan:
             return 0
         return max(self.dispatch_from - file.start, 0) if self.model.settings.accelerates else 0
 
-    def _file(self, file: ModelFile, reader: FileReader, position: int) -> tuple[int, Stop | None]:
+    def _file(
+        self, file: ModelFile, reader: ModelReader, position: int
+    ) -> tuple[int, RecordFailure | None]:
         """Walk over one file; give the end, and why it is the end: None is a blank."""
         for step in self.walk.steps(file, reader, position):
             if isinstance(step, Block):
                 if (foreign := self._block(step, file)) is not None:
-                    return foreign, Stop.FOREIGN_OFFSET
+                    return foreign, RecordFailure.FOREIGN_OFFSET
                 position = step.end
             elif step.record is None:
                 return position, step.stop
             elif self._is_foreign(step.record, file):
-                return position, Stop.FOREIGN_OFFSET
+                return position, RecordFailure.FOREIGN_OFFSET
             else:
                 self._record(step.record)
                 position += step.size
         return position, None
 
-    def _record(self, record: Record) -> None:
+    def _record(self, record: DispatchRequest) -> None:
         self.records += 1
         self.last_timestamp = record.store_timestamp
         is_new = record.physical_offset > self.dispatch_from
@@ -184,7 +186,7 @@ class _Scan:
             chosen[:count] = block.physical_offsets[:count] > self.dispatch_from
         return chosen
 
-    def _is_foreign(self, record: Record, file: ModelFile) -> bool:
+    def _is_foreign(self, record: DispatchRequest, file: ModelFile) -> bool:
         """Source: CommitLog#recoverAbnormally, checkCommitLogOffsetOnRecover, 5.5.0."""
         return self._checks_offsets and not file.start <= record.physical_offset <= file.end
 

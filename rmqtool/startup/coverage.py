@@ -121,7 +121,7 @@ class Places:
 
 
 @dataclass(slots=True)
-class Coverage:
+class UnitCoverage:
     """The places that queues point to.
 
     Attributes:
@@ -135,7 +135,7 @@ class Coverage:
     new: Places
 
     @classmethod
-    def of(cls, file_length: int) -> Coverage:
+    def of(cls, file_length: int) -> UnitCoverage:
         """Begin with no unit."""
         return cls(Places(file_length), Places(file_length), Places(file_length))
 

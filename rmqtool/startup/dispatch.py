@@ -15,11 +15,11 @@ import numpy as np
 
 from rmqtool.startup.files import java_remainder
 from rmqtool.startup.model import DispatchFails
-from rmqtool.startup.records import RecordCheck, Stop
+from rmqtool.startup.records import RecordCheck, RecordFailure
 from rmqtool.startup.walk import Block, Walk
 
 if TYPE_CHECKING:
-    from rmqtool.startup.files import FileReader, ModelFile
+    from rmqtool.startup.files import ModelFile, ModelReader
     from rmqtool.startup.model import Model
 
 
@@ -87,7 +87,7 @@ class _Reput:
                 return Dispatched(begin, self.at, tuple(skipped), hangs_at=self.at)
         return Dispatched(begin, self.at, tuple(skipped))
 
-    def _file(self, file: ModelFile, reader: FileReader, position: int) -> tuple[int, int] | None:
+    def _file(self, file: ModelFile, reader: ModelReader, position: int) -> tuple[int, int] | None:
         """Dispatch the records of one file; give a stretch that was passed over."""
         for step in self.walk.steps(file, reader, position, reads_body=False):
             if isinstance(step, Block):
@@ -100,11 +100,11 @@ class _Reput:
                 position += step.size
             elif step.passed:
                 self._roll()
-            elif step.stop is not Stop.OUT_OF_MEMORY:
+            elif step.stop is not RecordFailure.OUT_OF_MEMORY:
                 return self._damage(file, reader, position)
         return None
 
-    def _damage(self, file: ModelFile, reader: FileReader, begin: int) -> tuple[int, int] | None:
+    def _damage(self, file: ModelFile, reader: ModelReader, begin: int) -> tuple[int, int] | None:
         """Go on as the broker does behind the first record that it cannot read.
 
         A record whose lengths do not add up is passed by its totalSize, but the buffer stays where
@@ -124,7 +124,11 @@ class _Reput:
             elif checked.size > 0:
                 self.at += checked.size
             else:
-                return None if checked.stop is Stop.OUT_OF_MEMORY else self._skip(limit - done)
+                return (
+                    None
+                    if checked.stop is RecordFailure.OUT_OF_MEMORY
+                    else self._skip(limit - done)
+                )
         return None
 
     def _roll(self) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.batch_queues import BatchQueue
-from rmqtool.startup.coverage import Coverage, join
+from rmqtool.startup.coverage import UnitCoverage, join
 from rmqtool.startup.prediction import IndexFate, QueueFate
 from rmqtool.startup.pull import LogExtent, Pull
 from rmqtool.startup.units import numbered_units, stored_units
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqtool.startup.files import ModelFile
-    from rmqtool.startup.indexes import Index
+    from rmqtool.startup.indexes import ModelIndex
     from rmqtool.startup.model import Model, QueueKey
     from rmqtool.startup.queues import ConsumeQueue
 
@@ -42,7 +42,7 @@ class Before:
     log: tuple[ModelFile, ...]
     queues: dict[FateKey, tuple[ModelFile, ...]]
     counts: dict[FateKey, int]
-    coverage: Coverage
+    coverage: UnitCoverage
 
     @classmethod
     def of(cls, model: Model) -> Before:
@@ -52,7 +52,7 @@ class Before:
             UnreadablePath: a file may not be read.
         """
         counts, queues = {}, {}
-        coverage = Coverage.of(model.commitlog.file_length)
+        coverage = UnitCoverage.of(model.commitlog.file_length)
         for queue in model.all_queues():
             offsets, sizes = join(stored_units(queue.files, queue.layout))
             coverage.now.add(offsets, sizes)
@@ -127,7 +127,7 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
         )
 
 
-def index_fate(index: Index) -> IndexFate:
+def index_fate(index: ModelIndex) -> IndexFate:
     """Give what becomes of the key index."""
     return IndexFate(
         kept=tuple(file.path for file in index.files if file.path),

@@ -59,17 +59,17 @@ class ModelFile:
         return self.wrote_position == self.length
 
     @contextmanager
-    def open(self) -> Iterator[FileReader]:
+    def open(self) -> Iterator[ModelReader]:
         """Open for reading, whatever was written over it included.
 
         Raises:
             UnreadablePath: see `Place.open`.
         """
         if self.place is None:
-            yield FileReader(self, None)
+            yield ModelReader(self, None)
         else:
             with self.place.open() as file:
-                yield FileReader(self, file)
+                yield ModelReader(self, file)
 
     def append(self, data: bytes) -> None:
         """Write at the end; the caller has seen to the room."""
@@ -81,7 +81,7 @@ class ModelFile:
         self.wrote_position = position + len(data)
 
 
-class FileReader:
+class ModelReader:
     """Positioned reads of a `ModelFile`; what lies behind the end of the file is zero."""
 
     __slots__ = ("_file", "_model", "_window", "_window_begin", "_window_bytes")

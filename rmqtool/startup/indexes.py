@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.rules import Rules
     from rmqtool.startup.load import Loader
-    from rmqtool.startup.records import Record
+    from rmqtool.startup.records import DispatchRequest
     from rmqtool.startup.settings import Settings
     from rmqtool.startup.walk import Block
     from rmqtool.store.place import Place
@@ -31,7 +31,7 @@ _ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
 
 
 @dataclass(slots=True)
-class IndexFile:
+class ModelIndexFile:
     """One index file, as far as its header goes.
 
     Attributes:
@@ -53,7 +53,7 @@ class IndexFile:
 
 
 @dataclass(slots=True)
-class Index:
+class ModelIndex:
     """The key index.
 
     Attributes:
@@ -69,8 +69,8 @@ class Index:
     rules: Rules
     settings: Settings
     capacity: int
-    files: list[IndexFile] = field(default_factory=list)
-    destroyed: list[IndexFile] = field(default_factory=list)
+    files: list[ModelIndexFile] = field(default_factory=list)
+    destroyed: list[ModelIndexFile] = field(default_factory=list)
     created: int = 0
     added: int = 0
 
@@ -101,13 +101,13 @@ class Index:
             raw = directory.child(entry.name).resolved().read(INDEX_HEADER.size)
             header = INDEX_HEADER.packer.unpack(raw.ljust(INDEX_HEADER.size, b"\0"))
             _, end_timestamp, _, end_physical_offset, _, count = header
-            file = IndexFile(path, end_timestamp, end_physical_offset, max(count, FIRST_ENTRY))
+            file = ModelIndexFile(path, end_timestamp, end_physical_offset, max(count, FIRST_ENTRY))
             if not stopped_cleanly and end_timestamp > index_timestamp:
                 self.destroyed.append(file)
             else:
                 self.files.append(file)
 
-    def put(self, record: Record) -> None:
+    def put(self, record: DispatchRequest) -> None:
         """Index a record, unless the newest file is further already.
 
         Source: IndexService#buildIndex.
@@ -159,11 +159,11 @@ class Index:
     def _writes_files(self) -> bool:
         return self.settings.writes_index_files or not self.rules.may_leave_index_out
 
-    def _last_for_append(self) -> IndexFile:
+    def _last_for_append(self) -> ModelIndexFile:
         """Source: IndexService#getAndCreateLastIndexFile."""
         last = self.files[-1] if self.files else None
         if last is None or last.index_count >= self.capacity:
-            last = IndexFile("", end_physical_offset=last.end_physical_offset if last else 0)
+            last = ModelIndexFile("", end_physical_offset=last.end_physical_offset if last else 0)
             self.files.append(last)
             self.created += 1
         return last

@@ -18,7 +18,7 @@ from rmqtool.startup.records import RecordCheck
 
 if TYPE_CHECKING:
     from rmqtool.startup.model import Model
-    from rmqtool.startup.records import Record
+    from rmqtool.startup.records import DispatchRequest
 
 
 def missing(model: Model) -> Loss:
@@ -44,7 +44,7 @@ def missing(model: Model) -> Loss:
     return Loss(tuple(sorted(losses, key=lambda one: -one.messages)))
 
 
-def _lacking(model: Model, record: Record) -> list[str]:
+def _lacking(model: Model, record: DispatchRequest) -> list[str]:
     """Give the light queues that a record names and that have no unit at its number."""
     if not model.dispatch_rules.multi_dispatches(record.topic):
         return []

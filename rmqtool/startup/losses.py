@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.batch_queues import BatchQueue
     from rmqtool.startup.census import SegmentCensus
     from rmqtool.startup.commitlog import Recovered
-    from rmqtool.startup.coverage import Coverage
+    from rmqtool.startup.coverage import UnitCoverage
     from rmqtool.startup.fates import Before
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Tally:
+class LossTally:
     """Adds up one kind of loss."""
 
     topics: dict[str, TopicLoss] = field(default_factory=dict)
@@ -89,10 +89,10 @@ class Losses:
         holes: physical offsets, sorted, that queues point to and at which no whole record lies.
     """
 
-    lost: Tally = field(default_factory=Tally)
-    cut: Tally = field(default_factory=Tally)
-    unlisted: Tally = field(default_factory=Tally)
-    deleted_topics: Tally = field(default_factory=Tally)
+    lost: LossTally = field(default_factory=LossTally)
+    cut: LossTally = field(default_factory=LossTally)
+    unlisted: LossTally = field(default_factory=LossTally)
+    deleted_topics: LossTally = field(default_factory=LossTally)
     holes: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     def missing(self, model: Model, before: Before) -> Loss:
@@ -103,7 +103,7 @@ class Losses:
         Raises:
             UnreadablePath: a file of a queue may not be read.
         """
-        tally = Tally()
+        tally = LossTally()
         left = self.holes
         for queue in sorted(model.all_queues(), key=_own_queues_first):
             if not left.size:
@@ -134,7 +134,7 @@ class LossCount:
     """
 
     model: Model
-    coverage: Coverage
+    coverage: UnitCoverage
     recovered: Recovered
     is_known: Callable[[str], bool]
     jobs: int | None = None

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.broker.rules import Rules
-    from rmqtool.startup.indexes import Index
+    from rmqtool.startup.indexes import ModelIndex
     from rmqtool.startup.load import Loader
-    from rmqtool.startup.records import Record
+    from rmqtool.startup.records import DispatchRequest
     from rmqtool.startup.settings import Settings
     from rmqtool.startup.walk import Block
 
@@ -68,7 +68,7 @@ class Model:
     stopped_cleanly: bool
     checkpoint: dict[str, int]
     commitlog: FileQueue
-    index: Index
+    index: ModelIndex
     queue_length: int
     batch_length: int
     dispatch_rules: DispatchRules
@@ -115,7 +115,7 @@ class Model:
         for batch_queue in self.batch_queues.values():
             batch_queue.correct_minimum(log_minimum)
 
-    def dispatch(self, record: Record) -> None:
+    def dispatch(self, record: DispatchRequest) -> None:
         """Hand a record to its queues and to the key index.
 
         Raises:
@@ -159,7 +159,7 @@ class Model:
             or any("\0" in name for name in block.names)
         )
 
-    def _queue(self, record: Record) -> None:
+    def _queue(self, record: DispatchRequest) -> None:
         if self.failed_topic is not None:
             return
         if "\0" in record.topic:

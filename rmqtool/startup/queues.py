@@ -19,8 +19,8 @@ from rmqtool.startup.units import chunks, good_units
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqtool.startup.files import FileQueue, FileReader
-    from rmqtool.startup.records import Record
+    from rmqtool.startup.files import FileQueue, ModelReader
+    from rmqtool.startup.records import DispatchRequest
 
     Int64s = NDArray[np.int64]
 
@@ -107,7 +107,7 @@ class ConsumeQueue:
             self.max_physical_offset = first + size if good.last is None else _end(good.last)
             return
 
-    def put(self, record: Record, queue_offset: int) -> None:
+    def put(self, record: DispatchRequest, queue_offset: int) -> None:
         """Append the unit of a record, or skip it as one that is there already."""
         self.put_unit(record.physical_offset, record.size, queue_offset)
 
@@ -218,13 +218,13 @@ def _end(unit: np.void) -> int:
     return int(unit["physical_offset"]) + int(unit["size"])
 
 
-def _physical_offset(reader: FileReader, position: int) -> int:
+def _physical_offset(reader: ModelReader, position: int) -> int:
     offset: int
     offset, _, _ = CQ_UNIT.packer.unpack(reader.read_at(position, CQ_UNIT_SIZE))
     return offset
 
 
-def _bisect(reader: FileReader, begin: int, end: int, log_minimum: int) -> int | None:
+def _bisect(reader: ModelReader, begin: int, end: int, log_minimum: int) -> int | None:
     """Search as Java does, which on units out of order gives what it gives."""
     low, high = 0, end - begin - CQ_UNIT_SIZE
     while high - low > CQ_UNIT_SIZE:

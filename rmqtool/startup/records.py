@@ -46,7 +46,7 @@ class Source(Protocol):
         """Read; fewer bytes at the end."""
 
 
-class Stop(enum.StrEnum):
+class RecordFailure(enum.StrEnum):
     """Why a record check failed."""
 
     NOTHING_LEFT = "the file ends here"
@@ -62,7 +62,7 @@ class Stop(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DispatchRequest:
     """What dispatch takes from a record.
 
     Attributes:
@@ -99,8 +99,8 @@ class Checked:
 
     size: int
     consumed: int
-    record: Record | None = None
-    stop: Stop | None = None
+    record: DispatchRequest | None = None
+    stop: RecordFailure | None = None
 
     @property
     def passed(self) -> bool:
@@ -111,7 +111,7 @@ class Checked:
 class _Fails(Exception):
     """The check fails here; never leaves this module."""
 
-    def __init__(self, stop: Stop, size: int = -1) -> None:
+    def __init__(self, stop: RecordFailure, size: int = -1) -> None:
         super().__init__()
         self.stop, self.size = stop, size
 
@@ -151,7 +151,7 @@ class RecordCheck:
             return Checked(failure.size, cursor.at - position, stop=failure.stop)
         return Checked(size, cursor.at - position, record)
 
-    def _parse(self, cursor: _Cursor, *, reads_body: bool) -> tuple[int, Record | None]:
+    def _parse(self, cursor: _Cursor, *, reads_body: bool) -> tuple[int, DispatchRequest | None]:
         """Go through one record; give its size and content, 0 and None for a blank."""
         begin = cursor.at
         total_size, magic = self._head(cursor)
@@ -163,7 +163,7 @@ class RecordCheck:
         layout = middle_of(sys_flag)
         middle = layout.packer.unpack(cursor.take(layout.size))
         if array < PORT_BYTES + max(len(middle[_BORN_ADDRESS]), len(middle[_STORE_ADDRESS])):
-            raise _Fails(Stop.LENGTHS)
+            raise _Fails(RecordFailure.LENGTHS)
         body_length = middle[-1]
         self._body(cursor, body_length, prefix[_BODY_CRC], array, reads_body=reads_body)
         topic_width = TOPIC_LENGTH_BYTES[magic]
@@ -174,17 +174,17 @@ class RecordCheck:
         if properties_length > 0:
             found = properties.decode(cursor.copied(properties_length, array))
             if has_bad_delay(topic, found):
-                raise _Fails(Stop.PROPERTY)
+                raise _Fails(RecordFailure.PROPERTY)
         if reads_body and self.checks_property_crc:
             self._property_crc(cursor, found, total_size)
         length = MESSAGE_PREFIX.size + layout.size + topic_width + properties.LENGTH_BYTES
         length += max(body_length, 0) + topic_length + max(properties_length, 0)
         if total_size != length:
-            raise _Fails(Stop.LENGTHS, total_size)
+            raise _Fails(RecordFailure.LENGTHS, total_size)
         if has_bad_batch_numbers(self.rules, found):
-            raise _Fails(Stop.PROPERTY)
+            raise _Fails(RecordFailure.PROPERTY)
         _, _, _, queue_id, _, queue_offset, physical_offset, *_ = prefix
-        record = Record(
+        record = DispatchRequest(
             topic,
             queue_id,
             physical_offset,
@@ -199,22 +199,22 @@ class RecordCheck:
     def _head(self, cursor: _Cursor) -> tuple[int, int]:
         """Read totalSize and magic, in the order of the version's tests."""
         if self.rules.checks_bounds and cursor.left <= _SIZE_BYTES:
-            raise _Fails(Stop.NOTHING_LEFT)
+            raise _Fails(RecordFailure.NOTHING_LEFT)
         total_size = cursor.integer(_SIZE_BYTES)
         if self.rules.checks_bounds and cursor.left < total_size - _SIZE_BYTES:
-            raise _Fails(Stop.BEYOND_FILE)
+            raise _Fails(RecordFailure.BEYOND_FILE)
         magic = cursor.integer(MESSAGE_PREFIX["magic_code"].size)
         known = magic == MESSAGE_MAGIC_CODE or (magic == MESSAGE_MAGIC_CODE_V2 and self.knows_v2)
         if not known and magic != BLANK_MAGIC_CODE:
-            raise _Fails(Stop.NO_MAGIC if total_size or magic else Stop.UNUSED)
+            raise _Fails(RecordFailure.NO_MAGIC if total_size or magic else RecordFailure.UNUSED)
         return total_size, magic
 
     def _allocated(self, total_size: int) -> int:
         """Give the length of the array that Java copies the parts into, one after the other."""
         if total_size < 0:
-            raise _Fails(Stop.LENGTHS)
+            raise _Fails(RecordFailure.LENGTHS)
         if total_size > min(_LARGEST_ARRAY, self.settings.heap_bytes):
-            raise _Fails(Stop.OUT_OF_MEMORY)  # an Error, which the broker does not catch
+            raise _Fails(RecordFailure.OUT_OF_MEMORY)  # an Error, which the broker does not catch
         return total_size
 
     def _body(
@@ -227,11 +227,11 @@ class RecordCheck:
             cursor.skip(length)
             return
         if length > array:
-            raise _Fails(Stop.LENGTHS)
+            raise _Fails(RecordFailure.LENGTHS)
         if not self.checks_body_crc:
             cursor.skip(length)
         elif cursor.crc(length) != body_crc:
-            raise _Fails(Stop.BODY_CRC)
+            raise _Fails(RecordFailure.BODY_CRC)
 
     @property
     def knows_v2(self) -> bool:
@@ -260,9 +260,9 @@ class RecordCheck:
         begin = cursor.at - total_size
         length = total_size - properties.CRC32_RESERVED_LENGTH
         if expected is None or begin < 0 or length < 0:
-            raise _Fails(Stop.PROPERTY_CRC)
+            raise _Fails(RecordFailure.PROPERTY_CRC)
         if cursor.crc_from(begin, length) != expected:
-            raise _Fails(Stop.PROPERTY_CRC)
+            raise _Fails(RecordFailure.PROPERTY_CRC)
 
 
 class _Cursor:
@@ -291,7 +291,7 @@ class _Cursor:
     def copied(self, length: int, array: int) -> bytes:
         """Read what Java copies into an array of that length."""
         if not 0 <= length <= array:
-            raise _Fails(Stop.LENGTHS)
+            raise _Fails(RecordFailure.LENGTHS)
         return self.take(length)
 
     def integer(self, width: int) -> int:
@@ -320,4 +320,4 @@ class _Cursor:
 
     def _need(self, length: int) -> None:
         if length > self.left:
-            raise _Fails(Stop.LENGTHS if self.left else Stop.NOTHING_LEFT)
+            raise _Fails(RecordFailure.LENGTHS if self.left else RecordFailure.NOTHING_LEFT)

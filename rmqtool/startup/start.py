@@ -21,7 +21,7 @@ from rmqtool.startup.commitlog import recover
 from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.extensions import Extensions, load_extensions, recover_extensions
 from rmqtool.startup.fates import Before, index_fate, queue_fates
-from rmqtool.startup.indexes import Index
+from rmqtool.startup.indexes import ModelIndex
 from rmqtool.startup.load import Loader, exists, queue_directories, read_checkpoint
 from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
@@ -161,7 +161,7 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
         stopped_cleanly=not exists(store.root.child("abort")),
         checkpoint=read_checkpoint(store.root.child("checkpoint"), loader),
         commitlog=commitlog,
-        index=Index(rules, settings, geometry.index_entries.value),
+        index=ModelIndex(rules, settings, geometry.index_entries.value),
         queue_length=geometry.consume_queue.value,
         batch_length=geometry.batch_queue.value,
         dispatch_rules=DispatchRules(

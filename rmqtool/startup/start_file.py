@@ -17,14 +17,14 @@ from rmqtool.formats.message import (
     MESSAGE_PREFIX,
     middle_of,
 )
-from rmqtool.startup.records import RecordCheck, Stop
+from rmqtool.startup.records import RecordCheck, RecordFailure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
-    from rmqtool.startup.records import Record
+    from rmqtool.startup.records import DispatchRequest
 
     Matches = Callable[[ModelFile], bool]
 
@@ -97,12 +97,12 @@ class StartFile:
             return record.store_timestamp <= checkpoint["logics_msg_timestamp"]
         return record.physical_offset <= self.dispatch_from
 
-    def _first_record(self, file: ModelFile) -> Record | None:
+    def _first_record(self, file: ModelFile) -> DispatchRequest | None:
         """Give the record that a file begins with; None where the check fails or it is a blank."""
         with file.open() as reader:
             checked = self.check.check(reader, 0, file.length)
-        if checked.stop is Stop.OUT_OF_MEMORY:
-            raise StartFails(file.path, str(Stop.OUT_OF_MEMORY))
+        if checked.stop is RecordFailure.OUT_OF_MEMORY:
+            raise StartFails(file.path, str(RecordFailure.OUT_OF_MEMORY))
         return checked.record
 
     def _index_agrees(self, store_timestamp: int) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.layout import Layout
     from rmqtool.queues.kinds import Units
-    from rmqtool.startup.files import FileQueue, FileReader, ModelFile
+    from rmqtool.startup.files import FileQueue, ModelFile, ModelReader
 
 _FIRST_CHUNK, _LARGEST_CHUNK = 1 << 12, 1 << 20  # bytes; most queues end early in their file
 
@@ -69,7 +69,7 @@ def numbered_units(files: FileQueue, layout: Layout) -> Iterator[tuple[int, Unit
                 number += len(units)
 
 
-def chunks(reader: FileReader, layout: Layout, begin: int, end: int) -> Iterator[Units]:
+def chunks(reader: ModelReader, layout: Layout, begin: int, end: int) -> Iterator[Units]:
     """Yield the whole units of a stretch, in chunks that grow: most queues end early."""
     size = _FIRST_CHUNK
     while begin + layout.size <= end:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqtool.scan.batch import Batch
-    from rmqtool.startup.files import FileReader, ModelFile
-    from rmqtool.startup.records import Record, RecordCheck
+    from rmqtool.startup.files import ModelFile, ModelReader
+    from rmqtool.startup.records import DispatchRequest, RecordCheck
     from rmqtool.store.segment import SegmentPart
 
     Int64s = NDArray[np.int64]
@@ -75,14 +75,14 @@ class Block:
     key_counts: Int64s
     topics: Int64s
     names: list[str]
-    again: Callable[[int], Record]
+    again: Callable[[int], DispatchRequest]
 
     def copied(self) -> Block:
         """Give a block that lasts."""
         arrays: dict[str, Any] = {name: getattr(self, name).copy() for name in _ARRAYS}
         return replace(self, **arrays)
 
-    def records(self, chosen: NDArray[np.bool_]) -> Iterator[Record]:
+    def records(self, chosen: NDArray[np.bool_]) -> Iterator[DispatchRequest]:
         """Yield the chosen records, each read anew with its properties."""
         for position in self.positions[chosen].tolist():
             yield self.again(position)
@@ -107,7 +107,7 @@ class Walk:
     counts_keys: bool = True
 
     def steps(
-        self, file: ModelFile, reader: FileReader, position: int, *, reads_body: bool = True
+        self, file: ModelFile, reader: ModelReader, position: int, *, reads_body: bool = True
     ) -> Iterator[Step]:
         """Yield what lies from a position on, up to a blank or a failure, which is the last step.
 
@@ -139,7 +139,7 @@ class Walk:
         return self.by_kernels and file.place is not None
 
     def _blocks(
-        self, file: ModelFile, reader: FileReader, position: int, *, reads_body: bool
+        self, file: ModelFile, reader: ModelReader, position: int, *, reads_body: bool
     ) -> Iterator[Block]:
         """Yield the sound records from a position on; end before the first that is not."""
         from rmqtool.scan import columns as row
@@ -155,7 +155,7 @@ class Walk:
         names: list[str] = []
         limit = file.wrote_position
 
-        def again(begin: int) -> Record:
+        def again(begin: int) -> DispatchRequest:
             record = self.check.check(reader, begin, limit, reads_body=False).record
             assert record is not None  # noqa: S101 - the kernels are stricter than the check
             return record
@@ -241,7 +241,11 @@ def _joined(blocks: list[Block]) -> Block:
 
 
 def _block(
-    found: Int64s, position: int, end: int, names: list[str], again: Callable[[int], Record]
+    found: Int64s,
+    position: int,
+    end: int,
+    names: list[str],
+    again: Callable[[int], DispatchRequest],
 ) -> Block:
     """Copy nothing yet: the columns last until the next batch."""
     from rmqtool.scan import columns as row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, Level
+from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, FamilyDepth
 from rmqtool.store.place import EntryKind, printable
 
 if TYPE_CHECKING:
@@ -43,14 +43,16 @@ def artefacts(store: Holder) -> Iterator[Branch]:
         UnreadablePath: a directory may not be listed.
     """
     for branch in store.branches:
-        if branch.level is Level.FILE or not _is_directory(branch):
+        if branch.level is FamilyDepth.FILE or not _is_directory(branch):
             kind = _kind(branch, branch.place.name)
-            yield Branch(kind, branch.place, branch.path, Level.FILE, branch.why, branch.queue)
+            yield Branch(
+                kind, branch.place, branch.path, FamilyDepth.FILE, branch.why, branch.queue
+            )
         elif branch.kind in MAPPED:
             yield from _mapped(branch, store.mapped(branch))
         elif branch.kind is BranchKind.INDEX:
             for file in store.index_files():
-                yield Branch(branch.kind, file.place, file.path, Level.FILE, branch.why)
+                yield Branch(branch.kind, file.place, file.path, FamilyDepth.FILE, branch.why)
         elif branch.kind in PLAIN:
             yield from _plain_files(branch)
         elif (family := store.family(branch.kind)) is not None:
@@ -65,13 +67,13 @@ def _is_directory(branch: Branch) -> bool:
 
 def _mapped(branch: Branch, files: MappedFiles) -> Iterator[Branch]:
     for segment in files:
-        yield Branch(branch.kind, segment.place, segment.path, Level.FILE, branch.why)
+        yield Branch(branch.kind, segment.place, segment.path, FamilyDepth.FILE, branch.why)
 
 
 def _queue_files(branch: Branch, queue: QueueFiles) -> Iterator[Branch]:
     number = (queue.topic, queue.queue_id)
     for segment in queue.files:
-        yield Branch(branch.kind, segment.place, segment.path, Level.FILE, branch.why, number)
+        yield Branch(branch.kind, segment.place, segment.path, FamilyDepth.FILE, branch.why, number)
 
 
 def _plain_files(branch: Branch) -> Iterator[Branch]:
@@ -80,7 +82,7 @@ def _plain_files(branch: Branch) -> Iterator[Branch]:
         if kind is EntryKind.FILE:
             path = f"{branch.path}/{printable(name)}"
             child = branch.place.child(name)
-            yield Branch(_kind(branch, name), child, path, Level.FILE, branch.why)
+            yield Branch(_kind(branch, name), child, path, FamilyDepth.FILE, branch.why)
 
 
 def _kind(branch: Branch, name: str) -> BranchKind:

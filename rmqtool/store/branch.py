@@ -40,7 +40,7 @@ class BranchKind(enum.StrEnum):
     ROCKSDB = "rocksdb"
 
 
-class Level(enum.IntEnum):
+class FamilyDepth(enum.IntEnum):
     """How deep in its family something lies."""
 
     FAMILY = 0  # consumequeue, commitlog, index
@@ -73,7 +73,7 @@ class Branch:
     kind: BranchKind
     place: Place
     path: str
-    level: Level = Level.FAMILY
+    level: FamilyDepth = FamilyDepth.FAMILY
     why: Why = Why.PLACE
     queue: tuple[str, int] | None = None
 

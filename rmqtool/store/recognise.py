@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import NotAStore, Trouble, UnreadablePath, UnsupportedStore
-from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, Level, Why
+from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, FamilyDepth, Why
 from rmqtool.store.config_files import is_json
 from rmqtool.store.place import EntryKind, printable
 from rmqtool.store.queues import queue_id_of
@@ -100,14 +100,14 @@ def _directory(place: Place, conf: BrokerConf | None) -> Recognised:
     if kind is None:
         reason = "nothing of a RocketMQ store was recognised: no commitlog, queues or index"
         raise NotAStore(path=str(place), reason=reason)
-    level = Level.QUEUE if kind in PER_QUEUE else Level.FAMILY
+    level = FamilyDepth.QUEUE if kind in PER_QUEUE else FamilyDepth.FAMILY
     branch = Branch(kind, place, printable(place.name), level, Why.CONTENT)
     return _part(place.parent, branch)
 
 
 def _is_plausible(branch: Branch, names: list[tuple[str, EntryKind]]) -> bool:
     """Doubt words that may be anybody's: an `index` without a number, a `config` without JSON."""
-    if branch.level is not Level.FAMILY or not names:
+    if branch.level is not FamilyDepth.FAMILY or not names:
         return True
     if branch.kind is BranchKind.INDEX:
         return any(name.isdecimal() for name, _ in names)
@@ -126,7 +126,7 @@ def _file(place: Place) -> Recognised:
         raise NotAStore(path=str(place), reason=reason)
     if kind is BranchKind.ROCKSDB:
         raise UnsupportedStore(path=str(place), reason=f"a file of {unsupported('')}")
-    branch = Branch(kind, place, printable(place.name), Level.FILE, Why.CONTENT)
+    branch = Branch(kind, place, printable(place.name), FamilyDepth.FILE, Why.CONTENT)
     return _part(place.parent, branch)
 
 
@@ -134,13 +134,13 @@ def directory_by_place(place: Place) -> tuple[Place, Branch] | None:
     """Say what a directory is by its name and those above it; None when they do not tell."""
     own, above, family = _last_names(place, 3)
     if (kind := TOPIC_FAMILIES.get(family)) and (queue_id := queue_id_of(own)) is not None:
-        return _branch(place, kind, 3, Level.QUEUE, (printable(above), queue_id))
+        return _branch(place, kind, 3, FamilyDepth.QUEUE, (printable(above), queue_id))
     if kind := TOPIC_FAMILIES.get(above):
-        return _branch(place, kind, 2, Level.TOPIC)
+        return _branch(place, kind, 2, FamilyDepth.TOPIC)
     if DLEDGER.fullmatch(above) and own in {"data", "index"}:
-        return _branch(place, DLEDGER_CHILDREN[own], 2, Level.FAMILY)
+        return _branch(place, DLEDGER_CHILDREN[own], 2, FamilyDepth.FAMILY)
     if kind := TOPIC_FAMILIES.get(own) or FLAT_FAMILIES.get(own):
-        return _branch(place, kind, 1, Level.FAMILY)
+        return _branch(place, kind, 1, FamilyDepth.FAMILY)
     return None
 
 
@@ -150,22 +150,22 @@ def file_by_place(place: Place) -> tuple[Place, Branch] | None:
     is_mapped = start_of(own) is not None
     kind = TOPIC_FAMILIES.get(family)
     if kind and is_mapped and (queue_id := queue_id_of(above)) is not None:
-        return _branch(place, kind, 4, Level.FILE, (printable(topic), queue_id))
+        return _branch(place, kind, 4, FamilyDepth.FILE, (printable(topic), queue_id))
     if DLEDGER.fullmatch(topic) and above in {"data", "index"} and is_mapped:
-        return _branch(place, DLEDGER_CHILDREN[above], 3, Level.FILE)
+        return _branch(place, DLEDGER_CHILDREN[above], 3, FamilyDepth.FILE)
     kind = DLEDGER_CHILDREN.get(own) if DLEDGER.fullmatch(above) else None
     kind = kind or (COMPACTION_CHILDREN.get(own) if above == "compaction" else None)
     if kind:
-        return _branch(place, kind, 2, Level.FILE)
+        return _branch(place, kind, 2, FamilyDepth.FILE)
     if above == "config" and (own == TIMER_CHECK or is_json(own)):
         kind = BranchKind.TIMER_CHECK if own == TIMER_CHECK else BranchKind.CONFIG
-        return _branch(place, kind, 2, Level.FILE)
+        return _branch(place, kind, 2, FamilyDepth.FILE)
     if is_mapped and (kind := FLAT_FAMILIES.get(above)):
-        return _branch(place, kind, 2, Level.FILE)
+        return _branch(place, kind, 2, FamilyDepth.FILE)
     kind = FILES.get(own)
     if TIMER_WHEEL_SNAPSHOT.fullmatch(own):
         kind = BranchKind.TIMER_WHEEL
-    return _branch(place, kind, 1, Level.FILE) if kind else None
+    return _branch(place, kind, 1, FamilyDepth.FILE) if kind else None
 
 
 def _last_names(place: Place, count: int) -> list[str]:
@@ -178,7 +178,7 @@ def _branch(
     place: Place,
     kind: BranchKind,
     depth: int,
-    level: Level,
+    level: FamilyDepth,
     queue: tuple[str, int] | None = None,
 ) -> tuple[Place, Branch]:
     """Give the store root and the branch of a place that lies `depth` names below it."""

@@ -21,7 +21,7 @@ from rmqtool.store.rocksdb_database import Database
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.formats.rocksdb_row import DatabaseRow
+    from rmqtool.formats.rocksdb_row import RocksdbRow
     from rmqtool.store.rocksdb import RocksDb
 
 VERSION_2: Final = "config/rdb"
@@ -139,8 +139,8 @@ def _version_2(database: Database, family: str, name: str) -> dict[str, Any]:
 
 
 def _rows(
-    database: Database, family: str, read: Callable[[bytes, bytes], DatabaseRow]
-) -> Iterator[DatabaseRow]:
+    database: Database, family: str, read: Callable[[bytes, bytes], RocksdbRow]
+) -> Iterator[RocksdbRow]:
     for batch in database.rows(family):
         for key, value in batch.items():
             try:
@@ -149,7 +149,7 @@ def _rows(
                 continue  # a finding of its own
 
 
-def _json(row: DatabaseRow) -> object:
+def _json(row: RocksdbRow) -> object:
     try:
         return config.parse(row.values["json"], path="")
     except DecodeError:

@@ -50,7 +50,7 @@ class TableFile(NamedTuple):
 
 
 @dataclass(slots=True)
-class Manifest:
+class RocksdbManifest:
     """What the edits say, as far as they can be read.
 
     Attributes:
@@ -74,7 +74,7 @@ class Manifest:
     end: int = 0
 
 
-class Edit:
+class VersionEdit:
     """One edit, taken apart from left to right; IndexError where it is cut off."""
 
     def __init__(self, raw: bytes) -> None:
@@ -105,7 +105,7 @@ class Edit:
         return self.raw[self.position - length : self.position]
 
 
-def read_manifest(directory: Place) -> Manifest:
+def read_manifest(directory: Place) -> RocksdbManifest:
     """Read CURRENT and the MANIFEST that it names; what is wrong with them is `problem`.
 
     Raises:
@@ -114,15 +114,15 @@ def read_manifest(directory: Place) -> Manifest:
     current = directory.child("CURRENT").read(CURRENT_BYTES)
     found = CURRENT_TEXT.fullmatch(current)
     if found is None:
-        return Manifest(problem=f"CURRENT says {current!r}, not the name of a MANIFEST")
-    manifest = Manifest(name=found[1].decode())
+        return RocksdbManifest(problem=f"CURRENT says {current!r}, not the name of a MANIFEST")
+    manifest = RocksdbManifest(name=found[1].decode())
     edits: list[tuple[int, bytes]] = []
     content = read_log(
         directory.child(manifest.name), lambda position, raw: edits.append((position, raw))
     )
     for position, raw in edits:
         try:
-            _apply(manifest, Edit(raw))
+            _apply(manifest, VersionEdit(raw))
         except (IndexError, ValueError):
             manifest.problem, manifest.end = f"the edit at {position} cannot be read", position
             return manifest
@@ -134,7 +134,7 @@ def read_manifest(directory: Place) -> Manifest:
     return manifest
 
 
-def _apply(manifest: Manifest, edit: Edit) -> None:
+def _apply(manifest: RocksdbManifest, edit: VersionEdit) -> None:
     """Apply one edit; the tables of a family that is dropped go with it."""
     said = _read(edit)
     if FAMILY_ADD in said.numbers:
@@ -175,7 +175,7 @@ class EditContent:
         return self.numbers.get(FAMILY, 0)
 
 
-def _read(edit: Edit) -> EditContent:
+def _read(edit: VersionEdit) -> EditContent:
     said = EditContent()
     while not edit.is_done:
         tag = edit.number()
@@ -201,7 +201,7 @@ def _read(edit: Edit) -> EditContent:
     return said
 
 
-def _new_file(edit: Edit, tag: int) -> tuple[int, int, int]:
+def _new_file(edit: VersionEdit, tag: int) -> tuple[int, int, int]:
     """Give level, number and size of a table file that is added."""
     level, number = edit.number(), edit.number()
     if tag == NEW_FILE_3:

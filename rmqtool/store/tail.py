@@ -45,7 +45,7 @@ class Stop(enum.StrEnum):
     NOT_A_RECORD = "not a record"  # remains of a truncation, or damage
 
 
-class Step(NamedTuple):
+class WalkEnd(NamedTuple):
     """Where a walk stopped.
 
     Attributes:
@@ -124,7 +124,7 @@ class Walker:
         self.header = DLEDGER_ENTRY.size if is_dledger else 0
         self._window, self._window_start = b"", 0
 
-    def walk(self, head: RecordHead, limit: int | None = None) -> Step:
+    def walk(self, head: RecordHead, limit: int | None = None) -> WalkEnd:
         """Walk from a record to the end of data.
 
         Args:
@@ -135,15 +135,15 @@ class Walker:
         while limit is None or records < limit:
             segment = self.log.at(at)
             if segment is None:
-                return Step(at, last, records, Stop.END_OF_FILES)
+                return WalkEnd(at, last, records, Stop.END_OF_FILES)
             if segment.end - at < BLANK.size or self._is_blank(at):
                 at = segment.end
                 continue
             found = self._record(at, segment)
             if isinstance(found, Stop):
-                return Step(at, last, records, found)
+                return WalkEnd(at, last, records, found)
             last, at, records = found, found.end, records + 1
-        return Step(at, last, records, None)
+        return WalkEnd(at, last, records, None)
 
     def _record(self, at: int, segment: Segment) -> RecordHead | Stop:
         """Give the record at an offset, or say what is there instead."""
@@ -171,7 +171,7 @@ class Walker:
         return self._window, position
 
 
-def _tail(walker: Walker, step: Step, found_by: FoundBy, records: int | None) -> Tail:
+def _tail(walker: Walker, step: WalkEnd, found_by: FoundBy, records: int | None) -> Tail:
     """Word a walk, and look for what lies behind its end."""
     beyond = _data_beyond(walker.log, walker.reader, step.physical_offset)
     stop = step.stop or Stop.NOT_A_RECORD

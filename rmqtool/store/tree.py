@@ -16,7 +16,7 @@ from rmqtool.broker.conf import BrokerConf
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.store.artefacts import artefacts
-from rmqtool.store.branch import Artefact, Branch, BranchKind, Level
+from rmqtool.store.branch import Artefact, Branch, BranchKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.config_files import ConfigDocument, read_config
 from rmqtool.store.geometry import configured_lengths, geometry_of, usual_length
@@ -70,7 +70,7 @@ class Store:
         found = self.branches_of(BranchKind.DLEDGER)
         if not found or not self.branches_of(BranchKind.COMMITLOG):
             return bool(found)
-        return any(branch.level is Level.FILE or branch.place.names() for branch in found)
+        return any(branch.level is FamilyDepth.FILE or branch.place.names() for branch in found)
 
     @cached_property
     def commitlog(self) -> MappedFiles:
@@ -150,7 +150,7 @@ class Store:
         slots, entries = (self._configured.get(f"index_{name}") for name in ("slots", "entries"))
         found: list[IndexFile] = []
         for branch in self.branches_of(BranchKind.INDEX):
-            if branch.level is Level.FILE:
+            if branch.level is FamilyDepth.FILE:
                 found.append(index_file(branch.place, branch.path, slots, entries))
             else:
                 found += list_index_files(branch.place, branch.path, slots, entries)
@@ -236,7 +236,7 @@ class Store:
         """
         found = ConfigDocument(name, "", {}, is_backup=False, problems=())
         for branch in self.branches_of(BranchKind.CONFIG):
-            if branch.level is not Level.FILE:
+            if branch.level is not FamilyDepth.FILE:
                 found = read_config(branch.place.child(name), f"{branch.path}/{name}")
                 break
         in_rocksdb = self._metadata.get(name)
@@ -292,7 +292,7 @@ class Store:
 
     def _mapped(self, kind: BranchKind, file_length: int | None) -> MappedFiles:
         branches = self.branches_of(kind)
-        if branches and branches[0].level is Level.FILE:
+        if branches and branches[0].level is FamilyDepth.FILE:
             return _lone(branches[0], file_length)
         if not branches:
             return MappedFiles("", file_length=file_length or 0)
@@ -346,13 +346,13 @@ def _length(ask: Callable[[], int]) -> int:
 def _family(branch: Branch, file_length: int) -> QueueFamily:
     """Give the family of queues that a directory, or a part of it, makes."""
     place, path = branch.place, branch.path
-    if branch.level is Level.FAMILY:
+    if branch.level is FamilyDepth.FAMILY:
         return QueueFamily(place, path, file_length)
-    if branch.level is Level.TOPIC:
+    if branch.level is FamilyDepth.TOPIC:
         parent = path.rpartition("/")[0]
         return QueueFamily(place.parent, parent, file_length, topic=place.name)
     lone = None
-    if branch.level is Level.FILE:
+    if branch.level is FamilyDepth.FILE:
         lone = _segment(branch)
         place, path = place.parent, path.rpartition("/")[0]
     topic, queue_id = branch.queue or ("", 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
-from rmqtool.store.branch import Branch, BranchKind, Level, Why
+from rmqtool.store.branch import Branch, BranchKind, FamilyDepth, Why
 from rmqtool.store.place import EntryKind
 from rmqtool.store.remote import place_of
 from rmqtool.store.segment import SegmentPart, start_of
@@ -75,7 +75,7 @@ def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
     except (NotAStore, UnsupportedStore):
         if not is_file:
             raise
-        return _as_told(Branch(kind, place, place.name, Level.FILE, Why.ASKED))
+        return _as_told(Branch(kind, place, place.name, FamilyDepth.FILE, Why.ASKED))
     if store.asked.kind in {BranchKind.STORE, kind}:
         return store
     if is_file:

@@ -61,7 +61,7 @@ class MessageOptions:
     columns: tuple[str, ...] = MESSAGES.names
 
 
-class Rest(NamedTuple):
+class BodiesLeft(NamedTuple):
     """From where on the bodies of a part are yet to be shown.
 
     Attributes:
@@ -89,7 +89,7 @@ class PartRows:
     end: int
     chunks: tuple[pa.RecordBatch | JsonLines, ...]
     unread: UnreadablePath | None = None
-    rest: Rest | None = None
+    rest: BodiesLeft | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class MessagesOf:
                     chunks.append(self._chunk(rows))
                     given += rows.num_rows
                 if budget.is_spent:
-                    rest = Rest(batch.position, given)
+                    rest = BodiesLeft(batch.position, given)
         except UnreadablePath as error:
             return PartRows(first, part.end, tuple(chunks), error, rest)
         return PartRows(first, end, tuple(chunks), rest=rest)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rmqtool.formats.rocksdb_row import DatabaseRow
+    from rmqtool.formats.rocksdb_row import RocksdbRow
     from rmqtool.queues.rocks import RocksQueues
     from rmqtool.rows import Row
     from rmqtool.store.rocksdb import RocksDb
@@ -133,7 +133,7 @@ def _pairs(one: RocksDb) -> Iterator[tuple[str, bytes, bytes]]:
                     yield family, key, value
 
 
-def _read(path: str, family: str, key: bytes, value: bytes) -> DatabaseRow | DecodeError:
+def _read(path: str, family: str, key: bytes, value: bytes) -> RocksdbRow | DecodeError:
     read = FAMILIES.get(path, {}).get(family)
     if read is None:
         reason = "a column family that RocketMQ does not write"
@@ -163,7 +163,7 @@ def _is_in(number: int | None, wanted: Range) -> bool:
     return (start is None or number >= start) and (end is None or number < end)
 
 
-def _columns(found: DatabaseRow) -> dict[str, Any]:
+def _columns(found: RocksdbRow) -> dict[str, Any]:
     """Give what a row says, in the columns of the table."""
     values = {
         name: value

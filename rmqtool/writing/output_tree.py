@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from rmqtool.writing.directory import Directory, Spot
-    from rmqtool.writing.owner import Owner
+    from rmqtool.writing.owner import Ownership
     from rmqtool.writing.staging import DiskSync
 
     Pieces = Iterable[tuple[int, Buffer]]  # (position, bytes)
@@ -100,7 +100,7 @@ class OutputTree:
     """
 
     def __init__(
-        self, top: Directory, sync: DiskSync, owner: Owner | None = None, below: str = ""
+        self, top: Directory, sync: DiskSync, owner: Ownership | None = None, below: str = ""
     ) -> None:
         self.top = top
         self.files: dict[str, OutputTreeFile] = {}
@@ -140,7 +140,7 @@ class OutputTree:
         size: int,
         pieces: Pieces = (),
         mtime_ms: int | None = None,
-        owner: Owner | None = None,
+        owner: Ownership | None = None,
         mode: int = 0o666,
     ) -> OutputTreeFile:
         """Create a file of zeros (sparse) with some bytes in it, and the directories above it.
@@ -216,7 +216,7 @@ class OutputTree:
             os.close(handle)
         return copied
 
-    def subtree(self, *parts: str, owner: Owner | None = None) -> OutputTree:
+    def subtree(self, *parts: str, owner: Ownership | None = None) -> OutputTree:
         """Create a directory and give it as a tree, which is finished with this one.
 
         Raises:

@@ -18,7 +18,7 @@ _PERMISSIONS: Final = 0o777  # not the bits that let a program run as its owner
 _TO_FILES: Final = 0o666
 
 
-class Owner(NamedTuple):
+class Ownership(NamedTuple):
     """The owner and the modes that new entries get.
 
     Attributes:
@@ -51,7 +51,7 @@ class Owner(NamedTuple):
         os.chmod(path, self.directory_mode | stat.S_IRWXU, dir_fd=top.handle)
 
 
-def owner_of(spot: Spot) -> Owner:
+def owner_of(spot: Spot) -> Ownership:
     """Give whose what stands at a spot is, else whose the directory is that would hold it.
 
     A file gets the mode of the file that it replaces. The files of a tree get what all files of
@@ -62,7 +62,7 @@ def owner_of(spot: Spot) -> Owner:
         facts = spot.facts()
         if facts is None:
             files = above.st_mode & _TO_FILES
-            return Owner(above.st_uid, above.st_gid, above.st_mode & _PERMISSIONS, files)
+            return Ownership(above.st_uid, above.st_gid, above.st_mode & _PERMISSIONS, files)
         directories = above.st_mode
         if stat.S_ISREG(facts.st_mode):
             files = facts.st_mode
@@ -72,7 +72,7 @@ def owner_of(spot: Spot) -> Owner:
                 files &= _common_mode(tree)
         else:
             files = above.st_mode & _TO_FILES
-    return Owner(facts.st_uid, facts.st_gid, directories & _PERMISSIONS, files & _PERMISSIONS)
+    return Ownership(facts.st_uid, facts.st_gid, directories & _PERMISSIONS, files & _PERMISSIONS)
 
 
 def _common_mode(tree: Directory) -> int:

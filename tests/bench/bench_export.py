@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from rmqtool.engine import default_jobs
 from rmqtool.spark.engine import SparkEngine
-from rmqtool.spark.export import Export
+from rmqtool.spark.export import ExportRun
 from rmqtool.spark.export_files import open_writer
 from rmqtool.spark.export_options import ExportOptions
 from rmqtool.spark.export_task import FEW_TEXTS
@@ -71,7 +71,7 @@ def export(cluster: SparkEngine, store: Path, names: str | None) -> tuple[float,
     with tempfile.TemporaryDirectory(dir=store.parent) as above:
         began = time.perf_counter()
         source = SourceOptions(str(store), columns=columns)
-        result = Export(ExportOptions(source, f"{above}/output")).run(cluster)
+        result = ExportRun(ExportOptions(source, f"{above}/output")).run(cluster)
         return time.perf_counter() - began, result.bytes
 
 

@@ -22,7 +22,7 @@ from rmqtool.query import ByKey, Lookup, message_row
 from rmqtool.query.batch import find_all
 from rmqtool.query.explain import Trail
 from rmqtool.query.log import LogRange, LogRecord
-from rmqtool.query.match import Wanted
+from rmqtool.query.match import RecordNeed
 from rmqtool.query.search import search
 from rmqtool.store.tree import open_store
 
@@ -127,8 +127,8 @@ def _search(lookup: Lookup, size: int) -> None:
     """Time searches of the whole log for what is not there."""
     whole = [LogRange(lookup.log.start, lookup.log.end)]
     for name, wanted in (
-        ("an ID by its bytes", Wanted("0A00000112345A6B4C000000FFFFFFFF")),
-        ("a short key by kernels", Wanted("nobody", as_key=True)),
+        ("an ID by its bytes", RecordNeed("0A00000112345A6B4C000000FFFFFFFF")),
+        ("a short key by kernels", RecordNeed("nobody", as_key=True)),
     ):
         rates = []
         found: list[object] = []

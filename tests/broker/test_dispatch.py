@@ -35,7 +35,7 @@ from rmqtool.formats.properties import (
     INNER_MULTI_QUEUE_OFFSET,
 )
 from rmqtool.startup.files import FileQueue, ModelFile
-from rmqtool.startup.indexes import Index
+from rmqtool.startup.indexes import ModelIndex
 from rmqtool.startup.load import Loader
 from rmqtool.startup.model import DispatchFails, Model
 from rmqtool.startup.records import RecordCheck
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqtool.derive.runs import Runs
-    from rmqtool.startup.records import Record
+    from rmqtool.startup.records import DispatchRequest
 
 ON_MAVEN_CENTRAL = [one for one in RELEASES if one >= Version(4, 9, 3)]
 DELAYS = parse_delay_levels(DELAY_LEVELS.default)
@@ -113,7 +113,9 @@ class Taken(NamedTuple):
     queue: tuple[str, int]
     units: list[Unit]
 
-    def put(self, record: Record, queue_offset: int, batch_size: int | None = None) -> None:
+    def put(
+        self, record: DispatchRequest, queue_offset: int, batch_size: int | None = None
+    ) -> None:
         """Take one unit."""
         at = record.physical_offset
         self.units.append(Unit(*self.queue, queue_offset, batch_size, at, 0))
@@ -145,7 +147,7 @@ def listening(rules: DispatchRules) -> Listening:
         stopped_cleanly=True,
         checkpoint={},
         commitlog=FileQueue("commitlog", SEGMENT_LENGTH),
-        index=Index(rules.release, told, 1 << 20),
+        index=ModelIndex(rules.release, told, 1 << 20),
         queue_length=6000,
         batch_length=6000,
         dispatch_rules=rules,

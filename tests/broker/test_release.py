@@ -9,7 +9,7 @@ import pytest
 
 from rmqtool import rebuild, repair
 from rmqtool.broker.release import COMMONEST, LINES, RELEASES, Trace, Version, WrittenBy
-from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.cli.commands.query import Query
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
@@ -117,7 +117,7 @@ def test_every_command_names_the_writer(name: str, tmp_path: Path) -> None:
     """All commands take one release for the writer of a store: on all fixtures the true one."""
     root, conf = fixture_store(name, tmp_path), str(broker_conf(name))
     store, options = open_store(root, conf), ValidateOptions(root, broker_conf=conf, jobs=1)
-    findings = validate(replace(options, level=Level.QUICK))
+    findings = validate(replace(options, level=CheckLevel.QUICK))
     list(findings)
     named = {"validate": findings.version}
     ((_, (row,)),) = overview(store, ["store"])

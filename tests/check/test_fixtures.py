@@ -7,18 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.check.options import Level
+from rmqtool.check.options import CheckLevel
 from rmqtool.findings.catalogue import Severity
 from tests.check.validation import run
 from tests.evidence import Evidence
 from tests.stores import broker_conf, fixture_names
 
 
-@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("level", CheckLevel)
 @pytest.mark.parametrize("has_conf", [False, True], ids=["alone", "with-conf"])
 @pytest.mark.parametrize("name", [*fixture_names(), *fixture_names(scenario="redelivered")])
 def test_fixture_is_sound(
-    pristine: Callable[[str], Path], evidence: Evidence, name: str, level: Level, *, has_conf: bool
+    pristine: Callable[[str], Path],
+    evidence: Evidence,
+    name: str,
+    level: CheckLevel,
+    *,
+    has_conf: bool,
 ) -> None:
     """A store that a broker wrote is sound at every level, with exit 0 and nothing unread."""
     store = pristine(name)

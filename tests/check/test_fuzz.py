@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import numpy as np
 import pytest
 
-from rmqtool.check.options import Level
+from rmqtool.check.options import CheckLevel
 from rmqtool.findings.registry import CODES
 from tests.check.validation import run
 from tests.stores import broker_conf
@@ -158,7 +158,7 @@ def test_fuzzed_store(
         if dice.below(5) == 0:
             _mix_up(files, dice)
         conf = dice.choice((None, broker_conf(name)))
-        found, exit_code, summary = run(store, dice.choice([*Level]), conf)
+        found, exit_code, summary = run(store, dice.choice([*CheckLevel]), conf)
         context = f"round {number}: {done}"
         assert {one.code for one in found} <= CODES.keys(), context
         assert exit_code in {0, 1, 3}, context

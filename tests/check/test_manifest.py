@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rmqtool.check.manifest.manifest import Manifest, ManifestFile
 from rmqtool.check.manifest.manifest_digest import DigestTask, digest
-from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import Findings, validate
 from rmqtool.errors import StoreError
 from rmqtool.findings.catalogue import Severity
@@ -134,7 +134,7 @@ def test_changed_byte_with_its_time(store: Path, book: Path) -> None:
     segment = min((store / "commitlog").iterdir())
     flip(segment, keeps_time=True)
     assert [] == checked(store, since=book)[1]
-    deep = checked(store, since=book, level=Level.DEEP)[1]
+    deep = checked(store, since=book, level=CheckLevel.DEEP)[1]
     assert ["FS-CHANGED"] == [one.code for one in deep]
     assert [] == checked(store)[1]  # no checksum covers it
 
@@ -171,12 +171,16 @@ def test_new_and_gone(store: Path, book: Path) -> None:
 def test_unproven(store: Path, book: Path) -> None:
     """What was found wrong, or was not looked at, is looked at again."""
     proven = Manifest.read(book)
-    for weaker in (replace(proven, is_proven=False), replace(proven, level=Level.QUICK)):
+    for weaker in (replace(proven, is_proven=False), replace(proven, level=CheckLevel.QUICK)):
         book.write_bytes(weaker.encode())
         run, _ = checked(store, since=book)
         assert "taken over" not in changes(run)
         assert 1383 == run.summary.account.records
-    for partial in ({"only": frozenset({"commitlog"})}, {"topic": "x"}, {"level": Level.QUICK}):
+    for partial in (
+        {"only": frozenset({"commitlog"})},
+        {"topic": "x"},
+        {"level": CheckLevel.QUICK},
+    ):
         assert not manifest_of(checked(store, **partial)[0]).is_proven
 
 
@@ -207,8 +211,8 @@ FILES = st.builds(
 )
 
 
-@given(st.lists(FILES, max_size=3, unique_by=lambda one: one.path), st.sampled_from(Level))
-def test_round_trip(files: list[ManifestFile], level: Level) -> None:
+@given(st.lists(FILES, max_size=3, unique_by=lambda one: one.path), st.sampled_from(CheckLevel))
+def test_round_trip(files: list[ManifestFile], level: CheckLevel) -> None:
     """What is written is read again as it was, and is JSON."""
     made = Manifest("/s", level, is_proven=True, log_end=7, files={one.path: one for one in files})
     assert made == Manifest.decode(made.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def run(
 ) -> tuple[list[Finding], int, Summary]:
     """Validate; give the findings, the exit code and the summary."""
     options = ValidateOptions(
-        store, level=Level(level), broker_conf=conf, broker_version=version, jobs=1
+        store, level=CheckLevel(level), broker_conf=conf, broker_version=version, jobs=1
     )
     found = validate(options)
     rows = list(found)

@@ -30,7 +30,7 @@ from rmqtool.cli.manual import (
     whole_page,
     write,
 )
-from rmqtool.cli.manual.blocks import Item, References, Section, Text, Verbatim
+from rmqtool.cli.manual.blocks import References, Section, Term, Text, Verbatim
 from rmqtool.cli.manual.plain import plain
 from rmqtool.cli.manual.roff import roff
 from rmqtool.errors import RmqtoolError
@@ -199,7 +199,7 @@ def test_every_command() -> None:
     for name in NAMES:
         found = page(name)
         titles = [block.title for block in found.blocks if isinstance(block, Section)]
-        terms = {block.term for block in found.blocks if isinstance(block, Item)}
+        terms = {block.term for block in found.blocks if isinstance(block, Term)}
         assert {"SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "SEE ALSO"} <= {*titles}
         assert any(term.endswith("--help") for term in terms)
         assert f"rmqtool-{name}(1)" in overview
@@ -225,7 +225,7 @@ def test_every_code() -> None:
     items = {
         block.term.partition(" ")[0]: " ".join(block.texts)
         for block in page("findings").blocks
-        if isinstance(block, Item)
+        if isinstance(block, Term)
     }
     for code in CODES.values():
         assert code.command.startswith("rmqtool "), code.name
@@ -242,7 +242,7 @@ def test_undetectable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "UNDETECTABLE", {"flag": "the application's own"}, raising=False)
     blocks = page("findings").blocks
     at = blocks.index(Section("WHAT NO CHECK CAN FIND"))
-    assert Item("flag", ("The application's own.",)) in blocks[at:]
+    assert Term("flag", ("The application's own.",)) in blocks[at:]
 
 
 def test_links() -> None:
@@ -273,7 +273,7 @@ def test_exit_status() -> None:
     for error in raised:
         raised += error.__subclasses__()
     ends |= {error.exit_code for error in raised}
-    shown = {block.term for block in page("info").blocks if isinstance(block, Item)}
+    shown = {block.term for block in page("info").blocks if isinstance(block, Term)}
     assert {str(int(code)) for code in ends} <= shown
     assert ends <= {*exits.EXIT_STATUS}
 
@@ -304,7 +304,7 @@ def test_plain(topic: str, columns: int) -> None:
 def _texts(block: object) -> tuple[str, ...]:
     if isinstance(block, Text):
         return (block.text,)
-    return (block.term, *block.texts) if isinstance(block, Item) else ()
+    return (block.term, *block.texts) if isinstance(block, Term) else ()
 
 
 @pytest.mark.parametrize("topic", [*topics(), "rmqtool-info", "rmqtool-formats", "FORMATS"])

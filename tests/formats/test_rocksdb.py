@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.formats.annotate import Span
-    from rmqtool.formats.rocksdb_row import DatabaseRow
+    from rmqtool.formats.rocksdb_row import RocksdbRow
 
 TOPIC: Final = b"rocksdb-orders"
 NAMES: Final = st.binary(min_size=1, max_size=20).filter(lambda name: b"@" not in name)
@@ -142,7 +142,7 @@ def test_store_keys(number: int, topic: bytes, name: bytes) -> None:
         (rocksdb_store.trans_row, rocksdb_store.LAST_OFFSET),
     ],
 )
-def test_checkpoints(read: Callable[[bytes, bytes], DatabaseRow], name: bytes) -> None:
+def test_checkpoints(read: Callable[[bytes, bytes], RocksdbRow], name: bytes) -> None:
     """Rows whose keys are words hold a number."""
     found = read(name, (17).to_bytes(8, "big"))
     assert ("checkpoint", 17) == (found.kind, found.values["number"])
@@ -155,7 +155,7 @@ READERS: Final = {
 
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 @given(key=st.binary(max_size=60), value=st.binary(max_size=40))
-def test_any_bytes(read: Callable[[bytes, bytes], DatabaseRow], key: bytes, value: bytes) -> None:
+def test_any_bytes(read: Callable[[bytes, bytes], RocksdbRow], key: bytes, value: bytes) -> None:
     """Whatever bytes there are, they are a row whose spans tile them, or a DecodeError."""
     try:
         found = read(key, value)

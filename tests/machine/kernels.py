@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from rmqtool.machine.compiled import Kernel
-from rmqtool.machine.pieces import Piece
+from rmqtool.machine.pieces import KernelPiece
 
 
 class Constant(NamedTuple):
@@ -35,7 +35,7 @@ def functions(kernel: Kernel) -> Iterator[Any]:
         seen.add(function)
         yield function
         waiting += [
-            one.value.function for one in constants(function) if isinstance(one.value, Piece)
+            one.value.function for one in constants(function) if isinstance(one.value, KernelPiece)
         ]
 
 

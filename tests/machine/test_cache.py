@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool.machine import cache, cache_place
-from rmqtool.machine.cache import Code, Key, places
-from rmqtool.machine.cache_place import Place, own
+from rmqtool.machine.cache import KernelCode, KernelKey, places
+from rmqtool.machine.cache_place import CacheDirectory, own
 from rmqtool.writing.private_place import Untrusted
 
 ROOT = Path(__file__).parents[2]
@@ -27,8 +27,8 @@ NOBODY = 65534
 ORDINARY = None if os.geteuid() else NOBODY
 # The interpreter may lie where only root may read: another user may read all, and write nothing.
 READS = ("--clear-groups", "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
-KEY = Key("some.kernel", bytes(range(32)))
-CODE = Code("symbol", b"object \0 code" * 99)
+KEY = KernelKey("some.kernel", bytes(range(32)))
+CODE = KernelCode("symbol", b"object \0 code" * 99)
 # A kernel; `plant DIRECTORY` makes a file that passes for its machine code, and computes 3 * n.
 PROGRAM = """
 import os, sys
@@ -136,7 +136,7 @@ def test_cut(place: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 def test_foreign(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole file under another's name is not used: it holds what it was made from."""
     file = keep(place, monkeypatch)
-    other = Key(KEY.name, KEY.stamp[:16] + bytes(16))
+    other = KernelKey(KEY.name, KEY.stamp[:16] + bytes(16))
     assert file.name == other.file
     assert cache.find(other, places()) is None
 
@@ -208,7 +208,7 @@ def test_ways_that_lead_there(place: Path) -> None:
 def opens(path: Path) -> bool:
     """Say whether machine code may lie in a directory."""
     try:
-        with cache_place.opened(Place(str(path))):
+        with cache_place.opened(CacheDirectory(str(path))):
             return True
     except Untrusted:
         return False
@@ -221,7 +221,7 @@ def test_order(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(place / "home"))
     *named, last = own()
     wanted = ["numba", "xdg/rmqtool", "home/.cache/rmqtool"]
-    assert named == [Place(f"{place}/{one}", 0o700, 0o600) for one in wanted]
+    assert named == [CacheDirectory(f"{place}/{one}", 0o700, 0o600) for one in wanted]
     monkeypatch.setenv("NUMBA_CACHE_DIR", ".")
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     monkeypatch.setenv("HOME", "~")
@@ -280,7 +280,7 @@ def test_root_in_the_home_of_another(place: Path, name: str) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="takes the part of several users")
 def test_beside_an_installation(place: Path) -> None:
     """What root keeps beside the modules every user may read; no user's serves root."""
-    installed = Place(str(place / "lib" / "kernels"), 0o755, 0o644)
+    installed = CacheDirectory(str(place / "lib" / "kernels"), 0o755, 0o644)
     previous = os.umask(0o077)
     try:
         directory(place / "lib", mode=0o755)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from rmqtool.machine import announce, cache, compiled, probe
-from rmqtool.machine.cache import Code
+from rmqtool.machine.cache import KernelCode
 from rmqtool.machine.compiled import PLAIN, PROBE, kernel
 
 
@@ -58,5 +58,5 @@ def test_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_probe_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that passes for the probe, and is other code, is found out before a kernel is run."""
     other = fourfold.compile()  # type: ignore[attr-defined]
-    monkeypatch.setattr(cache, "find", lambda *_: Code(other.symbol, other.code))
+    monkeypatch.setattr(cache, "find", lambda *_: KernelCode(other.symbol, other.code))
     assert not compiled._links()  # noqa: SLF001

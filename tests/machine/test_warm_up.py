@@ -16,7 +16,7 @@ from rmqtool.cli.commands.warm_up import WarmUp
 from rmqtool.cli.delivery import Delivery
 from rmqtool.errors import WriteFailed
 from rmqtool.machine import cache, warm_up
-from rmqtool.machine.cache_place import Place
+from rmqtool.machine.cache_place import CacheDirectory
 from rmqtool.machine.compiled import Kernel
 from tests.imports import PACKAGE, imports
 from tests.machine.test_cache import NOBODY, READS
@@ -68,7 +68,7 @@ def test_every_kernel() -> None:
 
 def test_own(home: Path, few: dict[str, Kernel], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is missing is compiled, by several processes, and kept; then there is nothing to do."""
-    monkeypatch.setattr(warm_up, "installed", lambda: Place(f"{home}/file/kernels"))
+    monkeypatch.setattr(warm_up, "installed", lambda: CacheDirectory(f"{home}/file/kernels"))
     monkeypatch.setattr(warm_up, "default_jobs", lambda: 2)
     (home / "file").touch()  # there is nothing beside the modules
     seen: list[tuple[int, int]] = []
@@ -76,7 +76,7 @@ def test_own(home: Path, few: dict[str, Kernel], monkeypatch: pytest.MonkeyPatch
     assert [(1, 3), (2, 3), (3, 3)] == seen
     assert (3, 3, f"{home}/cache") == (ready.kernels, ready.compiled, ready.place)
     for one in few.values():
-        assert cache.find(one.key, [Place(ready.place)]) is not None
+        assert cache.find(one.key, [CacheDirectory(ready.place)]) is not None
     assert 0 == warm_up.warm_up().compiled
 
 
@@ -86,7 +86,7 @@ def test_of_root(home: Path, few: dict[str, Kernel]) -> None:
     home.chmod(0o755)
     shutil.copytree(PACKAGE, home / "rmqtool", ignore=shutil.ignore_patterns("__pycache__"))
     kernels = home / "rmqtool" / "machine" / "__pycache__" / "kernels"
-    place = Place(str(kernels), 0o755, 0o644)
+    place = CacheDirectory(str(kernels), 0o755, 0o644)
     for one in few.values():
         cache.keep(one.key, cache.find(one.key, cache.places()) or one.compile(), [place])
     user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", *READS]
@@ -109,7 +109,7 @@ def test_command(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """The command says what it did, and where it is kept."""
-    monkeypatch.setattr(warm_up, "installed", lambda: Place(f"{home}/cache"))
+    monkeypatch.setattr(warm_up, "installed", lambda: CacheDirectory(f"{home}/cache"))
     assert 0 == WarmUp().run()
     said = capfd.readouterr().err
     assert f"rmqtool: native code is ready: {len(few)} functions, " in said
@@ -121,7 +121,7 @@ def test_command(
 def test_nowhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing can be kept the command fails, and says why."""
     (home / "file").touch()
-    nowhere = [Place(f"{home}/file/cache")]
+    nowhere = [CacheDirectory(f"{home}/file/cache")]
     monkeypatch.setattr(warm_up, "installed", lambda: nowhere[0])
     monkeypatch.setattr(warm_up, "own", lambda: nowhere)
     with pytest.raises(WriteFailed, match="file/cache: Not a directory"):

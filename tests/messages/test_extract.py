@@ -15,7 +15,7 @@ from rmqtool.cli.main import main
 from rmqtool.errors import UsageError, WriteFailed
 from rmqtool.formats.compression import decompress
 from rmqtool.messages import part
-from rmqtool.messages.extract import Extract, Extracted
+from rmqtool.messages.extract import Extracted, ExtractRun
 from rmqtool.messages.options import ExtractOptions
 from rmqtool.tables import body_groups
 from rmqtool.tables.selection import Selection
@@ -48,7 +48,7 @@ def extract(
 ) -> tuple[Extracted, bytes]:
     """Extract into a file beside the store; give its bytes, too."""
     path = store.parent / output
-    done = Extract(ExtractOptions((str(store),), str(path), **options)).run()
+    done = ExtractRun(ExtractOptions((str(store),), str(path), **options)).run()
     raw = path.read_bytes()
     path.unlink()
     assert len(raw) == done.bytes
@@ -355,7 +355,7 @@ def test_full_disk(tmp_path: Path, evidence: Evidence) -> None:
     evidence.keep(store)
     output = tmp_path / "out" / "messages.jsonl"
     output.parent.mkdir()
-    work = Extract(ExtractOptions((str(store),), str(output), jobs=1))
+    work = ExtractRun(ExtractOptions((str(store),), str(output), jobs=1))
     count = faults.operations(work.run)
     whole = output.read_bytes()
     output.unlink()

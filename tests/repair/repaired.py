@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from rmqtool import repair
-from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
@@ -53,7 +53,7 @@ class Broken:
             self.root, broker_conf=self.conf, bridge_missing=True, clamp_offsets=True
         )
 
-    def findings(self, level: Level = Level.FULL) -> list[Finding]:
+    def findings(self, level: CheckLevel = CheckLevel.FULL) -> list[Finding]:
         """Validate; give what is worse than a note."""
         options = ValidateOptions(self.root, broker_conf=self.conf, level=level)
         return [one for one in validate(options) if one.severity is not Severity.NOTE]

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from rmqtool import repair
-from rmqtool.check.options import Level
+from rmqtool.check.options import CheckLevel
 from rmqtool.errors import UnsupportedStore
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
@@ -99,7 +99,7 @@ def test_next_start(name: str, version: str, tmp_path: Path) -> None:
     store = broken(f"rocketmq-{version}-traffic", DAMAGES[name], tmp_path)
     assert store is not None
     repair.apply(store.plan(), in_place=True)
-    assert [] == store.findings(Level.DEEP)
+    assert [] == store.findings(CheckLevel.DEEP)
     try:
         prediction = predict(open_store(store.root, store.conf), version)
     except UnsupportedStore as error:

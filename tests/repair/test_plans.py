@@ -17,7 +17,7 @@ from rmqtool.findings.registry_consume_queue import CQ_RANGE
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.plans import read_plan
 from rmqtool.repair.remedies import is_repaired
-from rmqtool.repair.writer import Writer
+from rmqtool.repair.writer import EditWriter
 from rmqtool.store.place import Place
 from tests import inflict
 from tests.damage import DAMAGES
@@ -118,4 +118,4 @@ def test_leads_out_of_the_store(store: Broken) -> None:
 def test_no_edit_no_answer(tmp_path: Path) -> None:
     """What no edit touches is said to be left, whatever its code promises."""
     one = finding(CQ_RANGE, At("consumequeue/T/0/00000000000000000000", 0, 20))
-    assert not is_repaired(one, Writer(Place.of(tmp_path)), "")
+    assert not is_repaired(one, EditWriter(Place.of(tmp_path)), "")

@@ -12,7 +12,7 @@ import pytest
 
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_CRC
-from rmqtool.report.facts import Coverage, Facts, SegmentFacts
+from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling
 from rmqtool.report.page import page
 from rmqtool.report.segment_map import WIDTH, columns_for, segment_bar
 from rmqtool.report.traffic_chart import scale
@@ -115,13 +115,15 @@ def test_bounded(facts: Facts) -> None:
     size = 1 << 30
     stretches = [("gap", at, 200) for at in range(0, size, 1 << 22)]
     segments = [
-        SegmentFacts(f"commitlog/{number * size:020}", number * size, size, 10**6, stretches)
+        SegmentTiling(f"commitlog/{number * size:020}", number * size, size, 10**6, stretches)
         for number in range(2000)
     ]
     topics = [
         dataclasses.replace(facts.traffic[0], topic=f"{number:0127}") for number in range(5000)
     ]
-    queues = [Coverage(f"{number:0127}", 0, (0, 10**12), (5, 10**11)) for number in range(50_000)]
+    queues = [
+        QueueCoverage(f"{number:0127}", 0, (0, 10**12), (5, 10**11)) for number in range(50_000)
+    ]
     said = "x" * 300
     findings = [
         finding(CL_CRC, At(one.path, at, 9, at), said, expected=said, actual=said)
@@ -145,7 +147,7 @@ def test_bounded(facts: Facts) -> None:
 
 def test_gap_is_seen() -> None:
     """A gap of one byte in a file of 1 GiB is drawn where it is, and as wide as a column."""
-    segment = SegmentFacts("commitlog/0", 0, 1 << 30, 1, [("gap", 1 << 29, 1)])
+    segment = SegmentTiling("commitlog/0", 0, 1 << 30, 1, [("gap", 1 << 29, 1)])
     drawn = ET.fromstring(segment_bar(segment, [], columns_for(1)))  # noqa: S314 - our own
     (gap,) = [one for one in drawn.iter() if one.get("class") == "gap"]
     assert (WIDTH / 2, 1) == (float(gap.get("x", "")), float(gap.get("width", "")))
@@ -154,7 +156,7 @@ def test_gap_is_seen() -> None:
 def test_bar_to_scale() -> None:
     """Stretches are as wide as they are long."""
     stretches = [("filler", 600, 200), ("unused", 800, 200)]
-    segment = SegmentFacts("commitlog/0", 0, 1000, 1, stretches)
+    segment = SegmentTiling("commitlog/0", 0, 1000, 1, stretches)
     drawn = ET.fromstring(segment_bar(segment, [], 100))  # noqa: S314 - our own
     widths = {
         one.get("class"): float(one.get("width", "")) for one in drawn.iter() if one.get("class")

@@ -134,7 +134,7 @@ def assert_agrees(message: Message, found: dict[str, Any]) -> None:
     assert malformed == bool(marks & row.MARK_MALFORMED)
 
 
-def items(message: Message) -> list[properties.Item]:
+def items(message: Message) -> list[properties.PropertyItem]:
     """Give the property items of a message."""
     return list(properties.items(message.properties_bytes))
 

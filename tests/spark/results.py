@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rmqtool import rebuild
-from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.findings.finding import Finding
 from rmqtool.query.lookup import Lookup
@@ -34,7 +34,7 @@ class Validated(NamedTuple):
 
 def validated(store: Path, part_bytes: int) -> Validated:
     """Give all findings, the exit code and what was read."""
-    findings = validate(ValidateOptions(store, level=Level.DEEP, part_bytes=part_bytes))
+    findings = validate(ValidateOptions(store, level=CheckLevel.DEEP, part_bytes=part_bytes))
     rows = list(findings)
     account = findings.summary.account
     read = (account.records, account.units, account.entries)

@@ -16,7 +16,7 @@ import pytest
 from rmqtool.cli.main import main
 from rmqtool.errors import OutputExists, UsageError, WriteFailed
 from rmqtool.rows import rows_of
-from rmqtool.spark.export import PLAN, SUCCESS, Export, ExportResult
+from rmqtool.spark.export import PLAN, SUCCESS, ExportResult, ExportRun
 from rmqtool.spark.export_files import NO_VALUE
 from rmqtool.spark.export_options import PARTITIONS, ExportFormat, ExportOptions
 from rmqtool.spark.export_task import RECEIPTS, NumberedTask
@@ -61,7 +61,7 @@ def exported(
     """Export a store in this process."""
     source = {name: given.pop(name) for name in list(given) if name not in {"form", "by"}}
     options = ExportOptions(SourceOptions(str(store), **source), str(output), **given)
-    work = Export(options)
+    work = ExportRun(options)
     runner: Any = engine or Here()
     return work.finished() or work.run(runner)
 
@@ -101,7 +101,7 @@ def store(unguarded: Path, evidence: Evidence) -> Path:
 def test_parquet_is_plain(unguarded: Path, tmp_path: Path) -> None:
     """Columns of few texts are texts to readers, also where a segment cannot be read."""
     source = SourceOptions(str(unguarded), split=40_000)
-    planned, export = tasks(source), Export(ExportOptions(source, str(tmp_path / "o")))
+    planned, export = tasks(source), ExportRun(ExportOptions(source, str(tmp_path / "o")))
     sorted((unguarded / "commitlog").iterdir())[1].unlink()
     names = SCHEMAS[TableName.MESSAGES].names
     expected = pa.Table.from_batches(
@@ -241,8 +241,8 @@ def test_unread_segment(
     """What cannot be read is exit 3 and no mark; when it can be read again, the rest is done."""
     segment = sorted((unguarded / "commitlog").iterdir())[1]
     away = tmp_path / "away"
-    run = Export.run
-    monkeypatch.setattr(Export, "run", lambda work, *_: run(work, Here()))  # type: ignore[arg-type]
+    run = ExportRun.run
+    monkeypatch.setattr(ExportRun, "run", lambda work, *_: run(work, Here()))  # type: ignore[arg-type]
     monkeypatch.setattr("rmqtool.cli.engines.Choice.spark", NoSpark)
     arguments = [
         "export",
@@ -385,7 +385,7 @@ def test_spark_and_buckets(spark: object, tmp_path: Path) -> None:
 
 def test_length_of_tasks(store: Path) -> None:
     """A task says how much it reads: progress and the size of Spark's tasks follow it."""
-    work = Export(ExportOptions(SourceOptions(str(store)), str(store.parent / "o")))
+    work = ExportRun(ExportOptions(SourceOptions(str(store)), str(store.parent / "o")))
     size = sum(path.stat().st_size for path in (store / "commitlog").iterdir())
     assert size == work.total_bytes
     assert 1 == NumberedTask(0, tasks(SourceOptions(str(store), TableName.FINDINGS))[0]).length

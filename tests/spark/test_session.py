@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.cli.engines import Choice, Engine, decide
+from rmqtool.cli.engines import EngineChoice, EngineName, decide
 from rmqtool.errors import EngineMissing, UsageError
 from rmqtool.spark import session
 from rmqtool.spark.java import check_java
@@ -117,16 +117,20 @@ def test_no_connect(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("choice", "path", "expected"),
     [
-        (Choice(), "/data", (False, "as no master is named and the store is on this machine")),
-        (Choice(Engine.AUTO), "file:///data", (False, "as no master")),
-        (Choice(Engine.LOCAL), "s3://bucket/store", (False, "as --engine says")),
-        (Choice(Engine.SPARK), "/data", (True, "as --engine says")),
-        (Choice(None, MASTER), "/data", (True, "as --master names one")),
-        (Choice(Engine.AUTO, MASTER), "/data", (True, "as --master names one")),
+        (
+            EngineChoice(),
+            "/data",
+            (False, "as no master is named and the store is on this machine"),
+        ),
+        (EngineChoice(EngineName.AUTO), "file:///data", (False, "as no master")),
+        (EngineChoice(EngineName.LOCAL), "s3://bucket/store", (False, "as --engine says")),
+        (EngineChoice(EngineName.SPARK), "/data", (True, "as --engine says")),
+        (EngineChoice(None, MASTER), "/data", (True, "as --master names one")),
+        (EngineChoice(EngineName.AUTO, MASTER), "/data", (True, "as --master names one")),
     ],
 )
 def test_auto(
-    choice: Choice, path: str, expected: tuple[bool, str], monkeypatch: pytest.MonkeyPatch
+    choice: EngineChoice, path: str, expected: tuple[bool, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark is taken when a master is named, else this process; the reason is said."""
     for name in (*session.CONFIGURED, "SPARK_CONF_DIR", "SPARK_HOME"):
@@ -138,7 +142,7 @@ def test_auto(
 def test_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A master that is configured for Spark counts, from the environment or from its file."""
     monkeypatch.setenv("SPARK_MASTER", "spark://somewhere:7077")
-    assert (True, "as SPARK_MASTER names a master") == decide(Choice(), ["/data"])
+    assert (True, "as SPARK_MASTER names a master") == decide(EngineChoice(), ["/data"])
     monkeypatch.delenv("SPARK_MASTER")
     (tmp_path / "spark-defaults.conf").write_text("# x\nspark.master   yarn\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
@@ -148,7 +152,7 @@ def test_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_master_without_spark() -> None:
     """A master and the local engine contradict each other."""
     with pytest.raises(UsageError, match="--master"):
-        decide(Choice(Engine.LOCAL, MASTER), ["/data"])
+        decide(EngineChoice(EngineName.LOCAL, MASTER), ["/data"])
 
 
 def rmqtool(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
-from rmqtool.startup.indexes import Index, IndexFile
-from rmqtool.startup.records import Record
+from rmqtool.startup.indexes import ModelIndex, ModelIndexFile
+from rmqtool.startup.records import DispatchRequest
 from rmqtool.startup.settings import Settings
 from rmqtool.startup.walk import Block
 
@@ -25,24 +25,24 @@ ROWS = st.lists(
 )
 
 
-def index(entries: int, end: int) -> Index:
+def index(entries: int, end: int) -> ModelIndex:
     """Give an index with one file, or none when it has no entry."""
-    made = Index(Rules(Version.parse("5.3.3")), Settings(), CAPACITY)
+    made = ModelIndex(Rules(Version.parse("5.3.3")), Settings(), CAPACITY)
     if entries:
-        made.files.append(IndexFile("index/1", 0, end, entries + 1))
+        made.files.append(ModelIndexFile("index/1", 0, end, entries + 1))
     return made
 
 
-def facts(made: Index) -> tuple[object, ...]:
+def facts(made: ModelIndex) -> tuple[object, ...]:
     """Give what later records go by; where a full file ended is no longer asked."""
     newest = made.files[-1] if made.files else None
     return made.added, made.created, newest, [file.index_count for file in made.files]
 
 
-def record(offset: int, keys: int, sys_flag: int) -> Record:
+def record(offset: int, keys: int, sys_flag: int) -> DispatchRequest:
     """Give a record with so many keys."""
     found = {"KEYS": " ".join("k" * keys)} if keys else {}
-    return Record("topic", 0, offset, 10, offset + 5, 0, sys_flag, found)
+    return DispatchRequest("topic", 0, offset, 10, offset + 5, 0, sys_flag, found)
 
 
 def block(rows: list[tuple[int, int, int]]) -> Block:
@@ -77,8 +77,8 @@ def test_new_file_goes_on_where_the_full_one_ended() -> None:
 
 def test_tags_are_keys_since_5_4() -> None:
     """One entry more for each record with tags."""
-    tagged = Record("topic", 0, 0, 10, 0, 0, 0, {"TAGS": "a", "UNIQ_KEY": "u"})
+    tagged = DispatchRequest("topic", 0, 0, 10, 0, 0, 0, {"TAGS": "a", "UNIQ_KEY": "u"})
     for version, entries in (("5.3.3", 1), ("5.4.0", 2)):
-        made = Index(Rules(Version.parse(version)), Settings(), CAPACITY)
+        made = ModelIndex(Rules(Version.parse(version)), Settings(), CAPACITY)
         made.put(tagged)
         assert entries == made.added

@@ -19,7 +19,7 @@ from rmqtool.formats.message import (
     encode,
     sealed,
 )
-from rmqtool.startup.records import Checked, RecordCheck, Stop
+from rmqtool.startup.records import Checked, RecordCheck, RecordFailure
 from rmqtool.startup.settings import Settings
 
 if TYPE_CHECKING:
@@ -76,20 +76,20 @@ def test_blank_passes_whatever_its_length() -> None:
         assert (0, None, None) == (check(raw).size, check(raw).record, check(raw).stop)
     too_long = BLANK.packer.pack(5000, BLANK_MAGIC_CODE)
     assert check(too_long, OLD).passed
-    assert Stop.BEYOND_FILE is check(too_long, NEW).stop
+    assert RecordFailure.BEYOND_FILE is check(too_long, NEW).stop
 
 
 @pytest.mark.parametrize(
     ("message", "stop"),
     [
-        (replace(MESSAGE, body_crc=1), Stop.BODY_CRC),
-        (replace(MESSAGE, total_size=MESSAGE.size + 1), Stop.LENGTHS),
-        (replace(MESSAGE, total_size=-5), Stop.LENGTHS),
-        (replace(MESSAGE, magic_code=0), Stop.NO_MAGIC),
-        (replace(MESSAGE, magic_code=0, total_size=0), Stop.UNUSED),
+        (replace(MESSAGE, body_crc=1), RecordFailure.BODY_CRC),
+        (replace(MESSAGE, total_size=MESSAGE.size + 1), RecordFailure.LENGTHS),
+        (replace(MESSAGE, total_size=-5), RecordFailure.LENGTHS),
+        (replace(MESSAGE, magic_code=0), RecordFailure.NO_MAGIC),
+        (replace(MESSAGE, magic_code=0, total_size=0), RecordFailure.UNUSED),
     ],
 )
-def test_damage_stops(message: Message, stop: Stop) -> None:
+def test_damage_stops(message: Message, stop: RecordFailure) -> None:
     """Each damage is told from the others, by old and new brokers alike."""
     assert stop is check(encode(message), OLD).stop
     assert stop is check(encode(message), NEW).stop
@@ -113,14 +113,14 @@ def test_second_version_of_records() -> None:
     """Records with long topics stop a broker that is older than they are."""
     message = sealed(replace(MESSAGE, magic_code=MESSAGE_MAGIC_CODE_V2, topic_bytes=b"t" * 200))
     assert check(encode(message), NEW).passed
-    assert Stop.NO_MAGIC is check(encode(message), OLD).stop
+    assert RecordFailure.NO_MAGIC is check(encode(message), OLD).stop
 
 
 def test_size_that_fills_the_heap() -> None:
     """Before 5.3.2 the array comes first, and Java's Error is not caught."""
     raw = encode(replace(MESSAGE, total_size=2**31 - 1))
-    assert Stop.OUT_OF_MEMORY is check(raw, OLD).stop
-    assert Stop.BEYOND_FILE is check(raw, NEW).stop
+    assert RecordFailure.OUT_OF_MEMORY is check(raw, OLD).stop
+    assert RecordFailure.BEYOND_FILE is check(raw, NEW).stop
 
 
 def test_delay_level_must_be_a_number() -> None:
@@ -128,7 +128,7 @@ def test_delay_level_must_be_a_number() -> None:
     odd = replace(MESSAGE, properties_bytes=b"DELAY\x01soon\x02")
     delayed = replace(odd, topic_bytes=b"SCHEDULE_TOPIC_XXXX")
     assert check(encode(sealed(odd))).passed
-    assert Stop.PROPERTY is check(encode(sealed(delayed))).stop
+    assert RecordFailure.PROPERTY is check(encode(sealed(delayed))).stop
 
 
 def test_without_crc_check() -> None:
@@ -140,7 +140,7 @@ def test_without_crc_check() -> None:
 def test_property_crc_instead_of_body_crc() -> None:
     """`forceVerifyPropCRC` asks for a property that most records do not have; 4.9 knows it not."""
     forced = Settings(forces_property_crc=True)
-    assert Stop.PROPERTY_CRC is check(encode(MESSAGE), settings=forced).stop
+    assert RecordFailure.PROPERTY_CRC is check(encode(MESSAGE), settings=forced).stop
     assert check(encode(MESSAGE), OLD, forced).passed
 
 

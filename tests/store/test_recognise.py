@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.queues.discovery import Queues
-from rmqtool.store.branch import BranchKind, Level, Why
+from rmqtool.store.branch import BranchKind, FamilyDepth, Why
 from rmqtool.store.content import kind_of_file
 from rmqtool.store.place import Place
 from rmqtool.store.segment import OddityKind
@@ -64,16 +64,16 @@ def test_every_file_is_an_artefact(store: Store) -> None:
 @pytest.mark.parametrize(
     ("path", "kind", "level"),
     [
-        ("", BranchKind.STORE, Level.FAMILY),
-        ("commitlog", BranchKind.COMMITLOG, Level.FAMILY),
-        (f"commitlog/{name_of(4096)}", BranchKind.COMMITLOG, Level.FILE),
-        ("consumequeue", BranchKind.CONSUME_QUEUE, Level.FAMILY),
-        ("consumequeue/T", BranchKind.CONSUME_QUEUE, Level.TOPIC),
-        ("consumequeue/T/1", BranchKind.CONSUME_QUEUE, Level.QUEUE),
-        (f"consumequeue/T/1/{name_of(400)}", BranchKind.CONSUME_QUEUE, Level.FILE),
+        ("", BranchKind.STORE, FamilyDepth.FAMILY),
+        ("commitlog", BranchKind.COMMITLOG, FamilyDepth.FAMILY),
+        (f"commitlog/{name_of(4096)}", BranchKind.COMMITLOG, FamilyDepth.FILE),
+        ("consumequeue", BranchKind.CONSUME_QUEUE, FamilyDepth.FAMILY),
+        ("consumequeue/T", BranchKind.CONSUME_QUEUE, FamilyDepth.TOPIC),
+        ("consumequeue/T/1", BranchKind.CONSUME_QUEUE, FamilyDepth.QUEUE),
+        (f"consumequeue/T/1/{name_of(400)}", BranchKind.CONSUME_QUEUE, FamilyDepth.FILE),
     ],
 )
-def test_parts_of_a_store(built: Built, path: str, kind: BranchKind, level: Level) -> None:
+def test_parts_of_a_store(built: Built, path: str, kind: BranchKind, level: FamilyDepth) -> None:
     """A part is recognised by its place, and holds just itself, under its path in the store."""
     part = open_store(built.root / path)
     assert (kind, level, Why.PLACE) == (part.asked.kind, part.asked.level, part.asked.why)

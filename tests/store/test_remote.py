@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.cli.engines import Choice, decide
+from rmqtool.cli.engines import EngineChoice, decide
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.place import Entry, EntryKind, Place, is_remote
 from rmqtool.store.remote import LARGEST_READ_BYTES, SMALLEST_READ_BYTES, RemotePlace, place_of
@@ -135,7 +135,7 @@ def test_secrets_are_not_shown(server: S3Server) -> None:
     with pytest.raises(UnreadablePath) as refused:
         place_of("s4://me:hush@bucket/store?secret_key=hush")
     assert "hush" not in str(refused.value)
-    is_spark, why = decide(Choice(), [f"{host}&secret_key=hush"])
+    is_spark, why = decide(EngineChoice(), [f"{host}&secret_key=hush"])
     assert (True, True, False) == (is_spark, "secret is remote" in why, "hush" in why)
 
 

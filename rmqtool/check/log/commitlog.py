@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.check.inspection import Inspection
-    from rmqtool.check.log.dledger import EntryJudge
+    from rmqtool.check.log.dledger import DLedgerEntryJudge
     from rmqtool.check.observer import Observers
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
@@ -227,7 +227,7 @@ class LogPass:
             yield from self._entries_across(part, report, entries)
 
     def _entries_across(
-        self, part: SegmentPart, report: PartReport, entries: EntryJudge
+        self, part: SegmentPart, report: PartReport, entries: DLedgerEntryJudge
     ) -> Iterator[Finding]:
         if self._last_entry is not None and entries.first is not None:
             number, term = self._last_entry

@@ -106,7 +106,7 @@ def _zero_units(segment: Segment, file: OpenFile, begin: int, end: int) -> Itera
                 yield finding(DL_ENTRY, at, message)
 
 
-class EntryJudge:
+class DLedgerEntryJudge:
     """Judges the entry headers of one scan. Belongs to one thread.
 
     Attributes:

@@ -29,7 +29,7 @@ MOST: Final = 100_000  # stretches; a log that is lost in more places is one lar
 
 
 @dataclass(slots=True)
-class Stretch:
+class LostStretch:
     """One lost stretch.
 
     Attributes:
@@ -51,7 +51,7 @@ class LostRanges:
     """All lost stretches, by physical offset; they do not overlap."""
 
     def __init__(self) -> None:
-        self._stretches: list[Stretch] = []
+        self._stretches: list[LostStretch] = []
         self._starts: list[int] = []
         self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
@@ -66,7 +66,7 @@ class LostRanges:
         else:
             place = bisect_right(self._starts, start)
             self._starts.insert(place, start)
-            self._stretches.insert(place, Stretch(start, end, said))
+            self._stretches.insert(place, LostStretch(start, end, said))
         self._arrays = None
 
     def begin_earlier(self, start: int, new_start: int) -> None:
@@ -85,7 +85,7 @@ class LostRanges:
         self._arrays = None
         return True
 
-    def at(self, physical_offset: int) -> Stretch | None:
+    def at(self, physical_offset: int) -> LostStretch | None:
         """Give the stretch that holds a byte of the log."""
         number = bisect_right(self._starts, physical_offset) - 1
         if number < 0 or physical_offset >= self._stretches[number].end:
@@ -152,7 +152,7 @@ class LostRanges:
         return self._arrays
 
 
-def _with_consequences(stretch: Stretch) -> Finding:
+def _with_consequences(stretch: LostStretch) -> Finding:
     """Word what points into a stretch."""
     parts = []
     if stretch.units:

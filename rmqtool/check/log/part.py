@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.log.bridges import is_bridge
-from rmqtool.check.log.dledger import EntryJudge
+from rmqtool.check.log.dledger import DLedgerEntryJudge
 from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
 from rmqtool.check.log.message import RecordJudge, RecordOptions
-from rmqtool.check.log.traffic import Traffic
+from rmqtool.check.log.traffic import LogTraffic
 from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
@@ -89,11 +89,11 @@ class PartReport:
     findings: tuple[Finding, ...] = ()
     counts: dict[tuple[Code, Severity], int] = field(default_factory=dict)
     judge: RecordJudge | None = None
-    entries: EntryJudge | None = None
+    entries: DLedgerEntryJudge | None = None
     last_record: int = -1
     last_end: int = -1
     unread: UnreadablePath | None = None
-    traffic: Traffic | None = None
+    traffic: LogTraffic | None = None
 
 
 def inspect_part(
@@ -128,14 +128,14 @@ class _Inspector:
         self.stretches: list[Stretch] = []
         self.entries = None
         if options.scan.is_dledger:
-            self.entries = EntryJudge(options.dledger_index)
+            self.entries = DLedgerEntryJudge(options.dledger_index)
         self.collector: RunCollector | None = None
         if options.derive is not None:
             derive = options.derive
             self.collector = RunCollector(
                 derive.rules, queues=derive.queues, index=derive.index, run_units=derive.run_units
             )
-        self.traffic = Traffic(options.grid) if options.grid else None
+        self.traffic = LogTraffic(options.grid) if options.grid else None
         self.first: int | None = None
         self.end = part.begin
         self.records = 0

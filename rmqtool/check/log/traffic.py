@@ -40,7 +40,7 @@ class TimeGrid:
         return self.begin_ms + self.step_ms * self.steps
 
 
-class Traffic:
+class LogTraffic:
     """What one scan counted. Belongs to one thread; picklable when it is done.
 
     Attributes:
@@ -81,7 +81,7 @@ class Traffic:
             self.counts = np.concatenate([self.counts, np.zeros_like(self.counts)])
 
 
-def total(found: dict[bytes | None, npt.NDArray[np.int64]], more: Traffic) -> None:
+def total(found: dict[bytes | None, npt.NDArray[np.int64]], more: LogTraffic) -> None:
     """Add what one scan counted to the sums of all scans.
 
     Args:

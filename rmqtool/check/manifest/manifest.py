@@ -10,7 +10,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from rmqtool.check.options import Level
+from rmqtool.check.options import CheckLevel
 from rmqtool.errors import StoreError
 from rmqtool.store.remote import place_of
 
@@ -72,7 +72,7 @@ class Manifest:
     """
 
     store: str
-    level: Level
+    level: CheckLevel
     is_proven: bool
     log_end: int
     files: dict[str, ManifestFile]
@@ -119,7 +119,7 @@ class Manifest:
         files = [_file(one) for one in found["files"]]
         return cls(
             str(found["store"]),
-            Level(found["level"]),
+            CheckLevel(found["level"]),
             found["is_proven"] is True,
             int(found["log_end"]),
             {one.path: one for one in files},

@@ -45,7 +45,7 @@ LOOKED_AT: Final = 64  # records of one stretch that are read; the rest is like 
 NOT_DISPATCHED: Final = (SysFlag.TRANSACTION_PREPARED_TYPE, SysFlag.TRANSACTION_ROLLBACK_TYPE)
 
 
-class Found(NamedTuple):
+class PointedRecord(NamedTuple):
     """A unit and the record that it points to.
 
     Attributes:
@@ -176,16 +176,18 @@ class UnitJudge:
             severity=Severity.NOTE if self._inspection.has_crashed else None,
         )
 
-    def _look(self, number: int, physical_offset: int, size: int) -> Found:
+    def _look(self, number: int, physical_offset: int, size: int) -> PointedRecord:
         """Read the record that a unit points to."""
         place = self._inspection.moved.get(physical_offset, physical_offset)
         head = self._log.head_at(place)
         topic = ""
         if head is not None:
             topic = self._log.topic_of(head)
-        return Found(number, physical_offset, size, head, topic)
+        return PointedRecord(number, physical_offset, size, head, topic)
 
-    def _records(self, state: QueueState, looked: list[Found], count: int) -> Iterator[Finding]:
+    def _records(
+        self, state: QueueState, looked: list[PointedRecord], count: int
+    ) -> Iterator[Finding]:
         """Judge units by the records that they point to."""
         shifts = {
             found.head.queue_offset - found.number
@@ -198,11 +200,11 @@ class UnitJudge:
         for found in looked:
             yield from self._one(state, found)
 
-    def _is_of(self, state: QueueState, found: Found) -> bool:
+    def _is_of(self, state: QueueState, found: PointedRecord) -> bool:
         head = found.head
         return head is not None and (found.topic, head.queue_id) == (state.topic, state.queue_id)
 
-    def _shift(self, state: QueueState, first: Found, count: int, shift: int) -> Finding:
+    def _shift(self, state: QueueState, first: PointedRecord, count: int, shift: int) -> Finding:
         at = self._at(state, first.number, count, first.physical_offset)
         words = "before" if shift > 0 else "behind"
         message = f"{count} units stand {abs(shift)} {words} the queue offsets of their records"
@@ -214,7 +216,7 @@ class UnitJudge:
             actual=f"queue offset {first.number}",
         )
 
-    def _one(self, state: QueueState, found: Found) -> Iterator[Finding]:
+    def _one(self, state: QueueState, found: PointedRecord) -> Iterator[Finding]:
         """Judge one unit that nobody asked for."""
         head = found.head
         if self._inspection.bridges and self._is_repeated(state, found):
@@ -238,14 +240,14 @@ class UnitJudge:
         if not self._fits(state, found):
             yield self._mismatch(state, found, head)
 
-    def _fits(self, state: QueueState, found: Found) -> bool:
+    def _fits(self, state: QueueState, found: PointedRecord) -> bool:
         """Tell whether a unit is that of its record, which then is one nobody can dispatch."""
         head = found.head
         if head is None or not self._is_of(state, found):
             return False
         return (head.queue_offset, head.size) == (found.number, found.size)
 
-    def _mismatch(self, state: QueueState, found: Found, head: RecordHead) -> Finding:
+    def _mismatch(self, state: QueueState, found: PointedRecord, head: RecordHead) -> Finding:
         name = f"{state.topic} queue {state.queue_id}"
         return finding(
             CQ_MISMATCH,
@@ -255,7 +257,7 @@ class UnitJudge:
             f"{head.size} bytes",
         )
 
-    def _is_skip(self, found: Found) -> bool:
+    def _is_skip(self, found: PointedRecord) -> bool:
         """Tell whether a unit is one by which `rmqtool repair` lets brokers pass a lost record.
 
         It names the last byte of a segment, and one segment's length or less with a bridge in it.
@@ -268,7 +270,7 @@ class UnitJudge:
         end = max(segment.end, found.physical_offset + found.size)
         return found.size == length or self._inspection.has_bridges(segment.start, end)
 
-    def _is_repeated(self, state: QueueState, found: Found) -> bool:
+    def _is_repeated(self, state: QueueState, found: PointedRecord) -> bool:
         """Tell whether a unit repeats its neighbour: so repair passes over a lost message."""
         unit = (found.physical_offset, found.size)
         first = max(found.number - 1, 0)
@@ -345,7 +347,7 @@ class UnitJudge:
             for found in looked:
                 yield from self._one_wrong(state, found)
 
-    def _one_wrong(self, state: QueueState, found: Found) -> Iterator[Finding]:
+    def _one_wrong(self, state: QueueState, found: PointedRecord) -> Iterator[Finding]:
         if found.head is None or state.topic.startswith(LMQ_PREFIX):
             yield from self._one(state, found)
             return

@@ -28,7 +28,7 @@ from rmqtool.store.place import EntryKind
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_log import read_log, writes_in
-from rmqtool.store.rocksdb_manifest import Manifest, read_manifest
+from rmqtool.store.rocksdb_manifest import RocksdbManifest, read_manifest
 from rmqtool.store.rocksdb_table import check_table
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
-    from rmqtool.formats.rocksdb_row import DatabaseRow
+    from rmqtool.formats.rocksdb_row import RocksdbRow
     from rmqtool.store.place import Entry, Place
     from rmqtool.store.rocksdb import RocksDb
 
@@ -52,7 +52,7 @@ class Databases:
     """
 
     def __init__(self, inspection: Inspection) -> None:
-        self.rows: dict[str, dict[str, list[DatabaseRow]]] = {}
+        self.rows: dict[str, dict[str, list[RocksdbRow]]] = {}
         self._inspection = inspection
         self._damaged: set[str] = set()
 
@@ -90,7 +90,7 @@ class Databases:
         self._inspection.account.bytes += rocksdb.size
         self._inspection.account.files += len(entries)
 
-    def _manifest(self, rocksdb: RocksDb) -> Generator[Finding, None, Manifest | None]:
+    def _manifest(self, rocksdb: RocksDb) -> Generator[Finding, None, RocksdbManifest | None]:
         try:
             manifest = read_manifest(rocksdb.place)
         except UnreadablePath as error:
@@ -106,7 +106,7 @@ class Databases:
         return manifest if manifest.name else None
 
     def _tables(
-        self, rocksdb: RocksDb, manifest: Manifest, entries: dict[str, Entry]
+        self, rocksdb: RocksDb, manifest: RocksdbManifest, entries: dict[str, Entry]
     ) -> Iterator[Finding]:
         """Compare table files with the MANIFEST, and check the blocks of each."""
         for table in manifest.tables.values():
@@ -142,7 +142,9 @@ class Databases:
             said = finding(code, At(path, problem.position, problem.length), problem.what)
             yield said if code is RD_META else self._damage(rocksdb, said)
 
-    def _wal(self, rocksdb: RocksDb, name: str, manifest: Manifest | None) -> Iterator[Finding]:
+    def _wal(
+        self, rocksdb: RocksDb, name: str, manifest: RocksdbManifest | None
+    ) -> Iterator[Finding]:
         """Judge a write-ahead log; how many writes can be read is part of the finding."""
         writes = 0
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.rocksdb.databases import Databases
     from rmqtool.findings.finding import Finding
-    from rmqtool.formats.rocksdb_row import DatabaseRow
+    from rmqtool.formats.rocksdb_row import RocksdbRow
 
 PATH: Final = "rocksdbstore"
 WANTED: Final = frozenset(
@@ -49,7 +49,7 @@ Record = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Wanted:
+class ImpliedRows:
     """What the log implies, up to where each family reaches.
 
     Attributes:
@@ -79,14 +79,14 @@ def check(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
     """Compare the three families with the log, as far as anything was ever written to them."""
     if PATH not in inspection.opened or inspection.log is None:
         return
-    judge = EntryJudge(inspection, databases)
+    judge = FamilyJudge(inspection, databases)
     try:
         yield from judge.check()
     except DamagedDatabase as error:
         yield from databases.cannot_read(PATH, error)
 
 
-class EntryJudge:
+class FamilyJudge:
     """Compares one database with the log."""
 
     def __init__(self, inspection: Inspection, databases: Databases) -> None:
@@ -105,7 +105,7 @@ class EntryJudge:
         indexed = rocksdb_store.NUMBER["number"].of(reach) if reach else None
         if indexed is None and not timer and not trans:
             return
-        wanted = Wanted()
+        wanted = ImpliedRows()
         for record in records(self._inspection):
             _collect(wanted, record, indexed)
         if indexed is not None:
@@ -115,10 +115,10 @@ class EntryJudge:
         if trans:
             yield from self._halves(wanted, trans)
 
-    def _rows(self, family: str) -> list[DatabaseRow]:
+    def _rows(self, family: str) -> list[RocksdbRow]:
         return self._databases.rows.get(PATH, {}).get(family, [])
 
-    def _index(self, wanted: Wanted, indexed: int) -> Iterator[Finding]:
+    def _index(self, wanted: ImpliedRows, indexed: int) -> Iterator[Finding]:
         """Compare hashes; where they differ, say which entries are wrong or missing."""
         at = At(PATH, physical_offset=indexed)
         if wanted.behind:
@@ -161,7 +161,7 @@ class EntryJudge:
             name = values.get("key", values["unique_key"]).decode("utf-8", "replace")
             yield finding(RI_ENTRY, at, message, actual=name)
 
-    def _timers(self, wanted: Wanted, rows: list[DatabaseRow]) -> Iterator[Finding]:
+    def _timers(self, wanted: ImpliedRows, rows: list[RocksdbRow]) -> Iterator[Finding]:
         """Judge the rows of timer messages, and how far their queue was read."""
         marks = {row.values["name"]: row.values["number"] for row in rows if row.kind != "timer"}
         scanned = marks.get(rocksdb_store.TIMER_SCANNED)
@@ -196,7 +196,7 @@ class EntryJudge:
             message = f"{len(missing):,} timer messages that are due later have no row"
             yield finding(RT_ROW, At(PATH, physical_offset=min(missing)), message)
 
-    def _halves(self, wanted: Wanted, rows: list[DatabaseRow]) -> Iterator[Finding]:
+    def _halves(self, wanted: ImpliedRows, rows: list[RocksdbRow]) -> Iterator[Finding]:
         """Judge the rows of half messages that are not decided."""
         marks = [row.values["number"] for row in rows if row.kind == "checkpoint"]
         last = max(marks, default=-1)
@@ -232,7 +232,7 @@ def records(inspection: Inspection) -> Iterator[Record]:
                     inspection.postpone(inspection.unread(segment.path, error))
 
 
-def _collect(wanted: Wanted, record: Record, indexed: int | None) -> None:
+def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
     topic, offset = record["topic"], record["physical_offset"]
     values = dict(record["properties"] or ())
     if indexed is not None:
@@ -252,7 +252,7 @@ def _collect(wanted: Wanted, record: Record, indexed: int | None) -> None:
         wanted.given_up.add(record["unique_key"] or "")
 
 
-def _collect_timer(wanted: Wanted, record: Record, values: dict[str, str]) -> None:
+def _collect_timer(wanted: ImpliedRows, record: Record, values: dict[str, str]) -> None:
     number = record["queue_offset"]
     wanted.timer_end = max(wanted.timer_end, number + 1)
     if DELETED in values:

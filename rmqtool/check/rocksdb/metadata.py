@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.rocksdb.databases import Databases
     from rmqtool.findings.finding import Finding
-    from rmqtool.formats.rocksdb_row import DatabaseRow
+    from rmqtool.formats.rocksdb_row import RocksdbRow
 
 VERSION_2: Final = "config/rdb"
 ONE: Final = "config/metadata"
@@ -44,7 +44,7 @@ def check(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
         yield from _stale(inspection, databases)
 
 
-def _version_2(inspection: Inspection, rows: list[DatabaseRow]) -> Iterator[Finding]:
+def _version_2(inspection: Inspection, rows: list[RocksdbRow]) -> Iterator[Finding]:
     """Find topics and groups that are used and not stored, and offsets with both swapped."""
     topics = {java.text(row.values["topic"]) for row in rows if row.kind == "topic"}
     groups = {java.text(row.values["group"]) for row in rows if row.kind == "group"}
@@ -88,7 +88,7 @@ def _stale(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
             yield finding(MV_STALE, At(in_json.path), message, expected=counter, actual=older)
 
 
-def _counter(rows: list[DatabaseRow]) -> int | None:
+def _counter(rows: list[RocksdbRow]) -> int | None:
     """Give the counter of a data version of version 1; None without a row."""
     for row in rows:
         if row.kind == "version":

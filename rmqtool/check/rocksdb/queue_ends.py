@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Rest:
+class UnexplainedUnits:
     """What a queue has besides the units that the log implies.
 
     Attributes:
@@ -103,13 +103,13 @@ class EndJudge:
         yield from self._max(seen, rest)
         yield from self._min(seen, rest)
 
-    def _rest(self, seen: QueueSeen) -> Rest:
+    def _rest(self, seen: QueueSeen) -> UnexplainedUnits:
         """Sort out the units that the log does not imply.
 
         Raises:
             DamagedDatabase: not all of them can be read.
         """
-        rest = Rest()
+        rest = UnexplainedUnits()
         limit = seen.queue.ends.next_offset
         for numbers, offsets in self._comparer.uncovered(seen):
             is_above = (numbers >= limit) | (offsets >= self._comparer.dispatch.checkpoint)
@@ -143,7 +143,7 @@ class EndJudge:
             message += f"; so do {count - 1:,} more of this queue"
         return finding(RQ_UNIT, At(self._path, physical_offset=offset), message, actual=offset)
 
-    def _holes(self, seen: QueueSeen, rest: Rest) -> Iterator[Finding]:
+    def _holes(self, seen: QueueSeen, rest: UnexplainedUnits) -> Iterator[Finding]:
         """Find units that are missing where the log, too, has lost the record."""
         stretches = sorted(seen.covered)
         known = sorted(number for number, _ in rest.numbers)
@@ -156,7 +156,7 @@ class EndJudge:
                 if after - before > 1:
                     yield missing_units(seen, before + 1, after - before - 1)
 
-    def _max(self, seen: QueueSeen, rest: Rest) -> Iterator[Finding]:
+    def _max(self, seen: QueueSeen, rest: UnexplainedUnits) -> Iterator[Finding]:
         """Judge the max row: the last unit that the log implies, or whose record is lost."""
         ends, at = seen.queue.ends, At(self._path)
         known = [(offset, number) for number, offset in rest.numbers]
@@ -182,7 +182,7 @@ class EndJudge:
             message = f"{seen.name}: the max row is not the last unit"
             yield finding(RQ_MAX, at, message, expected=expected, actual=actual)
 
-    def _min(self, seen: QueueSeen, rest: Rest) -> Iterator[Finding]:
+    def _min(self, seen: QueueSeen, rest: UnexplainedUnits) -> Iterator[Finding]:
         """Judge the min row: a cache, which may be old or missing."""
         ends = seen.queue.ends
         if ends.minimum is None or ends.minimum[0] < self._log.oldest:

@@ -13,7 +13,7 @@ from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_state import CF_JSON, CF_VERSION
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
-from rmqtool.store.branch import TIMER_CHECK, BranchKind, Level
+from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, NEEDED, NEEDED_BY_5, is_json
 from rmqtool.store.place import EntryKind, printable
 from rmqtool.store.unread import no_file
@@ -85,7 +85,7 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
     """Name what has the name of a configuration file, but is none."""
     for branch in inspection.store.branches_of(BranchKind.CONFIG):
-        if branch.level is Level.FILE:
+        if branch.level is FamilyDepth.FILE:
             continue
         try:
             entries = branch.place.entries()

@@ -9,7 +9,7 @@ from rmqtool.cli.choosing import Bodies, Choosing, Fillers, Hex
 from rmqtool.cli.completion.values import kinds
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import Choice
+from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Jobs, StorePaths
 
@@ -44,7 +44,7 @@ class Dump(Command):
     broker_conf: BrokerConf = None
     jobs: Jobs = None
     delivery: Delivery = Delivery()
-    choice: Choice = Choice()
+    choice: EngineChoice = EngineChoice()
 
     def run(self) -> int:
         """Write the rows; 1 when some are damage, or when there are none."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from rmqtool.cli.choosing import Bodies, Choosing, Fillers
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import Choice, OnSpark, everywhere
+from rmqtool.cli.engines import EngineChoice, OnSpark, everywhere
 from rmqtool.cli.exits import DONE, IN_PART
 from rmqtool.cli.options import BrokerConf, StorePath
 from rmqtool.spark.export_options import ExportFormat, ExportOptions
@@ -55,7 +55,7 @@ class Export(Command):
     )
     broker_conf: BrokerConf = None
     delivery: Annotated[Delivery, Only("columns", "quiet")] = Delivery()
-    choice: OnSpark = Choice()
+    choice: OnSpark = EngineChoice()
 
     def run(self) -> int:
         """Write the files; 3 when some of the input could not be read."""
@@ -96,11 +96,11 @@ class Export(Command):
     def _export(self, options: ExportOptions) -> ExportResult:
         """Do it, on Spark; what is wrong with the options is said before Spark is started."""
         from rmqtool.render.progress import progress
-        from rmqtool.spark.export import Export as Work
+        from rmqtool.spark.export import ExportRun
         from rmqtool.spark.session import check_spark
 
         check_spark(self.choice.master)
-        work = Work(options)
+        work = ExportRun(options)
         done = work.finished()
         if done is not None:
             return done

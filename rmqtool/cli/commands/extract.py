@@ -69,13 +69,13 @@ class Extract(Command):
 
     def run(self) -> int:
         """Write the file; 1 when something is damaged, or nothing was found."""
-        from rmqtool.messages.extract import Extract as Work
+        from rmqtool.messages.extract import ExtractRun
         from rmqtool.messages.sent import EXTRACT
         from rmqtool.render.progress import progress
         from rmqtool.writing.output import refuse_targets
 
         refuse_targets(self.stores, self.output)
-        work = Work(self._options())
+        work = ExtractRun(self._options())
         with progress("extract", work.total_bytes or None, quiet=self.delivery.quiet) as advance:
             done = work.run(advance)
         row = {name: getattr(done, name) for name in EXTRACT.names}

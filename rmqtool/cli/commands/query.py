@@ -10,7 +10,7 @@ from rmqtool.cli.choosing import Bodies, Hex
 from rmqtool.cli.completion.values import broker_versions, queues, topics
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import Choice
+from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.exits import DONE, NO, say
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath
 from rmqtool.errors import UsageError
@@ -103,7 +103,7 @@ class Query(Command):
     broker_conf: BrokerConf = None
     jobs: Jobs = None
     delivery: Delivery = Delivery()
-    choice: Choice = Choice()
+    choice: EngineChoice = EngineChoice()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from rmqtool.cli.declaration import Command
 from rmqtool.cli.delivery import Delivery, Shown
-from rmqtool.cli.engines import Choice
+from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, Rules, Units, rebuild
+from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, rebuild
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class Rebuild(Command):
 
     store: StorePath
     to: Output = Output()
-    units: Units = Units()
-    rules: Rules = Rules()
+    units: UnitOptions = UnitOptions()
+    rules: RuleOptions = RuleOptions()
     delivery: Shown = Delivery()
-    choice: Choice = Choice()
+    choice: EngineChoice = EngineChoice()
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""

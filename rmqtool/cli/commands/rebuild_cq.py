@@ -8,9 +8,9 @@ from typing import Annotated
 from rmqtool.cli.completion.values import queues, topics
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery, Shown
-from rmqtool.cli.engines import Choice
+from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, Rules, Units, rebuild
+from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, rebuild
 from rmqtool.rebuild.options import StoreType
 
 
@@ -38,10 +38,10 @@ class RebuildCq(Command):
             "which may be both.",
         ),
     ] = None
-    units: Units = Units()
-    rules: Annotated[Rules, Only("broker_version", "broker_conf", "jobs")] = Rules()
+    units: UnitOptions = UnitOptions()
+    rules: Annotated[RuleOptions, Only("broker_version", "broker_conf", "jobs")] = RuleOptions()
     delivery: Shown = Delivery()
-    choice: Choice = Choice()
+    choice: EngineChoice = EngineChoice()
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""

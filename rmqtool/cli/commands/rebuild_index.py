@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from rmqtool.cli.declaration import Command
 from rmqtool.cli.delivery import Delivery, Shown
-from rmqtool.cli.engines import Choice
+from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, Rules, rebuild
+from rmqtool.cli.rebuilding import Output, RuleOptions, rebuild
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class RebuildIndex(Command):
 
     store: StorePath
     to: Output = Output()
-    rules: Rules = Rules()
+    rules: RuleOptions = RuleOptions()
     delivery: Shown = Delivery()
-    choice: Choice = Choice()
+    choice: EngineChoice = EngineChoice()
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""

@@ -50,7 +50,7 @@ class Report(Command):
 
     def run(self) -> int:
         """Write the page; the exit code is that of a validation."""
-        from rmqtool.check.options import Level, ValidateOptions
+        from rmqtool.check.options import CheckLevel, ValidateOptions
         from rmqtool.check.report import sentences
         from rmqtool.writing.output import refuse_targets
 
@@ -61,7 +61,7 @@ class Report(Command):
         facts = self._write(
             ValidateOptions(
                 store=self.store,
-                level=Level(self.level),
+                level=CheckLevel(self.level),
                 broker_conf=self.broker_conf,
                 jobs=self.jobs,
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery, Untimed
-from rmqtool.cli.engines import Choice, OnSpark, everywhere
+from rmqtool.cli.engines import EngineChoice, OnSpark, everywhere
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.cli.options import BrokerConf, StorePath
 from rmqtool.errors import OutputClosed, RmqtoolError, UsageError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.rows import Chunk
-    from rmqtool.spark.sql import Answer, Questions
+    from rmqtool.spark.sql import Questions, SqlAnswer
 
 LARGEST_FILE: Final = 1 << 20
 PROMPT: Final = "sql> "
@@ -44,7 +44,7 @@ class Sql(Command):
     )
     broker_conf: BrokerConf = None
     delivery: Untimed = Delivery()
-    choice: OnSpark = Choice()
+    choice: OnSpark = EngineChoice()
 
     def run(self) -> int:
         """Answer it; 1 when nothing is found, 3 when something could not be read."""
@@ -137,7 +137,7 @@ def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
 class _Counted:
     """Counts rows while they are written."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: SqlAnswer) -> None:
         self._answer = answer
         self.rows = 0
 

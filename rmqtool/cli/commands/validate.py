@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from rmqtool.check.options import Level
+from rmqtool.check.options import CheckLevel
 from rmqtool.cli.completion.values import areas, broker_versions, codes, topics
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Untimed
-from rmqtool.cli.engines import Choice
+from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePaths
 from rmqtool.findings.catalogue import Severity
 
@@ -44,13 +44,13 @@ class Validate(Command):
         ),
     ] = frozenset()
     level: Annotated[
-        Level,
+        CheckLevel,
         Option(
             "--level",
             "quick: names, lengths, headers, tails. full: every record, unit and entry, with "
             "checksums. deep: also decompress bodies and take batches and properties apart.",
         ),
-    ] = Level.FULL
+    ] = CheckLevel.FULL
     topic: Annotated[
         str | None,
         Option(
@@ -117,7 +117,7 @@ class Validate(Command):
         ),
     ] = False
     delivery: Untimed = Delivery()
-    choice: Choice = Choice()
+    choice: EngineChoice = EngineChoice()
 
     def run(self) -> int:
         """Validate the stores; the exit code is that of the worst."""

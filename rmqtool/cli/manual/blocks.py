@@ -30,7 +30,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Term:
     """A term and what is said about it.
 
     Attributes:
@@ -70,7 +70,7 @@ class References:
     pages: tuple[tuple[str, int], ...]
 
 
-Block = Section | Subsection | Text | Item | Verbatim | Synopsis | References
+Block = Section | Subsection | Text | Term | Verbatim | Synopsis | References
 
 
 @dataclass(frozen=True, slots=True)

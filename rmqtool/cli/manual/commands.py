@@ -17,12 +17,12 @@ from rmqtool.cli.commands import (
 from rmqtool.cli.declaration import Option, parameters
 from rmqtool.cli.exits import EXIT_STATUS
 from rmqtool.cli.manual.blocks import (
-    Item,
     Page,
     References,
     Section,
     Subsection,
     Synopsis,
+    Term,
     Text,
     texts,
 )
@@ -88,13 +88,13 @@ def overview() -> Page:
     ]
     for task, names in CONTENTS.items():
         blocks.append(Subsection(task))
-        blocks += [Item(f"{PROGRAM}-{name}(1)", (text,)) for name, text in names.items()]
+        blocks += [Term(f"{PROGRAM}-{name}(1)", (text,)) for name, text in names.items()]
     blocks += [Section("OPTIONS"), *_items([VERSION, HELP])]
     blocks += [Section("OUTPUT"), *texts(OUTPUT)]
     blocks += remote()
     blocks += _exit_status()
     named = [*_variables().items(), *ENVIRONMENT]
-    blocks += [Section("ENVIRONMENT"), *(Item(name, (text,)) for name, text in named)]
+    blocks += [Section("ENVIRONMENT"), *(Term(name, (text,)) for name, text in named)]
     blocks += examples(PROGRAM)
     blocks += see_also(PROGRAM)
     return Page(PROGRAM, COMMANDS, _sentence(summary.text), tuple(blocks))
@@ -135,14 +135,14 @@ def command_page(name: str) -> Page:
     return Page(f"{PROGRAM}-{name}", COMMANDS, _sentence(summary.text), tuple(blocks))
 
 
-def _items(found: Iterable[Parameter]) -> Iterator[Item]:
+def _items(found: Iterable[Parameter]) -> Iterator[Term]:
     for one in found:
         term = one.said.metavar if one.is_argument else one.term
-        yield Item(term, (" ".join(one.text.split()),), is_option=True)
+        yield Term(term, (" ".join(one.text.split()),), is_option=True)
 
 
 def _exit_status() -> list[Block]:
-    codes = [Item(str(int(code)), (text,)) for code, text in EXIT_STATUS.items()]
+    codes = [Term(str(int(code)), (text,)) for code, text in EXIT_STATUS.items()]
     return [Section("EXIT STATUS"), *codes]
 
 

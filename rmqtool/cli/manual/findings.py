@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.manual.blocks import Item, Page, Section, Subsection, Text
+from rmqtool.cli.manual.blocks import Page, Section, Subsection, Term, Text
 from rmqtool.cli.manual.commands import FINDINGS, see_also
 from rmqtool.cli.manual.examples import examples
 from rmqtool.findings.catalogue import FAMILIES, Owner, Severity
@@ -44,7 +44,7 @@ def findings_page() -> Page:
         ),
         Section("SEVERITIES"),
         Text("What counts is whether somebody loses or misses a message."),
-        *(Item(str(severity), (text,)) for severity, text in SEVERITIES.items()),
+        *(Term(str(severity), (text,)) for severity, text in SEVERITIES.items()),
         Section("CODES"),
         Text(
             "In commands, STORE is the store that was checked, DIR a new directory, VERSION the "
@@ -67,8 +67,8 @@ def code_page(code: Code) -> Page:
     return Page(code.name, NUMBER, code.meaning, tuple(blocks))
 
 
-def _item(code: Code) -> Item:
-    return Item(
+def _item(code: Code) -> Term:
+    return Term(
         _term(code),
         (
             f"{_sentence(code.meaning)}",
@@ -104,5 +104,5 @@ def _undetectable() -> list[Block]:
     return [
         Section("WHAT NO CHECK CAN FIND"),
         Text("Nothing in a store tells a changed value of these from the one that was written:"),
-        *(Item(field, (_sentence(reason),)) for field, reason in table.items()),
+        *(Term(field, (_sentence(reason),)) for field, reason in table.items()),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.manual.blocks import Item, Page, Section, Subsection, Text, texts
+from rmqtool.cli.manual.blocks import Page, Section, Subsection, Term, Text, texts
 from rmqtool.cli.manual.commands import FORMATS, see_also
 from rmqtool.cli.manual.examples import examples
 from rmqtool.cli.manual.files import ARTEFACTS, TEXT_FILES
@@ -43,7 +43,7 @@ def formats_page() -> Page:
         blocks += artefact_blocks(artefact)
     blocks += _others(shown)
     blocks.append(Section("TEXT FILES"))
-    blocks += [Item(name, (text,)) for name, text in TEXT_FILES.items()]
+    blocks += [Term(name, (text,)) for name, text in TEXT_FILES.items()]
     blocks += examples("formats")
     blocks += see_also(FORMATS)
     return Page(FORMATS, NUMBER, "files of the store of an Apache RocketMQ broker", tuple(blocks))
@@ -83,10 +83,10 @@ def _heading(layout: Layout) -> str:
     return f"{layout.name}, {layout.size} bytes"
 
 
-def field_item(field: Field) -> Item:
+def field_item(field: Field) -> Term:
     """Give one field: its place, its type, its name and what it holds."""
     kind = f"int{8 * field.size}" if field.is_integer else f"bytes[{field.size}]"
-    return Item(f"{field.position:>2}  {kind}  {field.name}", (_sentence(field.doc),))
+    return Term(f"{field.position:>2}  {kind}  {field.name}", (_sentence(field.doc),))
 
 
 def _sentence(text: str) -> str:

@@ -6,11 +6,11 @@ import textwrap
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.cli.manual.blocks import (
-    Item,
     References,
     Section,
     Subsection,
     Synopsis,
+    Term,
     Text,
     Verbatim,
 )
@@ -54,7 +54,7 @@ def _block(block: Block, width: int) -> Iterator[str]:
         case Text(text):
             yield ""
             yield from _filled(text, width, INDENT)
-        case Item(term, texts):
+        case Term(term, texts):
             yield ""
             heads = _filled(term, width, INDENT)
             lines = [line for text in texts for line in _filled(text, width, 2 * INDENT)]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
 from rmqtool.cli.manual.blocks import (
-    Item,
     References,
     Section,
     Subsection,
     Synopsis,
+    Term,
     Text,
     Verbatim,
 )
@@ -67,7 +67,7 @@ def _block(block: Block) -> Iterator[str]:
             yield f'.SH "{_escape(title)}"'
         case Subsection(title):
             yield f'.SS "{_escape(title)}"'
-        case Item():
+        case Term():
             yield from _item(block)
         case References(pages):
             yield ".PP"
@@ -89,7 +89,7 @@ def _paragraph(block: Text | Verbatim | Synopsis) -> Iterator[str]:
             yield rf"\fB{_escape(command)}\fR {_option(rest)}"
 
 
-def _item(item: Item) -> Iterator[str]:
+def _item(item: Term) -> Iterator[str]:
     yield ".TP"
     yield _option(item.term) if item.is_option else rf"\fB{_escape(item.term)}\fR"
     for number, text in enumerate(item.texts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.manual.blocks import Item, Section, texts
+from rmqtool.cli.manual.blocks import Section, Term, texts
 from rmqtool.findings.registry_commitlog import CL_MIXDL, CL_QOFF_BACK, DL_ENTRY
 from rmqtool.findings.registry_layout import FS_DUP, FS_GAP, FS_NAME, FS_READ
 from rmqtool.findings.registry_state import CF_JSON, CO_RANGE, DO_RANGE
@@ -108,7 +108,7 @@ and offsets leave out segments and records, in questions that read a table in on
 def sections(command: str) -> list[Block]:
     """Give the sections that the page of a command has besides those of all."""
     if command == "repair":
-        left = [Item(", ".join(codes), (text,)) for codes, text in LEFT]
+        left = [Term(", ".join(codes), (text,)) for codes, text in LEFT]
         put_back = texts(PUT_BACK)
         return [Section("WHAT IS PUT BACK"), *put_back, Section("WHAT A PERSON DECIDES"), *left]
     if command == "export":
@@ -116,7 +116,7 @@ def sections(command: str) -> list[Block]:
     if command == "sql":
         from rmqtool.spark.views import VIEWS
 
-        views = [Item(view.name, (_sentence(view.meaning),)) for view in VIEWS.values()]
+        views = [Term(view.name, (_sentence(view.meaning),)) for view in VIEWS.values()]
         return [Section("TABLES"), *texts(TABLES), Section("VIEWS"), *views]
     return []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from rmqtool.cli.manual.blocks import Block, Item, Page, Section, Subsection, Verbatim, texts
+from rmqtool.cli.manual.blocks import Block, Page, Section, Subsection, Term, Verbatim, texts
 from rmqtool.cli.manual.commands import MISCELLANEOUS, SPARK, see_also
 from rmqtool.spark.options import NAMES
 
@@ -120,7 +120,7 @@ def spark_page() -> Page:
         Verbatim(tuple(EXAMPLE.strip().splitlines())),
         *texts(TABLES),
         Subsection("Options"),
-        *(Item(name, (f"{said[:1].upper()}{said[1:]}.",)) for name, said in NAMES.items()),
+        *(Term(name, (f"{said[:1].upper()}{said[1:]}.",)) for name, said in NAMES.items()),
         Subsection("Streams"),
         *texts(STREAM),
         Section("PLAN FOR SIZE"),

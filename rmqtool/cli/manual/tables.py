@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.manual.blocks import Item, Page, Section, texts
+from rmqtool.cli.manual.blocks import Page, Section, Term, texts
 from rmqtool.cli.manual.commands import TABLES, see_also
 from rmqtool.dictionary import PublicTable, entries, names, public_tables
 from rmqtool.table import Type
@@ -49,13 +49,13 @@ def column_page(word: str) -> Page | None:
     return Page(found[0].column.name, NUMBER, "a column", tuple(blocks))
 
 
-def column_item(entry: DictionaryEntry) -> Item:
+def column_item(entry: DictionaryEntry) -> Term:
     """Give one column: its name, type and unit, what it says, and which commands show it."""
     column = entry.column
     meaning = f"{column.meaning[:1].upper()}{column.meaning[1:]}."
     also = f" Also called {', '.join(column.aliases)}." if column.aliases else ""
     shown = f"Shown by: {'; '.join(entry.commands)}."
-    return Item(f"{column.name}  {_kind(column)}", (f"{meaning}{also}", shown))
+    return Term(f"{column.name}  {_kind(column)}", (f"{meaning}{also}", shown))
 
 
 def _kind(column: Column) -> str:
@@ -71,6 +71,6 @@ def _by_table() -> list[PublicTable]:
     return [PublicTable("; ".join(commands), table) for commands, table in found.values()]
 
 
-def _table_item(command: str, table: Table) -> Item:
+def _table_item(command: str, table: Table) -> Term:
     meaning = f"A row is {table.meaning}."
-    return Item(command, (meaning, f"Columns: {', '.join(table.names)}."))
+    return Term(command, (meaning, f"Columns: {', '.join(table.names)}."))

@@ -10,7 +10,7 @@ import difflib
 import re
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.cli.manual.blocks import Item, Page, References, Section, Text
+from rmqtool.cli.manual.blocks import Page, References, Section, Term, Text
 from rmqtool.cli.manual.commands import FORMATS
 from rmqtool.cli.manual.files import ARTEFACTS, TEXT_FILES
 from rmqtool.cli.manual.findings import NUMBER as FINDINGS_NUMBER
@@ -78,7 +78,7 @@ def _family(asked: str) -> Page | None:
     if prefix not in FAMILIES:
         return None
     items = [
-        Item(code.name, (f"{code.meaning}; {code.severity}",))
+        Term(code.name, (f"{code.meaning}; {code.severity}",))
         for code in CODES.values()
         if code.prefix == prefix
     ]

@@ -27,7 +27,7 @@ from rmqtool.formats.message import (
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.log.lost import lost_record
 from rmqtool.repair.log.stretches import Damaged
-from rmqtool.repair.survey import STALE, TAIL, SegmentFacts, Survey, last_sound
+from rmqtool.repair.survey import STALE, TAIL, LogSurvey, SegmentFacts, last_sound
 from rmqtool.scan.batch import Extent
 from rmqtool.store.segment import NAME_DIGITS
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.runs import Stretch
     from rmqtool.findings.catalogue import Code
     from rmqtool.repair.log.bridge import BridgeMaker
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.record_heads import LogReader
     from rmqtool.store.segment import MappedFiles, Segment
 
@@ -63,8 +63,8 @@ class LogRepair:
         bridge_missing: whether segments that are gone are to be bridged.
     """
 
-    survey: Survey
-    writer: Writer
+    survey: LogSurvey
+    writer: EditWriter
     log: LogReader
     bridge_missing: bool = False
     _done: set[int] = field(default_factory=set)
@@ -361,7 +361,7 @@ class LogRepair:
         self.writer.create(location, content, FS_GAP, reason, lost=lost, mtime_ms=mtime_ms)
 
 
-def tail_of(survey: Survey) -> Damaged | None:
+def tail_of(survey: LogSurvey) -> Damaged | None:
     """Give the stretch at the end of the last used segment that is no record; None for none."""
     used = [facts for facts in survey.segments.values() if facts.is_used]
     if not used:

@@ -9,7 +9,7 @@ from rmqtool.findings.registry_layout import FS_DUP
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.segment import MappedFiles, Segment
 
 CHUNK: Final = 4 << 20
@@ -40,7 +40,7 @@ def _are_same(one: Segment, other: Segment) -> bool:
         )
 
 
-def edit(writer: Writer, spare: Iterable[Segment]) -> None:
+def edit(writer: EditWriter, spare: Iterable[Segment]) -> None:
     """Take copies out."""
     for one in spare:
         writer.remove(one.place.location, FS_DUP, REASON)

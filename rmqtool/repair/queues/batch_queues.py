@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.log.stretches import Damaged
-    from rmqtool.repair.queues.unit_judge import UnitJudge
+    from rmqtool.repair.queues.unit_judge import LostUnits
 
 UNIT: Final = BATCH_CQ_UNIT.size
 MOST_MESSAGES: Final = 32_767  # of one unit
@@ -66,7 +66,7 @@ class BatchRepair:
         judge: knows what is damaged of the log.
     """
 
-    def __init__(self, inspection: Inspection, judge: UnitJudge) -> None:
+    def __init__(self, inspection: Inspection, judge: LostUnits) -> None:
         self.queues: dict[tuple[bytes, int], RepairedBatchQueue] = {}
         self.tail_end = 0
         self._inspection, self._judge = inspection, judge

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.segment import MappedFiles
 
 REASON: Final = "its sizes lead astray, and a broker would not start"
@@ -27,7 +27,7 @@ LOST: Final = "bit maps of filters: brokers evaluate the expressions on the mess
 
 
 def edit(
-    writer: Writer,
+    writer: EditWriter,
     inspection: Inspection,
     extensions: Iterable[MappedFiles],
     found: Iterable[Finding],

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
     from rmqtool.repair.patches import RepairedQueue
-    from rmqtool.repair.queues.unit_judge import UnitJudge
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.queues.unit_judge import LostUnits
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.record_heads import LogReader
     from rmqtool.store.segment import Segment
 
@@ -144,7 +144,7 @@ class FurtherNumbers:
         self._inspection = inspection
 
     def find(
-        self, log: LogReader, judge: UnitJudge, queues: Mapping[Queue, RepairedQueue]
+        self, log: LogReader, judge: LostUnits, queues: Mapping[Queue, RepairedQueue]
     ) -> Iterator[tuple[Queue, int, Misnumbered]]:
         """Find the numbers; yield queue, number and record of those that are put back.
 
@@ -208,7 +208,7 @@ class FurtherNumbers:
             return None
         return found[0] if len(found) == 1 else None
 
-    def edit(self, writer: Writer, segment_at: Callable[[int], Segment | None]) -> None:
+    def edit(self, writer: EditWriter, segment_at: Callable[[int], Segment | None]) -> None:
         """Write the numbers.
 
         Args:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.formats.message import Message
     from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.queues.queues import QueueRepair
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.record_heads import LogReader
     from rmqtool.store.segment import Segment
 
@@ -227,7 +227,7 @@ def _slice(run: QueueRun, first: int, end: int) -> QueueRun:
 
 
 def edit(
-    writer: Writer,
+    writer: EditWriter,
     misplaced: Iterable[Misplaced],
     segment_at: Callable[[int], Segment | None],
 ) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.repair.queues.batch_queues import BatchRepair, RepairedBatchQueue
     from rmqtool.repair.queues.queues import QueueRepair
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.segment import MappedFiles, Segment
 
 NO_UNIT: Final = "no unit is left in it, and a broker would count one"
@@ -31,7 +31,7 @@ TORN_REASON: Final = "what is left of a unit, with which the file ended"
 BATCH_REASON: Final = "units of these records, in the order of the log"
 
 
-def edit_queues(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
+def edit_queues(writer: EditWriter, repair: QueueRepair, inspection: Inspection) -> None:
     """Write what differs of the consume queues, queue by queue."""
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
         if queue.is_unread or (not queue.files.places and not _is_wanted(queue, inspection)):
@@ -65,7 +65,7 @@ def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
             queue.patches.append(Patch(number, bytes(UNIT), FS_LEN, TORN_REASON))
 
 
-def _without_units(writer: Writer, queue: RepairedQueue, *, is_crashed: bool) -> set[int]:
+def _without_units(writer: EditWriter, queue: RepairedQueue, *, is_crashed: bool) -> set[int]:
     """Take out files that a cut leaves without a unit; give their starts.
 
     A broker takes a file of zeros for one with a unit: the next message gets the wrong offset, and
@@ -85,21 +85,23 @@ def _without_units(writer: Writer, queue: RepairedQueue, *, is_crashed: bool) ->
     return {segment.start for segment in behind}
 
 
-def _lengths(writer: Writer, files: MappedFiles, length: int, gone: Collection[int] = ()) -> None:
+def _lengths(
+    writer: EditWriter, files: MappedFiles, length: int, gone: Collection[int] = ()
+) -> None:
     """Give each file the length that brokers load."""
     for segment in files:
         if segment.size != length and not segment.start % length and segment.start not in gone:
             writer.length(segment, length, FS_LEN, "the length that brokers load")
 
 
-def edit_lengths(writer: Writer, repair: QueueRepair, inspection: Inspection) -> None:
+def edit_lengths(writer: EditWriter, repair: QueueRepair, inspection: Inspection) -> None:
     """Give queue files the length that brokers load, where there is no log to compare them with."""
     for name in inspection.units("queues"):
         _lengths(writer, inspection.queue("queues", name).files, repair.file_length)
 
 
 def _file(
-    writer: Writer,
+    writer: EditWriter,
     queue: RepairedQueue,
     start: int,
     patches: list[tuple[int, Patch]],
@@ -135,7 +137,7 @@ def _range(patch: Patch) -> str:
     return f"{first}" if first == last else f"{first} to {last}"
 
 
-def _directory(writer: Writer, queue: RepairedQueue | RepairedBatchQueue) -> str:
+def _directory(writer: EditWriter, queue: RepairedQueue | RepairedBatchQueue) -> str:
     if queue.files.places:
         return queue.files.places[0].location
     return f"{writer.root.location}/{queue.path}"
@@ -178,7 +180,7 @@ def joined(patches: list[tuple[int, Patch]]) -> list[tuple[int, Patch]]:
     return found
 
 
-def edit_batch_queues(writer: Writer, repair: BatchRepair, inspection: Inspection) -> None:
+def edit_batch_queues(writer: EditWriter, repair: BatchRepair, inspection: Inspection) -> None:
     """Write what differs of the batch queues; of others only lengths are put right."""
     for topic, queue_id in inspection.units("batch_queues"):
         if (topic.encode(errors="surrogateescape"), queue_id) not in repair.queues:
@@ -197,7 +199,7 @@ def edit_batch_queues(writer: Writer, repair: BatchRepair, inspection: Inspectio
 
 
 def _batch_file(
-    writer: Writer,
+    writer: EditWriter,
     queue: RepairedBatchQueue,
     start: int,
     pieces: list[tuple[int, bytes]],

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, first_offset
-from rmqtool.rebuild.placement import Placement, Units
+from rmqtool.rebuild.placement import PlacedUnits, Placement
 
 if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun
@@ -66,18 +66,18 @@ class BridgedPlacement(Placement):
         """Physical offset of the newest record that has a unit."""
         return self._seen
 
-    def put_back(self, queue_offset: int, unit: bytes, store_timestamp: int) -> Units:
+    def put_back(self, queue_offset: int, unit: bytes, store_timestamp: int) -> PlacedUnits:
         """Take a unit that no run had; behind the last one it is the last one then."""
         self.filled.discard(queue_offset)
         if queue_offset == self.next or self.next < 0:
             return self._put_units(memoryview(unit), queue_offset, store_timestamp)
-        return Units(queue_offset, unit, store_timestamp)
+        return PlacedUnits(queue_offset, unit, store_timestamp)
 
-    def _fill(self, hole: int, run: QueueRun) -> Units:
+    def _fill(self, hole: int, run: QueueRun) -> PlacedUnits:
         self.filled.add(self.next)
         after = first_offset(run.units)
         self.holes.append(Hole(self.next, hole, self._seen, after))
-        placed = Units(self.next, bytes(run.units[:CQ_UNIT_SIZE]), run.store_timestamp, hole)
+        placed = PlacedUnits(self.next, bytes(run.units[:CQ_UNIT_SIZE]), run.store_timestamp, hole)
         self.tally.filler += hole
         self.next += hole
         return placed

@@ -25,7 +25,7 @@ from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
 from rmqtool.repair.queues.batch_queues import BatchRepair
 from rmqtool.repair.queues.further_queues import FurtherNumbers
 from rmqtool.repair.queues.queue_place import BridgedPlacement
-from rmqtool.repair.queues.unit_judge import UnitJudge
+from rmqtool.repair.queues.unit_judge import LostUnits
 from rmqtool.repair.queues.unwanted_units import UnwantedUnits
 from rmqtool.store.record_heads import LogReader
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
-    from rmqtool.rebuild.placement import Units
+    from rmqtool.rebuild.placement import PlacedUnits
     from rmqtool.repair.log.stretches import Stretches
     from rmqtool.repair.queues.further_queues import Misnumbered
     from rmqtool.store.segment import MappedFiles
@@ -60,7 +60,7 @@ class QueueRepair:
 
     def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
         self.queues: dict[tuple[bytes, int], RepairedQueue] = {}
-        self.judge = UnitJudge(inspection, damaged, early)
+        self.judge = LostUnits(inspection, damaged, early)
         self.batches = BatchRepair(inspection, self.judge)
         self.unread: set[str] = set()
         self.further = FurtherNumbers(inspection)
@@ -227,7 +227,7 @@ class QueueRepair:
         known = CQ_UNIT["size"].end  # tags codes may be addresses
         return there[:known] == bytes(run.units[:known])
 
-    def _compare(self, queue: RepairedQueue, units: Units) -> bool:
+    def _compare(self, queue: RepairedQueue, units: PlacedUnits) -> bool:
         """Keep what differs from the units that belong here; tell whether nothing does."""
         wanted = bytes(units.packed) * units.repeated
         count = len(wanted) // UNIT

@@ -25,7 +25,7 @@ DAMAGED_BYTES: Final = 2  # of a name, beside which it is still known
 REPEATED: Final = "the unit of a neighbour, whose message is delivered again"
 
 
-class UnitJudge:
+class LostUnits:
     """Knows what is damaged of a log, and what stands at its end.
 
     Attributes:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
-    from rmqtool.repair.queues.unit_judge import UnitJudge
+    from rmqtool.repair.queues.unit_judge import LostUnits
     from rmqtool.store.record_heads import LogReader
 
 MOST_MISSING: Final = 1 << 20  # units; several queue files
@@ -49,7 +49,7 @@ class UnwantedUnits:
     def __init__(
         self,
         inspection: Inspection,
-        judge: UnitJudge,
+        judge: LostUnits,
         log: LogReader,
         last_start: int,
     ) -> None:
@@ -85,14 +85,14 @@ class UnwantedUnits:
         for number, units in queue.units.used(0):
             wild = order.wild(units[: max(end - number, 0)], self._judge.log_end - 1)
             self._restore(queue, number, wild)
-            found: list[_Unit] = []
+            found: list[_ReplacedUnit] = []
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
                 if row in wild or not any(unit.tobytes()):
                     continue
                 if size <= 0:
-                    found.append(_Unit(row))
+                    found.append(_ReplacedUnit(row))
                     continue
                 is_blank = kind_of(offset, size, int(unit["tags_code"])) == UnitKind.PRE_BLANK
                 if is_blank or offset < self._place[0]:
@@ -173,7 +173,7 @@ class UnwantedUnits:
             lost = self._judge.are_lost(units) & (offsets != bound)
             is_blank = kinds_of(units) == UnitKind.PRE_BLANK
             rows = np.flatnonzero((lost | ~is_right) & ~is_blank).tolist()
-            self._patch(queue, number, units, [_Unit(row, unit, REPEATED) for row in rows])
+            self._patch(queue, number, units, [_ReplacedUnit(row, unit, REPEATED) for row in rows])
 
     def _end_of_expired(self, queue: RepairedQueue, end: int) -> int:
         """Give the number behind the last unit of an expired message, pre-blank among them."""
@@ -211,7 +211,7 @@ class UnwantedUnits:
         """Keep the numbers of lost messages taken; cut what the log knows nothing of."""
         is_cut = False
         for number, units in queue.units.used(begin):
-            found: list[_Unit] = []
+            found: list[_ReplacedUnit] = []
             for row in range(len(units)):
                 unit = units[row]
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
@@ -220,17 +220,17 @@ class UnwantedUnits:
                     continue
                 is_lost = self._judge.lost(offset, size) is not None
                 if is_lost and not is_cut:
-                    found.append(_Unit(row, last, REPEATED))
+                    found.append(_ReplacedUnit(row, last, REPEATED))
                 elif not self._judge.is_own(queue, number + row, offset, size, self._log):
                     is_cut = True
-                    found.append(_Unit(row))
+                    found.append(_ReplacedUnit(row))
                 else:
                     last = unit.tobytes()
             self._patch(queue, number, units, found)
 
     def _without_record(
         self, queue: RepairedQueue, number: int, last: bytes, unit: tuple[int, int, int]
-    ) -> Iterator[_Unit]:
+    ) -> Iterator[_ReplacedUnit]:
         """Judge a unit (row, offset, size) in a queue that the log wants nothing of."""
         row, offset, size = unit
         damaged = self._judge.lost(offset, size)
@@ -238,20 +238,20 @@ class UnwantedUnits:
             filler = last or alone(damaged, *self._place)
             if filler is None:
                 self.dropped.add((queue.topic, queue.queue_id))
-                yield _Unit(row)
+                yield _ReplacedUnit(row)
             else:
-                yield _Unit(row, filler, REPEATED if last else ALONE)
+                yield _ReplacedUnit(row, filler, REPEATED if last else ALONE)
             return
         is_behind = offset >= self._judge.log_end
         if is_behind and not self._judge.is_own(queue, number, offset, size, self._log):
-            yield _Unit(row)
+            yield _ReplacedUnit(row)
 
     def _patch(
         self,
         queue: RepairedQueue,
         number: int,
         units: npt.NDArray[np.void],
-        found: list[_Unit],
+        found: list[_ReplacedUnit],
     ) -> None:
         """Add patches for units of a chunk, one for neighbours that get the same."""
         for _, group in groupby(enumerate(found), lambda one: (one[1].row - one[0], one[1].how)):
@@ -267,7 +267,7 @@ class UnwantedUnits:
             queue.patches.append(patch)
 
 
-class _Unit(NamedTuple):
+class _ReplacedUnit(NamedTuple):
     """What a unit of a chunk becomes.
 
     Attributes:

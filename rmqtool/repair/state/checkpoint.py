@@ -19,14 +19,14 @@ from rmqtool.store.branch import BranchKind
 
 if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
-    from rmqtool.repair.survey import Survey
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.survey import LogSurvey
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.record_heads import LogReader
 
 CODES: Final = (CP_AHEAD, CP_LOGICOFF, CP_CONFIRM, CP_LEN)
 
 
-def edit(writer: Writer, survey: Survey, found: list[Finding], log: LogReader) -> None:
+def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], log: LogReader) -> None:
     """Lower what is later than the data; give the file its length."""
     store = survey.inspection.store
     codes = {one.code for one in found if one.severity is not Severity.NOTE}
@@ -53,7 +53,7 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], log: LogReader) -
             )  # fmt: skip
 
 
-def _true(fields: dict[str, int], survey: Survey, log: LogReader) -> dict[str, int]:
+def _true(fields: dict[str, int], survey: LogSurvey, log: LogReader) -> dict[str, int]:
     """Give the fields, none later than what the repaired store holds."""
     inspection = survey.inspection
     facts = inspection.log
@@ -79,7 +79,7 @@ def _true(fields: dict[str, int], survey: Survey, log: LogReader) -> dict[str, i
     return fields
 
 
-def _is_sound_offset(offset: int, survey: Survey, log: LogReader) -> bool:
+def _is_sound_offset(offset: int, survey: LogSurvey, log: LogReader) -> bool:
     """Tell whether logicsPhysicalOffset names a record that stays, and not behind all queues."""
     inspection = survey.inspection
     facts = inspection.log
@@ -89,7 +89,7 @@ def _is_sound_offset(offset: int, survey: Survey, log: LogReader) -> bool:
     return head is not None and survey.damaged.at(offset) is None and offset <= facts.last_record
 
 
-def _index_end(survey: Survey) -> int:
+def _index_end(survey: LogSurvey) -> int:
     """Give the store time of the newest entry of the index, ms; 0 without an index."""
     if survey.index_end is not None:
         return survey.index_end

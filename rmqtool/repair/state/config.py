@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.findings.finding import Finding
-    from rmqtool.repair.survey import Survey
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.survey import LogSurvey
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.place import Place
 
 TOPICS: Final = "config/topics.json"
@@ -37,7 +37,7 @@ NO_BACKUP: Final = (
 TO_BACKUP: Final = "a copy of the file that it is the backup of"
 
 
-def edit(writer: Writer, survey: Survey, found: list[Finding], *, clamp: bool) -> None:
+def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], *, clamp: bool) -> None:
     """Restore what cannot be parsed; move offsets that lie outside of their queue if asked to."""
     said = [one for one in found if one.severity is not Severity.NOTE]
     broken = sorted({one.path for one in said if one.code == CF_JSON})
@@ -52,7 +52,7 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], *, clamp: bool) -
 
 
 def _restore(
-    writer: Writer, survey: Survey, path: str, code: Code, is_sound: Callable[[bytes], bool]
+    writer: EditWriter, survey: LogSurvey, path: str, code: Code, is_sound: Callable[[bytes], bool]
 ) -> None:
     """Put the other one of a file and its backup in its place."""
     is_backup = path.endswith(BACKUP)

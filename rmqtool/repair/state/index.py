@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from rmqtool.derive.runs import Runs
     from rmqtool.findings.finding import Finding
-    from rmqtool.repair.survey import Survey
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.survey import LogSurvey
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 PART_BYTES: Final = 64 << 20
 
 
-def edit(writer: Writer, survey: Survey, found: list[Finding], jobs: int | None) -> None:
+def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int | None) -> None:
     """Rewrite what differs from the index that the log gives, where findings ask for it."""
     store = survey.inspection.store
     said = [
@@ -73,7 +73,7 @@ def edit(writer: Writer, survey: Survey, found: list[Finding], jobs: int | None)
         survey.index_end = builder.end_timestamp_of_last
 
 
-def _is_ahead(survey: Survey) -> bool:
+def _is_ahead(survey: LogSurvey) -> bool:
     """Tell whether entries point behind the end that the log will have; a crash leaves such."""
     if survey.inspection.has_crashed:
         return False
@@ -92,7 +92,7 @@ def _headers(store: Store) -> Iterator[dict[str, int]]:
             yield INDEX_HEADER.parse(raw)
 
 
-def _runs(survey: Survey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[int, int]]]:
+def _runs(survey: LogSurvey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[int, int]]]:
     """Yield the entries of the log in order, with the last record of each part."""
     inspection = survey.inspection
     store = inspection.store
@@ -120,7 +120,7 @@ def _up_to(run: IndexRun, end: int) -> IndexRun:
     return IndexRun(run.hashes[kept], run.physical_offsets[kept], run.store_timestamps[kept])
 
 
-def _with_true_places(run: IndexRun, survey: Survey) -> IndexRun:
+def _with_true_places(run: IndexRun, survey: LogSurvey) -> IndexRun:
     """Put the true places of moved records in; entries lie in the order of the log."""
     moved = [*survey.moved, *survey.swapped]
     if not moved or not len(run):
@@ -157,7 +157,7 @@ class _Kept:
     _done: int = 0
 
     @classmethod
-    def of(cls, store: Store, survey: Survey) -> _Kept:
+    def of(cls, store: Store, survey: LogSurvey) -> _Kept:
         """Read them off the files."""
         found = [_entries(file) for file in store.index_files()]
         joined = np.concatenate([np.empty((3, 0), np.int64), *found], axis=1)
@@ -172,7 +172,7 @@ class _Kept:
         offsets, times = np.ascontiguousarray(kept[1]), np.ascontiguousarray(kept[2])
         return cls(kept[0].astype(np.int32), offsets, times, joined)
 
-    def with_true_topics(self, run: IndexRun, survey: Survey) -> IndexRun:
+    def with_true_topics(self, run: IndexRun, survey: LogSurvey) -> IndexRun:
         """Leave the entries of records whose topic is put back as they are."""
         hashes = run.hashes.copy() if survey.misplaced else run.hashes
         for one in survey.misplaced:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rmqtool.findings.catalogue import Code
     from rmqtool.rebuild.index_file import BuiltEntries, BuiltIndexFile
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.index_files import IndexFile
     from rmqtool.store.tree import Store
 
@@ -47,7 +47,7 @@ class IndexEdits:
         amount: bytes that the edits bring so far.
     """
 
-    writer: Writer
+    writer: EditWriter
     store: Store
     directory: str
     harmed: set[str]

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.findings.catalogue import Code
-    from rmqtool.repair.survey import Survey
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.survey import LogSurvey
+    from rmqtool.repair.writer import EditWriter
 
 REASON: Final = "offsets ahead of their queue are set to its end"
 
 
 def clamp_offsets(
-    writer: Writer,
-    survey: Survey,
+    writer: EditWriter,
+    survey: LogSurvey,
     *,
     broken: frozenset[str],
     only: frozenset[tuple[str, int]] | None,
@@ -48,8 +48,8 @@ def clamp_offsets(
 
 
 def _clamp(
-    writer: Writer,
-    survey: Survey,
+    writer: EditWriter,
+    survey: LogSurvey,
     broken: frozenset[str],
     how: tuple[str, Code, Callable[[dict[str, Any]], list[str]]],
 ) -> None:
@@ -71,7 +71,7 @@ def _clamp(
 class _Ends:
     """Where queues will end, and which of them are meant."""
 
-    survey: Survey
+    survey: LogSurvey
     only: frozenset[tuple[str, int]] | None
 
     def consumers(self, document: dict[str, Any]) -> list[str]:

@@ -20,8 +20,8 @@ from rmqtool.repair.log.content import Content
 
 if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
-    from rmqtool.repair.survey import Survey
-    from rmqtool.repair.writer import Writer
+    from rmqtool.repair.survey import LogSurvey
+    from rmqtool.repair.writer import EditWriter
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
 
@@ -29,7 +29,7 @@ CUT: Final = "zeros: the broker cuts the timer log here, and reads these timers 
 WHEEL: Final = "the broker makes the wheel anew from the timer log"
 
 
-def edit(writer: Writer, survey: Survey, found: list[Finding]) -> None:
+def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """Cut a damaged timer log, take a wrong wheel out, lower `timercheck`."""
     said = [one for one in found if one.severity is not Severity.NOTE]
     store = survey.inspection.store
@@ -50,7 +50,7 @@ def edit(writer: Writer, survey: Survey, found: list[Finding]) -> None:
         _lower(writer, survey, values, end, is_gone=is_gone)
 
 
-def _lengths(writer: Writer, store: Store, paths: set[str]) -> list[Segment]:
+def _lengths(writer: EditWriter, store: Store, paths: set[str]) -> list[Segment]:
     """Give files the length that brokers load; return those that end early, and others follow.
 
     What these have lost is missing in the middle of the timer log, where a broker ends it.
@@ -63,7 +63,7 @@ def _lengths(writer: Writer, store: Store, paths: set[str]) -> list[Segment]:
 
 
 def _cut_log(
-    writer: Writer, survey: Survey, said: list[Finding], short: list[Segment]
+    writer: EditWriter, survey: LogSurvey, said: list[Finding], short: list[Segment]
 ) -> int | None:
     """Zero the timer log from its first bad record on; give that place, None for none."""
     store = survey.inspection.store
@@ -82,7 +82,7 @@ def _cut_log(
 
 
 def _lower(
-    writer: Writer, survey: Survey, values: dict[str, int], end: int | None, *, is_gone: bool
+    writer: EditWriter, survey: LogSurvey, values: dict[str, int], end: int | None, *, is_gone: bool
 ) -> None:
     """Lower what `timercheck` says to what is there."""
     store = survey.inspection.store
@@ -112,7 +112,7 @@ def _lower(
             writer.write_at(at, content, TC_AHEAD, reason)
 
 
-def _used_end(survey: Survey, limit: int) -> int:
+def _used_end(survey: LogSurvey, limit: int) -> int:
     """Give the end of what the timer log holds, at most a limit."""
     from rmqtool.store.used import used_bytes
 

@@ -32,7 +32,7 @@ import numpy as np
 from py4j.protocol import Py4JJavaError
 
 from rmqtool import repair
-from rmqtool.check.options import Level, ValidateOptions
+from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Severity
@@ -240,7 +240,7 @@ def _some(counts: dict[QueueKey, int]) -> str:
 def _findings(one: Case, root: Path) -> list[Finding]:
     """Validate; give what is worse than a note."""
     options = ValidateOptions(
-        root, broker_conf=_conf(one.fixture), broker_version=one.release, level=Level.FULL
+        root, broker_conf=_conf(one.fixture), broker_version=one.release, level=CheckLevel.FULL
     )
     return [found for found in validate(options) if found.severity is not Severity.NOTE]
 
