@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,6 +36,10 @@ settings.load_profile(
 )
 
 
+# An installation holds compiled modules. Where the environment forbids to keep them, each of the
+# many processes that tests start would compile its modules again: half of its CPU.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 announce.say(announce.COMPILING)  # nobody is to hear it: which test compiles depends on the order
 
 
