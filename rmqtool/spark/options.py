@@ -19,6 +19,7 @@ Word = TypeVar("Word", bound=enum.StrEnum)
 TRUE: Final = frozenset({"true", "1", "yes", ""})
 FALSE: Final = frozenset({"false", "0", "no"})
 DEFAULT_SPLIT: Final = 1 << 30  # bytes: a segment as brokers make them is one partition
+FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"  # as with Spark's source for Kafka
 NAMES: Final = {
     "path": "a store root, a directory of it, or one file",
     "table": "messages, queue_units, index_entries, findings or segments",
@@ -44,6 +45,8 @@ NAMES: Final = {
     "gives the filters of the last place to all of them",
     "start": "of a stream: physical offset to begin at; earliest and latest are understood",
     "max_bytes": "of a stream: bytes of the log in one batch at most",
+    FAIL_ON_DATA_LOSS: "of a stream: true (the default) stops where the log no longer has what "
+    "the stream has read, or was to read next; false goes on with a row that says what is missing",
 }
 
 
@@ -81,6 +84,7 @@ class SourceOptions:
         pushdown: whether filters of a query are taken.
         start: where a stream begins.
         max_bytes: of the log that one batch of a stream has; 0 is all there is.
+        fail_on_data_loss: whether a stream stops where the log no longer has what it is to have.
     """
 
     path: str
@@ -95,6 +99,7 @@ class SourceOptions:
     pushdown: bool = False
     start: str = "earliest"
     max_bytes: int = 0
+    fail_on_data_loss: bool = True
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> SourceOptions:
@@ -104,7 +109,7 @@ class SourceOptions:
             UsageError: one is not known, or cannot be meant.
         """
         texts = {name.lower(): text for name, text in given.items()}
-        if unknown := texts.keys() - NAMES.keys():
+        if unknown := texts.keys() - {name.lower() for name in NAMES}:
             reason = f"no such option; {meant(min(unknown), NAMES)}"
             raise UsageError(option=min(unknown), reason=reason)
         if not texts.get("path"):
@@ -122,6 +127,9 @@ class SourceOptions:
             pushdown=_flag("pushdown", texts.get("pushdown", "false")),
             start=texts.get("start", "earliest"),
             max_bytes=size("max_bytes", texts.get("max_bytes", "0")),
+            fail_on_data_loss=_flag(
+                FAIL_ON_DATA_LOSS, texts.get(FAIL_ON_DATA_LOSS.lower(), "true")
+            ),
         )
 
 

@@ -133,6 +133,19 @@ def _unread(table: TableName, names: Sequence[str], **place: Any) -> pa.RecordBa
     return _batch([{**place, "extent": str(Extent.GAP), "code": UNREAD}], SCHEMAS[table], names)
 
 
+def stretch_row(begin: int, length: int, code: str, names: Sequence[str]) -> pa.RecordBatch:
+    """Give the row of `messages` for a stretch of the log that no record can be read of.
+
+    Args:
+        begin: physical offset.
+        length: bytes.
+        code: of the finding that says why.
+        names: columns, in order.
+    """
+    known = {"physical_offset": begin, "size": length, "extent": str(Extent.GAP), "code": code}
+    return _batch([known], SCHEMAS[TableName.MESSAGES], names)
+
+
 def _of_store(options: SourceOptions) -> Iterator[Finding]:
     """Give all that `validate` finds in a store."""
     from rmqtool.check.options import ValidateOptions

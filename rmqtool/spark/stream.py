@@ -1,13 +1,19 @@
 """Follow a growing log: rows of `messages` as a stream, by physical offset.
 
-A stream's place is the physical offset behind the last record that it gave, which Spark keeps in
-its checkpoint. Records are never moved, so a stream that is started again goes on at exactly that
-byte; a place is always where a record ends, so no head has to be walked to find it again.
+A stream's place is the physical offset past the last record that it gave, which Spark keeps in its
+checkpoint with what that record was, see `stream_place`. Records are never moved, so a stream that
+is started again goes on at exactly that byte; a place is always where a record ends, so no head has
+to be walked to find it again.
+
+Where the log no longer has what was read, or begins past it, the stream stops; or it goes on with a
+row that says what is missing, as `failOnDataLoss` says. What was found is part of the place at the
+end of the batch: a batch that Spark runs again has the same rows.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
@@ -17,10 +23,12 @@ from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.formats.java import crc31
 from rmqtool.formats.message import decode
 from rmqtool.ranges import size
-from rmqtool.scan.batch import ScanOptions
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.plan import LogTask
+from rmqtool.spark.stream_place import Loss, LossKind, Place, StreamLoss, loss_of, place_at
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tail import find_tail
@@ -36,8 +44,30 @@ if TYPE_CHECKING:
     from rmqtool.store.tail import Tail
     from rmqtool.store.tree import Store
 
-PLACE: Final = "physical_offset"
 LARGEST_CHECKED: Final = 64 << 20  # bytes of a last record whose checksum is looked at
+
+
+class End(NamedTuple):
+    """Where an extent ends.
+
+    Attributes:
+        physical_offset: past it.
+        last: physical offset of the record before it; None where that is not known.
+    """
+
+    physical_offset: int
+    last: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LossTask:
+    """Nothing to read, but a row that says what is missing. Picklable.
+
+    Attributes:
+        loss: what is.
+    """
+
+    loss: Loss
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -60,27 +90,47 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 option="offsets", reason="a stream has none; start says where it begins"
             )
         self.options, self.names = options, names
-        self.target: int | None = None
+        self.target: End | None = None
 
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's
         """Give where a stream without a checkpoint begins."""
         store = self._store()
         word = self.options.start
-        if word == "latest":
-            return {PLACE: end_of(store)}
-        first = store.commitlog.start
-        return {PLACE: first if word == "earliest" else border(store, size("start", word))}
+        if word == "earliest":
+            return Place(store.commitlog.start).given()
+        end = end_of(store) if word == "latest" else border(store, size("start", word))
+        with LogReader(store.commitlog) as reader:
+            start = Place(store.commitlog.start)
+            return place_at(store.commitlog, reader, *end, start, end.physical_offset).given()
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """Give how far the next batch goes: where a record ends."""
-        store = self._store()
-        end = max(end_of(store), start[PLACE])
-        if self.target is not None:
-            end = min(end, max(self.target, start[PLACE]))
-        most = self.options.max_bytes
-        if most and not isinstance(limit, ReadAllAvailable) and end - start[PLACE] > most:
-            end = min(end, border(store, start[PLACE] + most, start[PLACE]))
-        return {PLACE: end}
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Give how far the next batch goes: where a record ends.
+
+        Raises:
+            StreamLoss: the log does not have what the stream has read, or was to read.
+        """
+        store, place = self._store(), Place.of(start)
+        log = store.commitlog
+        if not log:
+            if place.physical_offset and self.options.fail_on_data_loss:
+                raise StreamLoss(path=self.options.path, place=place.physical_offset, loss=None)
+            return start
+        end = end_of(store)
+        with LogReader(log) as reader:
+            loss = self._loss(store, place, reader, end)
+            begin = place.physical_offset if loss is None else loss.resume
+            if self.target is not None and self.target.physical_offset < end.physical_offset:
+                end = self.target
+            most = self.options.max_bytes
+            is_all = not most or isinstance(limit, ReadAllAvailable)
+            if not is_all and end.physical_offset - begin > most:
+                near = border(store, begin + most, begin)
+                end = near if near.physical_offset < end.physical_offset else end
+            if end.physical_offset < begin:
+                end = End(begin, None)
+            if loss is None and end.physical_offset == begin:
+                return start
+            return replace(place_at(log, reader, *end, place, begin), loss=loss).given()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's
         """Give the limit of one batch."""
@@ -93,31 +143,74 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Take note of where the log ends now."""
         self.target = end_of(self._store())
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        """Cut a batch into tasks, one a segment."""
-        store, first, last = self._store(), start[PLACE], end[PLACE]
-        found = []
-        for segment in store.commitlog:
-            begin, stop = max(first - segment.start, 0), min(last - segment.start, segment.size)
-            if begin < stop:
-                part = SegmentPart(segment, begin, stop)
-                found.append(InputPartition(LogTask(part, store.is_dledger, begin)))
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Cut a batch into tasks, one a segment, and one a loss.
+
+        Raises:
+            StreamLoss: the log has changed since the end of the batch was planned.
+        """
+        if start == end:
+            return []
+        store, place, last = self._store(), Place.of(start), Place.of(end)
+        log, losses = store.commitlog, [last.loss] if last.loss else []
+        begin = last.loss.resume if last.loss else place.physical_offset
+        with LogReader(log) as reader:
+            if not last.loss:
+                self._loss(store, place, reader, None)
+            self._loss(store, last, reader, None)
+        if log and begin < log.start:  # expired since the batch was planned
+            gone = min(log.start, last.physical_offset)
+            losses.append(Loss(LossKind.EXPIRED, begin, gone, gone))
+            begin = gone
+        found = [InputPartition(LossTask(one)) for one in losses]
+        for segment in log:
+            left = max(begin - segment.start, 0)
+            right = min(last.physical_offset - segment.start, segment.size)
+            if left < right:
+                part = SegmentPart(segment, left, right)
+                found.append(InputPartition(LogTask(part, store.is_dledger, left)))
         return found
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Read a task on an executor."""
-        from rmqtool.spark.readers import batches
+    def _loss(self, store: Store, place: Place, reader: LogReader, end: End | None) -> Loss | None:
+        """Look for what a log no longer has.
 
-        if partition.value is not None:
-            yield from batches(partition.value, self.options, self.names)
+        Raises:
+            StreamLoss: there is something, and the stream was not told to go on.
+        """
+        log = store.commitlog
+        if not log:
+            loss = None
+        else:
+            log_end = (end or end_of(store)).physical_offset
+            loss = loss_of(place, log, reader, log_end=log_end, is_dledger=store.is_dledger)
+        if (loss or not log) and self.options.fail_on_data_loss:
+            raise StreamLoss(path=self.options.path, place=place.physical_offset, loss=loss)
+        return loss
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a task on an executor.
+
+        Raises:
+            UnreadablePath: a file is gone or may not be read, and the stream was not told to go on.
+        """
+        from rmqtool.spark.readers import batches, stretch_row
+
+        task = partition.value
+        if isinstance(task, LossTask):
+            loss = task.loss
+            yield stretch_row(loss.begin, loss.end - loss.begin, str(loss.code), self.names)
+        elif task is not None:
+            if self.options.fail_on_data_loss:
+                task.part.segment.open().close()
+            yield from batches(task, self.options, self.names)
 
     def _store(self) -> Store:
         """Open the store again: segments come and go."""
         return store_of(self.options.path, self.options.broker_conf, None)
 
 
-def end_of(store: Store) -> int:
-    """Give the physical offset behind the last record that is complete.
+def end_of(store: Store) -> End:
+    """Give where the last record ends that is complete.
 
     A running broker may be in the middle of writing the last one: while its checksum is wrong, or
     its end is zero, it is left for the next batch. With a record behind it, it is a row.
@@ -126,8 +219,13 @@ def end_of(store: Store) -> int:
     with LogReader(log) as reader:
         tail = find_tail(log, reader, is_dledger=store.is_dledger)
         if tail.last is None or is_complete(tail, reader):
-            return tail.physical_offset
-    return tail.last.physical_offset - (DLEDGER_BODY_OFFSET if store.is_dledger else 0)
+            return End(tail.physical_offset, tail.last and tail.last.physical_offset)
+        torn = tail.last.physical_offset
+        segment = log.at(torn)
+        before = reader.last_before(segment, torn - segment.start) if segment else None
+    end = torn - (DLEDGER_BODY_OFFSET if store.is_dledger else 0)
+    is_next = before is not None and before.end == end
+    return End(end, before.physical_offset if before is not None and is_next else None)
 
 
 def is_complete(tail: Tail, reader: LogReader) -> bool:
@@ -147,27 +245,30 @@ def is_complete(tail: Tail, reader: LogReader) -> bool:
     return not message.body or crc31(message.body) == message.body_crc
 
 
-def border(store: Store, wanted: int, known: int | None = None) -> int:
-    """Give the first physical offset at or behind a wanted one where a record begins.
+def border(store: Store, wanted: int, known: int | None = None) -> End:
+    """Give the first physical offset at or past a wanted one where a record begins.
 
     Args:
         store: whose log.
         wanted: physical offset.
-        known: one in front of it where a record begins.
+        known: one before it where a record begins.
     """
     log: MappedFiles = store.commitlog
     segment = log.at(wanted)
     if segment is None:
-        return log.start if wanted < log.start else max(wanted, log.end)
+        return End(log.start if wanted < log.start else max(wanted, log.end), None)
     begin = max((known or 0) - segment.start, 0)
-    part = SegmentPart(segment, begin, wanted - segment.start)
-    return segment.start + walked_end(part, store)
+    return walked_end(SegmentPart(segment, begin, wanted - segment.start), store)
 
 
-def walked_end(part: SegmentPart, store: Store) -> int:
-    """Give the position at or behind the end of a part where an extent ends."""
+def walked_end(part: SegmentPart, store: Store) -> End:
+    """Give where the last extent ends that begins in a part."""
     options = ScanOptions(body_crc=False, texts=False, is_dledger=store.is_dledger)
-    cursor = part.begin
+    cursor, last = part.begin, None
     for batch in scan(part, options, start=part.begin):
         cursor = batch.end
-    return cursor
+        if batch.kind is Extent.RECORD:
+            last = int(batch.columns[row.PHYSICAL_OFFSET][-1])
+        elif batch.kind is not Extent.FILLER:
+            last = None
+    return End(part.segment.start + cursor, last)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import rmqtool
 from rmqtool.spark.options import TableName
@@ -16,6 +17,7 @@ from rmqtool.table import comment
 from rmqtool.tables.record_tables import MESSAGES
 from tests.damage import DAMAGES
 from tests.spark.test_readers import read
+from tests.spark.test_stream import cut_and_write_on
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:
@@ -164,6 +166,21 @@ def test_stream_start(spark: SparkSession, tmp_path: Path) -> None:
     found = follow(spark, store, tmp_path / "out", start="100001")
     rows = read(store, columns=COLUMNS).to_pylist()
     assert [row for row in rows if row["physical_offset"] > 100_000] == found.to_pylist()
+
+
+def test_stream_loss(spark: SparkSession, tmp_path: Path) -> None:
+    """A query ends where the log was cut after it was read; told so, it goes on with a row."""
+    store, into = tmp_path / "cut", tmp_path / "out"
+    into.mkdir()
+    grow(fixture_store(TRAFFIC, tmp_path), store, 2)
+    before = follow(spark, store, into).to_pylist()
+    cut_and_write_on(store, before[-40]["physical_offset"], dropped=7)
+    with pytest.raises(StreamingQueryException, match="the commitlog was cut after the stream"):
+        follow(spark, store, into)
+    found = follow(spark, store, into, failOnDataLoss="false").to_pylist()
+    assert ["FS-CHANGED"] == [row["code"] for row in found if row["code"]]
+    rows = read(store, columns=COLUMNS).to_pylist()
+    assert {str(row) for row in rows} <= {str(row) for row in found}
 
 
 def test_sound_store_has_no_code(spark: SparkSession, tmp_path: Path) -> None:

@@ -58,6 +58,14 @@ STREAM: Final = """
 messages can be followed while a broker writes: spark.readStream.format("rocketmq"). The place of a
 stream is a physical offset in Spark's checkpoint, so it goes on at exactly the next record. A last
 record that is not written to its end is left for the next batch.
+
+The place also names records that were read, by physical offset, store time and a CRC of their
+heads. A broker that recovers cuts the log and writes other records to the same offsets; files
+expire. Where the log no longer has what the stream has read, or was to read next, the stream stops,
+and says what happened and where it can go on. With failOnDataLoss=false it goes on, with a row
+whose extent is gap. Code FS-GAP: these bytes were deleted before they were read. Code FS-CHANGED:
+the log was cut after it was read, and differs within these bytes. The stream then reads them again:
+no record is missing, and some may come twice. Replace what was given of these bytes before.
 """
 SIZE: Final = """
 Measured, as CPU time on one core with the bytes in memory: a segment of 1 GiB with records of 470
