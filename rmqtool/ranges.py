@@ -1,4 +1,4 @@
-"""Sizes, ranges and times as people type them."""
+"""Sizes and ranges as people type them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from typing import Final
 
 from rmqtool.errors import UsageError
-from rmqtool.times import parse_time
 
 _NUMBER: Final = re.compile(r"(0x[0-9a-f]+|[0-9]+)\s*(ki|mi|gi|ti)?b?", re.IGNORECASE)
 _UNITS: Final = {"": 1, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
@@ -50,17 +49,3 @@ def number_range(option: str, text: str | None) -> tuple[int | None, int | None]
     if not separator:
         raise UsageError(option=option, reason=f"{text!r} is no range A:B")
     return (size(option, start) if start else None, size(option, end) if end else None)
-
-
-def time_of(option: str, text: str | None) -> int | None:
-    """Read a time.
-
-    Raises:
-        UsageError: it is none.
-    """
-    if text is None:
-        return None
-    try:
-        return parse_time(text)
-    except ValueError as error:
-        raise UsageError(option=option, reason=str(error)) from error

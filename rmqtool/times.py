@@ -1,24 +1,19 @@
 """Points in time as RocketMQ stores them, milliseconds since 1970 UTC, and as people write them.
 
 Out: ISO 8601 in UTC with milliseconds, never anything that depends on a locale or a clock. A person
-may ask for the clock of a place, in tables only.
-In: the same, with less precision or another offset from UTC if wished, or the milliseconds.
+may ask for the clock of a place, in tables only. What people type is read in `clock.py`.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import MAXYEAR, UTC, datetime
+from datetime import MAXYEAR, UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
+from typing import Final
 
 DAY_MS: Final = 86_400_000
 LOCAL: Final = "local"
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
-_EPOCH_MS: Final = re.compile(r"-?\d{1,19}")
 # A damaged timestamp may be any 64-bit integer, datetime ends with the year 9999.
 _DAYS_IN_400_YEARS: Final = 146_097
 
@@ -46,25 +41,32 @@ def _iso_day(days: int) -> str:
     return f"{shown}-{day.month:02d}-{day.day:02d}"
 
 
-def parse_time(text: str) -> int:
-    """Give the milliseconds since 1970 of an ISO 8601 time or of the milliseconds themselves.
-
-    A time without an offset is UTC; a date is its first millisecond.
-
-    Raises:
-        ValueError: the text is neither.
-    """
-    if _EPOCH_MS.fullmatch(text):
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        reason = f"{text!r} is neither ISO 8601 (2026-11-21T02:03:04.005Z) nor milliseconds"
-        raise ValueError(reason) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
+def ms_of(moment: datetime) -> int:
+    """Give the milliseconds since 1970 of a point in time that has a zone."""
     passed = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return (passed.days * 86_400 + passed.seconds) * 1000 + passed.microseconds // 1000
+
+
+class _Here(tzinfo):
+    """The zone of this machine, with its summer times: the offset of today is not that of March."""
+
+    def utcoffset(self, moment: datetime | None) -> timedelta:
+        """Give the offset of this machine's clocks from UTC."""
+        naive = datetime.now() if moment is None else moment.replace(tzinfo=None)  # noqa: DTZ005
+        return naive.astimezone().utcoffset() or timedelta()
+
+    def dst(self, _moment: datetime | None) -> None:
+        """Say nothing about summer times: the offset has them."""
+
+    def tzname(self, _moment: datetime | None) -> str:
+        """Give the name that people give it here."""
+        return LOCAL
+
+    def fromutc(self, moment: datetime) -> datetime:
+        """Give what clocks show here."""
+        shown = moment.replace(tzinfo=UTC).astimezone()
+        here = shown.replace(tzinfo=self)
+        return here if here.utcoffset() == shown.utcoffset() else here.replace(fold=1)
 
 
 def zone_of(name: str) -> tzinfo:
@@ -74,8 +76,7 @@ def zone_of(name: str) -> tzinfo:
         ValueError: there is none of that name here.
     """
     if name == LOCAL:
-        here = datetime.now(UTC).astimezone().tzinfo
-        return UTC if here is None else here
+        return _Here()
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:

@@ -14,7 +14,7 @@ FLOORS = (
     {"errors", "engine", "memory", "times", "rows", "words"},
     {"table"},
     {"findings"},
-    {"ranges", "formats"},
+    {"ranges", "clock", "formats"},
     {"broker"},
     {"store"},
     {"queues", "writing"},

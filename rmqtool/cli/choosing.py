@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 from rmqtool.cli.completion.values import queues, topics
 from rmqtool.cli.declaration import Option
@@ -11,8 +11,14 @@ from rmqtool.errors import UsageError
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 
 if TYPE_CHECKING:
+    from rmqtool.clock import Clock
     from rmqtool.tables.selection import Selection
 
+TIMES: Final = (
+    "14:32, 'yesterday 14:32', '2026-11-21 09:04', '1h ago', ISO 8601 or ms. Without an offset "
+    "such as Z or +08:00, it is the time zone of this machine, or of --time-zone."
+)
+AROUND: Final = "Stored around a time: 14:32±5m, or 14:32+-5m; 5m by default."
 Fillers: TypeAlias = Annotated[
     bool, Option("--fillers", "Show blank records, unused tails and empty slots, too.")
 ]
@@ -46,9 +52,14 @@ class Choosing:
     ] = ()
     from_: Annotated[
         str | None,
-        Option("--from", "Stored at or after: ISO 8601, UTC by default, or ms.", "TIME"),
+        Option("--from", f"Stored at or after: {TIMES}", "TIME"),
     ] = None
     to: Annotated[str | None, Option("--to", "Stored before this time.", "TIME")] = None
+    since: Annotated[
+        str | None,
+        Option("--since", "Stored in the time until now: 90s, 1h, 2d; or since a TIME.", "LENGTH"),
+    ] = None
+    around: Annotated[str | None, Option("--around", AROUND, "TIME±LENGTH")] = None
     offsets: Annotated[
         str | None,
         Option(
@@ -63,13 +74,16 @@ class Choosing:
         Option("--queue-offsets", "Queue offsets from A up to but not B.", "A:B"),
     ] = None
 
-    def selection(self) -> Selection:
+    def selection(self, clock: Clock) -> Selection:
         """Give them as the tables want them.
+
+        Args:
+            clock: reads times.
 
         Raises:
             UsageError: an option cannot be meant.
         """
-        from rmqtool.ranges import number_range, time_of
+        from rmqtool.ranges import number_range
         from rmqtool.tables.selection import Selection
 
         return Selection(
@@ -78,10 +92,29 @@ class Choosing:
             tag=self.tag,
             key=self.key,
             properties=tuple(map(_property, self.where_property)),
-            store_time=(time_of("--from", self.from_), time_of("--to", self.to)),
+            store_time=self._store_time(clock),
             offsets=number_range("--offsets", self.offsets),
             queue_offsets=number_range("--queue-offsets", self.queue_offsets),
         )
+
+    def _store_time(self, clock: Clock) -> tuple[int | None, int | None]:
+        """Give the times between which messages were stored.
+
+        Raises:
+            UsageError: an option cannot be meant, or contradicts another.
+        """
+        if self.around is not None:
+            others = {"--from": self.from_, "--to": self.to, "--since": self.since}
+            for option, text in others.items():
+                if text is not None:
+                    raise UsageError(option="--around", reason=f"cannot be combined with {option}")
+            return clock.around("--around", self.around)
+        if self.since is not None and self.from_ is not None:
+            raise UsageError(option="--since", reason="cannot be combined with --from")
+        start = None if self.from_ is None else clock.ms("--from", self.from_)
+        if self.since is not None:
+            start = clock.since("--since", self.since)
+        return start, None if self.to is None else clock.ms("--to", self.to)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import tzinfo
 
+    from rmqtool.clock import Clock
     from rmqtool.render.sink import Sink
     from rmqtool.rows import Rows
 
@@ -46,8 +47,8 @@ class Delivery:
         str | None,
         Option(
             "--time-zone",
-            "Show the times of tables as clocks there do: Europe/Berlin, local, ... Other formats "
-            "stay in UTC, as does what is given.",
+            "Show the times of tables as clocks there do, and read times without an offset so: "
+            "Europe/Berlin, local, ... Other formats stay in UTC.",
             "ZONE",
             completes=zones,
             env="RMQTOOL_TIME_ZONE",
@@ -68,6 +69,13 @@ class Delivery:
         from rmqtool.times import zone_of
 
         return zone_of(self.time_zone)
+
+    @property
+    def clock(self) -> Clock:
+        """A new reader of the times that a person types."""
+        from rmqtool.clock import Clock
+
+        return Clock(self.time_zone or "")
 
     @property
     def wanted_columns(self) -> tuple[str, ...] | None:
@@ -140,8 +148,8 @@ class Delivery:
             return emit_all(kinds, self._look(sink), sink, empty)
 
     def note(self, sentence: str) -> None:
-        """Tell the person something that is no error."""
-        if not self.quiet:
+        """Tell the person something that is no error; nothing where there is nothing to tell."""
+        if sentence and not self.quiet:
             say(sentence)
 
     @contextmanager

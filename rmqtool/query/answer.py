@@ -17,6 +17,7 @@ BY_INDEX: Final = "index"
 BY_QUEUE: Final = "consume queue"
 BY_SEARCH: Final = "search of the log"
 BY_TIME: Final = "store time"
+NEIGHBOUR: Final = "neighbour"  # how a message fits that stands beside the one that was asked for
 
 
 @dataclass(slots=True)
@@ -88,14 +89,17 @@ class Answer:
         return "; ".join([*filter(None, words), f"searched: {where}"])
 
     def _known(self) -> str:
-        if not self.found:
+        found = [one for one in self.found if one.how != NEIGHBOUR]
+        if not found:
             return ""
-        ways = " and ".join(dict.fromkeys(one.found_by for one in self.found))
-        first = self.found[0]
-        verified = first.record.verified if len(self.found) == 1 else "each record"
-        how = ", ".join(dict.fromkeys(filter(None, (one.how for one in self.found))))
+        ways = " and ".join(dict.fromkeys(one.found_by for one in found))
+        first = found[0]
+        verified = first.record.verified if len(found) == 1 else "each record"
+        how = ", ".join(dict.fromkeys(filter(None, (one.how for one in found))))
         how = "" if how == ways else how
-        count = "1 message" if len(self.found) == 1 else f"{len(self.found)} messages"
-        notes = "; ".join(dict.fromkeys(filter(None, (one.note for one in self.found))))
-        words = f"{count} by {ways}, verified: {', '.join(filter(None, (how, verified)))}"
-        return f"{words}; {notes}" if notes else words
+        count = "1 message" if len(found) == 1 else f"{len(found)} messages"
+        words = [f"{count} by {ways}, verified: {', '.join(filter(None, (how, verified)))}"]
+        words += dict.fromkeys(filter(None, (one.note for one in found)))
+        if others := len(self.found) - len(found):
+            words.append(f"{others} neighbours")
+        return "; ".join(words)

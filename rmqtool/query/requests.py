@@ -11,10 +11,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from rmqtool.clock import Clock, is_time
 from rmqtool.errors import UsageError
 from rmqtool.formats.message_id import ClientMessageId, OffsetMessageId, UniqueKey, recognise
 from rmqtool.ranges import Boundary
-from rmqtool.times import iso_time, parse_time
+from rmqtool.times import iso_time
 from rmqtool.words import meant
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ ID_LENGTHS: Final = (32, 34, 56)
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|[0-9]{1,19}")
 _HEX: Final = re.compile(r"[0-9a-fA-F]+")
 _PLACE: Final = re.compile(r"(\S+)\s+(\d{1,10})\s+(\d{1,19})")
-_ISO: Final = re.compile(r"\d{4}-\d\d-\d\d([T ]\S*)?")
 _LARGEST: Final = 2**63 - 1
 _LARGEST_QUEUE: Final = 2**31 - 1
-NAMES: Final = ("id", "key", "at", "time", "transaction", "topic", "queue", "queue-offset")
+WAYS: Final = ("id", "key", "at", "queue-offset", "time", "around", "transaction")
+NAMES: Final = (*WAYS, "topic", "queue")
+TIMES: Final = ("time", "around")
 KEPT: Final = 60  # characters of hostile input that an error repeats
 
 
@@ -92,6 +94,7 @@ class ByTime:
         queue_id: None for all queues of the topic.
         boundary: first at or after, or last at or before.
         like_broker: release whose answer is wanted beside the true one.
+        until: first time past those of the messages that are wanted; None asks for one place.
     """
 
     timestamp: int
@@ -99,9 +102,12 @@ class ByTime:
     queue_id: int | None = None
     boundary: Boundary = Boundary.LOWER
     like_broker: Version | None = None
+    until: int | None = None
 
     def __str__(self) -> str:
         words = [f"--time {iso_time(self.timestamp)}"]
+        if self.until is not None:
+            words = [f"stored from {iso_time(self.timestamp)} to {iso_time(self.until - 1)}"]
         words += [f"--topic {self.topic}"] if self.topic is not None else []
         words += [f"--queue {self.queue_id}"] if self.queue_id is not None else []
         words += [f"--boundary {self.boundary}"] if self.boundary is not Boundary.LOWER else []
@@ -152,6 +158,7 @@ def request_of(
     topics: tuple[str, ...] = (),
     boundary: Boundary = Boundary.LOWER,
     like_broker: Version | None = None,
+    clock: Clock | None = None,
 ) -> Request:
     """Make one request of named texts.
 
@@ -160,16 +167,17 @@ def request_of(
         topics: of a key, where there are several.
         boundary: of a time.
         like_broker: of a time.
+        clock: reads times.
 
     Raises:
         UsageError: it says nothing that can be looked up, or two things at once.
     """
     topics = topics or ((asked["topic"],) if "topic" in asked else ())
-    given = [name for name in ("id", "key", "at", "queue-offset", "time", "transaction")
-             if name in asked]  # fmt: skip
+    given = [name for name in WAYS if name in asked]
     if len(given) != 1:
-        options = " ".join(f"--{name}" for name in given) or "nothing"
-        reason = f"one of --id --key --at --queue-offset --time --transaction, not {options}"
+        ways = " ".join(f"--{name}" for name in WAYS)
+        options = " ".join(f"--{name}" for name in given)
+        reason = f"one of {ways}" + (f", not {options}" if given else "")
         raise UsageError(option="query", reason=reason)
     (name,) = given
     _refuse_unused(asked, topics, name)
@@ -178,8 +186,8 @@ def request_of(
         return ByKey(text, topics)
     if name == "queue-offset":
         return _place(asked, topics)
-    if name == "time":
-        return _time(asked, topics, boundary, like_broker)
+    if name in TIMES:
+        return _time(asked, topics, boundary, like_broker, clock or Clock())
     if name == "at":
         return ByOffset(number("--at", text))
     if not text:
@@ -193,9 +201,9 @@ def _refuse_unused(asked: Mapping[str, str], topics: tuple[str, ...], name: str)
     Raises:
         UsageError: there is one.
     """
-    if topics and name not in {"key", "queue-offset", "time"}:
+    if topics and name not in {"key", "queue-offset", *TIMES}:
         raise UsageError(option="--topic", reason=f"says nothing about --{name}")
-    if "queue" in asked and name not in {"queue-offset", "time"}:
+    if "queue" in asked and name not in {"queue-offset", *TIMES}:
         raise UsageError(option="--queue", reason=f"says nothing about --{name}")
     if name != "key" and len(topics) > 1:
         raise UsageError(option="--topic", reason=f"only one with --{name}")
@@ -214,32 +222,36 @@ def _time(
     topics: tuple[str, ...],
     boundary: Boundary,
     like_broker: Version | None,
+    clock: Clock,
 ) -> ByTime:
     if "queue" in asked and not topics:
         raise UsageError(option="--queue", reason="needs --topic")
     queue_id = number("--queue", asked["queue"], _LARGEST_QUEUE) if "queue" in asked else None
-    try:
-        timestamp = parse_time(asked["time"])
-    except ValueError as error:
-        raise UsageError(option="--time", reason=str(error)) from error
-    return ByTime(timestamp, topics[0] if topics else None, queue_id, boundary, like_broker)
+    topic = topics[0] if topics else None
+    if "around" in asked:
+        if boundary is not Boundary.LOWER or like_broker is not None:
+            raise UsageError(option="--around", reason="gives a list; --time takes that option")
+        start, end = clock.around("--around", asked["around"])
+        return ByTime(start, topic, queue_id, until=end)
+    timestamp = clock.ms("--time", asked["time"])
+    return ByTime(timestamp, topic, queue_id, boundary, like_broker)
 
 
-def parse_line(line: str) -> Request:
-    """Understand one line of a file of requests.
+def parse_line(line: str, clock: Clock | None = None) -> Request:
+    """Understand one line of a file of requests; a clock reads its times.
 
     Raises:
         UsageError: it cannot be meant.
     """
     text = line.strip()
     if text.startswith("--"):
-        return request_of(_options(text))
+        return request_of(_options(text), clock=clock)
     if text.startswith("{"):
-        return request_of(_object(text))
-    return pasted(text)
+        return request_of(_object(text), clock=clock)
+    return pasted(text, clock)
 
 
-def pasted(text: str) -> Request:
+def pasted(text: str, clock: Clock | None = None) -> Request:
     """Say what a bare string is: an ID, an offset, a place in a queue, a time, else a key."""
     if len(text) in ID_LENGTHS and _HEX.fullmatch(text):
         return ById(text)
@@ -247,15 +259,15 @@ def pasted(text: str) -> Request:
         return ByOffset(number("line", text))
     if (place := _PLACE.fullmatch(text)) and int(place[2]) <= _LARGEST_QUEUE:
         return ByQueueOffset(place[1], int(place[2]), number("line", place[3]))
-    if _ISO.fullmatch(text):
+    if is_time(text):
         try:
-            return ByTime(parse_time(text))
-        except ValueError:
+            return ByTime((clock or Clock()).ms("line", text))
+        except UsageError:
             return ByKey(text)
     return ByKey(text)
 
 
-def parse_lines(lines: Iterable[str]) -> Iterator[Request]:
+def parse_lines(lines: Iterable[str], clock: Clock | None = None) -> Iterator[Request]:
     """Understand the lines of a file; empty ones and those that begin with `#` are passed.
 
     Raises:
@@ -265,7 +277,7 @@ def parse_lines(lines: Iterable[str]) -> Iterator[Request]:
         if not line.strip() or line.startswith("#"):
             continue
         try:
-            yield parse_line(line)
+            yield parse_line(line, clock)
         except UsageError as error:
             reason = f"{error.option}: {error.reason}"
             raise UsageError(option=f"line {line_number}", reason=reason) from error

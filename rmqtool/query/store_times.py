@@ -1,10 +1,10 @@
-"""Store times: the record of the log that a time asks for; queues are in queue_times.py."""
+"""Store times: the records of the log that a time asks for; queues are in queue_times.py."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rmqtool.query.answer import BY_TIME, Found
+from rmqtool.query.answer import BY_TIME, NEIGHBOUR, Found
 from rmqtool.query.log import LogRange, LogRecord
 from rmqtool.query.time import first_record_from, last_record_until
 from rmqtool.ranges import Boundary
@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from rmqtool.query.requests import ByTime
     from rmqtool.query.sources import Sources
 
+NOTES: Final = {
+    Boundary.LOWER: "first stored at or after",
+    Boundary.UPPER: "last stored at or before",
+}
+NEIGHBOURS: Final = 5  # before and after the one that a time asks for
+MOST_AROUND: Final = 1000
+
 
 def find_time(sources: Sources, request: ByTime, answer: Answer) -> None:
     """Find a store time in the whole store, in a topic's queues, or in one queue.
@@ -22,6 +29,9 @@ def find_time(sources: Sources, request: ByTime, answer: Answer) -> None:
     Raises:
         UnreadablePath: what is needed may not be read.
     """
+    if request.until is not None:
+        _find_around(sources, request, request.until, answer)
+        return
     if request.topic is not None:
         from rmqtool.query.queue_times import find_in_queues
 
@@ -36,10 +46,56 @@ def find_time(sources: Sources, request: ByTime, answer: Answer) -> None:
     record = sources.log.record_at(head.physical_offset) if head else None
     if isinstance(record, LogRecord):
         sources.verified(record, answer, BY_TIME)
-        note = "first stored at or after" if is_lower else "last stored at or before"
-        answer.take(Found(record, BY_TIME, note))
+        answer.take(Found(record, BY_TIME, BY_TIME, note=NOTES[request.boundary]))
         return
     answer.problem = _time_range(sources)
+
+
+def _find_around(sources: Sources, request: ByTime, until: int, answer: Answer) -> None:
+    """Find what was stored between two times, in the order of the log."""
+    log = sources.log
+    answer.taken_for = "store times"
+    head = first_record_from(log, request.timestamp)
+    answer.trail.search(f"the times of {log.described(LogRange(log.start, log.end))}")
+    while head is not None and head.store_timestamp < until:
+        record = log.record_at(head.physical_offset)
+        if isinstance(record, LogRecord) and _is_wanted(record, request):
+            if len(answer.found) == MOST_AROUND:
+                answer.problem = f"the first {MOST_AROUND:,}; dump --around gives all"
+                return
+            answer.found.append(Found(record, BY_TIME, BY_TIME))
+        head = log.next_record(head.end)
+    if not answer.found:
+        answer.problem = _time_range(sources)
+
+
+def _is_wanted(record: LogRecord, request: ByTime) -> bool:
+    message = record.message
+    is_topic = request.topic in {None, message.topic}
+    return is_topic and request.queue_id in {None, message.queue_id}
+
+
+def add_neighbours(sources: Sources, answer: Answer) -> None:
+    """Add what was stored just before and after the one message that a time asks for."""
+    if len(answer.found) != 1 or answer.found[0].note not in NOTES.values():
+        return
+    log, middle = sources.log, answer.found[0].record
+    before = after = middle.physical_offset
+    for count in range(1, NEIGHBOURS + 1):
+        head = log.previous_record(before)
+        if head is not None:
+            before = head.physical_offset
+            _take(sources, answer, before, f"{count} before")
+        head = log.next_record(after + 1)
+        if head is not None:
+            after = head.physical_offset
+            _take(sources, answer, after, f"{count} after")
+
+
+def _take(sources: Sources, answer: Answer, physical_offset: int, note: str) -> None:
+    record = sources.log.record_at(physical_offset)
+    if isinstance(record, LogRecord):
+        answer.take(Found(record, BY_TIME, NEIGHBOUR, note=note))
 
 
 def _time_range(sources: Sources) -> str:

@@ -6,8 +6,9 @@ import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from rmqtool.clock import Clock
 from rmqtool.errors import UsageError
-from rmqtool.ranges import number_range, size, time_of
+from rmqtool.ranges import number_range, size
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
 from rmqtool.words import meant
@@ -144,10 +145,15 @@ def _selection(texts: Mapping[str, str]) -> Selection:
         queue_id=queue_id,
         tag=texts.get("tag"),
         key=texts.get("key"),
-        store_time=(time_of("from", texts.get("from")), time_of("to", texts.get("to"))),
+        store_time=(_time("from", texts), _time("to", texts)),
         offsets=number_range("offsets", texts.get("offsets")),
         queue_offsets=number_range("queue_offsets", texts.get("queue_offsets")),
     )
+
+
+def _time(name: str, texts: Mapping[str, str]) -> int | None:
+    """Read a time; without an offset it is UTC, as executors may be in many time zones."""
+    return Clock("UTC").ms(name, texts[name]) if name in texts else None
 
 
 def _body(texts: Mapping[str, str]) -> BodyOptions:

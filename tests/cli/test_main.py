@@ -78,7 +78,7 @@ def test_alone_shows_the_contents() -> None:
         (["dump", "x", "--format", "xml"], "--format: 'xml'"),
         (["dump", "x", "--color", "pink"], "--color"),
         (["dump", "x", "--limit", "1", "--tail", "1"], "--tail"),
-        (["dump", "x", "--from", "yesterday"], "yesterday"),
+        (["dump", "x", "--from", "yesterdy"], "yesterdy"),
         (["dump", "x", "--offsets", "5"], "--offsets"),
         (["dump", "x", "--offsets", "9:5"], "--offsets"),
         (["dump", "x", "--as", "nonsense"], "no kind 'nonsense'"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rmqtool.clock import Clock
 from rmqtool.formats import message
 from rmqtool.formats.compression import decompress
 from rmqtool.rows import JsonLines, rows_of
@@ -20,7 +21,7 @@ from rmqtool.tables.messages import MessageOptions, MessagesOf
 from rmqtool.tables.record_columns import SCHEMA
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import Selection
-from rmqtool.times import iso_time, parse_time
+from rmqtool.times import iso_time
 from tests.store.built_store import build_store
 from tests.tables.dumped import rows, without_nulls
 
@@ -132,7 +133,7 @@ def selections(found: list[dict[str, Any]]) -> dict[str, tuple[Selection, Any]]:
             lambda r: r["properties"].get(name) == value,
         ),
         "time": (
-            Selection(store_time=(parse_time(low), parse_time(high))),
+            Selection(store_time=(Clock().ms("", low), Clock().ms("", high))),
             lambda r: low <= r["store_time"] < high,
         ),
         "offsets": (

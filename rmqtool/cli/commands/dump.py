@@ -51,11 +51,12 @@ class Dump(Command):
         from rmqtool.tables.dump import DumpOptions, DumpOutcome
 
         self.delivery.keep_out_of(*self.paths)
+        clock = self.delivery.clock
         options = DumpOptions(
             paths=self.paths,
             word=self.as_,
             broker_conf=self.broker_conf,
-            selection=self.choosing.selection(),
+            selection=self.choosing.selection(clock),
             body=self.bodies.options(),
             limit=self.limit,
             tail=self.tail,
@@ -65,6 +66,7 @@ class Dump(Command):
             jobs=self.jobs,
             is_hex=self.hex,
         )
+        self.delivery.note(clock.said)
         outcome = DumpOutcome()
         with self.choice.working(self.paths, self.delivery):
             return self._deliver(options, outcome)

@@ -15,6 +15,7 @@ from rmqtool.spark.export_options import ExportFormat, ExportOptions
 from rmqtool.spark.options import SourceOptions, TableName
 
 if TYPE_CHECKING:
+    from rmqtool.clock import Clock
     from rmqtool.spark.export import ExportResult
 
 
@@ -54,14 +55,17 @@ class Export(Command):
         "128MiB"
     )
     broker_conf: BrokerConf = None
-    delivery: Annotated[Delivery, Only("columns", "quiet")] = Delivery()
+    delivery: Annotated[Delivery, Only("columns", "time_zone", "quiet")] = Delivery()
     choice: OnSpark = EngineChoice()
 
     def run(self) -> int:
         """Write the files; 3 when some of the input could not be read."""
         from rmqtool.spark.export_options import EXPORT
 
-        result = self._export(self._options())
+        clock = self.delivery.clock
+        options = self._options(clock)
+        self.delivery.note(clock.said)
+        result = self._export(options)
         row = {name: getattr(result, name) for name in EXPORT.names}
         replace(self.delivery, columns=None).emit(EXPORT.rows([[row]]))
         for path in result.unread:
@@ -76,7 +80,7 @@ class Export(Command):
             self.delivery.note(said)
         return DONE if result.is_complete else IN_PART
 
-    def _options(self) -> ExportOptions:
+    def _options(self, clock: Clock) -> ExportOptions:
         from rmqtool.ranges import size
         from rmqtool.render.values import as_csv
 
@@ -84,7 +88,7 @@ class Export(Command):
             path=everywhere(self.store),
             table=self.table,
             columns=self.delivery.wanted_columns,
-            selection=self.choosing.selection(),
+            selection=self.choosing.selection(clock),
             body=self.bodies.options(),
             fillers=self.fillers,
             split=size("--split", self.split),

@@ -13,6 +13,7 @@ from rmqtool.cli.options import BrokerConf, Jobs
 from rmqtool.messages.options import ExtractFormat, ExtractOptions
 
 if TYPE_CHECKING:
+    from rmqtool.clock import Clock
     from rmqtool.messages.extract import Extracted
 
 
@@ -65,7 +66,7 @@ class Extract(Command):
     )
     broker_conf: BrokerConf = None
     jobs: Jobs = None
-    delivery: Annotated[Delivery, Only("columns", "quiet")] = Delivery()
+    delivery: Annotated[Delivery, Only("columns", "time_zone", "quiet")] = Delivery()
 
     def run(self) -> int:
         """Write the file; 1 when something is damaged, or nothing was found."""
@@ -75,21 +76,23 @@ class Extract(Command):
         from rmqtool.writing.output import refuse_targets
 
         refuse_targets(self.stores, self.output)
-        work = ExtractRun(self._options())
+        clock = self.delivery.clock
+        work = ExtractRun(self._options(clock))
+        self.delivery.note(clock.said)
         with progress("extract", work.total_bytes or None, quiet=self.delivery.quiet) as advance:
             done = work.run(advance)
         row = {name: getattr(done, name) for name in EXTRACT.names}
         replace(self.delivery, columns=None).emit(EXTRACT.rows([[row]]))
         return self._end(done)
 
-    def _options(self) -> ExtractOptions:
+    def _options(self, clock: Clock) -> ExtractOptions:
         from rmqtool.ranges import size
 
         return ExtractOptions(
             paths=self.stores,
             output=self.output,
             format=self.format,
-            selection=self.choosing.selection(),
+            selection=self.choosing.selection(clock),
             unconsumed_by=self.unconsumed_by,
             dead_letters=self.dead_letters,
             held=self.held,

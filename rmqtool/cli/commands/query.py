@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from rmqtool.cli.choosing import Bodies, Hex
+from rmqtool.cli.choosing import TIMES, Bodies, Hex
 from rmqtool.cli.completion.values import broker_versions, queues, topics
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
@@ -20,6 +20,7 @@ from rmqtool.render.look import Format
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.clock import Clock
     from rmqtool.query.answer import Answer
     from rmqtool.query.lookup import Lookup
     from rmqtool.query.requests import Request
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 STANDARD_INPUT: Final = "-"
 PATHS: Final = ("./", "../", "/", "~")  # what only paths begin with
+MOST_AROUND: Final = 1000  # as query/store_times.py has it
 FEW: Final = 3  # messages that are shown a field a line
 
 
@@ -67,7 +69,21 @@ class Query(Command):
     )
     time: Annotated[
         str | None,
-        Option("--time", "First message stored at or after: ISO 8601 or ms.", "TIME"),
+        Option(
+            "--time",
+            "First message stored at or after, with its neighbours; with --topic, its place in "
+            f"each queue. {TIMES}",
+            "TIME",
+        ),
+    ] = None
+    around: Annotated[
+        str | None,
+        Option(
+            "--around",
+            f"Messages stored around a time, {MOST_AROUND} at most: 14:32±5m, or 14:32+-5m; 5m by "
+            "default.",
+            "TIME±LENGTH",
+        ),
     ] = None
     boundary: Annotated[
         Boundary,
@@ -120,14 +136,16 @@ class Query(Command):
             self.hex,
             self.bodies.options(),
         )
-        wanted = self.wanted()
+        clock = self.delivery.clock
+        wanted = self.wanted(clock)
+        self.delivery.note(clock.said)
         if not self.scan:
             return self._answer(wanted, show)
         with self.choice.working([self.store], self.delivery):
             return self._answer(wanted, show)
 
-    def wanted(self) -> list[Request]:
-        """Give the requests of the options, or of the file.
+    def wanted(self, clock: Clock | None = None) -> list[Request]:
+        """Give the requests of the options, or of the file; a clock reads their times.
 
         Raises:
             UsageError: they cannot be meant.
@@ -138,7 +156,9 @@ class Query(Command):
         if self.what:
             if named or self.key or (self.topic and self.is_file):
                 raise UsageError(option="WHAT", reason="cannot be combined with other requests")
-            return list(parse_lines(_lines(self.what[0]))) if self.is_file else [self._pasted()]
+            if self.is_file:
+                return list(parse_lines(_lines(self.what[0]), clock))
+            return [self._pasted(clock)]
         like = None
         if self.like_broker is not None:
             from rmqtool.broker.release import Version
@@ -147,7 +167,9 @@ class Query(Command):
             if self.time is None or not self.topic:
                 raise UsageError(option="--like-broker", reason="needs --time and --topic")
         return [
-            request_of(one, topics=self.topic, boundary=self.boundary, like_broker=like)
+            request_of(
+                one, topics=self.topic, boundary=self.boundary, like_broker=like, clock=clock
+            )
             for one in [{**named, "key": text} for text in self.key] or [named]
         ]
 
@@ -160,7 +182,7 @@ class Query(Command):
             self.what[0] == STANDARD_INPUT or os.path.lexists(self.what[0])
         )
 
-    def _pasted(self) -> Request:
+    def _pasted(self, clock: Clock | None) -> Request:
         """Understand what was pasted, one word or three.
 
         Raises:
@@ -171,7 +193,7 @@ class Query(Command):
         text = " ".join(self.what).strip()
         if text.startswith(PATHS):
             raise UsageError(option="WHAT", reason=f"{text}: no such file")
-        found = pasted(text)
+        found = pasted(text, clock)
         if not self.topic:
             return found
         if not isinstance(found, ByKey):
@@ -185,6 +207,7 @@ class Query(Command):
         yield "queue", self.queue
         yield "queue-offset", self.queue_offset
         yield "time", self.time
+        yield "around", self.around
         yield "transaction", self.transaction
 
     def _answer(self, wanted: list[Request], show: Show) -> int:
@@ -219,10 +242,7 @@ def _one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> in
     from rmqtool.query.rows import message_rows, span_rows, step_table, time_rows
 
     answer = lookup.find(request)
-    if show.trace and answer.found:
-        from rmqtool.query.trace import follow
-
-        follow(lookup, answer)
+    _extend(lookup, answer, show)
     kinds: list[Rows] = []
     if answer.rows:
         kinds.append(time_rows(answer))
@@ -246,6 +266,20 @@ def _one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> in
     for step in next_steps(lookup, answer):
         delivery.note(f"try: {step}")
     return NO
+
+
+def _extend(lookup: Lookup, answer: Answer, show: Show) -> None:
+    """Add the life of messages, or what was stored around one that was found by its time."""
+    from rmqtool.query.requests import ByTime
+
+    if show.trace and answer.found:
+        from rmqtool.query.trace import follow
+
+        follow(lookup, answer)
+    elif isinstance(answer.request, ByTime) and not show.is_hex:
+        from rmqtool.query.store_times import add_neighbours
+
+        add_neighbours(lookup, answer)
 
 
 def _for_people(rows: Rows, answer: Answer, delivery: Delivery) -> Rows:

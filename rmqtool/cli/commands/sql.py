@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.cli.declaration import Argument, Command, Option
-from rmqtool.cli.delivery import Delivery, Untimed
+from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, OnSpark, everywhere
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.cli.options import BrokerConf, StorePath
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.spark.sql import Questions, SqlAnswer
 
 LARGEST_FILE: Final = 1 << 20
+SESSION_ZONE: Final = "spark.sql.session.timeZone"
 PROMPT: Final = "sql> "
 MORE: Final = "...> "
 LEAVE: Final = frozenset({"exit", "quit", "exit;", "quit;"})
@@ -33,6 +34,7 @@ class Sql(Command):
     """Spark answers it, on this machine or on a cluster. Tables: messages, queue_units,
     index_entries, findings, segments; ready-made views: see --views. Without a question there is a
     prompt on a terminal, and a pipe is read. A statement that would change something is refused.
+    Times without an offset, as in TIMESTAMP '2026-11-21 09:04', are UTC, or those of --time-zone.
     """
 
     store: StorePath
@@ -43,7 +45,7 @@ class Sql(Command):
         BodyMode.NONE
     )
     broker_conf: BrokerConf = None
-    delivery: Untimed = Delivery()
+    delivery: Delivery = Delivery()
     choice: OnSpark = EngineChoice()
 
     def run(self) -> int:
@@ -69,6 +71,8 @@ class Sql(Command):
             from rmqtool.spark import register
             from rmqtool.spark.sql import Questions
 
+            if self.delivery.time_zone is not None:
+                work.spark.conf.set(SESSION_ZONE, self.delivery.clock.java_zone)
             questions = Questions(register(work.spark), source)
             if text is None:
                 return _talk(questions, self.delivery)
