@@ -104,10 +104,15 @@ class ExportRun:
         return sum(task.length for task in self._tasks)
 
     def finished(self) -> ExportResult | None:
-        """Give what an earlier run did, if it did all of it."""
+        """Give what an earlier run did, if it did all of it.
+
+        Raises:
+            RepairError: what that run needed cannot be removed.
+        """
         said = self._target.read(SUCCESS, LARGEST_PLAN)
         if said is None:
             return None
+        self._clear()  # it may have been killed after the mark
         return ExportResult(**{**_fields(said), "was_complete": True})
 
     def run(
@@ -136,7 +141,7 @@ class ExportRun:
         """Take up the target, or begin it."""
         target = self._target
         names = target.names()
-        if not names:
+        if not set(names) - {STAGING}:  # with it: a run was killed before it said what it was
             refuse_within(place_of(self._options.source.path), self._options.output)
             target.make()
             target.write(PLAN, self._plan)
@@ -188,8 +193,12 @@ class ExportRun:
         if not self._result.is_complete:
             return
         self._target.write(SUCCESS, _json(asdict(self._result)))
-        self._target.remove(RECEIPTS)
-        self._target.remove(STAGING)  # where the mark was made
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove what tells runs what is done, and where files were made."""
+        for name in (RECEIPTS, STAGING):
+            self._target.remove(name)
 
 
 def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from rmqtool.findings.registry_layout import FS_GAP
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
 from rmqtool.scan.message import scan
+from rmqtool.store.segment import LARGEST_LONG
 from rmqtool.tables import arrow
 from rmqtool.tables.bodies import BUDGET_BYTES, BodyMode, BodyOptions
 from rmqtool.tables.body_groups import Budget, Group, groups
@@ -220,9 +221,10 @@ def missing_rows(part: SegmentPart, options: MessageOptions) -> pa.RecordBatch |
 
 
 def _other(batch: Batch) -> pa.RecordBatch:
-    """Give the one row of what is no record."""
+    """Give the one row of what is no record; a name may place it past the last offset there is."""
+    offset = batch.segment.start + batch.position
     known = {
-        "physical_offset": batch.segment.start + batch.position,
+        "physical_offset": offset if offset <= LARGEST_LONG else None,
         "size": batch.length,
         "segment": batch.segment.path,
         "position": batch.position,

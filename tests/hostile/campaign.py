@@ -1,10 +1,15 @@
-"""Damage stores at random, and hold every command that reads or plans against what is promised.
+"""Damage stores at random, and hold every command against what is promised.
 
     python -m tests.hostile.campaign [--stores 20] [--seed 1] [--seconds 600]
 
 Of each command: no traceback, an exit code of the table, an end within 20 seconds, less than 1 GiB
-of memory, and a store whose bytes, names, modes and times are what they were. What breaks is
-printed with its seed, and `--seed` with `--stores 1` makes the same store again.
+of memory, a store as it was, and nothing changed beside it. A command that changes the store in
+place is taken back by `repair --undo`, and then the store is as it was, times included. What breaks
+is printed with its seed, and `--seed` with `--stores 1` makes the same store again. Ctrl-C, or the
+end of the time, prints the table of what was run.
+
+Commands run in children of this process, which has loaded all that they need; every so many runs
+as a program of its own. Those of Spark are in `test_spark.py`: a JVM for each would take a day.
 """
 
 from __future__ import annotations
@@ -17,172 +22,246 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from rmqtool.cli.main import main as rmqtool
-from tests.hostile.stranger import look
-from tests.stores import fixture_names, fixture_store
+from tests.hostile.damages import damage_some, one_of
+from tests.hostile.stranger import NOBODY, give, look
+from tests.stores import FIXTURES, fixture_store
 
 # ruff: noqa: T201 - a campaign prints
-Thing = TypeVar("Thing")
+IN_PLACE: Final = ("--in-place", "--yes", "--yes")
+UNDO: Final = ("repair", "--undo")
 COMMANDS: Final = (
     ("validate",), ("validate", "--level", "deep", "--format", "jsonl"),
     ("validate", "--level", "quick"),
-    ("info",), ("info", "--format", "json"),
+    ("info",), ("info", "--format", "json"), ("doctor", "--format", "json"),
     ("dump", "--body", "text", "--format", "jsonl"), ("dump", "--as", "all", "--format", "jsonl"),
     ("dump", "--hex", "--limit", "500"), ("dump", "--tail", "20", "--fillers"),
     ("query", "--key", "none"), ("query", "--at", "0"),
     ("startup", "--broker-version", "5.3.3"), ("startup", "--broker-version", "4.9.3"),
-    ("rebuild", "--check"), ("repair",), ("repair", "--bridge-missing", "--format", "jsonl"),
+    ("diff", "{sound}"), ("extract", "--output", "{work}/all.jsonl", "--held"),
+    ("extract", "--output", "{work}/all.rmq"), ("report", "--output", "{work}/report.html"),
+    ("rebuild", "--check"), ("rebuild", "--output", "{work}/rebuilt"),
+    ("rebuild-cq", "--output", "{work}/queues"), ("rebuild-index", "--output", "{work}/index"),
+    ("repair",), ("repair", "--bridge-missing", "--format", "jsonl"),
+    ("repair", "--output", "{work}/copy", "--quarantine", "{work}/kept"),
+    ("repair", *IN_PLACE), UNDO, ("rebuild", *IN_PLACE), UNDO,
+    ("rebuild-cq", *IN_PLACE), UNDO, ("rebuild-index", *IN_PLACE), UNDO,
 )  # fmt: skip
 CODES: Final = frozenset({0, 1, 2, 3})
 SECONDS: Final = 20
 MOST_MEMORY: Final = 1 << 20  # KiB
-MOST_DAMAGES: Final = 6
+FRESH_EACH: Final = 97  # of the commands: in a program of its own
 LARGE: Final = 1 << 28  # bytes; a file that nobody hashes before and after
+OURS: Final = ("lock", "rmqtool-")  # a broker makes its lock, and so do we
 
 
-def damages(top: Path, chance: np.random.Generator) -> None:
-    """Damage some files of a store, each in one of several ways."""
-    files = sorted(path for path in top.rglob("*") if path.is_file())
-    for _ in range(int(chance.integers(MOST_DAMAGES)) + 1):
-        path = _one(chance, files)
-        if path.exists():
-            _one(chance, DAMAGES)(path, chance)
+class Run(NamedTuple):
+    """How a command ended.
+
+    Attributes:
+        ends: what it did that it must not.
+        seconds: that it took.
+        memory: KiB, at most.
+        code: its exit code, -1 when it was killed.
+    """
+
+    ends: list[str]
+    seconds: float
+    memory: int
+    code: int
 
 
-def _below(chance: np.random.Generator, end: int) -> int:
-    return int(chance.integers(end))
-
-
-def _one(chance: np.random.Generator, things: Sequence[Thing]) -> Thing:
-    return things[_below(chance, len(things))]
-
-
-def _flip(path: Path, chance: np.random.Generator) -> None:
-    raw = _used(path)
-    for _ in range(min(int(chance.integers(40)) + 1, len(raw))):
-        raw[_below(chance, len(raw))] ^= 1 << _below(chance, 8)
-    _write(path, raw)
-
-
-def _numbers(path: Path, chance: np.random.Generator) -> None:
-    """Put numbers at the ends of their range where numbers may be."""
-    raw = _used(path)
-    for _ in range(int(chance.integers(10)) + 1):
-        at = _below(chance, max(len(raw) // 4, 1)) * 4
-        extreme = _one(chance, [0, 1, -1, 2**31 - 1, -(2**31), 2**30, 4096])
-        raw[at : at + 4] = extreme.to_bytes(4, "big", signed=True)
-    _write(path, raw)
-
-
-def _zeros(path: Path, chance: np.random.Generator) -> None:
-    raw = _used(path)
-    at = _below(chance, len(raw) or 1)
-    length = _one(chance, [1, 20, 512, 4096])
-    raw[at : at + length] = bytes(len(raw[at : at + length]))
-    _write(path, raw)
-
-
-def _cut(path: Path, chance: np.random.Generator) -> None:
-    os.truncate(path, _below(chance, path.stat().st_size + 1))
-
-
-def _extend(path: Path, chance: np.random.Generator) -> None:
-    os.truncate(path, path.stat().st_size + _one(chance, [1, 4096, 1 << 30, 1 << 40]))
-
-
-def _rename(path: Path, chance: np.random.Generator) -> None:
-    number = _one(chance, [0, 1, 2**63 - 1, _below(chance, 2**40), 4096 * _below(chance, 99)])
-    target = path.with_name(f"{number:020}")
-    if not target.exists():
-        path.rename(target)
-
-
-def _replace(path: Path, chance: np.random.Generator) -> None:
-    path.unlink()
-    kind = _one(chance, ["fifo", "directory", "link"])
-    if kind == "fifo":
-        os.mkfifo(path)
-    elif kind == "directory":
-        path.mkdir()
-    else:
-        path.symlink_to("nowhere")
-
-
-def _used(path: Path) -> bytearray:
-    """Read the part of a file in which something lies, and a bit more."""
-    raw = path.read_bytes()
-    return bytearray(raw[: len(raw.rstrip(b"\0")) + 64])
-
-
-def _write(path: Path, raw: bytes | bytearray) -> None:
-    with path.open("r+b") as file:
-        file.write(raw)
-
-
-DAMAGES: Final[tuple[Callable[[Path, np.random.Generator], None], ...]] = (
-    *(_flip, _flip, _numbers, _numbers, _zeros, _cut, _extend, _rename, _replace),
-)
-
-
-def wrong(store: Path, command: tuple[str, ...], said: Path) -> Iterator[str]:
-    """Run a command on a store, and yield what it did that it must not."""
-    before = _look(store)
+def run(command: list[str], said: Path, *, is_fresh: bool) -> Run:
+    """Run a command in a child."""
+    begin = time.monotonic()
     child = os.fork()
     if not child:
-        _run(store, command, said)
-    _, status, used = os.wait4(child, 0)
-    text = said.read_text(errors="replace")
-    if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        yield f"hangs for {SECONDS} s" if name == "SIGALRM" else f"killed by {name}"
-    elif os.WEXITSTATUS(status) not in CODES:
-        yield f"exit code {os.WEXITSTATUS(status)}"
-    if "Traceback" in text or "bug" in text:
-        yield f"traceback: {text[-300:]}"
+        _become(command, said, is_fresh=is_fresh)
+    try:
+        _, status, used = os.wait4(child, 0)
+    except KeyboardInterrupt:
+        os.killpg(child, signal.SIGKILL)
+        raise
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)  # what it started
+    ends, text = [], said.read_text(errors="replace")
+    code = os.waitstatus_to_exitcode(status)
+    if code == -signal.SIGALRM:
+        ends.append(f"hangs for {SECONDS} s")
+    elif code < 0:
+        ends.append(f"killed by {signal.Signals(-code).name}")
+    elif code not in CODES:
+        ends.append(f"exit code {code}")
+    if "Traceback" in text or "bug in rmqtool" in text:
+        ends.append(f"traceback: {text[-300:]}")
     if used.ru_maxrss > MOST_MEMORY:
-        yield f"{used.ru_maxrss >> 10} MiB"
-    if before != _look(store):
-        yield "the store has changed"
+        ends.append(f"{used.ru_maxrss >> 10} MiB")
+    return Run(ends, time.monotonic() - begin, used.ru_maxrss, max(code, -1))
 
 
-def _look(store: Path) -> dict[str, object]:
-    """Give what lies in a store; of a file of many gigabytes only its facts."""
-    facts = {str(path): path.lstat() for path in store.rglob("*")}
-    if any(one.st_size > LARGE for one in facts.values()):
-        return {
-            name: (one.st_mode, one.st_ino, one.st_size, one.st_mtime_ns, one.st_nlink)
-            for name, one in facts.items()
-        }
-    return dict(look(store))
-
-
-def _warm_up(store: Path) -> None:
-    """Run each command in this process, so that its children have all that they load."""
-    kept = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    for command in COMMANDS:
-        rmqtool([command[0], str(store), *command[1:], "--quiet"])
-    os.dup2(kept, 1)
-
-
-def _run(store: Path, command: tuple[str, ...], said: Path) -> None:
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    signal.alarm(SECONDS)
-    nothing, errors = os.open(os.devnull, os.O_WRONLY), os.open(said, os.O_WRONLY | os.O_TRUNC)
-    os.dup2(nothing, 1)
-    os.dup2(errors, 2)
+def _become(command: list[str], said: Path, *, is_fresh: bool) -> None:
+    """Run the command as this process."""
     code = 99
     try:
-        code = rmqtool([command[0], str(store), *command[1:], "--quiet"])
+        os.setsid()
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.alarm(SECONDS)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        os.dup2(os.open(said, os.O_WRONLY | os.O_TRUNC), 2)
+        if is_fresh:
+            os.execv(sys.executable, [sys.executable, "-m", "rmqtool", *command])  # noqa: S606
+        code = rmqtool(command)
     finally:
         sys.stderr.flush()
         os._exit(code)
+
+
+Facts = dict[str, tuple[int, ...]]
+
+
+def facts(top: Path, *, changes: bool) -> Facts:
+    """Give mode, owner, length and times of all that lies in a directory.
+
+    Args:
+        top: the directory.
+        changes: with inode and time of change, which nobody can set: then no byte has changed.
+    """
+    found: Facts = {}
+    for path in [top, *top.rglob("*")]:
+        one = path.lstat()
+        found[str(path.relative_to(top))] = (
+            *(one.st_mode, one.st_uid, one.st_gid, one.st_size, one.st_mtime_ns),
+            *((one.st_ino, one.st_nlink, one.st_ctime_ns) if changes else ()),
+        )
+    return found
+
+
+class Attack:
+    """A damaged store, what lies beside it, and what commands did to them."""
+
+    def __init__(self, top: Path, seed: int) -> None:
+        chance = np.random.default_rng(seed)
+        self.seed, self.top = seed, top
+        self.fixture = one_of(chance, sorted(path.name for path in FIXTURES.glob("rocketmq-*")))
+        self.work, self.outside = top / "work", top / "outside"
+        for directory in (self.work, self.outside):
+            directory.mkdir(parents=True)
+        (self.outside / "file").write_bytes(bytes(5000))
+        (self.outside / "directory").mkdir()
+        self.store = fixture_store(self.fixture, top)
+        damage_some(self.store, chance)
+        give(self.store, NOBODY)
+        self._beside = look(self.outside)
+        self._bytes = None if self._is_large() else _contents(self.store)
+        self._facts, self._before = self._look()
+
+    def _is_large(self) -> bool:
+        return any(path.lstat().st_size > LARGE for path in self.store.rglob("*"))
+
+    def _look(self) -> tuple[Facts, Facts]:
+        return facts(self.store, changes=True), _without_ours(facts(self.store, changes=False))
+
+    def wrong(self, command: tuple[str, ...]) -> Iterator[str]:
+        """Yield what a command that has run did to the store and beside it."""
+        if self._beside != look(self.outside):
+            yield "something outside has changed"
+        if command == UNDO:
+            now = _without_ours(facts(self.store, changes=False))
+            if self._before != now:
+                names = sorted(dict(self._before.items() ^ now.items()))
+                yield f"not as it was after --undo: {names[:5]}"
+            elif self._bytes is not None and self._bytes != _contents(self.store):
+                yield "other bytes after --undo"
+            self._facts, self._before = self._look()
+        elif not set(IN_PLACE) & set(command) and self._facts != facts(self.store, changes=True):
+            yield "the store has changed"
+
+    def arguments(self, command: tuple[str, ...], sound: Path) -> list[str]:
+        """Give the words of a command for this store."""
+        given = [one.format(work=self.work, sound=sound) for one in command]
+        return [given[0], str(self.store), *given[1:], "--quiet"]
+
+
+def _contents(store: Path) -> dict[str, str]:
+    found = {name: seen.digest for name, seen in look(store).items()}
+    return {name: digest for name, digest in found.items() if not name.startswith(OURS)}
+
+
+def _without_ours(found: Facts) -> Facts:
+    return {name: one for name, one in found.items() if name != "." and not name.startswith(OURS)}
+
+
+class Tally:
+    """What was run, and what it took at most."""
+
+    def __init__(self) -> None:
+        self.runs, self.codes = Counter[str](), Counter[int]()
+        self.stores = self.fresh = self.broken = 0
+        self._slowest, self._largest = dict[str, float](), dict[str, int]()
+
+    def add(self, name: str, done: Run, *, is_fresh: bool) -> None:
+        """Count a run."""
+        self.runs[name] += 1
+        self.codes[done.code] += 1
+        self.fresh += is_fresh
+        self._slowest[name] = max(self._slowest.get(name, 0), done.seconds)
+        self._largest[name] = max(self._largest.get(name, 0), done.memory)
+
+    def show(self) -> None:
+        """Print the table."""
+        print("command | runs | slowest, s | largest, MiB")
+        for name, count in sorted(self.runs.items()):
+            slowest, largest = self._slowest[name], self._largest[name] >> 10
+            print(f"{name} | {count:,} | {slowest:.1f} | {largest:,}")
+        codes = ", ".join(f"{code}: {count:,}" for code, count in sorted(self.codes.items()))
+        total = f"{self.runs.total():,} commands ({self.fresh:,} as programs of their own)"
+        print(f"{self.stores:,} stores, {total}; exit codes {codes}")
+        print(f"{self.broken:,} broke what is promised", flush=True)
+
+
+def campaign(seeds: range, seconds: float, top: Path, tally: Tally) -> None:
+    """Run all commands on the store of each seed, and print what breaks."""
+    end = time.monotonic() + seconds
+    said = top / "said"
+    said.touch()
+    sound = _warm_up(top)
+    for seed in seeds:
+        if time.monotonic() > end:
+            return
+        attack = Attack(top / str(seed), seed)
+        tally.stores += 1
+        for command in COMMANDS:
+            is_fresh = tally.runs.total() % FRESH_EACH == FRESH_EACH - 1
+            done = run(attack.arguments(command, sound), said, is_fresh=is_fresh)
+            tally.add(command[0], done, is_fresh=is_fresh)
+            for what in (*done.ends, *attack.wrong(command)):
+                tally.broken += 1
+                print(f"seed {seed} | {attack.fixture} | {' '.join(command)} | {what}", flush=True)
+        shutil.rmtree(attack.top)
+
+
+def _warm_up(top: Path) -> Path:
+    """Run each command in this process, so that its children have all that they load."""
+    sound = fixture_store("rocketmq-5.3.3-crash", top)
+    (top / "warm").mkdir()
+    copy = fixture_store("rocketmq-5.3.3-crash", top / "warm")
+    kept = os.dup(1), os.dup(2)
+    for number in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+    for command in COMMANDS:
+        given = [one.format(work=top / "warm", sound=sound) for one in command]
+        rmqtool([given[0], str(copy), *given[1:], "--quiet"])
+    for number, old in zip((1, 2), kept, strict=True):
+        os.dup2(old, number)
+    return sound
 
 
 def main() -> int:
@@ -192,31 +271,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=600)
     asked = parser.parse_args()
-    end = time.monotonic() + asked.seconds
-    runs, broken, stores = Counter[str](), 0, 0
+    tally = Tally()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     with tempfile.TemporaryDirectory(prefix="rmqtool-campaign-") as top:
-        said = Path(top) / "said"
-        said.touch()
-        _warm_up(fixture_store(fixture_names()[0], Path(top) / "sound"))
-        for seed in range(asked.seed, asked.seed + asked.stores):
-            if time.monotonic() > end:
-                break
-            chance = np.random.default_rng(seed)
-            name = _one(chance, fixture_names())
-            store = fixture_store(name, Path(top) / str(seed))
-            damages(store, chance)
-            stores += 1
-            for command in COMMANDS:
-                runs[command[0]] += 1
-                for what in wrong(store, command, said):
-                    broken += 1
-                    print(f"seed {seed} | {name} | {' '.join(command)} | {what}", flush=True)
-            shutil.rmtree(Path(top) / str(seed))
-    table = ", ".join(f"{name} {count:,}" for name, count in runs.items())
-    print(
-        f"{stores:,} stores, {runs.total():,} commands ({table}): {broken} broke what is promised"
-    )
-    return int(broken > 0)
+        with suppress(KeyboardInterrupt):
+            seeds = range(asked.seed, asked.seed + asked.stores)
+            campaign(seeds, asked.seconds, Path(top), tally)
+        tally.show()
+    return int(tally.broken > 0)
 
 
 if __name__ == "__main__":

@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from rmqtool.cli.main import main
+from rmqtool.spark.export_options import ExportFormat
 from rmqtool.store.config_files import LARGEST_CONFIG
+from rmqtool.store.segment import LARGEST_LONG
 from tests.hostile.many import MANY
+from tests.spark.test_export import exported
 
 FEW = 150
 COMMANDS = (("validate", "--level", "quick"), ("repair",), ("startup", "--broker-version", "5.3.3"))
@@ -55,6 +58,19 @@ def test_name_far_away(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Non
         (log / f"{start:020}").write_bytes(bytes(4096))
     assert main(["repair", str(tmp_path), "--bridge-missing"]) in {0, 1, 3}
     assert "segments are missing before this file" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["dump --fillers", "validate", "repair", "export"])
+def test_last_name(tmp_path: Path, command: str) -> None:
+    """Bytes of a file with the largest name lie past the last offset: rows leave it out."""
+    store, log = tmp_path / "store", tmp_path / "store/commitlog"
+    log.mkdir(parents=True)
+    (log / f"{LARGEST_LONG:020}").write_bytes(bytes(4096) + b"damage" + bytes(4096))
+    if command == "export":
+        exported(store, tmp_path / "exported", form=ExportFormat.JSONL, fillers=True)
+        return
+    name, *options = command.split()
+    assert main([name, str(store), *options]) in {0, 1, 3}
 
 
 @pytest.mark.parametrize("command", ["validate", "dump --as config", "repair"])
