@@ -28,7 +28,7 @@ from rmqtool.check.options import UNREAD
 from rmqtool.check.queues import consume_queue_ext
 from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer
-from rmqtool.check.state import checkpoint, compaction, config, offsets, timer
+from rmqtool.check.state import broker_conf, checkpoint, compaction, config, offsets, timer
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.machine import announce
@@ -241,6 +241,7 @@ def _run(inspection: Inspection, observers: Observers) -> Iterator[Finding]:
         (("checkpoint",), checkpoint.check),
         (("timer",), timer.check),
         (("epoch",), epoch.check),
+        (("config",), broker_conf.check),
         (("config",), config.check),
         (("offsets",), offsets.check),
         (("filters",), filters.check),

@@ -5,8 +5,8 @@ The log is read twice: by the validation that a repair plan is made of, and by t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from rmqtool.broker.release import Version
 from rmqtool.check.options import ValidateOptions
@@ -20,11 +20,11 @@ from rmqtool.info.survey import Survey
 from rmqtool.repair.planning import examine
 from rmqtool.startup.start import predict
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.geometry import KEYS, LengthSource, as_told
+from rmqtool.store.lengths import wrong_lengths
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from rmqtool.check.validate import Summary
     from rmqtool.findings.finding import Finding
@@ -32,24 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Plan
     from rmqtool.startup.prediction import Prediction
-    from rmqtool.store.tree import Store
-
-COMPARED: Final = ("commitlog", "consume_queue", "consume_queue_ext", "batch_queue")
-
-
-@dataclass(frozen=True, slots=True)
-class WrongLength:
-    """A length that the configuration and the files do not agree on.
-
-    Attributes:
-        key: of the configuration.
-        told: bytes that it says, or the default that counts without it.
-        found: bytes that the files have.
-    """
-
-    key: str
-    told: int
-    found: int
+    from rmqtool.store.lengths import WrongLength
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +144,7 @@ def examine_store(
         plan=plan,
         not_planned=not_planned,
         lost=lost,
-        lengths=list(_wrong_lengths(store, options.broker_version or about.rules_of)),
+        lengths=list(wrong_lengths(store, Version.parse(options.broker_version or about.rules_of))),
     )
 
 
@@ -172,19 +155,3 @@ def _asked(options: RepairOptions) -> ValidateOptions:
         broker_conf=options.broker_conf,
         jobs=options.jobs,
     )
-
-
-def _wrong_lengths(store: Store, version: str) -> Iterator[WrongLength]:
-    """Yield lengths that the configuration gives wrongly: the files agree on another one."""
-    if store.broker_conf is None:
-        return
-    told = dict(as_told(store.broker_conf, Version.parse(version)).items())
-    found = dict(replace(store, broker_conf=None).geometry.items())
-    for name in COMPARED:
-        said, seen = told[name].value, found[name]
-        if seen.source is not LengthSource.FILES or seen.value == said:
-            continue
-        # One file alone may have been cut.
-        if name == "commitlog" and len(store.commitlog.segments) == 1 and seen.value < said:
-            continue
-        yield WrongLength(KEYS[name].name, said, seen.value)

@@ -113,6 +113,7 @@ FAMILIES: Final = {
     "TL": Family(Area.TIMER, "Timer log"),
     "TC": Family(Area.TIMER, "Timer checkpoint"),
     "EP": Family(Area.EPOCH, "Epochs and identity"),
+    "BC": Family(Area.CONFIG, "Configuration of the broker"),
     "CF": Family(Area.CONFIG, "Configuration files"),
     "CO": Family(Area.OFFSETS, "Consumer offsets"),
     "DO": Family(Area.OFFSETS, "Delay offsets"),

@@ -10,6 +10,7 @@ from typing import Final
 
 from rmqtool.findings import (
     registry_commitlog,
+    registry_conf,
     registry_consume_queue,
     registry_index,
     registry_layout,
@@ -26,6 +27,7 @@ CODES: Final[dict[str, Code]] = {
         registry_consume_queue,
         registry_index,
         registry_state,
+        registry_conf,
         registry_rocksdb,
     )
     for code in vars(module).values()

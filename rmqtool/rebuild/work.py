@@ -253,7 +253,8 @@ def _run_shuffled(
 
 def _open(options: RebuildOptions) -> Store:
     """Open a store whose queues can be derived from its log."""
-    store = open_store(options.store, options.broker_conf)
+    # New files are made as they are wanted, whatever those are that they replace.
+    store = replace(open_store(options.store, options.broker_conf), follows_conf=True)
     if not store.commitlog:
         raise NotAStore(path=str(store.asked.place), reason="has no commitlog to rebuild from")
     types = store_types(store, options)

@@ -155,6 +155,19 @@ def as_told(told: conf.BrokerConf, version: Version) -> Geometry:
     return geometry_of(configured_lengths(told, version), {})
 
 
+def refutes(lengths: list[int], told: int) -> bool:
+    """Tell whether files, by their lengths, show that another length was configured for them.
+
+    Most of several files agree on one, and no file has the configured one; or a lone file is twice
+    as long, or longer: damage adds no such lengths. Then the configuration is wrong, not the files.
+    """
+    usual = usual_length(lengths)
+    if not usual or told in lengths:
+        return False
+    count = lengths.count(usual)
+    return 2 * count > len(lengths) if count > 1 else len(lengths) == 1 and usual >= 2 * told
+
+
 def usual_length(lengths: Iterable[int]) -> int:
     """Give the most frequent length, the longest of equally frequent ones; 0 for none."""
     counts = Counter(length for length in lengths if length)

@@ -6,8 +6,10 @@ Source: StorePathConfigHelper, MultiPathMappedFileQueue, DLedgerCommitLog, 4.9.3
 
 from __future__ import annotations
 
+import os
 import re
-from typing import TYPE_CHECKING
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.broker.conf import COMMITLOG, DLEDGER_COMMITLOG, DLEDGER_ID, READ_ONLY_COMMITLOG, ROOT
 from rmqtool.errors import Trouble, UnreadablePath
@@ -16,10 +18,14 @@ from rmqtool.store.place import EntryKind, Place, printable
 from rmqtool.store.segment import Oddity, OddityKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.broker.conf import BrokerConf
 
+CONFIGURED_LOGS = {
+    BranchKind.COMMITLOG: (COMMITLOG, READ_ONLY_COMMITLOG),
+    BranchKind.DLEDGER: (DLEDGER_COMMITLOG,),
+}
 QUEUE_FAMILIES = {
     "consumequeue": BranchKind.CONSUME_QUEUE,
     "consumequeue_ext": BranchKind.CONSUME_QUEUE_EXT,
@@ -173,30 +179,67 @@ def _is_other_dledger(branch: Branch, chosen: str) -> bool:
     return bool(DLEDGER.fullmatch(name)) and name != chosen
 
 
+class ConfiguredLog(NamedTuple):
+    """One directory that a configuration names for the commitlog.
+
+    Attributes:
+        kind: a plain log, or DLedger's.
+        key: that names it.
+        path: as it is shown; below the store root, relative to it.
+        place: where it is; None where no directory is.
+        is_ours: it belongs below this very root: where it is not here it is nowhere.
+    """
+
+    kind: BranchKind
+    key: str
+    path: str
+    place: Place | None
+    is_ours: bool
+
+
+def configured_logs(root: Place, conf: BrokerConf) -> Iterator[ConfiguredLog]:
+    """Yield the commitlog's directories of a configuration, each once."""
+    seen = set()
+    for kind, keys in CONFIGURED_LOGS.items():
+        for key in keys:
+            for path in conf.paths(key.name):
+                if path in seen:
+                    continue
+                seen.add(path)
+                try:
+                    place, shown = _rerooted(root, path, conf)
+                    entry = place.stat()
+                except UnreadablePath:  # a loop of links, as `_look` has noted
+                    continue
+                is_there = entry is not None and entry.kind is EntryKind.DIRECTORY
+                is_ours = not PurePath(shown).is_absolute() or _is_root(root, conf)
+                yield ConfiguredLog(kind, key.name, shown, place if is_there else None, is_ours)
+
+
+def _is_root(root: Place, conf: BrokerConf) -> bool:
+    """Tell whether a configuration speaks of this very store, and not of one it is a copy of."""
+    their_root = conf.text(ROOT.name)
+    return bool(their_root) and os.path.realpath(str(their_root)) == root.location
+
+
 def _configured_commitlog(
     root: Place, conf: BrokerConf, found: list[Branch], oddities: list[Oddity]
 ) -> None:
-    """Take the commitlog's directories from the configuration where at least one is there."""
-    for kind, keys in (
-        (BranchKind.COMMITLOG, (COMMITLOG, READ_ONLY_COMMITLOG)),
-        (BranchKind.DLEDGER, (DLEDGER_COMMITLOG,)),
-    ):
-        paths = [path for key in keys for path in conf.paths(key.name)]
-        branches: list[Branch] = []
-        missing: list[Oddity] = []
-        for path in dict.fromkeys(paths):
-            try:
-                place, shown = _rerooted(root, path, conf)
-                entry = place.stat()
-            except UnreadablePath:  # a loop of links, as `_look` has noted
-                continue
-            if entry is None or entry.kind is not EntryKind.DIRECTORY:
-                missing.append(Oddity(OddityKind.MISSING, shown, "a directory of the commitlog"))
-            else:
-                branches.append(Branch(kind, place, shown))
-        if branches:
+    """Take the commitlog's directories from the configuration where at least one is there.
+
+    Where none is, the usual place stands in for one on the broker's own machine, and for nothing
+    where the configuration speaks of this root: a broker reads no other directory.
+    """
+    logs = list(configured_logs(root, conf))
+    for kind in CONFIGURED_LOGS:
+        named = [log for log in logs if log.kind is kind]
+        branches = [Branch(kind, log.place, log.path) for log in named if log.place is not None]
+        missing = [log for log in named if log.place is None]
+        is_nowhere = any(log.key == COMMITLOG.name and log.is_ours for log in missing)
+        if branches or is_nowhere:
             found[:] = [branch for branch in found if branch.kind is not kind] + branches
-            oddities += missing
+            expected = "a directory of the commitlog"
+            oddities += [Oddity(OddityKind.MISSING, log.path, expected) for log in missing]
 
 
 def _rerooted(root: Place, path: str, conf: BrokerConf) -> tuple[Place, str]:

@@ -7,6 +7,7 @@ Source: StorePathConfigHelper, DefaultMessageStore, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
@@ -19,7 +20,7 @@ from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
 from rmqtool.store.config_files import ConfigDocument, read_config
-from rmqtool.store.geometry import configured_lengths, geometry_of, usual_length
+from rmqtool.store.geometry import configured_lengths, geometry_of, refutes, usual_length
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files
 from rmqtool.store.lock_state import lock_holder
 from rmqtool.store.place import EntryKind, Place
@@ -31,12 +32,19 @@ from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segment import Oddity
 
 SAMPLED_QUEUES = 32  # enough to outvote a few files that were cut off
+QUEUE_LENGTHS = {
+    "consume_queue": BranchKind.CONSUME_QUEUE,
+    "consume_queue_ext": BranchKind.CONSUME_QUEUE_EXT,
+    "batch_queue": BranchKind.BATCH_QUEUE,
+    "compaction_log": BranchKind.COMPACTION_LOG,
+    "compaction_queue": BranchKind.COMPACTION_QUEUE,
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +57,7 @@ class Store:
         branches: what lies there.
         broker_conf: what the broker was told; None when nobody gave it to us.
         oddities: what is in the way of an artefact in the root.
+        follows_conf: configured lengths count even where files that agree have others.
     """
 
     root: Place
@@ -56,6 +65,7 @@ class Store:
     branches: tuple[Branch, ...]
     broker_conf: BrokerConf | None = field(default=None, repr=False)
     oddities: tuple[Oddity, ...] = ()
+    follows_conf: bool = False
 
     def branches_of(self, *kinds: BranchKind) -> list[Branch]:
         """Give the branches of some kinds, in order of their paths."""
@@ -106,19 +116,9 @@ class Store:
     @cached_property
     def geometry(self) -> Geometry:
         """How long each kind of file is, and who says so."""
-        found = {
-            "commitlog": _length(lambda: self.commitlog.file_length),
-            "consume_queue": self._sampled(BranchKind.CONSUME_QUEUE),
-            "consume_queue_ext": self._sampled(BranchKind.CONSUME_QUEUE_EXT),
-            "batch_queue": self._sampled(BranchKind.BATCH_QUEUE),
-            "timer_log": _length(lambda: self.timer_log.file_length),
-            "compaction_log": self._sampled(BranchKind.COMPACTION_LOG),
-            "compaction_queue": self._sampled(BranchKind.COMPACTION_QUEUE),
-            "index_slots": _length(lambda: usual_length(one.slots for one in self._index_files)),
-            "index_entries": _length(
-                lambda: usual_length(one.entries for one in self._index_files)
-            ),
-        }
+        found = {name: usual_length(lengths) for name, lengths in self.file_lengths().items()}
+        with suppress(UnreadablePath):  # who reads it is told
+            found["commitlog"] = self.commitlog.file_length
         return geometry_of(self._configured, found)
 
     def family(self, kind: BranchKind, file_length: int = 0) -> QueueFamily | None:
@@ -158,7 +158,22 @@ class Store:
 
     @cached_property
     def _configured(self) -> dict[str, int]:
-        return configured_lengths(self.broker_conf)
+        """What is configured, but for lengths that the files refute: see `refutes`."""
+        told = configured_lengths(self.broker_conf)
+        if self.follows_conf or not told:
+            return told
+        found = replace(self, broker_conf=None).file_lengths()
+        return {name: one for name, one in told.items() if not refutes(found.get(name, []), one)}
+
+    def file_lengths(self) -> dict[str, list[int]]:
+        """Give the length that each file has of those looked at, by the names of `Geometry`."""
+        found = {name: self._sampled(kind) for name, kind in QUEUE_LENGTHS.items()}
+        with suppress(UnreadablePath):  # who reads them is told
+            for name, log in (("commitlog", self.commitlog), ("timer_log", self.timer_log)):
+                found[name] = [segment.size for segment in log.segments]
+            found["index_slots"] = [one.slots for one in self._index_files]
+            found["index_entries"] = [one.entries for one in self._index_files]
+        return found
 
     def mapped(self, branch: Branch) -> MappedFiles:
         """Give the byte space of one directory; several commitlog paths one at a time."""
@@ -303,15 +318,15 @@ class Store:
         if family is not None:
             yield from family.queues()
 
-    def _sampled(self, kind: BranchKind) -> int:
-        """Look at some queues for the length of their files; 0 when there is none to look at."""
+    def _sampled(self, kind: BranchKind) -> list[int]:
+        """Look at some queues for the lengths of their files; empty when there is none."""
         family = self.family(kind)
         if family is None:
-            return 0
+            return []
         queues = islice(family.queues(), SAMPLED_QUEUES)
-        return _length(
-            lambda: usual_length(segment.size for queue in queues for segment in queue.files)
-        )
+        with suppress(UnreadablePath):
+            return [segment.size for queue in queues for segment in queue.files]
+        return []
 
 
 def open_store(
@@ -333,14 +348,6 @@ def open_store(
     place = path if isinstance(path, Place) else place_of(path)
     root, asked, branches, oddities = recognise(place, broker_conf)
     return Store(root, asked, branches, broker_conf, oddities)
-
-
-def _length(ask: Callable[[], int]) -> int:
-    """Ask the files for a length; 0 where they may not be read, as whoever reads them is told."""
-    try:
-        return ask()
-    except UnreadablePath:
-        return 0
 
 
 def _family(branch: Branch, file_length: int) -> QueueFamily:

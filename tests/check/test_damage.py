@@ -25,6 +25,9 @@ from tests.stores import broker_conf, fixture_names
 ORDINARY: Final = "traffic"  # several segments, queue and index files, all kinds of messages
 # Codes that no file alone can have, with the test that produces each.
 ELSEWHERE: Final = {
+    "BC-KEY": "tests/check/test_broker_conf.py: no file of a store",
+    "BC-LEN": "tests/check/test_broker_conf.py",
+    "BC-PATH": "tests/check/test_broker_conf.py",
     "FS-OWNER": "tests/check/test_access.py: as whom the tests run decides",
     "FS-LOCK": "test_lock_of_a_running_broker",
     "FS-CHANGED": "tests/check/test_manifest.py",
