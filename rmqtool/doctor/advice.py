@@ -230,6 +230,7 @@ def _consequence(seen: Examination) -> str:
             (prediction.lost.messages, "message", "cut off the log"),
             (prediction.unreachable, "message", "out of reach of consumers"),
             (prediction.light.messages, "message", "missing in light queues"),
+            (prediction.timers_lost, "timer message", "never delivered"),
             (segments, "commitlog file", "deleted"),
         ]
         told = [f"{numbered(count, what)} {how}" for count, what, how in parts if count]

@@ -194,6 +194,8 @@ def _cost(prediction: Prediction) -> str:
         parts.append(f"{numbered(count, 'message')} out of reach of consumers")
     if count := prediction.light.messages:
         parts.append(f"{numbered(count, 'message')} missing in light queues")
+    if count := prediction.timers_lost:
+        parts.append(f"{numbered(count, 'timer message')} never delivered")
     return "; ".join(parts) or "nothing"
 
 

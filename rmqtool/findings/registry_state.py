@@ -92,7 +92,8 @@ TW_LEN: Final = Code(
     Owner.TIMER,
     meaning="the timer wheel has not the length that its slots need",
     consequence="the broker refuses to start",
-    remedy="delete it: it is rebuilt from the timer log",
+    remedy="delete it, and set lastTimerLogFlushPos of timercheck to the begin of the timer log: a "
+    "start then makes the wheel anew",
     command=REPAIR,
 )
 TW_POS: Final = Code(
@@ -103,7 +104,18 @@ TW_POS: Final = Code(
     when="a note for a place behind the timer log while abort is present",
     meaning="a slot of the timer wheel points to no timer log record of its time",
     consequence="timer messages of that slot are delivered late, twice or never",
-    remedy="delete the wheel: it is rebuilt from the timer log",
+    remedy="delete the wheel, and set lastTimerLogFlushPos of timercheck to the begin of the timer "
+    "log: a start then makes the wheel anew; without that, older timers are lost with the wheel",
+    command=REPAIR,
+)
+TW_LOST: Final = Code(
+    "TW-LOST",
+    DAMAGE,
+    Owner.TIMER,
+    meaning="the timer log has waiting timers for which the wheel, zeroed or gone, has no slot",
+    consequence="these timer messages are never delivered: a start reads only the last two files "
+    "of the timer log again",
+    remedy="set lastTimerLogFlushPos of timercheck to the begin of the timer log before the start",
     command=REPAIR,
 )
 TL_REC: Final = Code(

@@ -145,6 +145,8 @@ class Prediction:
             are lost already, whatever the start does.
         light: messages in the log that a light queue would not have, by light queue; one that two
             of them lack counts twice, and its own queue may have it.
+        timers: timer messages that wait for their time.
+        timers_lost: of these, those that the broker would never deliver.
         failed_topic: a topic that cannot be a directory name; dispatch stops being written at it.
         not_foretold: parts of the store that a broker also starts from and this does not look at.
         ignored: lines of its broker.conf that the broker passes over without a word.
@@ -169,6 +171,8 @@ class Prediction:
     deleted_topics: Loss = field(default_factory=Loss)
     missing: Loss = field(default_factory=Loss)
     light: Loss = field(default_factory=Loss)
+    timers: int = 0
+    timers_lost: int = 0
     failed_topic: str | None = None
     not_foretold: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -186,7 +190,8 @@ class Prediction:
     @property
     def loses(self) -> bool:
         """Whether messages would be lost, or be in the log and reach nobody."""
-        return bool(self.lost.messages or self.unreachable or self.light.messages)
+        lost = self.lost.messages or self.light.messages or self.timers_lost
+        return bool(lost or self.unreachable)
 
     @property
     def has_no_log(self) -> bool:

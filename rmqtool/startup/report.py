@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.startup.verdict import verdict
 from rmqtool.table import Column, Table, Type
 from rmqtool.times import iso_time
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -175,6 +176,11 @@ def steps(prediction: Prediction) -> Iterator[Row]:
         yield _step("delete", f"{path}: newer than the checkpoint, after a crash", path)
     yield from _index(prediction)
     yield from _dispatch(prediction)
+    if count := prediction.timers:
+        message = f"{counted(count, 'timer message')} waiting"
+        if lost := prediction.timers_lost:
+            message += f"; {lost} of them would never be delivered"
+        yield _step("timers", message, "timerlog", count=count)
     for name in prediction.not_foretold:
         yield _step("not-foretold", f"{name}: a broker starts from it, too", name)
 

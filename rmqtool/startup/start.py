@@ -29,6 +29,7 @@ from rmqtool.startup.prediction import Loss, Prediction
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.settings import Settings, lengths_of, settings_of
 from rmqtool.startup.start_file import StartFails
+from rmqtool.startup.timers import timers
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.release import written_by
 from rmqtool.store.rocksdb import is_rocksdb
@@ -203,6 +204,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         losses = Losses()
     else:
         losses = LossCount(model, before.coverage, run.recovered, known).count(before.log)
+    timer = timers(store, model)
     return Prediction(
         version=str(model.rules.version),
         is_proven=model.rules.is_proven,
@@ -223,6 +225,8 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         deleted_topics=losses.deleted_topics.loss(),
         missing=losses.missing(model, before),
         light=Loss() if run.recovered is None else light.missing(model),
+        timers=timer.waiting,
+        timers_lost=timer.lost,
         failed_topic=model.failed_topic,
         not_foretold=tuple(name for name in _NOT_FORETOLD if exists(store.root.child(name))),
         ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))

@@ -67,6 +67,8 @@ def _losses(prediction: Prediction) -> list[str]:
     if light := prediction.light.messages:
         queues = counted(len(prediction.light.topics), "light queue")
         parts.append(f"{counted(light, 'message')} not in {queues}")
+    if timers := prediction.timers_lost:
+        parts.append(f"{counted(timers, 'timer message')} never delivered")
     return parts
 
 

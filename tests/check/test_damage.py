@@ -31,6 +31,7 @@ ELSEWHERE: Final = {
     "FS-OWNER": "tests/check/test_access.py: as whom the tests run decides",
     "FS-LOCK": "test_lock_of_a_running_broker",
     "FS-CHANGED": "tests/check/test_manifest.py",
+    "TW-LOST": "tests/check/test_timer_wheel.py: it takes a longer timer log",
     "CC-UNIT": "tests/check/test_compaction.py",
     "CC-BASE": "tests/check/test_compaction.py",
 }

@@ -13,10 +13,11 @@ from rmqtool.broker.conf import TIMER_PRECISION_MS
 from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.state.timer_log import TimerLog, check_chains, read_segment
+from rmqtool.check.state.timer_waiting import WHEEL, waiting
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
-from rmqtool.findings.registry_state import TC_AHEAD, TW_LEN, TW_POS
+from rmqtool.findings.registry_state import TC_AHEAD, TW_LEN, TW_LOST, TW_POS
 from rmqtool.formats.timer import (
     DEFAULT_WHEEL_LENGTH,
     NO_POSITION,
@@ -26,6 +27,7 @@ from rmqtool.formats.timer import (
 )
 from rmqtool.store.unread import unread_stretches
 from rmqtool.times import iso_time
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,7 +77,9 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             yield from _wheel(inspection, branch, log, values)
         except UnreadablePath as error:
             yield inspection.unread(branch.path, error)
+            return
     if values is not None:
+        yield from _lost(inspection, log, values)
         yield from _checkpoint(inspection, values, log)
 
 
@@ -109,6 +113,17 @@ def _wheel(
                 at = At(branch.path, position + row * SLOT, SLOT)
                 yield from _slot(inspection, slots[row], at, log, precision)
             position += slots.size * SLOT
+
+
+def _lost(inspection: Inspection, log: TimerLog, values: dict[str, int]) -> Iterator[Finding]:
+    """Find timers of the log that the wheel does not have, and that a start does not put back."""
+    precision = _precision(inspection)
+    slots = [one for one in waiting(inspection.store, log, values, precision) if one.is_lost]
+    if slots:
+        count = counted(sum(one.count for one in slots), "waiting timer message")
+        first = iso_time(slots[0].time * precision)
+        message = f"{count} in the timer log, the first due at {first}: the wheel has no slot"
+        yield finding(TW_LOST, At(WHEEL), f"{message} for them", expected=len(slots), actual=0)
 
 
 def _precision(inspection: Inspection) -> int:

@@ -27,7 +27,7 @@ from rmqtool.formats.timer import (
 from rmqtool.store.used import used_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -85,6 +85,30 @@ class TimerLog:
         return At(segment.path, start - segment.start, RECORD)
 
 
+def timer_log_of(segments: Sequence[Segment]) -> TimerLog:
+    """Read the records of some files, as a broker does: up to the first bad one.
+
+    Raises:
+        UnreadablePath: a file cannot be read.
+    """
+    log = TimerLog(segments=tuple(segments))
+    for segment in segments:
+        raw, records = _read(segment)
+        log.add(segment.start, records)
+        if TIMER_BLANK["magic"].of(raw[len(records) * RECORD :]) != BLANK_MAGIC:
+            break
+    return log
+
+
+def _read(segment: Segment) -> tuple[bytes, npt.NDArray[np.void]]:
+    """Give what a file holds, and the records that it begins with."""
+    with segment.open() as file:
+        raw = file.read_at(0, used_bytes(file, RECORD))
+    records = np.frombuffer(raw, TIMER_LOG_RECORD.dtype, len(raw) // RECORD)
+    good = (records["size"] == RECORD) & (records["magic"] & ~MAGIC_BITS == 0)
+    return raw, records if good.all() else records[: int(np.argmin(good))]
+
+
 def read_segment(
     inspection: Inspection, segment: Segment, log: TimerLog, *, is_last: bool
 ) -> Iterator[Finding]:
@@ -93,14 +117,10 @@ def read_segment(
     Raises:
         UnreadablePath: the file cannot be read.
     """
-    with segment.open() as file:
-        raw = file.read_at(0, used_bytes(file, RECORD))
+    raw, records = _read(segment)
     inspection.account.files += 1
     inspection.account.bytes += segment.size
-    records = np.frombuffer(raw, TIMER_LOG_RECORD.dtype, len(raw) // RECORD)
-    good = (records["size"] == RECORD) & (records["magic"] & ~MAGIC_BITS == 0)
-    count = len(good) if good.all() else int(np.argmin(good))
-    records = records[:count]
+    count = len(records)
     log.add(segment.start, records)
     for row in np.flatnonzero(records["reserved"]).tolist():
         at = At(segment.path, row * RECORD, RECORD)

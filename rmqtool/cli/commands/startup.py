@@ -23,7 +23,9 @@ class Startup(Command):
     Sections: verdict, losses, steps, queues. Losses are 'lost' (cut off the log for good), 'cut'
     (still in the log, but the queue no longer has it), 'unlisted' (in the log, and no queue gets
     it), 'light' (in the log, and a light queue that it names does not get it) and, for
-    information, 'deleted-topic' (as 'unlisted', in topics that are configured no more).
+    information, 'deleted-topic' (as 'unlisted', in topics that are configured no more). Timer
+    messages that wait are a step, with those that the broker would never deliver: a release before
+    5.0.0 delivers none.
 
     File lengths and switches come from --broker-conf; without it lengths are read off the files
     and the switches are RocketMQ's defaults; light queues tell that their switches are on.

@@ -14,7 +14,7 @@ from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS
 from rmqtool.errors import DecodeError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_LEN
-from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TW_LEN, TW_POS
+from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TW_LEN, TW_LOST, TW_POS
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
 from rmqtool.repair.log.content import Content
 
@@ -35,8 +35,8 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     store = survey.inspection.store
     short = _lengths(writer, store, {one.path for one in said if one.code == FS_LEN})
     end = _cut_log(writer, survey, [one for one in said if one.code == TL_REC], short)
-    wheels = {one.path for one in said if one.code in {TW_LEN, TW_POS}}
-    is_gone = False
+    wheels = {one.path for one in said if one.code in {TW_LEN, TW_POS, TW_LOST}}
+    is_gone = any(one.code == TW_LOST for one in said)
     for branch in store.timer_wheels():
         if branch.path in wheels or end is not None:
             code = next((one.code for one in said if one.path == branch.path), TL_REC)
@@ -108,8 +108,11 @@ def _lower(
         if value != values[name] and entry is not None:
             content = Content.of(TIMER_CHECK[name].build(value))
             at = (place.location, entry.size, TIMER_CHECK.positions[name])
-            reason = f"{name}: not ahead of what is there"
-            writer.write_at(at, content, TC_AHEAD, reason)
+            is_for_wheel = is_gone and name == "last_timer_log_flush_pos"
+            code, reason = TC_AHEAD, f"{name}: not ahead of what is there"
+            if is_for_wheel:
+                code, reason = TW_LOST, f"{name}: so that a start reads the whole timer log"
+            writer.write_at(at, content, code, reason)
 
 
 def _used_end(survey: LogSurvey, limit: int) -> int:

@@ -1,0 +1,90 @@
+"""Timer messages that wait: in the timer log, and in the wheel through which a broker finds them.
+
+At a start a broker puts records of the timer log back into the wheel, but only from one file
+before the place up to which the log was flushed. What waits in older files it knows by the wheel
+alone. Source: TimerMessageStore#recover, #recoverAndRevise, TimerWheel#getSlot, 5.0.0 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqtool.formats.timer import SLOTS_TOTAL, TIMER_SLOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.state.timer_log import TimerLog
+    from rmqtool.store.tree import Store
+
+WHEEL: Final = "timerwheel"
+
+
+class Slot(NamedTuple):
+    """Timers of one time that have not been delivered.
+
+    Attributes:
+        time: when they are due, divided by the precision.
+        count: how many; those that were recalled do not count.
+        is_read_again: a start reads the newest of them in the timer log, and follows its links.
+        is_in_wheel: a wheel has a slot for them, right or not.
+    """
+
+    time: int
+    count: int
+    is_read_again: bool
+    is_in_wheel: bool
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a broker that starts does not find them."""
+        return not (self.is_read_again or self.is_in_wheel)
+
+
+def waiting(store: Store, log: TimerLog, values: dict[str, int], precision: int) -> Iterator[Slot]:
+    """Yield the slots that are still to come, in the order of their times.
+
+    Args:
+        store: whose timers these are.
+        log: its timer log.
+        values: of `timercheck`.
+        precision: of a slot, ms.
+
+    Raises:
+        UnreadablePath: a wheel cannot be read.
+    """
+    read_until = values.get("last_read_time_ms", 0) // precision
+    revised = _revised_from(log, values.get("last_timer_log_flush_pos", 0))
+    slots = log.times // precision
+    times, groups = np.unique(slots[slots > read_until], return_inverse=True)
+    counts = np.zeros(len(times), np.int64)
+    np.add.at(counts, groups, log.counts[slots > read_until])
+    last = np.full(len(times), -1, np.int64)
+    np.maximum.at(last, groups, log.starts[slots > read_until])
+    held = _held(store, times)
+    for number in np.flatnonzero(counts > 0).tolist():
+        is_read_again = bool(last[number] >= revised)
+        yield Slot(int(times[number]), int(counts[number]), is_read_again, held[number])
+
+
+def _revised_from(log: TimerLog, flushed: int) -> int:
+    """Give the first byte of the timer log that a start puts into the wheel again."""
+    if not log.segments:
+        return 0
+    wanted = flushed - log.segments[-1].size
+    starts = [one.start for one in log.segments if one.start <= wanted]
+    return starts[-1] if starts else log.segments[0].start
+
+
+def _held(store: Store, times: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[bool]:
+    """Tell for each time whether the wheel, or a snapshot of it, has its slot."""
+    found = [False] * len(times)
+    for branch in store.timer_wheels():
+        with branch.place.open() as file:
+            for number, time in enumerate(times.tolist()):
+                raw = file.read_at(time % SLOTS_TOTAL * TIMER_SLOT.size, TIMER_SLOT.size)
+                if len(raw) == TIMER_SLOT.size:
+                    found[number] |= TIMER_SLOT["time"].of(raw) == time
+    return found

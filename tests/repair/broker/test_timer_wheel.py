@@ -1,0 +1,78 @@
+"""Timers that wait in the timer log are delivered though their wheel is zeroed, or gone."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
+from tests.broker.broker import SMALL_GEOMETRY, running_broker
+from tests.broker.client import wait_until
+from tests.broker.consumer import PushConsumer
+from tests.broker.message import Outgoing
+from tests.broker.producer import Producer
+from tests.check.validation import run
+from tests.repair.broker.conftest import sampled
+
+pytestmark = pytest.mark.broker
+
+_TOPIC: Final = "timers"
+_COUNT: Final = 70  # 19 to a file of the timer log
+_SECONDS: Final = 20
+_FIVE: Final = [one for one in sampled("5.3.3") if one.values[0] != "4.9.3"]  # it has no timers
+_SETTINGS: Final = {
+    **SMALL_GEOMETRY,
+    "timerWheelEnable": True,
+    "mappedFileSizeTimerLog": 1040,
+}
+
+
+def _written(version: str, home: Path) -> Path:
+    """Let a broker take timers, and stop it before any is due."""
+    with running_broker(version, home, _SETTINGS) as broker:
+        broker.create_topic(_TOPIC, 1)
+        with Producer(broker, "timer-producer") as producer:
+            for number in range(_COUNT):
+                due = {"TIMER_DELAY_SEC": str(_SECONDS + 2 * (number // 20))}
+                producer.send(Outgoing(_TOPIC, b"%d" % number, reserved=due), 0)
+        root = home / "store"
+        wait_until(lambda: len(list((root / "timerlog").iterdir())) > _COUNT // 19, "timers", 30)
+        time.sleep(2)  # past a flush of timercheck
+    return root
+
+
+@pytest.mark.parametrize("version", _FIVE)
+@pytest.mark.parametrize(
+    "is_repaired", [True, pytest.param(False, marks=pytest.mark.all_variants)], ids=str
+)
+def test_wheel(version: str, tmp_path: Path, *, is_repaired: bool) -> None:
+    """What a broker loses with a wheel of zeros is foretold; after a repair it loses nothing."""
+    root = _written(version, tmp_path)
+    conf = tmp_path / "broker.conf"
+    before = predict(open_store(root, conf), version)
+    assert (_COUNT, 0) == (before.timers, before.timers_lost)
+    wheel = root / "timerwheel"
+    wheel.write_bytes(bytes(wheel.stat().st_size))
+    found, _, _ = run(root, "full", conf, version)
+    assert {"TW-LOST"} == {one.code for one in found if one.severity != "note"}
+    lost = predict(open_store(root, conf), version).timers_lost
+    assert 0 < lost < _COUNT
+    if is_repaired:
+        repair.apply(
+            repair.plan(root, broker_version=version, broker_conf=str(conf)), in_place=True
+        )
+        assert 0 == predict(open_store(root, conf), version).timers_lost
+        lost = 0
+    with (
+        running_broker(version, tmp_path, _SETTINGS) as broker,
+        PushConsumer(broker, "timer-consumer", _TOPIC) as consumer,
+    ):
+        wait_until(lambda: len(consumer.wait(0)) >= _COUNT - lost, "all that are left", 60)
+        time.sleep(3)
+        assert _COUNT - lost == len({message.body for message in consumer.wait(0)})
+        broker.crash()
