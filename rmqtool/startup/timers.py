@@ -50,7 +50,7 @@ def timers(store: Store, model: Model) -> Timers:
     slots = list(waiting(store, log, values, precision))
     queue = model.queues.get((TIMER_TOPIC, 0))
     unread = max(queue.maximum - values["last_timer_queue_offset"], 0) if queue else 0
-    total = sum(slot.count for slot in slots) + unread
+    total = sum(slot.timers for slot in slots) + unread
     if not model.rules.has_timer:
         return Timers(total, total)
-    return Timers(total, sum(slot.count for slot in slots if slot.is_lost))
+    return Timers(total, sum(slot.timers for slot in slots if slot.is_lost))

@@ -27,13 +27,13 @@ class Slot(NamedTuple):
 
     Attributes:
         time: when they are due, divided by the precision.
-        count: how many; those that were recalled do not count.
+        timers: how many; those that were recalled do not count.
         is_read_again: a start reads the newest of them in the timer log, and follows its links.
         is_in_wheel: a wheel has a slot for them, right or not.
     """
 
     time: int
-    count: int
+    timers: int
     is_read_again: bool
     is_in_wheel: bool
 
