@@ -108,10 +108,10 @@ class _Scanner:
         """Yield what lies at `position`: at least one batch, and every batch has bytes."""
         window = self.window
         if not window.position <= position < window.end:
-            window.load(position)
+            window.load(position, end)
         found, stop, why = self._walk(window, position, end)
         if why == SHORT and not found and position > window.position and window.end < self.size:
-            window.load(position)  # as much of it as one window holds
+            window.load(position, end)  # as much of it as one window holds
             found, stop, why = self._walk(window, position, end)
         if found:
             yield self._records(window, position, found, window.position + stop)

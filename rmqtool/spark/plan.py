@@ -13,10 +13,12 @@ from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.spark.options import Scope, SourceOptions, TableName
 from rmqtool.spark.tables import VIEWS as VIEW_OF
+from rmqtool.spark.trimming import CLOCK_SLACK_MS, Trimmer
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
 from rmqtool.store.rocksdb import unsupported
 from rmqtool.tables.inputs import file_parts, segment_parts, store_of, views_of
+from rmqtool.tables.selection import EVERYTHING as OPEN
 from rmqtool.tables.views import VIEWS
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from rmqtool.tables.views import View
 
 FILES_A_TASK: Final = 32  # queue files of the usual 6 MB: a start of a task is worth it
-CLOCK_SLACK_MS: Final = 600_000  # store times within a segment go back, at most, by this
 OPTION_NAMES: Final = {"--queue": "queue_id", "--from": "from", "--to": "to"}
 
 
@@ -113,8 +114,16 @@ def log_tasks(options: SourceOptions) -> Iterator[LogTask]:
     split = options.split if is_messages else 0  # of other tables, a segment is one row
     parts = segment_parts(store, view, options.selection.offsets, split or None)
     is_dledger = view.branch is BranchKind.DLEDGER
-    for part in _in_time(parts, options, is_dledger=is_dledger):
-        yield LogTask(part, is_dledger)
+    parts = _in_time(parts, options, is_dledger=is_dledger)
+    selection = options.selection
+    is_whole = (selection.offsets, selection.store_time) == (OPEN, OPEN)
+    if not is_messages or (is_whole and not any(part.begin for part in parts)):
+        yield from (LogTask(part, is_dledger) for part in parts)
+        return
+    log = store.commitlog if is_dledger or not store.is_dledger else store.old_commitlog
+    with Trimmer(store, log, is_dledger) as trimmer:
+        for one in trimmer.trimmed(parts, selection):
+            yield LogTask(one.part, is_dledger, one.start)
 
 
 def _file_tasks(options: SourceOptions) -> Iterator[Task]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,8 +58,12 @@ def test_splits(damage: str, tmp_path: Path) -> None:
 
 
 def test_old_records_under_a_blank(tmp_path: Path) -> None:
-    """Records that a blank covers are none, even for a split that begins among them."""
+    """Records that a blank covers are none, even for a split that begins among them.
+
+    No unit names them: a broker that recovers cuts the queues as it does the log.
+    """
     store = fixture_store(TRAFFIC, tmp_path)
+    shutil.rmtree(store / "consumequeue")
     first = min((store / "commitlog").iterdir())
     rows = rmqtool.open_store(str(store)).rows(selection=Selection(offsets=(0, 40_000)))
     place = max(row["position"] for row in rows)
