@@ -28,7 +28,7 @@ from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.plan import LogTask
-from rmqtool.spark.stream_place import Loss, LossKind, Place, StreamLoss, loss_of, place_at
+from rmqtool.spark.stream_place import LogLoss, LossKind, StreamPlace, StreamLoss, loss_of, place_at
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tail import find_tail
@@ -67,7 +67,7 @@ class LossTask:
         loss: what is.
     """
 
-    loss: Loss
+    loss: LogLoss
 
 
 class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -97,10 +97,10 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         store = self._store()
         word = self.options.start
         if word == "earliest":
-            return Place(store.commitlog.start).given()
+            return StreamPlace(store.commitlog.start).given()
         end = end_of(store) if word == "latest" else border(store, size("start", word))
         with LogReader(store.commitlog) as reader:
-            start = Place(store.commitlog.start)
+            start = StreamPlace(store.commitlog.start)
             return place_at(store.commitlog, reader, *end, start, end.physical_offset).given()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -109,7 +109,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             StreamLoss: the log does not have what the stream has read, or was to read.
         """
-        store, place = self._store(), Place.of(start)
+        store, place = self._store(), StreamPlace.of(start)
         log = store.commitlog
         if not log:
             if place.physical_offset and self.options.fail_on_data_loss:
@@ -151,7 +151,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         if start == end:
             return []
-        store, place, last = self._store(), Place.of(start), Place.of(end)
+        store, place, last = self._store(), StreamPlace.of(start), StreamPlace.of(end)
         log, losses = store.commitlog, [last.loss] if last.loss else []
         begin = last.loss.resume if last.loss else place.physical_offset
         with LogReader(log) as reader:
@@ -160,7 +160,7 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._loss(store, last, reader, None)
         if log and begin < log.start:  # expired since the batch was planned
             gone = min(log.start, last.physical_offset)
-            losses.append(Loss(LossKind.EXPIRED, begin, gone, gone))
+            losses.append(LogLoss(LossKind.EXPIRED, begin, gone, gone))
             begin = gone
         found = [InputPartition(LossTask(one)) for one in losses]
         for segment in log:
@@ -171,7 +171,9 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 found.append(InputPartition(LogTask(part, store.is_dledger, left)))
         return found
 
-    def _loss(self, store: Store, place: Place, reader: LogReader, end: End | None) -> Loss | None:
+    def _loss(
+        self, store: Store, place: StreamPlace, reader: LogReader, end: End | None
+    ) -> LogLoss | None:
         """Look for what a log no longer has.
 
         Raises:

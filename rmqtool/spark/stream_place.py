@@ -43,7 +43,7 @@ class LossKind(enum.StrEnum):
     CUT = "cut"  # the log was cut, and perhaps written on, after they were read
 
 
-class Loss(NamedTuple):
+class LogLoss(NamedTuple):
     """What a log no longer has.
 
     Attributes:
@@ -71,13 +71,13 @@ class StreamLoss(StoreError):
         loss: what is missing; None where there is no log at all.
     """
 
-    def __init__(self, *, path: str, place: int, loss: Loss | None) -> None:
+    def __init__(self, *, path: str, place: int, loss: LogLoss | None) -> None:
         super().__init__(path=path, reason=_reason(place, loss), trouble=Trouble.TOLD)
         self.loss = loss
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StreamPlace:
     """How far a stream has read.
 
     Attributes:
@@ -90,7 +90,7 @@ class Place:
     physical_offset: int
     last: int | None = None
     records: Mapping[int, str] = field(default_factory=dict)
-    loss: Loss | None = None
+    loss: LogLoss | None = None
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
@@ -100,7 +100,7 @@ class Place:
             given[PLACE],
             given.get(LAST),
             {int(offset): identity for offset, identity in given.get(RECORDS, {}).items()},
-            loss and Loss(LossKind(loss["kind"]), loss["begin"], loss["end"], loss["resume"]),
+            loss and LogLoss(LossKind(loss["kind"]), loss["begin"], loss["end"], loss["resume"]),
         )
 
     def given(self) -> dict[str, Any]:
@@ -125,8 +125,8 @@ def identity(reader: LogReader, head: RecordHead) -> str:
 
 
 def place_at(
-    log: MappedFiles, reader: LogReader, end: int, last: int | None, before: Place, begin: int
-) -> Place:
+    log: MappedFiles, reader: LogReader, end: int, last: int | None, before: StreamPlace, begin: int
+) -> StreamPlace:
     """Give the place at the end of a batch.
 
     Args:
@@ -151,7 +151,7 @@ def place_at(
     for head in heads:
         if head is not None and head.end <= end:
             records[head.physical_offset] = identity(reader, head)
-    return Place(end, last if last in records else None, _thinned(records, end))
+    return StreamPlace(end, last if last in records else None, _thinned(records, end))
 
 
 def _thinned(records: Mapping[int, str], end: int) -> dict[int, str]:
@@ -166,8 +166,8 @@ def _thinned(records: Mapping[int, str], end: int) -> dict[int, str]:
 
 
 def loss_of(
-    place: Place, log: MappedFiles, reader: LogReader, *, log_end: int, is_dledger: bool
-) -> Loss | None:
+    place: StreamPlace, log: MappedFiles, reader: LogReader, *, log_end: int, is_dledger: bool
+) -> LogLoss | None:
     """Say what a log no longer has of what a place tells; None when it is all there.
 
     Args:
@@ -179,21 +179,21 @@ def loss_of(
     """
     at = place.physical_offset
     if log.start > at:
-        return Loss(LossKind.EXPIRED, at, log.start, log.start)
+        return LogLoss(LossKind.EXPIRED, at, log.start, log.start)
     if not place.records:
         is_there = log_end >= at or not at
-        return None if is_there else Loss(LossKind.CUT, log_end, at, log_end)
+        return None if is_there else LogLoss(LossKind.CUT, log_end, at, log_end)
     newest = max(place.records)
     head = _same(reader, newest, place.records)
     if head is None:
         kept = _newest_same(reader, place.records)
         resume = log.start if kept is None else kept.end
-        return Loss(LossKind.CUT, resume, at, resume)
+        return LogLoss(LossKind.CUT, resume, at, resume)
     if place.last == newest and head.end < at:
         # A blank, or damage, lay between them. A record there is one that nobody has read.
         header = DLEDGER_BODY_OFFSET if is_dledger else 0
         if reader.head_at(head.end + header) is not None:
-            return Loss(LossKind.CUT, head.end, at, head.end)
+            return LogLoss(LossKind.CUT, head.end, at, head.end)
     return None
 
 
@@ -210,7 +210,7 @@ def _same(reader: LogReader, at: int, records: Mapping[int, str]) -> RecordHead 
     return head if head is not None and identity(reader, head) == records[at] else None
 
 
-def _reason(place: int, loss: Loss | None) -> str:
+def _reason(place: int, loss: LogLoss | None) -> str:
     if loss is None:
         return f"the stream has read up to physical offset {place}, and no commitlog is here now"
     size = f"{loss.end - loss.begin:,} bytes, physical offsets {loss.begin} to {loss.end}"
