@@ -28,7 +28,7 @@ from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.plan import LogTask
-from rmqtool.spark.stream_place import LogLoss, LossKind, StreamPlace, StreamLoss, loss_of, place_at
+from rmqtool.spark.stream_place import LogLoss, LossKind, StreamLoss, StreamPlace, loss_of, place_at
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tail import find_tail
