@@ -9,7 +9,6 @@ Java), MixAll#properties2Object, MessageStoreConfig, BrokerConfig, 4.9.3 to 5.5.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from rmqtool.broker.release import Version
@@ -18,27 +17,25 @@ from rmqtool.formats import batch_queue, consume_queue, index
 from rmqtool.formats.java import parse_long
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 T = TypeVar("T")
 
 MULTI_PATH_SPLITTER: Final = ","  # JVM property rocketmq.broker.multiPathSplitter; not in the file
-CONTINUED_LINE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\$")
-ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-KEY_AND_VALUE: Final = re.compile(
-    r"""((?:\\.|[^\\=:\s])*)   # a key ends at the first separator that is not escaped
-        [ \t\f]*[=:]?[ \t\f]*  # one sign, spaces around it
-        (.*)""",
-    re.VERBOSE | re.DOTALL,
-)
+# Compiled where they are used: most stores come without a broker.conf.
+CONTINUED_LINE: Final = r"(?<!\\)(?:\\\\)*\\$"
+ESCAPE: Final = r"(?s)\\(u[0-9a-fA-F]{4}|.)"
+KEY_AND_VALUE: Final = r"""(?sx)
+    ((?:\\.|[^\\=:\s])*)   # a key ends at the first separator that is not escaped
+    [ \t\f]*[=:]?[ \t\f]*  # one sign, spaces around it
+    (.*)"""
 ESCAPED_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 LARGEST_INT: Final = 2**31 - 1
 PRECISIONS_MS: Final = (100, 200, 500, 1000)
 ALIKE: Final = 0.9  # of a key that was meant to be another
 
 
-@dataclass(frozen=True)
-class BrokerConf:
+class BrokerConf(NamedTuple):
     """What a broker.conf says, as text by key.
 
     Attributes:
@@ -48,8 +45,8 @@ class BrokerConf:
     """
 
     path: str
-    values: dict[str, str] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=dict)
+    values: Mapping[str, str] = {}
+    lines: Mapping[str, int] = {}
 
     @classmethod
     def parse(cls, path: str, raw: bytes) -> BrokerConf:
@@ -69,8 +66,7 @@ class BrokerConf:
         return tuple(sorted({part.strip() for part in value.split(MULTI_PATH_SPLITTER)} - {""}))
 
 
-@dataclass(frozen=True, slots=True)
-class Key(Generic[T]):
+class Key(NamedTuple, Generic[T]):
     """One key.
 
     Attributes:
@@ -154,16 +150,16 @@ def _text(text: str) -> str | None:
 
 
 def _flag(name: str, since: str = "", *, default: bool = False) -> Key[bool]:
-    return Key(name, default, _boolean, "true or false", Version.parse(since) if since else None)
+    return Key(name, default, _boolean, "true or false", Version.known(since) if since else None)
 
 
 def _number(name: str, default: int, since: str = "") -> Key[int]:
     expects = "a number without spaces"
-    return Key(name, default, _integer, expects, Version.parse(since) if since else None)
+    return Key(name, default, _integer, expects, Version.known(since) if since else None)
 
 
 def _word(name: str, default: str = "", since: str = "") -> Key[str]:
-    return Key(name, default, _text, "a text", Version.parse(since) if since else None)
+    return Key(name, default, _text, "a text", Version.known(since) if since else None)
 
 
 # Lengths of files, bytes; of the index in items.
@@ -283,7 +279,7 @@ def parse_properties(raw: bytes) -> dict[str, str]:
 def _entries(raw: bytes) -> Iterator[tuple[int, str, str]]:
     """Yield line, key and value."""
     for number, line in _logical_lines(raw.decode("iso-8859-1")):
-        match = KEY_AND_VALUE.match(line)
+        match = re.match(KEY_AND_VALUE, line)
         if match and match[1]:
             yield number, _unescaped(match[1]), _unescaped(match[2])
 
@@ -296,7 +292,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
         if not first and (not line or line[0] in "#!"):
             continue
         first, begun = first or number, begun + line
-        if CONTINUED_LINE.search(begun):
+        if re.search(CONTINUED_LINE, begun):
             begun = begun[:-1]
         else:
             yield first, begun
@@ -312,4 +308,4 @@ def _unescaped(text: str) -> str:
             return chr(int(escaped[1:], 16))
         return ESCAPED_CONTROLS.get(escaped, escaped)
 
-    return ESCAPE.sub(character, text)
+    return re.sub(ESCAPE, character, text)

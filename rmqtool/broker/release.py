@@ -8,21 +8,17 @@ each trace is a bound (see `traces`). A store that was upgraded has traces of bo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_TEXT: Final = re.compile(
-    r"[Vv]?(\d{1,4})[._](\d{1,4})(?:[._](\d{1,4})(?:[-_]\w[\w.-]*)?)?", re.ASCII
-)
+_TEXT: Final = r"[Vv]?(\d{1,4})[._](\d{1,4})(?:[._](\d{1,4})(?:[-_]\w[\w.-]*)?)?"
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """A release, in the order of its numbers."""
 
     major: int
@@ -38,6 +34,12 @@ class Version:
         return f"{self.major}.{self.minor}"
 
     @classmethod
+    def known(cls, text: str) -> Version:
+        """Give the release that the code itself names by its three numbers, such as `5.3.3`."""
+        major, minor, patch = map(int, text.split("."))
+        return cls(major, minor, patch)
+
+    @classmethod
     def parse(cls, text: str, option: str = "--broker-version") -> Version:
         """Read a release (`5.3.3`, `5.4.0-SNAPSHOT`, `V5_3_3`) or a line (`5.3`).
 
@@ -51,7 +53,7 @@ class Version:
             UsageError: it is no version, or its rules are not known.
         """
         known = f"known lines: {' '.join(LINES)}"
-        match = _TEXT.fullmatch(text)
+        match = re.fullmatch(_TEXT, text, re.ASCII)
         if match is None:
             reason = f"{text!r} is no version such as 5.3.3 or 5.3; {known}"
             raise UsageError(option=option, reason=reason)
@@ -85,8 +87,7 @@ RELEASES: Final = tuple(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """One trace of the writer of a store.
 
     Attributes:
@@ -102,8 +103,7 @@ class Trace:
     below: Version | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenBy:
+class WrittenBy(NamedTuple):
     """The releases that may have written a store last.
 
     Attributes:

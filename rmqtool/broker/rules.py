@@ -84,7 +84,7 @@ class Rule(Generic[T]):
     def __init__(self, says: str, source: str, oldest: T, *changes: tuple[str, T]) -> None:
         self.name = ""
         self.says, self.source, self.oldest = says, source, oldest
-        self.changes = tuple((Version.parse(text), value) for text, value in changes)
+        self.changes = tuple((Version.known(text), value) for text, value in changes)
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name

@@ -110,8 +110,8 @@ OnSpark: TypeAlias = Annotated[EngineChoice, Only("master", "verbose")]
 
 def everywhere(path: str) -> str:
     """Give a path that other processes understand, too: their directory may be another one."""
+    from rmqtool.store.address import place_of
     from rmqtool.store.place import is_remote
-    from rmqtool.store.remote import place_of
 
     return path if is_remote(path) else place_of(path).location
 

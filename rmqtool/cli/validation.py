@@ -17,7 +17,7 @@ from rmqtool.findings.finding import FINDINGS
 from rmqtool.render.look import Format
 from rmqtool.render.progress import progress
 from rmqtool.rows import Rows
-from rmqtool.store.remote import place_of
+from rmqtool.store.address import place_of
 from rmqtool.writing.output import refuse_targets
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.rebuild.sinks import INDEX, WritingSink
+from rmqtool.store.address import place_of
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.place import Place
-from rmqtool.store.remote import place_of
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.lock import StoreLock

@@ -90,7 +90,7 @@ def apply(plan: Plan, output: Path | None = None, *, in_place: bool = False) -> 
 
     from rmqtool.errors import UsageError
     from rmqtool.repair.applying import apply_in_place, apply_to_copy
-    from rmqtool.store.remote import place_of
+    from rmqtool.store.address import place_of
     from rmqtool.writing.lock import StoreLock
     from rmqtool.writing.undo import resume
 
@@ -119,8 +119,8 @@ def undo(store: Path, which: str | None = None, *, broker_conf: str | None = Non
         RepairError: there is none, or the store was changed since.
         StoreLocked: a broker uses the store.
     """
+    from rmqtool.store.address import place_of
     from rmqtool.store.broker_conf import places_elsewhere
-    from rmqtool.store.remote import place_of
     from rmqtool.writing.lock import StoreLock
     from rmqtool.writing.undo import undo as take_back
 

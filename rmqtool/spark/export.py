@@ -22,7 +22,7 @@ from rmqtool import __version__
 from rmqtool.errors import OutputExists, RepairError, Trouble
 from rmqtool.spark.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
 from rmqtool.spark.plan import FilesTask, LogTask, Task, tasks
-from rmqtool.store.remote import place_of
+from rmqtool.store.address import place_of
 from rmqtool.writing.dataset import STAGING, Dataset
 from rmqtool.writing.output import refuse_within
 

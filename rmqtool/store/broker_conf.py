@@ -11,8 +11,8 @@ from pathlib import PurePath
 from typing import Final
 
 from rmqtool.broker.conf import ROOT, BrokerConf
+from rmqtool.store.address import place_of
 from rmqtool.store.place import Place
-from rmqtool.store.remote import place_of
 
 LARGEST_CONF: Final = 1 << 20
 # Brokers know those of the log; the others stand in many a broker.conf, and say what is meant.

@@ -101,7 +101,7 @@ class Place:
     def of(cls, path: str | os.PathLike[str]) -> Place:
         """Give the place of a path of this machine; links are followed, here only.
 
-        A URI is for `remote.place_of`, which takes paths as well.
+        A URI is for `address.place_of`, which takes paths as well.
         """
         try:
             return Place(os.path.realpath(os.fspath(path), strict=False))

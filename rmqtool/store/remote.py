@@ -17,7 +17,6 @@ from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.place import Entry, EntryKind, OpenFile, Place, printable
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
 
     from typing_extensions import Buffer
@@ -34,21 +33,8 @@ RESERVED: Final = "%:/?#[]@!$&'()*+,;=~"  # what means something in a URI stays 
 REQUEST_ID: Final = re.compile(r" \(Request ID: [^)]*\)")
 
 
-def place_of(path: str | os.PathLike[str]) -> Place:
-    """Give the place of a path or a URI as a user wrote it; links are followed, here only.
-
-    Names in a URI need not be escaped: a `%` that is not followed by two hexadecimal digits is a
-    `%`, as in `%RETRY%group`, and a blank is a blank.
-
-    Raises:
-        UnreadablePath: no such kind of file system, or the path or URI is malformed.
-    """
-    if not isinstance(path, str) or not Place.is_uri(path):
-        return Place.of(path)
-    return _place_of_uri(path)
-
-
-def _place_of_uri(uri: str) -> Place:
+def place_of_uri(uri: str) -> Place:
+    """Give the place of a URI; see `address.place_of`."""
     try:
         uri = quote(LONE_PERCENT.sub("%25", uri), safe=RESERVED)
         parts = urlsplit(uri)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from rmqtool.broker.conf import BrokerConf
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.store.address import place_of
 from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
@@ -26,7 +27,6 @@ from rmqtool.store.lock_state import lock_holder
 from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
-from rmqtool.store.remote import place_of
 from rmqtool.store.rocksdb import RocksDb, rocksdb, rocksdb_stores
 from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
 

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
+from rmqtool.store.address import place_of
 from rmqtool.store.place import EntryKind, Place
-from rmqtool.store.remote import RemotePlace, place_of, reason_of
+from rmqtool.store.remote import RemotePlace, reason_of
 from rmqtool.writing.directory import Directory, Spot
 from rmqtool.writing.staging import DiskSync, write_errors
 from rmqtool.writing.system_calls import rename_over

@@ -13,7 +13,8 @@ import tempfile
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from rmqtool.errors import OutputExists, Trouble, UnreadablePath, WriteFailed
-from rmqtool.store.remote import RemotePlace, place_of, reason_of
+from rmqtool.store.address import place_of
+from rmqtool.store.remote import RemotePlace, reason_of
 from rmqtool.writing.directory import Spot, spot_of
 from rmqtool.writing.output import OutputDirectory
 from rmqtool.writing.output_tree import OutputTree

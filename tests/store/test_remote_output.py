@@ -9,7 +9,8 @@ import pytest
 from rmqtool.errors import OutputExists, UsageError, WriteFailed
 from rmqtool.rebuild.options import RebuildOptions, Target
 from rmqtool.rebuild.work import rebuild
-from rmqtool.store.remote import RemotePlace, place_of
+from rmqtool.store.address import place_of
+from rmqtool.store.remote import RemotePlace
 from rmqtool.writing import remote_output
 from rmqtool.writing.remote_output import INCOMPLETE, RemoteOutputDirectory, output_directory
 from tests.s3_server import s3_server

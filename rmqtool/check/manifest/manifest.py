@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from rmqtool.check.options import CheckLevel
 from rmqtool.errors import StoreError
-from rmqtool.store.remote import place_of
+from rmqtool.store.address import place_of
 
 if TYPE_CHECKING:
     import os

@@ -210,8 +210,8 @@ class Repair(Command):
         from rmqtool.render.progress import progress
         from rmqtool.repair.planning import make_plan
         from rmqtool.repair.plans import read_plan
+        from rmqtool.store.address import place_of
         from rmqtool.store.broker_conf import places_elsewhere
-        from rmqtool.store.remote import place_of
         from rmqtool.store.tree import open_store
         from rmqtool.writing.output import OutputFile
 
@@ -235,7 +235,7 @@ class Repair(Command):
     def _copy(self, plan: Plan, output: str) -> None:
         from rmqtool.repair.applying import apply_to_copy
         from rmqtool.repair.quarantine import quarantine
-        from rmqtool.store.remote import place_of
+        from rmqtool.store.address import place_of
 
         root = place_of(plan.store)
         if self.quarantine is not None:

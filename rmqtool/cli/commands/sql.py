@@ -108,7 +108,7 @@ def _read(file: str | None) -> str:
         UsageError: there is none.
         UnreadablePath: the file cannot be read.
     """
-    from rmqtool.store.remote import place_of
+    from rmqtool.store.address import place_of
 
     if file is not None:
         raw = place_of(file).read(LARGEST_FILE)
