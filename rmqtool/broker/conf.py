@@ -109,12 +109,14 @@ class Complaint(NamedTuple):
         line: its number, from 1; 0 when it is not known.
         value: as it is in the file.
         says: what is wrong and what counts instead, a phrase.
+        is_of_later: later releases know the key, as one file is often used for several.
     """
 
     key: str
     line: int
     value: str
     says: str
+    is_of_later: bool = False
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.key}: {self.says}"
@@ -243,7 +245,8 @@ def complaints(conf: BrokerConf, version: Version) -> Iterator[Complaint]:
         key = KEYS.get(name)
         says = _unlike(name) if key is None else _passed_over(key, value, version)
         if says:
-            yield Complaint(name, conf.lines.get(name, 0), value, says)
+            is_of_later = bool(key and key.since and version < key.since)
+            yield Complaint(name, conf.lines.get(name, 0), value, says, is_of_later)
 
 
 def _unlike(name: str) -> str:

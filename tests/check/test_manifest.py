@@ -70,7 +70,7 @@ def flip(path: Path, *, keeps_time: bool) -> None:
 
 
 @pytest.mark.parametrize("has_conf", [False, True], ids=["alone", "with-conf"])
-@pytest.mark.parametrize("name", fixture_names())
+@pytest.mark.parametrize("name", [*fixture_names(), *fixture_names(scenario="redelivered")])
 def test_fixtures(name: str, tmp_path: Path, *, has_conf: bool) -> None:
     """A second run, which reads the end of the log only, finds what the first one found."""
     store, conf = fixture_store(name, tmp_path), broker_conf(name) if has_conf else None

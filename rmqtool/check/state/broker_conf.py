@@ -33,7 +33,9 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         return
     at = At(conf.path)
     for slip in complaints(conf, inspection.version):
-        yield finding(BC_KEY, at, str(slip), actual=f"{slip.key}={slip.value}")
+        severity = Severity.NOTE if slip.is_of_later else None
+        actual = f"{slip.key}={slip.value}"
+        yield finding(BC_KEY, at, str(slip), actual=actual, severity=severity)
     for wrong in wrong_lengths(store, inspection.version):
         expected, actual = f"{wrong.key}={wrong.found}", f"{wrong.key}={wrong.told}"
         remedy = f"set {expected}; do not change the files"
