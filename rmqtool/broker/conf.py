@@ -211,9 +211,18 @@ CHECKPOINT_MARGIN_MS: Final = 3000  # no key: StoreCheckpoint#getMinTimestamp
 BROKER_ID: Final = Key("brokerId", 0, parse_long, "a number without spaces")
 
 # What keeps queues or offsets elsewhere.
+ROCKSDB_STORE: Final = "defaultRocksDB"
 STORE_TYPE: Final = _word("storeType", "default", "5.1.4")
 DOUBLE_WRITE: Final = _flag("rocksdbCQDoubleWriteEnable", "5.3.1")
+OFFSETS_BY: Final = _word("combineAssignOffsetCQType", "default", "5.3.4")
+READ_FROM: Final = _word("combineCQPreferCQType", "default", "5.3.4")
+FURTHER_FILES: Final = _number("combineCQMaxExtraSearchCommitLogFiles", 3, "5.3.4")
+SEPARATE_DATABASE: Final = _flag("useSeparateStorePathForRocksdbCQ", "5.5.0")
+INDEX_IN_ROCKSDB: Final = _flag("indexRocksDBEnable", "5.4.0")
+TIMER_IN_ROCKSDB: Final = _flag("timerRocksDBEnable", "5.4.0")
+HALVES_IN_ROCKSDB: Final = _flag("transRocksDBEnable", "5.4.0")
 LIGHT_QUEUES_IN_ROCKSDB: Final = _flag("combineCQUseRocksdbForLmq", "5.5.0")
+ROCKSDB_KEYS: Final = (DOUBLE_WRITE, INDEX_IN_ROCKSDB, TIMER_IN_ROCKSDB, HALVES_IN_ROCKSDB)
 DUPLICATION: Final = _flag("duplicationEnable")
 CONTROLLER: Final = _flag("enableControllerMode", "5.0.0")
 DLEDGER: Final = _flag("enableDLegerCommitLog")

@@ -6,24 +6,25 @@ Source: CommitLog#recoverNormally, #recoverAbnormally, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.broker.rules import AbnormalStart
 from rmqtool.startup.model import DispatchFails
 from rmqtool.startup.records import RecordCheck, RecordFailure
 from rmqtool.startup.start_file import StartFails, StartFile
 from rmqtool.startup.walk import Block, Walk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from rmqtool.startup.files import ModelFile, ModelReader
     from rmqtool.startup.model import Model
     from rmqtool.startup.records import DispatchRequest
 
-_CHECKPOINT: Final = "checkpoint"
+    MakesStartFile = Callable[[Model, RecordCheck], StartFile]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,12 @@ class Recovered:
     queues_cut: bool = False
 
 
-def recover(model: Model) -> Recovered:
+def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
     """Recover as the broker does; the model is afterwards what the broker would hold.
+
+    Args:
+        model: the store.
+        start_file: finds the file that recovery begins with.
 
     Raises:
         StartFails: Java throws.
@@ -62,8 +67,8 @@ def recover(model: Model) -> Recovered:
         return Recovered()
     check = RecordCheck(model.rules, model.settings)
     maximum = model.queue_maximum
-    dispatch_from = _dispatch_from(model, maximum)
-    first = StartFile(model, check, dispatch_from).find()
+    start = start_file(model, check)
+    dispatch_from, first = start.dispatch_from, start.find()
     dispatches = model.rules.normal_dispatches or not model.stopped_cleanly
     walk = Walk(check, model.by_kernels, counts_keys=dispatches)
     scan = _Scan(model, walk, dispatch_from)
@@ -78,21 +83,6 @@ def recover(model: Model) -> Recovered:
     return Recovered(
         first_path, end, last.path, stop, scan.records, scan.last_timestamp, queues_cut
     )
-
-
-def _dispatch_from(model: Model, queue_maximum: int) -> int:
-    """Give the physical offset behind which recovery dispatches.
-
-    Source: ConsumeQueueStore#getDispatchFromPhyOffset, 5.5.0.
-    """
-    if model.stopped_cleanly or model.rules.abnormal_start is not AbnormalStart.QUEUED_OFFSET:
-        return queue_maximum
-    offset = model.checkpoint["logics_physical_offset"]
-    is_accelerated = model.settings.accelerates and model.rules.accelerates
-    if is_accelerated and offset <= 0 < model.checkpoint["physic_msg_timestamp"]:
-        reason = "enableAcceleratedRecovery needs logicsPhysicalOffset, which is not set"
-        raise StartFails(_CHECKPOINT, reason)
-    return offset
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from rmqtool.startup.pull import LogExtent, Pull
 from rmqtool.startup.units import numbered_units, stored_units
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.queues import ConsumeQueue
 
     Int64s = NDArray[np.int64]
+    Pointers = tuple[str, Callable[[], tuple[Int64s, Int64s]]]
     FateKey = tuple[QueueKey, bool]
 
 
@@ -84,6 +86,11 @@ class Before:
         ]
         none = np.empty(0, np.int64)
         return np.concatenate([none, *offsets]), np.concatenate([none, *counts])
+
+    def pointers(self, model: Model) -> Iterator[Pointers]:
+        """Yield the topic of each queue, by its number, and what asks for its `messages`."""
+        for queue in sorted(model.all_queues(), key=lambda one: (one.topic, one.queue_id)):
+            yield queue.topic, partial(self.messages, queue)
 
     def _stored(self, queue: ConsumeQueue | BatchQueue) -> Iterator[NDArray[Any]]:
         then, queue.files.files = queue.files.files, list(self.queues.get(_key(queue), ()))

@@ -55,11 +55,9 @@ def _lacking(model: Model, record: DispatchRequest) -> list[str]:
             continue
         if model.rules.skips_separators and "/" in topic:
             continue
-        queue = model.queues.get((topic, LMQ_QUEUE_ID)) or model.queues.get(
-            (topic, record.queue_id)
-        )
-        if queue is None and topic.startswith(LITE_PREFIX):
+        found = model.extent(topic, LMQ_QUEUE_ID) or model.extent(topic, record.queue_id)
+        if found is None and topic.startswith(LITE_PREFIX):
             continue
-        if queue is None or not queue.minimum <= number < queue.maximum:
+        if found is None or not found[0] <= number < found[1]:
             lacking.append(topic)
     return lacking

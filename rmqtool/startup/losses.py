@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqtool.startup.batch_queues import BatchQueue
     from rmqtool.startup.census import SegmentCensus
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.coverage import UnitCoverage
-    from rmqtool.startup.fates import Before
+    from rmqtool.startup.fates import Before, Pointers
     from rmqtool.startup.files import ModelFile
     from rmqtool.startup.model import Model
-    from rmqtool.startup.queues import ConsumeQueue
 
     Int64s = NDArray[np.int64]
     Mask = NDArray[np.bool_]
@@ -105,20 +103,20 @@ class Losses:
         """
         tally = LossTally()
         left = self.holes
-        for queue in sorted(model.all_queues(), key=_own_queues_first):
+        for topic, messages_of in sorted(before.pointers(model), key=_own_queues_first):
             if not left.size:
                 break
-            offsets, messages = before.messages(queue)
+            offsets, messages = messages_of()
             offsets, first = np.unique(offsets, return_index=True)
             is_lost = is_in(offsets, left)
             if count := int(messages[first][is_lost].sum()):
-                tally.add_messages(TopicLoss(queue.topic, count))
+                tally.add_messages(TopicLoss(topic, count))
                 left = np.setdiff1d(left, offsets[is_lost], assume_unique=True)
         return tally.loss()
 
 
-def _own_queues_first(queue: ConsumeQueue | BatchQueue) -> tuple[bool, str, int]:
-    return queue.topic.startswith(LMQ_PREFIX), queue.topic, queue.queue_id
+def _own_queues_first(pointers: Pointers) -> tuple[bool, str]:
+    return pointers[0].startswith(LMQ_PREFIX), pointers[0]
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
 from rmqtool.startup.batch_queues import BatchQueue
@@ -18,8 +19,6 @@ from rmqtool.startup.queues import ConsumeQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.broker.rules import Rules
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.walk import Block
 
 QueueKey = tuple[str, int]
+Int64s = NDArray[np.int64]
 
 
 class DispatchFails(Exception):
@@ -88,6 +88,16 @@ class Model:
         """The largest physical offset that any queue believes in; -1 without queues."""
         return max((queue.max_physical_offset for queue in self.all_queues()), default=-1)
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics that have a queue."""
+        return frozenset(topic for topic, _ in (*self.queues, *self.batch_queues))
+
+    def extent(self, topic: str, queue_id: int) -> tuple[int, int] | None:
+        """Give the smallest and the next offset of a consume queue; None without it."""
+        queue = self.queues.get((topic, queue_id))
+        return None if queue is None else (queue.minimum, queue.maximum)
+
     def recover_queues(self) -> None:
         """Find the end of each queue."""
         for queue in self.all_queues():
@@ -122,7 +132,7 @@ class Model:
             DispatchFails: Java throws.
         """
         self.dispatched += 1
-        self._queue(record)
+        self.queue(record)
         self.index.put(record)
 
     def dispatch_block(self, block: Block, chosen: NDArray[np.bool_]) -> None:
@@ -132,7 +142,7 @@ class Model:
         """
         if not chosen.any():
             return
-        if self._is_special(block):
+        if self.is_special(block):
             for record in block.records(chosen):
                 self.dispatch(record)
             return
@@ -145,12 +155,18 @@ class Model:
         borders = np.flatnonzero((np.diff(topics) != 0) | (np.diff(queue_ids) != 0)) + 1
         for run in np.split(order, borders):
             if run.size:
-                name, queue_id = block.names[block.topics[run[0]]], int(block.queue_ids[run[0]])
-                self._consume_queue(name, queue_id).put_many(
-                    block.physical_offsets[run], block.sizes[run], block.queue_offsets[run]
+                key = block.names[block.topics[run[0]]], int(block.queue_ids[run[0]])
+                self.put_many(
+                    key, block.physical_offsets[run], block.sizes[run], block.queue_offsets[run]
                 )
 
-    def _is_special(self, block: Block) -> bool:
+    def put_many(
+        self, key: QueueKey, offsets: Int64s, sizes: Int64s, queue_offsets: Int64s
+    ) -> None:
+        """Hand records of one queue to it, in the order of the log."""
+        self._consume_queue(*key).put_many(offsets, sizes, queue_offsets)
+
+    def is_special(self, block: Block) -> bool:
         """Tell whether a block needs a look at each record: properties or names matter."""
         return (
             self.dispatch_rules.multi_dispatch
@@ -159,7 +175,12 @@ class Model:
             or any("\0" in name for name in block.names)
         )
 
-    def _queue(self, record: DispatchRequest) -> None:
+    def queue(self, record: DispatchRequest) -> None:
+        """Hand a record to its queues.
+
+        Raises:
+            DispatchFails: Java throws.
+        """
         if self.failed_topic is not None:
             return
         if "\0" in record.topic:

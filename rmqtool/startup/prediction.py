@@ -76,6 +76,7 @@ class QueueFate:
         readable: messages that a consumer gets who pulls from the minimum on.
         deleted_files: paths of files that would be deleted.
         created_files: paths of files that would be created.
+        in_rocksdb: whether it lies in RocksDB; then no file is its own.
     """
 
     topic: str
@@ -90,6 +91,7 @@ class QueueFate:
     readable: int
     deleted_files: tuple[str, ...] = ()
     created_files: tuple[str, ...] = ()
+    in_rocksdb: bool = False
 
     @property
     def changes(self) -> bool:
@@ -116,6 +118,23 @@ class IndexFate:
     entries_deleted: int = 0
     entries_added: int = 0
     files_created: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherStep:
+    """What a start does besides to log, queues and index.
+
+    Attributes:
+        step: `empty`, `forget` or `repeat`.
+        path: what it does it to, relative to the store root.
+        message: the step in a sentence.
+        count: messages that it concerns.
+    """
+
+    step: str
+    path: str
+    message: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +167,7 @@ class Prediction:
         timers: timer messages that wait for their time.
         timers_lost: of these, those that the broker would never deliver.
         failed_topic: a topic that cannot be a directory name; dispatch stops being written at it.
+        further: what else would happen, with RocksDB.
         not_foretold: parts of the store that a broker also starts from and this does not look at.
         ignored: lines of its broker.conf that the broker passes over without a word.
     """
@@ -174,6 +194,7 @@ class Prediction:
     timers: int = 0
     timers_lost: int = 0
     failed_topic: str | None = None
+    further: tuple[FurtherStep, ...] = ()
     not_foretold: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
@@ -201,4 +222,4 @@ class Prediction:
     @property
     def is_whole(self) -> bool:
         """Whether the broker comes up with every message that there ever was a unit for."""
-        return self.starts and not self.loses and not self.missing.messages
+        return self.starts and not (self.loses or self.missing.messages or self.further)

@@ -95,7 +95,7 @@ QUEUES: Final = Table(
         Column("readable", Type.INT64, "messages that consumers could read", "messages"),
         Column("files_deleted", Type.INT64, "files that would be deleted", "files"),
         Column("files_created", Type.INT64, "files that would be made", "files"),
-        Column("queue_kind", Type.TEXT, "simple or batch"),
+        Column("queue_kind", Type.TEXT, "simple, batch or rocksdb"),
     ),
     shown=(
         *("topic", "queue_id", "next_queue_offset", "units_now", "units_cut", "units_added"),
@@ -181,6 +181,8 @@ def steps(prediction: Prediction) -> Iterator[Row]:
         if lost := prediction.timers_lost:
             message += f"; {lost} of them would never be delivered"
         yield _step("timers", message, "timerlog", count=count)
+    for further in prediction.further:
+        yield _step(further.step, further.message, further.path, count=further.count)
     for name in prediction.not_foretold:
         yield _step("not-foretold", f"{name}: a broker starts from it, too", name)
 
@@ -262,5 +264,11 @@ def _queue(queue: QueueFate) -> Row:
         "readable": queue.readable,
         "files_deleted": len(queue.deleted_files),
         "files_created": len(queue.created_files),
-        "queue_kind": "batch" if queue.is_batch else "simple",
+        "queue_kind": _kind(queue),
     }
+
+
+def _kind(queue: QueueFate) -> str:
+    if queue.in_rocksdb:
+        return "rocksdb"
+    return "batch" if queue.is_batch else "simple"

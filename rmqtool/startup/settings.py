@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 HEAP_BYTES: Final = 8 << 30  # -Xmx8g of bin/runbroker.sh
-_ROCKSDB_STORE: Final = "defaultRocksDB"
 _UNFORESEEABLE: Final = {
-    conf.DOUBLE_WRITE: "queues in RocksDB, too",
     conf.DUPLICATION: "what is confirmed, the other brokers say",
     conf.CONTROLLER: "what is confirmed, the controller says",
     conf.DLEDGER: "what is committed, the other nodes say",
@@ -71,8 +69,6 @@ def settings_of(told: conf.BrokerConf | None, version: Version | None = None) ->
         UnsupportedStore: how the start goes is not in the store's files alone.
     """
     if told is not None:
-        if conf.STORE_TYPE.of(told, version) == _ROCKSDB_STORE:
-            raise UnsupportedStore(path=told.path, reason="storeType: queues in RocksDB")
         for key, reason in _UNFORESEEABLE.items():
             if key.of(told, version):
                 raise UnsupportedStore(path=told.path, reason=f"{key.name}: {reason}")

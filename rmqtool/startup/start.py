@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.conf import complaints
+from rmqtool.broker.conf import ROCKSDB_KEYS, ROCKSDB_STORE, STORE_TYPE, complaints
 from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
@@ -32,18 +32,17 @@ from rmqtool.startup.start_file import StartFails
 from rmqtool.startup.timers import timers
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.release import written_by
-from rmqtool.store.rocksdb import is_rocksdb
 
 if TYPE_CHECKING:
     from rmqtool.startup.commitlog import Recovered
     from rmqtool.startup.dispatch import Dispatched
+    from rmqtool.startup.rocksdb.stages import RocksStages
     from rmqtool.store.tree import Store
 
 _NOT_FORETOLD: Final = {
     "consumequeue_ext": "where it is cut",
     "compaction": "whether it is taken",
     "timerlog": "where it is cut",
-    "rocksdbstore": "what is in it",
 }
 
 
@@ -76,12 +75,14 @@ def predict(
     _refuse_what_cannot_be(store)
     loader = Loader(rules)
     model = _load(store, rules, settings, loader)
+    stages = _rocks_stages(store, model)
+    model = stages.model if stages else model
     model.by_kernels = by_kernels
-    before = Before.of(model)
+    before = stages.before if stages else Before.of(model)
     surroundings.refuse_configuration(store, rules, loader)
     surroundings.refuse_timer(store, rules, loader)
     surroundings.refuse_access(store, loader, as_user)
-    run = _Run(model, load_extensions(store, model))
+    run = _Run(model, load_extensions(store, model), stages)
     if loader.refusals:
         run.load_index(store, stopped_cleanly=True)  # it stays as it is
     else:
@@ -103,6 +104,7 @@ class _Run:
 
     model: Model
     extensions: Extensions
+    stages: RocksStages | None = None
     recovered: Recovered | None = None
     dispatched: Dispatched | None = None
 
@@ -113,7 +115,7 @@ class _Run:
         try:
             model.recover_queues()
             recover_extensions(model, self.extensions)
-            self.recovered = recover(model)
+            self.recovered = self.recover()
             model.correct_minimums()
             if not model.loader.refusals:
                 self.dispatched = dispatch(model)
@@ -124,6 +126,18 @@ class _Run:
         except EmptyLastFile as failure:
             reason = "the newest file of the queue is empty, and correctMinOffset throws"
             model.loader.refuse(str(failure), reason)
+
+    def recover(self) -> Recovered:
+        """Recover the log; then a combined store compares its two parts.
+
+        Raises:
+            StartFails: Java throws.
+        """
+        if self.stages is None:
+            return recover(self.model)
+        recovered = recover(self.model, self.stages.start_file)
+        self.stages.differ()
+        return recovered
 
     def load_index(self, store: Store, *, stopped_cleanly: bool) -> None:
         """Take, and after a crash destroy, the files of the key index."""
@@ -143,9 +157,6 @@ def _refuse_what_cannot_be(store: Store) -> None:
     if store.is_dledger:
         reason = "a DLedger log: what is committed, the other nodes say"
         raise UnsupportedStore(path=str(store.root), reason=reason)
-    for name in ("consumequeue", "consumequeue_rocksdb"):
-        if is_rocksdb(store.root.child(name)):
-            raise UnsupportedStore(path=str(store.root.child(name)), reason="queues in RocksDB")
     if store.lock_held():
         raise StoreLocked(path=str(store.root), reason="a broker runs on this store")
 
@@ -178,6 +189,20 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
     return model
 
 
+def _rocks_stages(store: Store, model: Model) -> RocksStages | None:
+    """Give the stages of a store with RocksDB; None for others, which pay nothing for it."""
+    told, version = store.broker_conf, model.rules.version
+    is_told = told is not None and (
+        STORE_TYPE.of(told, version) == ROCKSDB_STORE
+        or any(key.of(told, version) for key in ROCKSDB_KEYS)
+    )
+    if not is_told and not store.rocksdb():
+        return None
+    from rmqtool.startup.rocksdb.stages import rocks_stages
+
+    return rocks_stages(store, model)
+
+
 def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
     rules = model.rules
     name = "batchconsumequeue" if is_batch else "consumequeue"
@@ -197,9 +222,8 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
 def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Prediction:
     """Join what the stages left into one answer."""
     log = model.commitlog
-    topics = frozenset(topic for topic, _ in (*model.queues, *model.batch_queues))
-    fates = tuple(queue_fates(model, before))
-    known = partial(surroundings.is_known, store, topics)
+    fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before))
+    known = partial(surroundings.is_known, store, model.topics)
     if run.recovered is None:  # the log stays as it is
         losses = Losses()
     else:
@@ -228,6 +252,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         timers=timer.waiting,
         timers_lost=timer.lost,
         failed_topic=model.failed_topic,
+        further=tuple(run.stages.further(run.recovered, fates)) if run.stages else (),
         not_foretold=tuple(name for name in _NOT_FORETOLD if exists(store.root.child(name))),
         ignored=tuple(map(str, complaints(store.broker_conf, model.rules.version)))
         if store.broker_conf

@@ -6,7 +6,6 @@ ConsumeQueueStore#isMappedFileMatchedRecover, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import CHECKPOINT_MARGIN_MS
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     Matches = Callable[[ModelFile], bool]
 
 _FILES_LOOKED_AT: Final = 3
+_CHECKPOINT: Final = "checkpoint"
 
 
 class StartFails(Exception):
@@ -39,19 +39,44 @@ class StartFails(Exception):
         self.path, self.reason = path, reason
 
 
-@dataclass(slots=True)
 class StartFile:
-    """Finds the file that recovery begins with."""
+    """Finds the file that recovery begins with.
 
-    model: Model
-    check: RecordCheck
-    dispatch_from: int
+    Attributes:
+        model: the store.
+        check: of a record.
+        dispatch_from: after a clean stop, records up to this physical offset are not dispatched.
+    """
+
+    def __init__(self, model: Model, check: RecordCheck) -> None:
+        """Find out where dispatch goes on.
+
+        Raises:
+            StartFails: Java throws.
+        """
+        self.model, self.check = model, check
+        self.dispatch_from = self.dispatched()
+
+    def dispatched(self) -> int:
+        """Give the physical offset up to which queues have all records.
+
+        Source: ConsumeQueueStore#getDispatchFromPhyOffset, 5.5.0.
+        """
+        model = self.model
+        if model.stopped_cleanly or model.rules.abnormal_start is not AbnormalStart.QUEUED_OFFSET:
+            return model.queue_maximum
+        offset = model.checkpoint["logics_physical_offset"]
+        is_accelerated = model.settings.accelerates and model.rules.accelerates
+        if is_accelerated and offset <= 0 < model.checkpoint["physic_msg_timestamp"]:
+            reason = "enableAcceleratedRecovery needs logicsPhysicalOffset, which is not set"
+            raise StartFails(_CHECKPOINT, reason)
+        return offset
 
     def find(self) -> int:
         """Give its number."""
         if self.model.stopped_cleanly:
             return self._normal()
-        return self._newest(self._matches_abnormally, down_to=-1)
+        return self._newest(self.matches_abnormally, down_to=-1)
 
     def _normal(self) -> int:
         files, rule = self.model.commitlog.files, self.model.rules.normal_start
@@ -59,7 +84,7 @@ class StartFile:
             return max(len(files) - _FILES_LOOKED_AT, 0)
         if rule is NormalStart.QUEUE_MAXIMUM:
             return self._newest(lambda file: file.start <= self.dispatch_from, down_to=0)
-        return self._newest(self._matches_normally, down_to=0)
+        return self._newest(self.matches_normally, down_to=0)
 
     def _newest(self, matches: Matches, *, down_to: int) -> int:
         """Go back from the newest file until one matches or enough have been looked at."""
@@ -72,20 +97,22 @@ class StartFile:
                 return number
         return 0
 
-    def _matches_normally(self, file: ModelFile) -> bool:
-        record = self._first_record(file)
+    def matches_normally(self, file: ModelFile) -> bool:
+        """Tell whether recovery after a clean stop may begin with a file."""
+        record = self.first_record(file)
         return (
             record is not None
             and bool(record.store_timestamp)
-            and record.physical_offset <= self.dispatch_from
+            and self.queues_agree(record)
             and self._index_agrees(record.store_timestamp)
         )
 
-    def _matches_abnormally(self, file: ModelFile) -> bool:
+    def matches_abnormally(self, file: ModelFile) -> bool:
+        """Tell whether recovery after a crash may begin with a file."""
         rule = self.model.rules.abnormal_start
         if rule is AbnormalStart.STORE_TIME:
             return self._is_old_enough(file)
-        record = self._first_record(file)
+        record = self.first_record(file)
         if record is None or not record.store_timestamp:
             return False
         if not self._index_agrees(record.store_timestamp):
@@ -95,9 +122,13 @@ class StartFile:
             return record.store_timestamp <= _minimum_timestamp(checkpoint)
         if checkpoint["logics_physical_offset"] <= 0:
             return record.store_timestamp <= checkpoint["logics_msg_timestamp"]
+        return self.queues_agree(record)
+
+    def queues_agree(self, record: DispatchRequest) -> bool:
+        """Tell whether queues have all before the first record of a file."""
         return record.physical_offset <= self.dispatch_from
 
-    def _first_record(self, file: ModelFile) -> DispatchRequest | None:
+    def first_record(self, file: ModelFile) -> DispatchRequest | None:
         """Give the record that a file begins with; None where the check fails or it is a blank."""
         with file.open() as reader:
             checked = self.check.check(reader, 0, file.length)

@@ -45,12 +45,13 @@ def _cost(prediction: Prediction) -> str:
         parts.append("no queue would be written any more")
     if prediction.has_no_log and prediction.queues:
         parts.append("there is no commitlog, so every queue would be deleted")
+    parts += [step.message for step in prediction.further]
     if missing := prediction.missing.messages:
         if not parts:
             parts.insert(0, "starting it loses nothing more")
         verb = "is" if missing == 1 else "are"
         parts.append(f"{counted(missing, 'message')} {verb} already missing")
-    elif not prediction.loses:
+    elif not prediction.loses and not prediction.further:
         parts.insert(0, "no message lost")
     return ", ".join(parts)
 

@@ -57,10 +57,13 @@ class BareStore:
         statistics = jvm.rocketmq("store.stats.BrokerStatsManager")("bare", True)
         takes_topics = jvm.is_five and jvm.version not in {"5.0.0", "5.1.0"}
         rest = (self._topics(),) if takes_topics else ()
-        store = jvm.rocketmq("store.DefaultMessageStore")
+        is_rocksdb = settings.get("storeType") == "defaultRocksDB"
+        store = jvm.rocketmq(f"store.{'RocksDB' if is_rocksdb else 'Default'}MessageStore")
         self.store: JavaObject = store(config, statistics, None, broker_config, *rest)
         if jvm.is_five and not takes_topics:
             self.store.setTopicConfigTable(self._topics())
+        if jvm.version == "5.3.3" and settings.get("rocksdbCQDoubleWriteEnable"):
+            self.store.enableRocksdbCQWrite()  # as the broker does; newer stores do it themselves
         self._started = False
 
     def load(self) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from tests.broker.bare_store import BareStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from py4j.java_gateway import JavaObject
 
@@ -78,7 +78,10 @@ def outlines(count: int = _MESSAGES) -> Iterator[Outline]:
 
 
 def write_small_store(
-    jvm: Jvm, into: Path, messages: Iterable[Outline] | None = None
+    jvm: Jvm,
+    into: Path,
+    messages: Iterable[Outline] | None = None,
+    settings: Mapping[str, object] = SETTINGS,
 ) -> dict[str, Path]:
     """Write a store; give it as it is after a clean stop, and as it was before, with `abort`.
 
@@ -86,9 +89,10 @@ def write_small_store(
         jvm: of the version that writes.
         into: an existing directory.
         messages: what is put; null puts those of `outlines`.
+        settings: of its broker.conf.
     """
     root = into / "clean"
-    bare = BareStore(jvm, root, SETTINGS)
+    bare = BareStore(jvm, root, settings)
     assert bare.load()
     bare.start()
     for outline in messages or outlines():

@@ -28,9 +28,9 @@ def test_part_of_a_store(tmp_path: Path) -> None:
         predict(open_store(root / "commitlog"), "5.3.3")
 
 
-@pytest.mark.parametrize("name", ["rocketmq-5.3.3-dledger", "rocketmq-5.3.3-rocksdb"])
-def test_what_is_not_in_the_files(name: str, tmp_path: Path) -> None:
-    """What other nodes decide, or RocksDB holds, is not foretold, with or without a broker.conf."""
+def test_what_is_not_in_the_files(tmp_path: Path) -> None:
+    """What other nodes decide is not foretold, with or without a broker.conf."""
+    name = "rocketmq-5.3.3-dledger"
     root = fixture_store(name, tmp_path)
     for store in (open_store(root), open_store(root, broker_conf(name))):
         with pytest.raises(UnsupportedStore):

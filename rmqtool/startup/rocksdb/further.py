@@ -1,0 +1,153 @@
+"""`rocksdbstore` at a start: how far it says to be, and what nobody does any more or does twice.
+
+Half messages without a row are never checked again, unless recovery hands them over once more. A
+timer whose queue is read again delivers what it has delivered.
+Source: IndexRocksDBStore, TransMessageRocksDBStore, TimerMessageRocksDBStore, 5.5.0; observed,
+5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS, TIMER_TOPIC
+from rmqtool.errors import DamagedDatabase
+from rmqtool.formats import properties
+from rmqtool.formats.rocksdb_families import DEFAULT
+from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET, NUMBER, TIMER_SCANNED
+from rmqtool.startup.census import whole_records
+from rmqtool.startup.prediction import FurtherStep
+from rmqtool.startup.records import RecordCheck
+from rmqtool.store.rocksdb import is_rocksdb
+from rmqtool.store.rocksdb_database import Database
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.startup.records import DispatchRequest
+    from rmqtool.startup.rocksdb.model import RocksModel
+    from rmqtool.store.tree import Store
+
+PATH: Final = "rocksdbstore"
+TRANS, TIMER = "trans", "timer"
+OFFSETS_OF_HALVES: Final = "TRANS_OFFSET"  # of an op message
+
+
+@dataclass(slots=True)
+class FurtherRows:
+    """What `rocksdbstore` says.
+
+    Attributes:
+        halves: physical offsets of open half messages.
+        scanned: next queue offset of the timer's queue; 0 without the row.
+    """
+
+    halves: set[int] = field(default_factory=set)
+    scanned: int = 0
+
+
+def read_further(store: Store, model: RocksModel) -> FurtherRows:
+    """Read how far index and transactions came, into the model, and what timers and halves say."""
+    found, told = FurtherRows(), model.told
+    place = store.root.child(PATH)
+    if not is_rocksdb(place):
+        model.further_offsets = (0,) * (told.has_index + told.has_halves)
+        return found
+    try:
+        with Database(place, PATH) as database:
+            families = [
+                *([DEFAULT] if told.has_index else ()),
+                *([TRANS] if told.has_halves else ()),
+            ]
+            model.further_offsets = tuple(
+                _number(database, family, LAST_OFFSET) for family in families
+            )
+            found.scanned = _number(database, TIMER, TIMER_SCANNED)
+            for batch in database.rows(TRANS) if told.has_halves else ():
+                found.halves |= {
+                    HALF_OFFSET["physical_offset"].of(key)
+                    for key in batch.keys
+                    if key != LAST_OFFSET and len(key) > HALF_OFFSET.size
+                }
+    except DamagedDatabase as error:
+        model.loader.refuse(PATH, f"RocksDB does not open it: {error.reason}")
+    return found
+
+
+def _number(database: Database, family: str, key: bytes) -> int:
+    value = database.get(family, key)
+    return int(NUMBER["number"].of(value)) if value and len(value) == NUMBER.size else 0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the log says of halves and timers.
+
+    Attributes:
+        halves: unique key of each half message, by physical offset.
+        ended: physical offsets of half messages that are decided.
+        given_up: unique keys of those that were checked too often.
+        timers: unique keys of messages that the timer would take again.
+        delivered: of these, such that the log holds as delivered.
+    """
+
+    halves: dict[int, str] = field(default_factory=dict)
+    ended: set[int] = field(default_factory=set)
+    given_up: set[str] = field(default_factory=set)
+    timers: set[str] = field(default_factory=set)
+    delivered: set[str] = field(default_factory=set)
+
+
+def further_steps(
+    model: RocksModel, rows: FurtherRows, dispatched: int, first: int
+) -> Iterator[FurtherStep]:
+    """Yield what is forgotten and what is repeated.
+
+    Args:
+        model: the store after recovery.
+        rows: of `rocksdbstore`.
+        dispatched: physical offset up to which nothing is handed over again after a clean stop.
+        first: physical offset that recovery began with.
+
+    Raises:
+        UnreadablePath: a file of the log may not be read.
+    """
+    told = model.told
+    if not (told.has_halves or told.has_timers):
+        return
+    seen = _Seen()
+    check = RecordCheck(model.rules, model.settings, reads_v2=True)
+    for file in model.commitlog.files:
+        with file.open() as reader:
+            for _, record in whole_records(file, reader, check):
+                _see(seen, record, rows.scanned)
+    forgotten = [
+        offset
+        for offset, key in seen.halves.items()
+        if offset not in seen.ended and key not in seen.given_up and offset not in rows.halves
+        and offset < (dispatched + 1 if model.stopped_cleanly else first)
+    ]  # fmt: skip
+    if forgotten and told.has_halves:
+        message = f"{len(forgotten):,} open half messages are never checked again"
+        yield FurtherStep("forget", PATH, message, len(forgotten))
+    if seen.delivered and told.has_timers:
+        message = f"{len(seen.delivered):,} timer messages are delivered for the second time"
+        yield FurtherStep("repeat", PATH, message, len(seen.delivered))
+
+
+def _see(seen: _Seen, record: DispatchRequest, scanned: int) -> None:
+    values = record.properties
+    key = values.get(properties.UNIQ_KEY, "")
+    if record.topic == TIMER_TOPIC:
+        if record.queue_offset >= scanned:
+            seen.timers.add(key)
+    elif record.topic in HALF_TOPICS:
+        seen.halves[record.physical_offset] = key
+    elif record.topic in OP_TOPICS:
+        offsets = values.get(OFFSETS_OF_HALVES, "").split(",")
+        seen.ended |= {int(one) for one in offsets if one.isdecimal()}
+    elif record.topic == CHECK_MAX_TIME_TOPIC:
+        seen.given_up.add(key)
+    elif key in seen.timers:
+        seen.delivered.add(key)

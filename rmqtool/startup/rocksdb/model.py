@@ -1,0 +1,159 @@
+"""A store in the memory of a starting broker that has queues in RocksDB, alone or beside files.
+
+Source: RocksDBConsumeQueueStore, CombineConsumeQueueStore, 5.2.0 to 5.5.0;
+RocksDBMessageStore#loadAndStartConsumerServiceOnly, 5.3.1 to 5.3.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.broker.dispatch import QUEUED_TYPES, TRANSACTION, DispatchThrows
+from rmqtool.startup.model import Int64s, Model, QueueKey
+from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from rmqtool.broker.dispatch import DispatchRules
+    from rmqtool.startup.records import DispatchRequest
+    from rmqtool.startup.rocksdb.settings import RocksSettings
+    from rmqtool.startup.walk import Block
+
+
+@dataclass(slots=True)
+class RocksModel(Model):
+    """What a starting broker holds of such a store.
+
+    Attributes:
+        told: the keys that matter here.
+        keyed_rules: which queues in RocksDB a record goes to.
+        keyed: queues in RocksDB by topic and number.
+        dispatched_end: end of dispatch, as the row CHECKPOINT says; 0 without it.
+        further_offsets: `lastOffsetPy` of the index and of transactions, where these are in
+            RocksDB and dispatched to; 0 without the row.
+    """
+
+    told: RocksSettings = field(kw_only=True)
+    keyed_rules: DispatchRules = field(kw_only=True)
+    keyed: dict[QueueKey, KeyedQueue] = field(default_factory=dict)
+    dispatched_end: int = 0
+    further_offsets: tuple[int, ...] = ()
+
+    @property
+    def queue_maximum(self) -> int:
+        """How far the queues believe to be dispatched that give the offsets."""
+        if self.told.rocksdb_leads:
+            return self.dispatched_end
+        return max((queue.max_physical_offset for queue in self.all_queues()), default=-1)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Topics that have a queue."""
+        return frozenset(topic for topic, _ in (*self.queues, *self.batch_queues, *self.keyed))
+
+    def extent(self, topic: str, queue_id: int) -> tuple[int, int] | None:
+        """Give the smallest and the next offset of a queue; None without it."""
+        queue = self.keyed.get((topic, queue_id))
+        if queue is None or not (self.told.rocksdb_is_read or self.told.has_light_alone):
+            return Model.extent(self, topic, queue_id)
+        return queue.minimum(self.commitlog.minimum), queue.next_offset
+
+    def truncate_queues(self, physical_offset: int) -> None:
+        """Cut the queues before a physical offset; 5.3.3 leaves a second database alone."""
+        Model.truncate_queues(self, physical_offset)
+        is_second = self.told.has_files and not self.rules.combines_queue_stores
+        if is_second or not self.told.path:
+            return
+        if physical_offset >= self.dispatched_end:
+            return
+        self.dispatched_end = physical_offset
+        for queue in self.keyed.values():
+            queue.truncate(physical_offset, self.commitlog.minimum)
+
+    def destroy_queues(self) -> None:
+        """Delete each queue."""
+        Model.destroy_queues(self)
+        self.keyed, self.dispatched_end = {}, 0
+
+    def is_special(self, block: Block) -> bool:
+        """Tell whether a block needs a look at each record."""
+        has_light = bool(self.told.path) and self.keyed_rules.multi_dispatch
+        return has_light or Model.is_special(self, block)
+
+    def queue(self, record: DispatchRequest) -> None:
+        """Hand a record to its queues in files and in RocksDB.
+
+        Raises:
+            DispatchFails: Java throws.
+        """
+        if self.told.has_files:
+            Model.queue(self, record)
+        if not self.told.path or record.sys_flag & TRANSACTION not in QUEUED_TYPES:
+            return
+        self.dispatched_end = record.physical_offset + record.size
+        try:
+            for place in self.keyed_rules.places(record):
+                key = (place.topic, place.queue_id)
+                self._put(key, [place.queue_offset], [record.physical_offset], [record.size])
+        except DispatchThrows:  # in a thread of its own, which goes on
+            return
+
+    def put_many(
+        self, key: QueueKey, offsets: Int64s, sizes: Int64s, queue_offsets: Int64s
+    ) -> None:
+        """Hand records of one queue to it, in the order of the log."""
+        if self.told.has_files:
+            Model.put_many(self, key, offsets, sizes, queue_offsets)
+        if not self.told.path:
+            return
+        self.dispatched_end = max(self.dispatched_end, int(offsets[-1] + sizes[-1]))
+        self._put(key, queue_offsets, offsets, sizes)
+
+    def dispatch_block(self, block: Block, chosen: NDArray[np.bool_]) -> None:
+        """Hand the chosen records of a block on; CHECKPOINT moves, back as well as on."""
+        kinds = block.sys_flags & TRANSACTION
+        queued = np.flatnonzero(chosen & np.isin(kinds, list(QUEUED_TYPES)))
+        if queued.size and self.told.path:
+            self.dispatched_end = 0
+        Model.dispatch_block(self, block, chosen)
+
+    def _put(self, key: QueueKey, numbers: object, offsets: object, sizes: object) -> None:
+        if key not in self.keyed:
+            self.keyed[key] = KeyedQueue(*key)
+        arrays = (np.asarray(one, np.int64) for one in (numbers, offsets, sizes))
+        self.keyed[key].put(*arrays)
+
+    def second_maximums(self) -> Iterator[tuple[QueueKey, int, int]]:
+        """Yield the queues whose next offset in the second store is another: key, wanted, found.
+
+        Source: CombineConsumeQueueStore#verifyAndInitOffsetForAllStore, 5.3.4 to 5.5.0.
+        """
+        if not (self.told.path and self.told.has_files and self.rules.combines_queue_stores):
+            return
+        if self.told.rocksdb_leads:
+            for key, queue in self.keyed.items():
+                beside = self.queues.get(key)
+                yield from _differing(key, queue.next_offset, beside.maximum if beside else 0)
+            return
+        for key, file_queue in self.queues.items():
+            keyed = self.keyed.get(key)
+            yield from _differing(key, file_queue.maximum, keyed.next_offset if keyed else 0)
+
+    def set_empty(self, key: QueueKey, next_offset: int) -> None:
+        """Set a queue in RocksDB empty, as a combined store does whose two parts differ.
+
+        Source: RocksDBConsumeQueue#initializeWithOffset, 5.3.4 to 5.5.0.
+        """
+        queue = self.keyed.setdefault(key, KeyedQueue(*key))
+        queue.maximum_row, queue.minimum_row = (0, next_offset - 1), (0, next_offset)
+
+
+def _differing(key: QueueKey, wanted: int, found: int) -> Iterator[tuple[QueueKey, int, int]]:
+    if wanted != found and max(wanted, found) > 0:
+        yield key, wanted, found

@@ -1,0 +1,145 @@
+"""Stage 1 for RocksDB: open the database as a broker would, or find out why it refuses.
+
+A database that is not there, or of which the MANIFEST is cut off, opens as an empty one.
+Source: ConsumeQueueRocksDBStorage, RocksDBConsumeQueueStore#load, 5.2.0 to 5.5.0; observed, 5.3.3
+and 5.5.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.broker.release import Version
+from rmqtool.derive.settings import rocksdb_rules
+from rmqtool.errors import DamagedDatabase, UnreadablePath
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.queues.kinds import as_units
+from rmqtool.queues.rocks import QueueEnds, RocksQueue, RocksQueues
+from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
+from rmqtool.startup.rocksdb.model import RocksModel
+from rmqtool.startup.rocksdb.settings import SEPARATE, USUAL
+from rmqtool.store.place import EntryKind
+from rmqtool.store.rocksdb import is_rocksdb
+from rmqtool.store.rocksdb_database import Database
+from rmqtool.store.rocksdb_manifest import read_manifest
+from rmqtool.store.rocksdb_table import FOOTER, NEWEST_VERSION
+
+if TYPE_CHECKING:
+    from rmqtool.startup.load import Loader
+    from rmqtool.startup.model import Model
+    from rmqtool.startup.rocksdb.settings import RocksSettings
+    from rmqtool.store.tree import Store
+
+CHECKS_BOTH_PATHS: Final = Version(5, 5, 0)
+
+
+def with_database(store: Store, plain: Model, told: RocksSettings) -> RocksModel:
+    """Give the model of a store with its queues in RocksDB.
+
+    Args:
+        store: that has them.
+        plain: its model without them.
+        told: what of it is in RocksDB.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+        EngineMissing: the library that reads RocksDB is not installed.
+    """
+    model = RocksModel(
+        **{one.name: getattr(plain, one.name) for one in fields(plain)},
+        told=told,
+        keyed_rules=replace(plain.dispatch_rules, batch_topics=frozenset()),
+    )
+    if not told.has_files:
+        model.queues, model.batch_queues = {}, {}
+    elif told.has_light_alone and plain.rules.may_keep_light_queues_in_rocksdb:
+        model.dispatch_rules = replace(plain.dispatch_rules, multi_dispatch=False)
+    if not told.path:
+        return model
+    _refuse_other_path(store, model)
+    source = _source(store, told.path, model.loader)
+    rules = replace(model.dispatch_rules, batch_topics=frozenset())
+    if source is None:
+        model.keyed_rules = rocksdb_rules(store, rules, None, has_files=False)
+        return model
+    with source.database:
+        try:
+            model.dispatched_end = source.dispatched or 0
+            names = list(source.ends)
+        except DamagedDatabase as error:
+            model.loader.refuse(told.path, f"its rows cannot be read: {error.reason}")
+            return model
+        try:
+            model.keyed_rules = rocksdb_rules(store, rules, source, has_files=False)
+            names = source.names
+        except DamagedDatabase:  # of units: the broker starts on it
+            model.keyed_rules = rocksdb_rules(store, rules, None, has_files=False)
+        for name in names:
+            queue = RocksQueue(source.database, *name, source.ends.get(name, QueueEnds()))
+            model.keyed[queue.topic, queue.queue_id] = _keyed(queue)
+    return model
+
+
+def _refuse_other_path(store: Store, model: RocksModel) -> None:
+    """Refuse a database in the path that is not configured."""
+    other = USUAL if model.told.path == SEPARATE else SEPARATE
+    if model.rules.version >= CHECKS_BOTH_PATHS and is_rocksdb(store.root.child(other)):
+        model.loader.refuse(other, f"a database, and {model.told.path} is configured for it")
+
+
+def _source(store: Store, path: str, loader: Loader) -> RocksQueues | None:
+    """Open the queues; None where there are none, or the broker refuses."""
+    place = store.root.child(path)
+    if not is_rocksdb(place):
+        return None
+    try:
+        manifest = read_manifest(place)
+    except UnreadablePath as error:
+        loader.refuse(path, f"RocksDB does not open it: {error.reason}")
+        return None
+    sizes = {one.name: one.size for one in place.entries() if one.kind is EntryKind.FILE}
+    for table in manifest.tables.values():
+        if sizes.get(table.name) != table.size:
+            reason = "is missing" if table.name not in sizes else "has another length"
+            loader.refuse(f"{path}/{table.name}", f"RocksDB does not open it: the table {reason}")
+        elif (
+            version := _table_version(store, f"{path}/{table.name}", table.size)
+        ) > NEWEST_VERSION:
+            reason = f"table format {version}: brokers read {NEWEST_VERSION} at most"
+            loader.refuse(f"{path}/{table.name}", reason)
+    if loader.refusals:
+        return None
+    try:
+        return RocksQueues(Database(place, path))
+    except DamagedDatabase as error:
+        loader.refuse(path, f"RocksDB does not open it: {error.reason}")
+        return None
+
+
+def _table_version(store: Store, path: str, size: int) -> int:
+    """Read the format version at the end of a table file."""
+    with store.root.child(path).open() as file:
+        raw = file.read_at(max(size - FOOTER.size, 0), FOOTER.size)
+    return int(FOOTER.unpack(raw.rjust(FOOTER.size, b"\0"))[2])
+
+
+def _keyed(queue: RocksQueue) -> KeyedQueue:
+    """Read a queue; what follows damage is not there, as a broker cannot read it either."""
+    numbers, raw = [], bytearray()
+    try:
+        for number, value in queue.stored():
+            numbers.append(number)
+            raw += value[:CQ_UNIT_SIZE]
+    except DamagedDatabase:
+        pass  # the broker starts on it; `validate` says what is damaged
+    return KeyedQueue(
+        queue.topic,
+        queue.queue_id,
+        queue.ends.maximum,
+        queue.ends.minimum,
+        np.array(numbers, np.int64),
+        as_units(bytes(raw), CQ_UNIT),
+    )
