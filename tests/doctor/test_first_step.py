@@ -105,7 +105,7 @@ CASES: Final = (
     ),
     Case(
         "RocksDB broken", spoil_database, "CRC of the data block", "", "rebuild the database", 3,
-        "rocketmq-5.3.3-rocksdb", None,
+        "rocketmq-5.3.3-rocksdb",
     ),
     Case("no log", inflict.remove_log, "no commitlog", "", "do not start a broker"),
     Case("topics spoilt twice", spoil_topics, "CF-JSON", REPAIR, starts=False),

@@ -81,7 +81,7 @@ def _number(database: Database, family: str, key: bytes) -> int:
 
 
 @dataclass(slots=True)
-class _Seen:
+class HalvesAndTimers:
     """What the log says of halves and timers.
 
     Attributes:
@@ -116,7 +116,7 @@ def further_steps(
     told = model.told
     if not (told.has_halves or told.has_timers):
         return
-    seen = _Seen()
+    seen = HalvesAndTimers()
     check = RecordCheck(model.rules, model.settings, reads_v2=True)
     for file in model.commitlog.files:
         with file.open() as reader:
@@ -136,7 +136,7 @@ def further_steps(
         yield FurtherStep("repeat", PATH, message, len(seen.delivered))
 
 
-def _see(seen: _Seen, record: DispatchRequest, scanned: int) -> None:
+def _see(seen: HalvesAndTimers, record: DispatchRequest, scanned: int) -> None:
     values = record.properties
     key = values.get(properties.UNIQ_KEY, "")
     if record.topic == TIMER_TOPIC:
