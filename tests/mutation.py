@@ -1,0 +1,289 @@
+"""Change single lines of rmqtool at random, and ask the tests whether they notice.
+
+    python -m tests.mutation [--seed 1] [--count 200] [--calls FILE] [--out FILE]
+
+1. A clone of HEAD is made; nothing else is touched.
+2. The quick tier runs once and notes which functions each test calls (`--calls` keeps that). A
+   test is taken to call the kernels it runs with their pieces, and what its fixtures call.
+3. Each mutant changes one line: a comparison, an operator, a number, a boolean, a statement. The
+   quick tests that call the function run, fastest first, until one fails.
+4. What survives meets the whole tier of its own room, but for tests that need a JVM.
+
+A test that hangs has noticed, too. Each mutant is a line of JSON in `--out`; those that are there
+are not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import hypothesis  # noqa: F401 - children need not load it
+import numpy as np
+import pytest
+
+from tests.mutants import Mutant, function_line, mutants_of
+
+if TYPE_CHECKING:
+    from rmqtool.machine.compiled import Kernel  # each child loads its own
+
+ROOT: Final = Path(__file__).parents[1]
+QUICK_SECONDS: Final = 60  # of tests for one mutant, as they took when nothing was changed
+ROOM_SECONDS: Final = 240
+SLACK: Final = 60  # to start, to compile a kernel, for a machine that has other things to do
+NEED_MORE: Final = "not spark and not broker and not browser and not all_variants"
+PYTEST: Final = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly")
+
+
+class Called(NamedTuple):
+    """What one test of the quick tier does.
+
+    Attributes:
+        seconds: it takes.
+        functions: `path:line` of each function of rmqtool that it calls.
+    """
+
+    seconds: float
+    functions: list[str]
+
+
+class Recorder:
+    """A pytest plugin that notes which functions each test calls."""
+
+    def __init__(self) -> None:
+        self.tests: dict[str, Called] = {}
+        self._seen: set[str] = set()
+        self._by_fixture: defaultdict[str, set[str]] = defaultdict(set)
+        self._failed: set[str] = set()
+        self._names: dict[CodeType | Kernel, frozenset[str]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Watch one test."""
+        self._seen, begin = set(), time.perf_counter()
+        threading.settrace(self._trace)
+        sys.settrace(self._trace)
+        try:
+            result = yield
+        finally:
+            sys.settrace(None)
+        for name in getattr(item, "fixturenames", ()):
+            self._seen |= self._by_fixture[name]
+        if item.nodeid not in self._failed:
+            took = time.perf_counter() - begin
+            self.tests[item.nodeid] = Called(round(took, 3), sorted(self._seen))
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        """What serves many tests is called for each of them."""
+        outside, self._seen = self._seen, set()
+        try:
+            result = yield
+        finally:
+            if fixturedef.scope != "function":
+                self._by_fixture[fixturedef.argname] |= self._seen
+            self._seen |= outside
+        return result
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Only what passes can notice a change."""
+        if not report.passed:
+            self._failed.add(report.nodeid)
+
+    def _trace(self, frame: FrameType, _event: str, _argument: object) -> None:
+        code = frame.f_code
+        if (names := self._names.get(code)) is None:
+            names = self._names[code] = frozenset(_name(code))
+        self._seen.update(names)
+        if code.co_qualname == "Kernel.__call__":
+            kernel = frame.f_locals["self"]
+            if kernel not in self._names:
+                self._names[kernel] = frozenset(_pieces(kernel))
+            self._seen.update(self._names[kernel])
+
+
+def _name(code: CodeType) -> Iterator[str]:
+    path = Path(code.co_filename)
+    if path.is_relative_to(Path.cwd() / "rmqtool"):
+        yield f"{path.relative_to(Path.cwd())}:{code.co_firstlineno}"
+
+
+def _pieces(kernel: Kernel) -> set[str]:
+    """Name a kernel and all pieces that its module and theirs know."""
+    names: set[str] = set()
+    left: list[Any] = [kernel]
+    while left:
+        function = left.pop().function
+        if not names.issuperset(name := {*_name(function.__code__)}):
+            names |= name
+            known = function.__globals__.values()
+            left += [one for one in known if type(one).__name__ == "KernelPiece"]
+    return names
+
+
+class Chosen:
+    """A pytest plugin that runs some tests only, in an order."""
+
+    def __init__(self, wanted: Iterable[str], *, are_left_out: bool = False) -> None:
+        self._places = {name: place for place, name in enumerate(wanted)}
+        self._are_left_out = are_left_out
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Choose, fastest first."""
+        items[:] = [one for one in items if (one.nodeid in self._places) != self._are_left_out]
+        items.sort(key=lambda one: self._places.get(one.nodeid, 0))
+
+
+def forked(work: Callable[[], int], seconds: float) -> int | None:
+    """Do something in a child that has loaded what is slow to load; None when it takes too long."""
+    child = os.fork()
+    if not child:
+        os.setsid()
+        with Path(os.devnull).open("w") as nothing:
+            os.dup2(nothing.fileno(), 1)
+            os.dup2(nothing.fileno(), 2)
+        code = 70
+        with contextlib.suppress(BaseException):
+            code = work()
+        os._exit(code)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def record(file: Path) -> None:
+    """Run the quick tier of the tree here, and keep what its tests call."""
+
+    def run() -> int:
+        recorder = Recorder()
+        pytest.main(["-q", "-m", "quick", "-p", "no:cacheprovider", "tests"], [recorder])
+        file.write_text(json.dumps(recorder.tests), encoding="utf-8")
+        return 0
+
+    if forked(run, 3600) != 0 or not file.exists():
+        sys.exit("the quick tier could not be watched")
+
+
+def quick_tests(mutant: Mutant, calls: dict[str, Called]) -> list[str]:
+    """Give the tests that call the function of a mutant, fastest first, as far as time allows.
+
+    What lies outside of functions concerns whoever calls one of the file.
+    """
+    line = function_line(mutant)
+    wanted = f"{mutant.path}:{line}" if line else f"{mutant.path}:"
+    found: list[str] = []
+    total = 0.0
+    for name, called in sorted(calls.items(), key=lambda one: one[1].seconds):
+        hits = wanted in called.functions or (
+            not line and any(one.startswith(wanted) for one in called.functions)
+        )
+        if hits and total + called.seconds < QUICK_SECONDS:
+            found, total = [*found, name], total + called.seconds
+    return found
+
+
+def room_files(path: str) -> list[str]:
+    """Give the test files of a module's room, and others that import it; those that do first."""
+    folder = Path("tests", *Path(path).parent.parts[1:])
+    while not folder.is_dir():
+        folder = folder.parent
+    module = Path(path).with_suffix("")
+    parent, name = ".".join(module.parts[:-1]), module.name
+    imports = (f"from {parent}.{name} import", f"from {parent} import {name}")
+    files = sorted(Path("tests").rglob("test_*.py"))
+    near = [one for one in files if any(text in one.read_text("utf-8") for text in imports)]
+    room = [*(folder.glob if folder == Path("tests") else folder.rglob)("test_*.py")]
+    return [str(one) for one in dict.fromkeys([*near, *sorted(room)])]
+
+
+def outcome(mutant: Mutant, calls: dict[str, Called]) -> dict[str, Any]:
+    """Run the tests of one mutant, whose line is changed in the tree here."""
+    quick = quick_tests(mutant, calls)
+    files = sorted({name.partition("::")[0] for name in quick})
+    begin = time.perf_counter()
+
+    def run_quick() -> int:
+        return int(pytest.main([*PYTEST, *files], [Chosen(quick)]))
+
+    def run_room() -> int:
+        left_out = Chosen(quick, are_left_out=True)
+        return int(pytest.main([*PYTEST, "-m", NEED_MORE, *room_files(mutant.path)], [left_out]))
+
+    code = forked(run_quick, QUICK_SECONDS + SLACK) if quick else 0
+    by = "quick" if code != 0 else ""
+    if not by:
+        code = forked(run_room, ROOM_SECONDS)
+        by = {None: "late", 0: "", 5: ""}.get(code, "room")
+    seconds = round(time.perf_counter() - begin, 1)
+    return {**mutant._asdict(), "by": by, "code": code, "quick": len(quick), "seconds": seconds}
+
+
+def _tried(mutant: Mutant, calls: dict[str, Called]) -> dict[str, Any]:
+    path = Path(mutant.path)
+    whole = path.read_text(encoding="utf-8")
+    path.write_text(mutant.applied(whole), encoding="utf-8")
+    try:
+        return outcome(mutant, calls)
+    finally:
+        path.write_text(whole, encoding="utf-8")
+
+
+def main() -> int:
+    """Say how many of the mutants are found, and by whom."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--calls", type=Path, help="what tests call; recorded where it is missing")
+    parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
+    given = parser.parse_args()
+    out = given.out.absolute()
+    with tempfile.TemporaryDirectory(prefix="rmqtool-mutation-") as directory:
+        calls_file = (given.calls or Path(directory, "calls.json")).absolute()
+        clone = Path(directory, "clone")
+        subprocess.run(["git", "clone", "-q", "--shared", ROOT, clone], check=True)  # noqa: S603, S607
+        os.chdir(clone)
+        sys.path.insert(0, str(clone))
+        os.environ["PYTHONPATH"] = str(clone)
+        for name in [one for one in sys.modules if one.partition(".")[0] in {"tests", "rmqtool"}]:
+            del sys.modules[name]  # a child loads those of the clone
+        if not calls_file.exists():
+            record(calls_file)
+        calls = {name: Called(*one) for name, one in json.loads(calls_file.read_text()).items()}
+        done = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+        were = {(one["path"], one["line"], one["after"]) for one in done}
+        dice = np.random.default_rng(given.seed)
+        for mutant in mutants_of(Path("rmqtool"), dice, given.count):
+            if (mutant.path, mutant.line, mutant.after) not in were:
+                done.append(_tried(mutant, calls))
+                with out.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(done[-1]) + "\n")
+    counts = Counter(one["by"] for one in done)
+    print(f"{len(done)} mutants: {counts['quick']} found by the quick tier, {counts['room']} more")  # noqa: T201
+    print(f"by their rooms, {counts['late']} not decided in time, {counts['']} survive")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
