@@ -19,6 +19,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,7 +32,6 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import hypothesis  # noqa: F401 - children need not load it
 import numpy as np
 import pytest
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rmqtool.machine.compiled import Kernel  # each child loads its own
 
 ROOT: Final = Path(__file__).parents[1]
+CLONE: Final = Path(tempfile.gettempdir(), f"rmqtool-mutation-{os.getpid()}")
 QUICK_SECONDS: Final = 60  # of tests for one mutant, as they took when nothing was changed
 ROOM_SECONDS: Final = 240
 SLACK: Final = 60  # to start, to compile a kernel, for a machine that has other things to do
@@ -118,8 +119,8 @@ class Recorder:
 
 def _name(code: CodeType) -> Iterator[str]:
     path = Path(code.co_filename)
-    if path.is_relative_to(Path.cwd() / "rmqtool"):
-        yield f"{path.relative_to(Path.cwd())}:{code.co_firstlineno}"
+    if path.is_relative_to(CLONE / "rmqtool"):
+        yield f"{path.relative_to(CLONE)}:{code.co_firstlineno}"
 
 
 def _pieces(kernel: Kernel) -> set[str]:
@@ -250,35 +251,41 @@ def _tried(mutant: Mutant, calls: dict[str, Called]) -> dict[str, Any]:
         path.write_text(whole, encoding="utf-8")
 
 
+def _all_tried(given: argparse.Namespace, calls_file: Path, out: Path) -> Iterator[dict[str, Any]]:
+    calls = {name: Called(*one) for name, one in json.loads(calls_file.read_text()).items()}
+    done = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+    yield from done
+    were = {(one["path"], one["line"], one["after"]) for one in done}
+    dice = np.random.default_rng(given.seed)
+    for mutant in mutants_of(Path("rmqtool"), dice, given.count):
+        if (mutant.path, mutant.line, mutant.after) not in were:
+            tried = _tried(mutant, calls)
+            with out.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(tried) + "\n")
+            yield tried
+
+
 def main() -> int:
     """Say how many of the mutants are found, and by whom."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--calls", type=Path, help="what tests call; recorded where it is missing")
+    parser.add_argument("--calls", type=Path, default=Path("mutation-calls.json"))
     parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
     given = parser.parse_args()
-    out = given.out.absolute()
-    with tempfile.TemporaryDirectory(prefix="rmqtool-mutation-") as directory:
-        calls_file = (given.calls or Path(directory, "calls.json")).absolute()
-        clone = Path(directory, "clone")
-        subprocess.run(["git", "clone", "-q", "--shared", ROOT, clone], check=True)  # noqa: S603, S607
-        os.chdir(clone)
-        sys.path.insert(0, str(clone))
-        os.environ["PYTHONPATH"] = str(clone)
+    out, calls_file = given.out.absolute(), given.calls.absolute()
+    subprocess.run(["git", "clone", "-q", "--shared", ROOT, CLONE], check=True)  # noqa: S603, S607
+    try:
+        os.chdir(CLONE)
+        sys.path.insert(0, str(CLONE))
+        os.environ["PYTHONPATH"] = str(CLONE)
         for name in [one for one in sys.modules if one.partition(".")[0] in {"tests", "rmqtool"}]:
             del sys.modules[name]  # a child loads those of the clone
         if not calls_file.exists():
             record(calls_file)
-        calls = {name: Called(*one) for name, one in json.loads(calls_file.read_text()).items()}
-        done = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-        were = {(one["path"], one["line"], one["after"]) for one in done}
-        dice = np.random.default_rng(given.seed)
-        for mutant in mutants_of(Path("rmqtool"), dice, given.count):
-            if (mutant.path, mutant.line, mutant.after) not in were:
-                done.append(_tried(mutant, calls))
-                with out.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(done[-1]) + "\n")
+        done = list(_all_tried(given, calls_file, out))
+    finally:
+        shutil.rmtree(CLONE)
     counts = Counter(one["by"] for one in done)
     print(f"{len(done)} mutants: {counts['quick']} found by the quick tier, {counts['room']} more")  # noqa: T201
     print(f"by their rooms, {counts['late']} not decided in time, {counts['']} survive")  # noqa: T201
