@@ -147,8 +147,8 @@ class NoSuchQueue(UsageError):
         self.topic, self.queue_id = topic, queue_id
 
 
-class StoreError(RmqtoolError):
-    """A store, or a file of it, cannot be used.
+class PathError(RmqtoolError):
+    """Something cannot be done with a file or directory.
 
     Attributes:
         path: which one.
@@ -162,6 +162,10 @@ class StoreError(RmqtoolError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+class StoreError(PathError):
+    """A store, or a file of it, cannot be used."""
 
 
 class NotAStore(StoreError):
@@ -230,21 +234,8 @@ class BadMagic(DecodeError):
     """The magic code is none that RocketMQ writes here."""
 
 
-class RepairError(RmqtoolError):
-    """Something could not be written, or must not be.
-
-    Attributes:
-        path: what.
-        reason: why not.
-        trouble: the same, for whoever acts on it.
-    """
-
-    def __init__(self, *, path: str, reason: str, trouble: Trouble = Trouble.OTHER) -> None:
-        super().__init__()
-        self.path, self.reason, self.trouble = path, reason, trouble
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+class RepairError(PathError):
+    """Something could not be written, or must not be."""
 
     @property
     def next_step(self) -> str:

@@ -7,10 +7,10 @@
    test is taken to call the kernels it runs with their pieces, and what its fixtures call.
 3. Each mutant changes one line: a comparison, an operator, a number, a boolean, a statement. The
    quick tests that call the function run, fastest first, until one fails.
-4. What survives meets the whole tier of its own room, but for tests that need a JVM.
+4. What survives meets the tests of its own room and those that import its module, for a limited
+   time, but for tests that need a JVM. A test that fails without the change, too, does not count.
 
-A test that hangs has noticed, too. Each mutant is a line of JSON in `--out`; those that are there
-are not run again.
+Each outcome is a line of JSON in `--out`; those that are there are not tried again.
 """
 
 from __future__ import annotations
@@ -42,8 +42,10 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).parents[1]
 CLONE: Final = Path(tempfile.gettempdir(), f"rmqtool-mutation-{os.getpid()}")
+FAILED: Final = CLONE / "failed-test"
 QUICK_SECONDS: Final = 60  # of tests for one mutant, as they took when nothing was changed
-ROOM_SECONDS: Final = 240
+ROOM_SECONDS: Final = 100
+LATE: Final = "out of time"
 SLACK: Final = 60  # to start, to compile a kernel, for a machine that has other things to do
 NEED_MORE: Final = "not spark and not broker and not browser and not all_variants"
 PYTEST: Final = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly")
@@ -142,12 +144,22 @@ class Chosen:
     def __init__(self, wanted: Iterable[str], *, are_left_out: bool = False) -> None:
         self._places = {name: place for place, name in enumerate(wanted)}
         self._are_left_out = are_left_out
+        self.broken: set[str] = set()
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Choose, fastest first."""
-        items[:] = [one for one in items if (one.nodeid in self._places) != self._are_left_out]
+        items[:] = [
+            one
+            for one in items
+            if (one.nodeid in self._places) != self._are_left_out and one.nodeid not in self.broken
+        ]
         items.sort(key=lambda one: self._places.get(one.nodeid, 0))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Tell the parent which test fails."""
+        if report.failed:
+            FAILED.write_text(report.nodeid, encoding="utf-8")
 
 
 def forked(work: Callable[[], int], seconds: float) -> int | None:
@@ -219,50 +231,76 @@ def room_files(path: str) -> list[str]:
     return [str(one) for one in dict.fromkeys([*near, *sorted(room)])]
 
 
-def outcome(mutant: Mutant, calls: dict[str, Called]) -> dict[str, Any]:
-    """Run the tests of one mutant, whose line is changed in the tree here."""
-    quick = quick_tests(mutant, calls)
-    files = sorted({name.partition("::")[0] for name in quick})
-    begin = time.perf_counter()
+class Trial:
+    """All mutants of one run, each tried with the quick tier first and then with its room.
 
-    def run_quick() -> int:
-        return int(pytest.main([*PYTEST, *files], [Chosen(quick)]))
+    Args:
+        calls: what the tests of the quick tier call.
+        out: file of outcomes, which may have some already.
+    """
 
-    def run_room() -> int:
-        left_out = Chosen(quick, are_left_out=True)
-        return int(pytest.main([*PYTEST, "-m", NEED_MORE, *room_files(mutant.path)], [left_out]))
+    def __init__(self, calls: dict[str, Called], out: Path) -> None:
+        self._calls, self._out = calls, out
+        self._broken: set[str] = set()  # tests that fail here without any change
+        self.done: dict[Mutant, dict[str, Any]] = {}
+        for line in out.read_text(encoding="utf-8").splitlines() if out.exists() else []:
+            self._keep(json.loads(line))
 
-    code = forked(run_quick, QUICK_SECONDS + SLACK) if quick else 0
-    by = "quick" if code != 0 else ""
-    if not by:
-        code = forked(run_room, ROOM_SECONDS)
-        by = {None: "late", 0: "", 5: ""}.get(code, "room")
-    seconds = round(time.perf_counter() - begin, 1)
-    return {**mutant._asdict(), "by": by, "code": code, "quick": len(quick), "seconds": seconds}
+    def _keep(self, outcome: dict[str, Any]) -> None:
+        self.done[Mutant(*(outcome[name] for name in Mutant._fields))] = outcome
 
+    def run(self, mutant: Mutant, tier: str) -> None:
+        """Try a mutant with a tier, unless that is done or an earlier one has found it."""
+        before = self.done.get(mutant, {"by": "", "tiers": []})
+        if before["by"] or tier in before["tiers"]:
+            return
+        quick, begin = quick_tests(mutant, self._calls), time.perf_counter()
+        if tier == "quick":
+            files = sorted({name.partition("::")[0] for name in quick})
+            found, failed = self._try(mutant, files, Chosen(quick), QUICK_SECONDS + SLACK)
+            found = found or failed == LATE  # all of them take less when nothing is changed
+        else:
+            files, chosen = room_files(mutant.path), Chosen(quick, are_left_out=True)
+            found, failed = self._try(mutant, files, chosen, ROOM_SECONDS)
+        outcome = {
+            **mutant._asdict(),
+            "tiers": [*before["tiers"], tier],
+            "by": tier if found else "",
+            "failed": failed,
+            "quick": len(quick),
+            "seconds": round(time.perf_counter() - begin, 1),
+        }
+        self._keep(outcome)
+        with self._out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(outcome) + "\n")
 
-def _tried(mutant: Mutant, calls: dict[str, Called]) -> dict[str, Any]:
-    path = Path(mutant.path)
-    whole = path.read_text(encoding="utf-8")
-    path.write_text(mutant.applied(whole), encoding="utf-8")
-    try:
-        return outcome(mutant, calls)
-    finally:
-        path.write_text(whole, encoding="utf-8")
+    def _try(
+        self, mutant: Mutant, files: list[str], chosen: Chosen, seconds: float
+    ) -> tuple[bool, str]:
+        """Say whether tests fail with the change, and without it do not; and which one fails."""
+        path = Path(mutant.path)
+        whole = path.read_text(encoding="utf-8")
+        until = time.monotonic() + seconds
+        while files:
+            path.write_text(mutant.applied(whole), encoding="utf-8")
+            try:
+                code = self._tests(files, chosen, until - time.monotonic())
+            finally:
+                path.write_text(whole, encoding="utf-8")
+            failed = FAILED.read_text(encoding="utf-8") if FAILED.exists() else ""
+            FAILED.unlink(missing_ok=True)
+            if code in {0, 5} or code is None:
+                return False, "" if code is not None else LATE
+            if not failed or self._tests([failed.partition("::")[0]], Chosen([failed]), SLACK) == 0:
+                return True, failed or "it cannot be imported"
+            chosen.broken.add(failed)
+        return False, ""
 
-
-def _all_tried(given: argparse.Namespace, calls_file: Path, out: Path) -> Iterator[dict[str, Any]]:
-    calls = {name: Called(*one) for name, one in json.loads(calls_file.read_text()).items()}
-    done = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    yield from done
-    were = {(one["path"], one["line"], one["after"]) for one in done}
-    dice = np.random.default_rng(given.seed)
-    for mutant in mutants_of(Path("rmqtool"), dice, given.count):
-        if (mutant.path, mutant.line, mutant.after) not in were:
-            tried = _tried(mutant, calls)
-            with out.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(tried) + "\n")
-            yield tried
+    def _tests(self, files: list[str], chosen: Chosen, seconds: float) -> int | None:
+        chosen.broken = self._broken
+        return forked(
+            lambda: int(pytest.main([*PYTEST, "-m", NEED_MORE, *files], [chosen])), seconds
+        )
 
 
 def main() -> int:
@@ -270,11 +308,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--revision", default="HEAD", help="which tree; --calls belongs to it")
     parser.add_argument("--calls", type=Path, default=Path("mutation-calls.json"))
     parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
     given = parser.parse_args()
-    out, calls_file = given.out.absolute(), given.calls.absolute()
-    subprocess.run(["git", "clone", "-q", "--shared", ROOT, CLONE], check=True)  # noqa: S603, S607
+    out, calls_file, tree = given.out.absolute(), given.calls.absolute(), given.revision
+    for command in (
+        ["clone", "-q", "--shared", ROOT, CLONE],
+        ["-C", CLONE, "checkout", "-q", tree],
+    ):
+        subprocess.run(["git", *command], check=True)  # noqa: S603, S607
     try:
         os.chdir(CLONE)
         sys.path.insert(0, str(CLONE))
@@ -283,12 +326,18 @@ def main() -> int:
             del sys.modules[name]  # a child loads those of the clone
         if not calls_file.exists():
             record(calls_file)
-        done = list(_all_tried(given, calls_file, out))
+        calls = {name: Called(*one) for name, one in json.loads(calls_file.read_text()).items()}
+        trial, dice = Trial(calls, out), np.random.default_rng(given.seed)
+        mutants = mutants_of(Path("rmqtool"), dice, given.count)
+        for tier in ("quick", "room"):
+            for mutant in mutants:
+                trial.run(mutant, tier)
     finally:
         shutil.rmtree(CLONE)
-    counts = Counter(one["by"] for one in done)
-    print(f"{len(done)} mutants: {counts['quick']} found by the quick tier, {counts['room']} more")  # noqa: T201
-    print(f"by their rooms, {counts['late']} not decided in time, {counts['']} survive")  # noqa: T201
+    counts = Counter(one["by"] for one in trial.done.values())
+    late = sum(not one["by"] and one["failed"] == LATE for one in trial.done.values())
+    print(f"{len(trial.done)} mutants: {counts['quick']} found by the quick tier,", end=" ")  # noqa: T201
+    print(f"{counts['room']} more by their rooms, {counts['']} survive ({late} out of time)")  # noqa: T201
     return 0
 
 

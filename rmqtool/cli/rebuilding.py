@@ -15,7 +15,7 @@ from rmqtool.errors import NoSuchQueue, UsageError
 if TYPE_CHECKING:
     from rmqtool.cli.delivery import Delivery
     from rmqtool.cli.engines import EngineChoice
-    from rmqtool.rebuild.options import RebuildOptions, RebuildResult
+    from rmqtool.rebuild.options import RebuildOptions, RebuildResult, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,28 @@ class RuleOptions:
         ),
     ] = "UTC"
     jobs: Jobs = None
+
+
+def options_of(
+    store: str, target: Target, to: Output, rules: RuleOptions, units: UnitOptions
+) -> RebuildOptions:
+    """Give what the library is to do, from what was said."""
+    from rmqtool.rebuild.options import RebuildOptions
+
+    return RebuildOptions(
+        store,
+        target,
+        output=to.output,
+        in_place=to.in_place,
+        check=to.check,
+        dry_run=to.dry_run,
+        like_broker=units.like_broker,
+        ext=units.ext,
+        time_zone=rules.time_zone,
+        broker_version=rules.broker_version,
+        broker_conf=rules.broker_conf,
+        jobs=rules.jobs,
+    )
 
 
 def rebuild(

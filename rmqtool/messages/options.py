@@ -66,9 +66,7 @@ class ExtractOptions:
         if self.dead_letters is not None and self.unconsumed_by is not None:
             reason = "cannot be combined with --unconsumed-by"
             raise UsageError(option="--dead-letters", reason=reason)
-        for option, (start, end) in self._ranges().items():
-            if start is not None and end is not None and end < start:
-                raise UsageError(option=option, reason=f"ends at {end}, before it begins")
+        self.selection.refuse_backward()
 
     @property
     def wanted_format(self) -> ExtractFormat:
@@ -82,11 +80,3 @@ class ExtractOptions:
     def body(self) -> BodyOptions:
         """How bodies are written: decompressed, as text, and exactly where they are none."""
         return BodyOptions(BodyMode.TEXT, ceiling=self.body_limit)
-
-    def _ranges(self) -> dict[str, tuple[int | None, int | None]]:
-        chosen = self.selection
-        return {
-            "--from": chosen.store_time,
-            "--offsets": chosen.offsets,
-            "--queue-offsets": chosen.queue_offsets,
-        }

@@ -6,9 +6,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.queues.batch import BatchUnits
-from rmqtool.queues.files import OPEN_FILES, MappedUnits, OpenFiles, PlainUnits
+from rmqtool.queues.files import MappedUnits, PlainUnits
 from rmqtool.queues.units import QueueSource
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.open_files import OPEN_FILES, OpenFiles
 from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:

@@ -8,8 +8,6 @@ Source: ConsumeQueue#getIndexBuffer, MappedFileQueue#findMappedFileByOffset, 4.9
 
 from __future__ import annotations
 
-import resource
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Self
 
 from rmqtool.formats.consume_queue import CQ_UNIT
@@ -26,55 +24,16 @@ if TYPE_CHECKING:
 
     from rmqtool.queues.kinds import Units
     from rmqtool.queues.units import QueueSpan
+    from rmqtool.store.open_files import OpenFiles
     from rmqtool.store.place import OpenFile
     from rmqtool.store.queues import QueueFiles
     from rmqtool.store.segment import Oddity, Segment
 
-OPEN_FILES: Final = 512  # half of what a process may usually have open
 CHUNK_UNITS: Final = 1 << 15
 PROBLEMS: Final = {
     UnitKind.PRE_BLANK: "a filler in front of the first unit",
     UnitKind.EMPTY: "zeros: unused space",
 }
-
-
-class OpenFiles:
-    """Files that stay open; a context manager. The one not used for longest is closed first.
-
-    Args:
-        limit: how many stay open, or half of what this process may have open if that is less.
-    """
-
-    def __init__(self, limit: int = OPEN_FILES) -> None:
-        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._limit = limit if soft == resource.RLIM_INFINITY else max(min(limit, soft // 2), 1)
-        self._open: OrderedDict[str, OpenFile] = OrderedDict()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close all files."""
-        while self._open:
-            self._open.popitem()[1].close()
-
-    def of(self, segment: Segment) -> OpenFile:
-        """Open a file, or give it when it is open.
-
-        Raises:
-            UnreadablePath: see `Place.open`.
-        """
-        location = segment.place.location
-        if location in self._open:
-            self._open.move_to_end(location)
-        else:
-            if len(self._open) >= self._limit:
-                self._open.popitem(last=False)[1].close()
-            self._open[location] = segment.open()
-        return self._open[location]
 
 
 class MappedUnits(QueueUnits):

@@ -7,7 +7,7 @@ Source: RocksDBConsumeQueueTable, RocksDBConsumeQueueOffsetTable, 5.2.0 to 5.5.0
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -34,9 +34,48 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 FAMILIES: Final = (DEFAULT, OFFSETS)
+Files = TypeVar("Files", "WritingSink", "ComparingSink")
 
 
-class RocksSink:
+class _Beside(Generic[Files]):
+    """Takes queues for a database, and beside it for files where the store has both.
+
+    Args:
+        files: takes the index, and queues in files.
+        light_only: light queues lie in RocksDB alone.
+        has_files: queues lie in files, too.
+    """
+
+    def __init__(self, files: Files, *, light_only: bool, has_files: bool) -> None:
+        self._files: Files = files
+        self._has_files, self._light = has_files, light_only
+
+    def _take(self, piece: QueueFileBytes) -> None:
+        raise NotImplementedError
+
+    def put(self, pieces: list[QueueFileBytes]) -> None:
+        """Take pieces of a queue; what fills a file up to its first unit is no unit here.
+
+        Raises:
+            DamagedDatabase: a database that is compared cannot be read.
+        """
+        for piece in pieces:
+            if piece.kind is QueueKind.CONSUME_QUEUE and not piece.is_filler:
+                self._take(piece)
+        is_light = pieces[0].topic.startswith(LMQ_PREFIX)
+        if self._has_files and not (self._light and is_light):
+            self._files.put(pieces)
+
+    def put_entries(self, built: BuiltEntries) -> None:
+        """Take entries of an index file."""
+        self._files.put_entries(built)
+
+    def put_index(self, built: BuiltIndexFile) -> None:
+        """Take the rest of an index file."""
+        self._files.put_index(built)
+
+
+class RocksSink(_Beside["WritingSink"]):
     """Writes queues into a database, and beside it into files where the store has both.
 
     Args:
@@ -50,28 +89,11 @@ class RocksSink:
     def __init__(
         self, store: Store, path: str, files: WritingSink, *, light_only: bool, has_files: bool
     ) -> None:
+        super().__init__(files, light_only=light_only, has_files=has_files)
         self._writer = DatabaseWriter(files.tree(path), FAMILIES)
         self._log = LogReader(store.old_commitlog, store.commitlog)
-        self._files, self._has_files, self._light = files, has_files, light_only
         self._last: dict[tuple[bytes, int], tuple[int, int, int]] = {}
         self._end = 0
-
-    def put(self, pieces: list[QueueFileBytes]) -> None:
-        """Write the units of pieces; what fills a file up to its first unit is no unit here."""
-        for piece in pieces:
-            if piece.kind is QueueKind.CONSUME_QUEUE and not piece.is_filler:
-                self._writer.put(DEFAULT, self._rows(piece))
-        is_light = pieces[0].topic.startswith(LMQ_PREFIX)
-        if self._has_files and not (self._light and is_light):
-            self._files.put(pieces)
-
-    def put_entries(self, built: BuiltEntries) -> None:
-        """Write entries of an index file."""
-        self._files.put_entries(built)
-
-    def put_index(self, built: BuiltIndexFile) -> None:
-        """Write the rest of an index file."""
-        self._files.put_index(built)
 
     def finish(self) -> None:
         """Write the `max` rows and the end of dispatch; close the database.
@@ -88,6 +110,9 @@ class RocksSink:
         self._writer.put(OFFSETS, rows)
         self._writer.finish()
         self._log.__exit__()
+
+    def _take(self, piece: QueueFileBytes) -> None:
+        self._writer.put(DEFAULT, self._rows(piece))
 
     def _rows(self, piece: QueueFileBytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield key and value of each unit of a piece."""
@@ -118,7 +143,7 @@ class RocksSink:
         return times
 
 
-class RocksComparingSink:
+class RocksComparingSink(_Beside["ComparingSink"]):
     """Compares rebuilt queues with those in a database; nothing is written.
 
     Args:
@@ -131,30 +156,9 @@ class RocksComparingSink:
     def __init__(
         self, queues: RocksQueues, files: ComparingSink, *, light_only: bool, has_files: bool
     ) -> None:
-        self._queues, self._files = queues, files
-        self._has_files, self._light = has_files, light_only
+        super().__init__(files, light_only=light_only, has_files=has_files)
+        self._queues = queues
         self._next: dict[tuple[str, int], int] = {}
-
-    def put(self, pieces: list[QueueFileBytes]) -> None:
-        """Compare pieces of a queue.
-
-        Raises:
-            DamagedDatabase: the database cannot be read.
-        """
-        for piece in pieces:
-            if piece.kind is QueueKind.CONSUME_QUEUE and not piece.is_filler:
-                self._compare(piece)
-        is_light = pieces[0].topic.startswith(LMQ_PREFIX)
-        if self._has_files and not (self._light and is_light):
-            self._files.put(pieces)
-
-    def put_entries(self, built: BuiltEntries) -> None:
-        """Compare entries of an index file."""
-        self._files.put_entries(built)
-
-    def put_index(self, built: BuiltIndexFile) -> None:
-        """Compare the rest of an index file."""
-        self._files.put_index(built)
 
     def finish(self) -> None:
         """Compare where queues end.
@@ -169,7 +173,7 @@ class RocksComparingSink:
                 path = f"{self._queues.path}: topic {name[0]}, queue {queue_id}: max"
                 self._files.differ(path, str(rebuilt - 1), str(ends.next_offset - 1))
 
-    def _compare(self, piece: QueueFileBytes) -> None:
+    def _take(self, piece: QueueFileBytes) -> None:
         name = (piece.topic, piece.queue_id)
         first = (piece.file_start + piece.position) // CQ_UNIT_SIZE
         count = len(piece.data) // CQ_UNIT_SIZE

@@ -16,7 +16,6 @@ from rmqtool.derive.settings import run_units
 from rmqtool.engine import chosen
 from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
-from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
@@ -38,6 +37,7 @@ from rmqtool.rebuild.store_type import database_of, is_light_only, rules_for, st
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
+from rmqtool.store.index_files import names_by_begin
 from rmqtool.store.segment import SegmentPart, parts
 from rmqtool.store.tree import open_store
 from rmqtool.writing.output import OutputDirectory, refuse_within
@@ -173,7 +173,7 @@ def run(
         geometry.index_slots.value,
         geometry.index_entries.value,
         sink,
-        names=_index_names(store),
+        names=names_by_begin(store.index_files()),
         zone=options.zone(),
     )
     target = options.target
@@ -285,20 +285,6 @@ def _queue_options(store: Store, options: RebuildOptions) -> QueueOptions:
         queue_id=options.queue_id,
         ext=ext_rules(store) if options.ext else None,
     )
-
-
-def _index_names(store: Store) -> dict[int, str]:
-    """Give the names of the index files on disk by the offset of their first entry."""
-    names: dict[int, str] = {}
-    for file in store.index_files():
-        try:
-            raw = file.place.read(INDEX_HEADER.size)
-        except UnreadablePath:
-            continue
-        if len(raw) == INDEX_HEADER.size:
-            header = INDEX_HEADER.parse(raw)
-            names.setdefault(header["begin_physical_offset"], file.place.name)
-    return names
 
 
 def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[str]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rich.progress import Progress, ProgressColumn
+
 
 @contextmanager
 def progress(
@@ -23,30 +25,13 @@ def progress(
         total_bytes: all there is to do; None when nobody knows.
         quiet: show nothing.
     """
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    if not _is_shown(quiet=quiet):
         yield lambda _: None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    bar = Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(binary_units=True),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        refresh_per_second=5,
-        transient=True,
-    )
-    with bar:
+    columns = (DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
+    with _bar(*columns) as bar:
         task = bar.add_task(label, total=total_bytes)
         yield lambda done: bar.update(task, advance=done)
 
@@ -61,20 +46,29 @@ def counted(label: str, *, quiet: bool = False) -> Iterator[Callable[[int, int],
         label: what is being done, one word or two.
         quiet: show nothing.
     """
-    if quiet or sys.stderr is None or not sys.stderr.isatty():
+    if not _is_shown(quiet=quiet):
         yield lambda _done, _all: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import MofNCompleteColumn
 
-    bar = Progress(
+    with _bar(MofNCompleteColumn()) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _is_shown(*, quiet: bool) -> bool:
+    return not quiet and sys.stderr is not None and sys.stderr.isatty()
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
+        *columns,
         console=Console(stderr=True),
         refresh_per_second=5,
         transient=True,
     )
-    with bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

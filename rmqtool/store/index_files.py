@@ -26,7 +26,7 @@ from rmqtool.store.geometry import LengthSource
 from rmqtool.store.place import EntryKind, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.store.place import Entry, OpenFile, Place
 
@@ -103,6 +103,25 @@ def index_file(place: Place, path: str, slots: int | None, entries: int | None) 
     if entry is None:
         raise UnreadablePath(path=str(place), reason="no such file")
     return _index_file(entry, place, path, slots, entries)
+
+
+def readable_headers(files: Iterable[IndexFile]) -> Iterator[tuple[IndexFile, dict[str, int]]]:
+    """Yield the files whose header can be read, each with its header."""
+    for file in files:
+        try:
+            raw = file.place.read(INDEX_HEADER.size)
+        except UnreadablePath:
+            continue
+        if len(raw) == INDEX_HEADER.size:
+            yield file, INDEX_HEADER.parse(raw)
+
+
+def names_by_begin(files: Iterable[IndexFile]) -> dict[int, str]:
+    """Give the names of index files by the physical offset of their first entry."""
+    names: dict[int, str] = {}
+    for file, header in readable_headers(files):
+        names.setdefault(header["begin_physical_offset"], file.place.name)
+    return names
 
 
 def _index_file(

@@ -9,7 +9,6 @@ Source: CommitLog#checkMessageAndReturnSize, DLedgerEntryCoder, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqtool.formats.layout import big_endian
@@ -26,6 +25,7 @@ from rmqtool.formats.message import (
     middle_of,
     store_timestamp_position,
 )
+from rmqtool.store.open_files import OpenFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -111,14 +111,13 @@ class LogReader:
 
     def __init__(self, *logs: MappedFiles) -> None:
         self.logs: Sequence[MappedFiles] = [log for log in logs if log]
-        self._open: OrderedDict[str, OpenFile] = OrderedDict()
+        self._files = OpenFiles(OPEN_FILES)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        while self._open:
-            self._open.popitem()[1].close()
+        self._files.close()
 
     def segment_at(self, physical_offset: int) -> Segment | None:
         """Give the file that holds a byte of the log; None when none does."""
@@ -133,14 +132,7 @@ class LogReader:
         Raises:
             UnreadablePath: see `Place.open`.
         """
-        location = segment.place.location
-        if location in self._open:
-            self._open.move_to_end(location)
-        else:
-            if len(self._open) >= OPEN_FILES:
-                self._open.popitem(last=False)[1].close()
-            self._open[location] = segment.open()
-        return self._open[location]
+        return self._files.of(segment)
 
     def read_at(self, physical_offset: int, length: int) -> bytes:
         """Read from one file; fewer bytes at its end, none where no file is."""

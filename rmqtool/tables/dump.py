@@ -97,9 +97,7 @@ class DumpOptions:
             raise UsageError(option="--as", reason=reason)
         if self.limit is not None and self.tail is not None:
             raise UsageError(option="--limit", reason="cannot be combined with --tail")
-        for option, (start, end) in self._ranges().items():
-            if start is not None and end is not None and end < start:
-                raise UsageError(option=option, reason=f"ends at {end}, before it begins")
+        self.selection.refuse_backward()
 
     def json_columns(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Give the columns of rows that are written as JSON where they are read, else none."""
@@ -119,14 +117,6 @@ class DumpOptions:
             as_json=bool(columns),
             columns=columns,
         )
-
-    def _ranges(self) -> dict[str, tuple[int | None, int | None]]:
-        chosen = self.selection
-        return {
-            "--from": chosen.store_time,
-            "--offsets": chosen.offsets,
-            "--queue-offsets": chosen.queue_offsets,
-        }
 
 
 @dataclass(slots=True)

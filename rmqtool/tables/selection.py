@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rmqtool.errors import UsageError
+
 Range: TypeAlias = tuple[int | None, int | None]  # start and end, half open; None is open
 EVERYTHING: Range = (None, None)
 
@@ -32,6 +34,21 @@ class Selection:
     store_time: Range = EVERYTHING
     offsets: Range = EVERYTHING
     queue_offsets: Range = EVERYTHING
+
+    def refuse_backward(self) -> None:
+        """Refuse a range that ends before it begins.
+
+        Raises:
+            UsageError: there is one.
+        """
+        ranges = {
+            "--from": self.store_time,
+            "--offsets": self.offsets,
+            "--queue-offsets": self.queue_offsets,
+        }
+        for option, (start, end) in ranges.items():
+            if start is not None and end is not None and end < start:
+                raise UsageError(option=option, reason=f"ends at {end}, before it begins")
 
     def options(self) -> list[str]:
         """Give the options of the command line that were used."""

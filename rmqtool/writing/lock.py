@@ -19,13 +19,10 @@ import os
 import struct
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
 from rmqtool.errors import RepairError, StoreLocked, Trouble, UnreadablePath, WriteFailed
 from rmqtool.writing.directory import Directory
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _NAME: Final = "lock"
 _FLOCK: Final = "hhqqi4x"  # struct flock: type, whence, start, length, process
@@ -89,12 +86,7 @@ class StoreLock:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._release()
 
     @property

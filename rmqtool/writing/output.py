@@ -20,7 +20,6 @@ from rmqtool.writing.staging import DiskSync, Staging, write_all, write_errors
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
-    from types import TracebackType
     from typing import BinaryIO, TextIO
 
     from typing_extensions import Buffer
@@ -102,12 +101,7 @@ class OutputDirectory(OutputTree):
         super().__init__(self._staging.top, self._sync)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self.finish()
@@ -157,12 +151,7 @@ class OutputFile:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self.text.flush()

@@ -22,7 +22,6 @@ from rmqtool.writing.staging import DiskSync, write_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 INCOMPLETE: Final = "_INCOMPLETE"
 _PIECE_BYTES: Final = 8 << 20
@@ -71,12 +70,7 @@ class RemoteOutputDirectory(OutputDirectory):
         OutputTree.__init__(self, top, DiskSync())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._upload()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.queues.discovery import UNITS, Queues
-from rmqtool.queues.files import OpenFiles
 from rmqtool.queues.units import QueueSpan
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.open_files import OpenFiles
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFiles
 from rmqtool.store.tree import open_store

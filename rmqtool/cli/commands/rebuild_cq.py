@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from rmqtool.cli.completion.values import queues, topics
@@ -10,7 +10,7 @@ from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, rebuild
+from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, options_of, rebuild
 from rmqtool.rebuild.options import StoreType
 
 
@@ -45,22 +45,10 @@ class RebuildCq(Command):
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""
-        from rmqtool.rebuild.options import RebuildOptions, Target
+        from rmqtool.rebuild.options import Target
 
-        options = RebuildOptions(
-            self.store,
-            Target.QUEUES,
-            output=self.to.output,
-            in_place=self.to.in_place,
-            check=self.to.check,
-            dry_run=self.to.dry_run,
-            topic=self.topic,
-            queue_id=self.queue,
-            like_broker=self.units.like_broker,
-            ext=self.units.ext,
-            broker_version=self.rules.broker_version,
-            broker_conf=self.rules.broker_conf,
-            jobs=self.rules.jobs,
-            store_type=self.store_type,
+        options = options_of(self.store, Target.QUEUES, self.to, self.rules, self.units)
+        options = replace(
+            options, topic=self.topic, queue_id=self.queue, store_type=self.store_type
         )
         return rebuild(options, self.delivery, self.choice, yes=self.to.yes)

@@ -8,7 +8,7 @@ from rmqtool.cli.declaration import Command
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, RuleOptions, rebuild
+from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, options_of, rebuild
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,7 @@ class RebuildIndex(Command):
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""
-        from rmqtool.rebuild.options import RebuildOptions, Target
+        from rmqtool.rebuild.options import Target
 
-        options = RebuildOptions(
-            self.store,
-            Target.INDEX,
-            output=self.to.output,
-            in_place=self.to.in_place,
-            check=self.to.check,
-            dry_run=self.to.dry_run,
-            time_zone=self.rules.time_zone,
-            broker_version=self.rules.broker_version,
-            broker_conf=self.rules.broker_conf,
-            jobs=self.rules.jobs,
-        )
+        options = options_of(self.store, Target.INDEX, self.to, self.rules, UnitOptions())
         return rebuild(options, self.delivery, self.choice, yes=self.to.yes)

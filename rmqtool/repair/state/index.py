@@ -24,6 +24,7 @@ from rmqtool.rebuild.index_file import IndexBuilder
 from rmqtool.repair.state.index_edits import IndexEdits
 from rmqtool.scan.join import run_joined
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.index_files import names_by_begin, readable_headers
 from rmqtool.store.segment import parts
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int 
         geometry.index_slots.value,
         geometry.index_entries.value,
         sink,
-        names=_names(store),
+        names=names_by_begin(store.index_files()),
     )
     last = (-1, 0)
     for run, newest in _runs(survey, jobs):
@@ -77,19 +78,8 @@ def _is_ahead(survey: LogSurvey) -> bool:
     """Tell whether entries point behind the end that the log will have; a crash leaves such."""
     if survey.inspection.has_crashed:
         return False
-    return any(
-        header["end_physical_offset"] >= survey.end for header in _headers(survey.inspection.store)
-    )
-
-
-def _headers(store: Store) -> Iterator[dict[str, int]]:
-    for file in store.index_files():
-        try:
-            raw = file.place.read(INDEX_HEADER.size)
-        except UnreadablePath:
-            continue
-        if len(raw) == INDEX_HEADER.size:
-            yield INDEX_HEADER.parse(raw)
+    headers = readable_headers(survey.inspection.store.index_files())
+    return any(header["end_physical_offset"] >= survey.end for _, header in headers)
 
 
 def _runs(survey: LogSurvey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple[int, int]]]:
@@ -219,16 +209,3 @@ def _entries(file: IndexFile) -> npt.NDArray[np.int64]:
     times = header["begin_timestamp"] + 1000 * rows["time_difference"].astype(np.int64)
     times[:1] = header["begin_timestamp"]
     return np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
-
-
-def _names(store: Store) -> dict[int, str]:
-    """Give the names of the files by the offset of their first entry."""
-    names: dict[int, str] = {}
-    for file in store.index_files():
-        try:
-            raw = file.place.read(INDEX_HEADER.size)
-        except UnreadablePath:
-            continue
-        if len(raw) == INDEX_HEADER.size:
-            names.setdefault(INDEX_HEADER.parse(raw)["begin_physical_offset"], file.place.name)
-    return names
