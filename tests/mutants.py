@@ -78,10 +78,12 @@ def changes(path: str, source: str) -> Iterator[Mutant]:
     for text in source.splitlines(keepends=True):
         offsets.append(offsets[-1] + len(text))
     for node in _behaviour(ast.parse(source)):
+        if not (variants := [*_variants(node)]):
+            continue
         before = ast.get_source_segment(source, node)
         line = source[offsets[node.lineno - 1] : offsets[node.lineno]].encode()
         column = len(line[: node.col_offset].decode())
-        for after in _variants(node):
+        for after in variants:
             if before and "\n" not in before:
                 yield Mutant(path, node.lineno, offsets[node.lineno - 1] + column, before, after)
 
