@@ -52,7 +52,7 @@ def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.findings.finding import FINDINGS
     from rmqtool.info import overview_rows
     from rmqtool.messages import sent
-    from rmqtool.query import explain
+    from rmqtool.query import decoded, explain
     from rmqtool.query import rows as query
     from rmqtool.rebuild import report as rebuild
     from rmqtool.repair import result as repair
@@ -70,6 +70,7 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("query --time", query.TIMES)
     yield PublicTable("query --explain", explain.STEPS)
     yield PublicTable("query --hex", query.BYTES)
+    yield PublicTable("query (without a store)", decoded.DECODED)
     yield PublicTable("validate", FINDINGS)
     for name in overview_rows.NAMES:
         yield PublicTable(f"info --section {name}", overview_rows.table(name))

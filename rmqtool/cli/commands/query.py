@@ -38,9 +38,12 @@ class Query(Command):
     """What index and queues say is verified with the record; where they are missing or damaged the
     log itself is searched. Exit code 1: not found, and stderr says what was searched. Spark helps
     with --scan only.
+
+    'rmqtool query ID' and '--id ID' without a STORE say what an ID holds itself: address, time and
+    physical offset.
     """
 
-    store: StorePath
+    store: StorePath = ""
     what: Annotated[
         tuple[str, ...],
         Argument(
@@ -129,6 +132,8 @@ class Query(Command):
 
     def run(self) -> int:
         """Answer what was asked; 1 when something was not found."""
+        if (text := self._lone_id()) is not None:
+            return self._decode(text)
         self.delivery.keep_out_of(self.store)
         show = Show(
             self.trace or self.transaction is not None,
@@ -143,6 +148,38 @@ class Query(Command):
             return self._answer(wanted, show)
         with self.choice.working([self.store], self.delivery):
             return self._answer(wanted, show)
+
+    def _lone_id(self) -> str | None:
+        """Give the ID that is asked about without a store; None where there is a store.
+
+        Raises:
+            UsageError: there is neither.
+        """
+        import os
+
+        from rmqtool.query.requests import id_problem
+
+        others = [name for name, text in self._named() if name != "id" and text is not None]
+        is_alone = not (self.what or self.key or others)
+        if not self.store:
+            if self.id is None or not is_alone:
+                raise UsageError(option="STORE", reason="is missing; only --id ID needs none")
+            if problem := id_problem(self.id):
+                raise UsageError(option="--id", reason=f"no ID that RocketMQ makes: {problem}")
+            return self.id
+        is_id = is_alone and self.id is None and not id_problem(self.store)
+        return self.store if is_id and not os.path.lexists(self.store) else None
+
+    def _decode(self, text: str) -> int:
+        import time
+
+        from rmqtool.query.decoded import decoded
+        from rmqtool.rows import turned
+
+        rows = decoded(text, time.time_ns() // 1_000_000)
+        is_table = self.delivery.wanted_format is Format.TABLE
+        self.delivery.emit(turned(rows) if is_table and self.delivery.columns is None else rows)
+        return DONE
 
     def wanted(self, clock: Clock | None = None) -> list[Request]:
         """Give the requests of the options, or of the file; a clock reads their times.
