@@ -44,6 +44,10 @@ LINKED: Final = (
     "first remove the link, or bring back what it leads to; a queue without the file is repaired "
     "from the log"
 )
+UNREAD: Final = {
+    Trouble.LINK: LINKED,
+    Trouble.TOO_LARGE: "no file of a broker is so large: move it out of the store, then look again",
+}
 ANEW: Final = (
     "a person decides: rmqtool dump STORE --topic TOPIC --queue ID shows the older messages, which "
     "no queue has any more; to be delivered they have to be sent again"
@@ -140,6 +144,6 @@ def remedy(one: Finding, obstacle: str, unread: Mapping[str, UnreadablePath]) ->
         return CLAMPED
     if one.code == CL_QOFF_BACK:
         return ANEW
-    if one.code == FS_READ and unread[one.path].trouble is Trouble.LINK:
-        return LINKED
+    if one.code == FS_READ and unread[one.path].trouble in UNREAD:
+        return UNREAD[unread[one.path].trouble]
     return one.code.remedy or "none"

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 CHUNK: Final = 4 << 20
 MOST_LEFT: Final = 100  # of one code that are named; the others are counted
+# What is replaced is read, and a cut is kept. Brokers' files have at most 2 GiB; a length above
+# that is a damaged one, and mostly a hole, which a stranger has for nothing.
+MOST_REPLACED: Final = 4 << 30
+AWAY: Final = "move the file out of the store, then repair again"
 
 
 @dataclass(slots=True)
@@ -82,6 +86,8 @@ class EditWriter:
         """Cut a file, or extend it by zeros."""
         path = self.path(segment.place.location)
         position, cut = min(segment.size, size), max(segment.size - size, 0)
+        if self._is_left(path, cut, code, f"keep a copy, then: truncate -s {size} {path}"):
+            return
         old = digest_of(place_of(self.root, path), position, cut) if cut else ""
         self.edits.append(Edit(Action.LENGTH, path, position, cut, size, old, "", code, reason))
 
@@ -108,6 +114,8 @@ class EditWriter:
     ) -> None:
         """Put a new file in the place of another."""
         path, size = self.path(location), self._size(location)
+        if self._is_left(path, size, code, AWAY):
+            return
         old = digest_of(place_of(self.root, path), 0, size)
         self.edits.append(
             Edit(
@@ -119,6 +127,8 @@ class EditWriter:
     def remove(self, location: str, code: Code, reason: str, *, lost: str = "") -> None:
         """Take a file, or a directory, out of the store; it is kept in the undo directory."""
         path, size = self.path(location), self._size(location)
+        if self._is_left(path, size, code, AWAY):
+            return
         old = digest_of(place_of(self.root, path), 0, size) if size else ""
         self.edits.append(Edit(Action.REMOVE, path, 0, size, 0, old, "", code, reason, lost))
 
@@ -127,6 +137,14 @@ class EditWriter:
         self._left[code] += 1
         if self._left[code] <= MOST_LEFT:
             self.left.append(Left(code, path, message, why))
+
+    def _is_left(self, path: str, replaced: int, code: Code, helps: str) -> bool:
+        """Leave an edit that would replace more than any file of a broker has."""
+        if replaced <= MOST_REPLACED:
+            return False
+        said = f"{replaced:,} bytes would be replaced; repair replaces at most {MOST_REPLACED:,}"
+        self.leave(code, path, said, helps)
+        return True
 
     def path(self, location: str) -> str:
         """Give a path as edits have it: relative to the root where it is below that."""

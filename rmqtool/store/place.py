@@ -200,7 +200,7 @@ class Place:
         with self.open() as file:
             if file.size > limit:
                 reason = f"{file.size:,} bytes; of such a file at most {limit:,} are read"
-                raise UnreadablePath(path=str(self), reason=reason)
+                raise UnreadablePath(path=str(self), reason=reason, trouble=Trouble.TOO_LARGE)
             return file.read_at(0, limit)
 
     def _ask(self, question: Callable[[str], Answer]) -> Answer:

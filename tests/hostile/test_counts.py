@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from time import process_time
 
 import pytest
 
 from rmqtool.cli.main import main
+from rmqtool.repair.writer import MOST_REPLACED
 from rmqtool.spark.export_options import ExportFormat
 from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.store.segment import LARGEST_LONG
@@ -86,3 +88,19 @@ def test_large_configuration(
     name, *options = command.split()
     assert main([name, str(tmp_path), *options, "--format", "jsonl"]) in {1, 2, 3}
     assert f"{LARGEST_CONFIG:,} are read" in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "commitlog/00000000000000004096", "abort"])
+def test_hole_of_terabytes(tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A file that is a hole of a terabyte is neither read to its end nor kept; who looks is told."""
+    (tmp_path / "commitlog").mkdir()
+    for number in range(3):
+        (tmp_path / "commitlog" / f"{number * 4096:020}").write_bytes(bytes(4096))
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(1 << 40)
+    before = process_time()
+    assert main(["repair", str(tmp_path), "--in-place", "--yes", "--yes"]) in {0, 1, 3}
+    assert process_time() - before < 10
+    assert (tmp_path / name).stat().st_size in {0, 1 << 40}
+    if name != "abort":
+        assert f"at most {MOST_REPLACED:,}" in "".join(capfd.readouterr())
