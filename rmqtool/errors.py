@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final, Self
 _ROOT: Final = "the store root, the directory with commitlog in it: storePathRootDir in broker.conf"
 _OWNER: Final = "as the user that the broker runs as, or on a copy that you may read"
 _WRITABLE: Final = "a place where you may write, or as the user that the broker runs as"
-_ROOM: Final = "a disk with more room; what was there is as it was"
 
 
 class Trouble(enum.Enum):
@@ -72,7 +71,7 @@ _TO_WRITE: Final = {
     Trouble.MISSING: "a directory that exists, for the new file or directory in it",
     Trouble.DENIED: _WRITABLE,
     Trouble.READ_ONLY: _WRITABLE,
-    Trouble.FULL: _ROOM,
+    Trouble.FULL: "a disk with more room",
     Trouble.TOO_LARGE: "a file system that takes files of this size",
     Trouble.MEDIUM: "another disk: this one fails",
     Trouble.NO_EDIT: "ls STORE: each edit in place leaves a directory rmqtool-undo-TIME there",
@@ -265,8 +264,8 @@ class EditUnfinished(WriteFailed):
     def next_step(self) -> str:
         """What goes on where it stopped."""
         return (
-            "once the cause is gone, rmqtool repair --undo STORE: it goes on from here, and puts "
-            "back what there was"
+            "once the cause is gone, rmqtool repair --undo STORE, with the --broker-conf that the "
+            "edit had: it goes on from here, and puts back what there was"
         )
 
 

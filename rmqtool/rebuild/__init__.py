@@ -85,7 +85,8 @@ def consume_queues(
         UsageError: the options contradict each other; `NoSuchQueue` where the log has no record
             of the topic or queue.
         StoreError: the store cannot be used, or a broker uses it.
-        RepairError: it could not be written; the store is as it was.
+        RepairError: it could not be written; the store is as it was, unless it is an
+            `EditUnfinished`.
     """
     from rmqtool.rebuild.options import Target
 

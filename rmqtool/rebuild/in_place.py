@@ -42,6 +42,7 @@ def rebuild_in_place(
         StoreLocked: a broker uses the store.
         RepairError: the commitlog is a link of the root to a place that no configuration names.
         WriteFailed: the system refused; the store is as it was.
+        EditUnfinished: the same half way; the store is not.
     """
     elsewhere = places_elsewhere(place_of(options.store), options.broker_conf)
     with StoreLock(options.store, elsewhere) as lock:

@@ -89,7 +89,8 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
         UsageError: an option is not for queues in RocksDB.
         UnreadablePath: in place, and a segment cannot be read.
         StoreError: the store cannot be used, or a broker uses it.
-        RepairError: it could not be written; the store is as it was.
+        RepairError: it could not be written; the store is as it was, unless it is an
+            `EditUnfinished`.
     """
     began = time.perf_counter()
     if options.mode is Mode.IN_PLACE:

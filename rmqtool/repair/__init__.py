@@ -84,7 +84,8 @@ def apply(plan: Plan, output: Path | None = None, *, in_place: bool = False) -> 
         UsageError: not exactly one of the two was chosen.
         PlanMismatch: the store has changed since.
         StoreLocked: a broker uses it.
-        RepairError: it could not be written; the store is as it was.
+        RepairError: it could not be written; the store is as it was, unless it is an
+            `EditUnfinished`.
     """
     import os
 

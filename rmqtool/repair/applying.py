@@ -46,6 +46,7 @@ def apply_in_place(plan: Plan, lock: StoreLock) -> str:
     Raises:
         PlanMismatch: the store is not the one that the plan was made for.
         WriteFailed: the system refused; the store is as it was.
+        EditUnfinished: the same half way; the store is not.
     """
     verify(plan, Place.of(os.fspath(lock.root)))
     with Transaction(lock, command=COMMAND) as edits:

@@ -46,6 +46,7 @@ def planned_in_place(
         StoreLocked: a broker uses the store.
         PlanMismatch: a plan from a file was made for another store.
         WriteFailed: the system refused; the store is as it was.
+        EditUnfinished: the same half way; the store is not.
     """
     elsewhere = places_elsewhere(Place.of(options.store), options.broker_conf)
     with StoreLock(options.store, elsewhere) as lock:

@@ -27,7 +27,7 @@ from rmqtool.store.rocksdb_server import FRAME, ITEM, SKIP_CORRUPTED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.store.place import Place
+    from rmqtool.store.place import Entry, Place
 
 PACKAGE: Final = "rocksdict"
 INSTALL: Final = "pip install rocksdict"
@@ -39,6 +39,9 @@ CLOSED: Final = "the database was closed"
 READ_BYTES: Final = 1 << 20
 LINKED: Final = ("CURRENT", "IDENTITY", "MANIFEST-")  # and table files and write-ahead logs
 SUFFIXES: Final = (".sst", ".log", ".blob")
+# RocksDB reads the first two into memory, and the others from their begin to their end. Its own
+# are far below; a stranger has a hole of any length for nothing.
+LARGEST: Final = {"CURRENT": 4096, "IDENTITY": 4096, "MANIFEST-": 2 << 30, ".log": 16 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Database:
         """
         self.place, self.path = place, path
         _require()
-        directory = _links(place)
+        directory = self._links()
         self._process = _start()
         self._is_answered = True
         self._close = weakref.finalize(self, _end, self._process, directory)
@@ -151,6 +154,32 @@ class Database:
         """
         found = list(self.rows(family, key, key + b"\0", 1))
         return found[0].values[0] if found else None
+
+    def _links(self) -> str:
+        """Make a directory of links to the files of the database; of remote ones, copies.
+
+        Raises:
+            DamagedDatabase: a file is too large.
+        """
+        directory = tempfile.mkdtemp(prefix="rmqtool-rocksdb-")
+        try:
+            for entry in self.place.entries():
+                if entry.kind is not EntryKind.FILE or not FILE_NAME.fullmatch(entry.name):
+                    continue
+                if not entry.name.startswith(LINKED) and not entry.name.endswith(SUFFIXES):
+                    continue
+                self._refuse_large(entry)
+                _link(self.place.child(entry.name), os.path.join(directory, entry.name))  # noqa: PTH118 - bytes of any kind
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        return directory
+
+    def _refuse_large(self, entry: Entry) -> None:
+        for part, limit in LARGEST.items():
+            if entry.size > limit and (entry.name.startswith(part) or entry.name.endswith(part)):
+                reason = f"{entry.name} has {entry.size:,} bytes; at most {limit:,} are read"
+                raise self._damaged(reason)
 
     def _scan(
         self, family: str, begin: bytes, end: bytes, limit: int, *, is_last: bool
@@ -255,27 +284,14 @@ def _require() -> None:
         raise EngineMissing(needs=f"{PACKAGE}, the reader of RocksDB databases", install=INSTALL)
 
 
-def _links(place: Place) -> str:
-    """Make a directory of links to the files of a database; of remote ones, copies."""
-    directory = tempfile.mkdtemp(prefix="rmqtool-rocksdb-")
-    try:
-        for entry in place.entries():
-            if entry.kind is not EntryKind.FILE or not FILE_NAME.fullmatch(entry.name):
-                continue
-            if not entry.name.startswith(LINKED) and not entry.name.endswith(SUFFIXES):
-                continue
-            target = os.path.join(directory, entry.name)  # noqa: PTH118 - bytes of any kind
-            file = place.child(entry.name)
-            if is_remote(file.location):
-                with open(target, "wb") as copy, file.open() as opened:  # noqa: PTH123
-                    parts = range(0, entry.size, READ_BYTES)
-                    copy.writelines(opened.read_at(position, READ_BYTES) for position in parts)
-            else:
-                os.symlink(file.location, target)  # noqa: PTH211
-    except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
-        raise
-    return directory
+def _link(file: Place, target: str) -> None:
+    """Link to a file of this machine, or copy a remote one."""
+    if not is_remote(file.location):
+        os.symlink(file.location, target)  # noqa: PTH211
+        return
+    with open(target, "wb") as copy, file.open() as opened:  # noqa: PTH123
+        parts = range(0, opened.size, READ_BYTES)
+        copy.writelines(opened.read_at(position, READ_BYTES) for position in parts)
 
 
 def _start() -> subprocess.Popen[bytes]:

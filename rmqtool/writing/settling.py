@@ -84,7 +84,8 @@ def unfinished(undo: Directory, what: str) -> Iterator[None]:
         EditUnfinished: in place of any error of writing.
     """
     try:
-        yield
+        with write_errors(undo.path):
+            yield
     except RepairError as error:
         raise EditUnfinished(path=undo.path, reason=f"{error}; {what}") from error
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.errors import PlanMismatch, RepairError, Trouble
+from rmqtool.errors import PlanMismatch, RepairError, Trouble, WriteFailed
 from rmqtool.writing.discard import as_json, discard, remove_leftovers
 from rmqtool.writing.file_edit import NEW, OLD, FileEdit
 from rmqtool.writing.journal import Journal, State, state_line
@@ -155,7 +155,11 @@ def _undo(lock: StoreLock, edit: UndoDirectory, sync: DiskSync) -> None:
         with unfinished(work.undo, "the edit is taken back in part"):
             settle(work, changes, sides, OLD, sync, trusted=edit.state is State.DONE)
             restore_mtimes(work, edit.last(State.COMMITTED)["directories"])
-        discard(lock, edit.name, sync)
+        try:
+            discard(lock, edit.name, sync)
+        except RepairError as error:
+            reason = f"{error}; the edit is taken back: the next repair removes what it had kept"
+            raise WriteFailed(path=edit.name, reason=reason, trouble=Trouble.TOLD) from error
 
 
 def _sides(work: Workplace, edit: UndoDirectory, changes: Sequence[Change]) -> Sides:

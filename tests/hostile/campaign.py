@@ -4,13 +4,13 @@
 
 Of each command: no traceback, an exit code of the table, an end within 20 seconds of a processor,
 no waiting, less than 1 GiB of memory, a store as it was, and nothing changed beside it. A command
-that changes the store in
-place is taken back by `repair --undo`, and then the store is as it was, times included. What breaks
-is printed with its seed, and `--seed` with `--stores 1` makes the same store again. Ctrl-C, or the
-end of the time, prints the table of what was run.
+that changes the store in place is taken back by `repair --undo`, and then the store is as it was,
+times included. What breaks is printed with its seed, and `--seed` with `--stores 1` makes the same
+store again. Ctrl-C, or the end of the time, prints the table of what was run.
 
 Commands run in children of this process, which has loaded all that they need; every so many runs
-as a program of its own. Those of Spark are in `test_spark.py`: a JVM for each would take a day.
+as a program of its own. Those of Spark are in `tests/spark/test_hostile.py`: to start a JVM for
+each would take a day.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_large_configuration(
 
 @pytest.mark.parametrize("name", ["checkpoint", "commitlog/00000000000000004096", "abort"])
 def test_hole_of_terabytes(tmp_path: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """A file that is a hole of a terabyte is neither read to its end nor kept; who looks is told."""
+    """A hole of a terabyte is neither read to its end nor kept; that is said."""
     (tmp_path / "commitlog").mkdir()
     for number in range(3):
         (tmp_path / "commitlog" / f"{number * 4096:020}").write_bytes(bytes(4096))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool.cli.main import main
 from rmqtool.errors import RepairError
 from rmqtool.writing.edits import Transaction
 from rmqtool.writing.lock import StoreLock
@@ -218,6 +219,44 @@ def test_undo_fails(quick_path: Path) -> None:
             resume(lock)
         taken_back(root)
         assert (before, []) == (traces_below(root), leftovers(root)), number
+
+
+@pytest.mark.parametrize("fault", [no_space, bad_disk])
+@pytest.mark.parametrize("lasting", [1, PERSISTENT])
+def test_undo_says_how_far(
+    quick_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    fault: Callable[..., object],
+    lasting: int,
+) -> None:
+    """`repair --undo` that fails never says that all is as it was; half way it says how to go on.
+
+    The store is then that of the edit, or the one before it, unless it says that it is half way.
+    """
+    root = quick_path / "store"
+    old_new = sides(root)
+    command = ["repair", str(root), "--undo"]
+    said = set()
+    for number in range(operations(lambda: taken_back(root), reads=True)):
+        make_store(root)
+        edit(root)
+        with Faults(number, fault, reads=True, lasting=lasting).injected():
+            code = main(command)
+        told = capfd.readouterr().err
+        found = contents(root)
+        assert (code == 0) == ("the latest edit is taken back" in told), number
+        assert code in {0, 2}, (number, told)
+        if code:
+            assert "as it was" not in told, number
+        if found not in old_new:
+            assert "it goes on from here" in told, number
+        if code and "the edit is taken back:" in told:
+            assert found == old_new[0], number
+        said.add("it goes on from here" in told)
+        resumed(root)
+        taken_back(root)
+        assert ([], old_new[0]) == (leftovers(root), contents(root)), number
+    assert said == {True, False}
 
 
 def test_broker_between(quick_path: Path) -> None:

@@ -241,3 +241,13 @@ def test_not_a_database(tmp_path: Path) -> None:
         Database(Place.of(tmp_path / "empty"), "empty")
     assert [] == list((tmp_path / "empty").iterdir())
     shutil.rmtree(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("kind", ["CURRENT", "IDENTITY", "MANIFEST-*", "*.log"])
+def test_hole_of_a_terabyte(tmp_path: Path, kind: str) -> None:
+    """A file that RocksDB would read to its end, or into memory, is not given to it."""
+    _, directory = next(iter(databases(fixture(QUEUES, tmp_path)).items()))
+    path = next(directory.glob(kind))
+    os.truncate(path, 1 << 40)
+    with pytest.raises(DamagedDatabase, match=r"1,099,511,627,776 bytes; at most"):
+        Database(Place(str(directory)), "consumequeue")

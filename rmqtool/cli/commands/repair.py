@@ -60,7 +60,12 @@ class Repair(Command):
         ),
     ] = None
     undo: Annotated[
-        bool, Option("--undo", "Take the latest edit in place back, times included.")
+        bool,
+        Option(
+            "--undo",
+            "Take the latest edit in place back, times included; with the --broker-conf that the "
+            "edit had.",
+        ),
     ] = False
     quarantine: Annotated[
         str | None,
