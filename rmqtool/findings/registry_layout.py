@@ -139,7 +139,7 @@ FS_READ: Final = Code(
     Owner.PERSON,
     meaning="a file or directory cannot be read, so nothing is known about it",
     consequence="unknown: a broker that cannot read it either refuses to start",
-    remedy="fix the permission or the medium, or move a file away that is too large for one of a "
-    "broker; then validate again",
+    remedy="fix the permission or the medium, or move a file that is too large away; "
+    "then validate again",
     command="rmqtool validate STORE",
 )
