@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.query.explain import STEPS, step_rows
 from rmqtool.rows import in_chunks
 from rmqtool.table import Column, Table, Type
@@ -101,7 +100,7 @@ TIMES: Final = Table(
 
 def message_row(record: LogRecord, body: BodyOptions = NO_BODY) -> dict[str, object]:
     """Give the public fields of a record, the same as `dump` gives."""
-    code = CL_CRC if record.crc_matches is False else None
+    code = _crc_code() if record.crc_matches is False else None
     single = SingleRecord(record.message, record.segment.path, record.position, body, code=code)
     return single.row(MESSAGES)
 
@@ -172,3 +171,9 @@ def span_rows(answer: Answer) -> Rows:
         for span in body_spans(found.record.message, found.record.raw)
     ]
     return BYTES.rows([rows])
+
+
+def _crc_code() -> str:
+    from rmqtool.findings.registry_commitlog import CL_CRC  # a catalogue that few lookups need
+
+    return CL_CRC
