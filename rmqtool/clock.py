@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 EXAMPLES: Final = "14:32, 'yesterday 14:32', '2026-11-21 09:04', 2026-11-21T09:04:00Z, 1h ago, ms"
 NEAR_MS: Final = 5 * 60_000  # of `--around TIME` without a length
 UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
-_EPOCH_MS: Final = re.compile(r"-?\d{1,19}")
-_LENGTH: Final = re.compile(r"(?:\d{1,9}\s*(?:ms|s|m|h|d|w)\s*)+")
-_PART: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d|w)")
-_AGO: Final = re.compile(r"(.+?)\s+ago")
-_CLOCK: Final = re.compile(r"(?:(today|yesterday)\s+)?(\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?)")
+# Compiled where they are used: most commands are given no time.
+_EPOCH_MS: Final = r"-?\d{1,19}"
+_LENGTH: Final = r"(?:\d{1,9}\s*(?:ms|s|m|h|d|w)\s*)+"
+_PART: Final = r"(\d+)\s*(ms|s|m|h|d|w)"
+_AGO: Final = r"(.+?)\s+ago"
+_CLOCK: Final = r"(?:(today|yesterday)\s+)?(\d{1,2}:\d\d(?::\d\d(?:\.\d{1,6})?)?)"
 _DAYS: Final = {"today": 0, "yesterday": 1}
-_AROUND: Final = re.compile(r"(.+?)\s*(?:±|\+/?-)\s*(.+)")
+_AROUND: Final = r"(.+?)\s*(?:±|\+/?-)\s*(.+)"
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Clock:
             UsageError: it is none.
         """
         text = text.strip()
-        if _EPOCH_MS.fullmatch(text):
+        if re.fullmatch(_EPOCH_MS, text):
             return int(text)
         moment = self._moment(text)
         if moment is None:
@@ -76,7 +77,7 @@ class Clock:
         Raises:
             UsageError: it is none.
         """
-        parts = _AROUND.fullmatch(text.strip())
+        parts = re.fullmatch(_AROUND, text.strip())
         near = NEAR_MS if parts is None else length_ms(parts[2])
         if near is None:
             raise UsageError(option=option, reason=f"{text!r} is not TIME±LENGTH, such as 14:32±5m")
@@ -117,10 +118,10 @@ class Clock:
         now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=self._now)
         if text == "now":
             return now
-        if (ago := _AGO.fullmatch(text)) and (length := length_ms(ago[1])) is not None:
+        if (ago := re.fullmatch(_AGO, text)) and (length := length_ms(ago[1])) is not None:
             return now - timedelta(milliseconds=length)
         try:
-            if hour := _CLOCK.fullmatch(text):
+            if hour := re.fullmatch(_CLOCK, text):
                 there = now.astimezone(self.zone) - timedelta(days=_DAYS.get(hour[1], 0))
                 return datetime.fromisoformat(f"{there.date()}T{hour[2]:0>5}")
             if text in _DAYS:
@@ -133,11 +134,11 @@ class Clock:
 
 def is_time(text: str) -> bool:
     """Tell whether words are written as a time: a date with or without an hour, or an hour."""
-    return bool(_CLOCK.fullmatch(text) or re.fullmatch(r"\d{4}-\d\d-\d\d([T ]\S*)?", text))
+    return bool(re.fullmatch(_CLOCK, text) or re.fullmatch(r"\d{4}-\d\d-\d\d([T ]\S*)?", text))
 
 
 def length_ms(text: str) -> int | None:
     """Give the milliseconds of `90s`, `5m`, `1h30m`, `2d`; None when it is no length of time."""
-    if not _LENGTH.fullmatch(text.strip()):
+    if not re.fullmatch(_LENGTH, text.strip()):
         return None
-    return sum(int(number) * UNITS_MS[unit] for number, unit in _PART.findall(text))
+    return sum(int(number) * UNITS_MS[unit] for number, unit in re.findall(_PART, text))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import PurePath
 from typing import Final
 
 from rmqtool.broker.conf import ROOT, BrokerConf
@@ -40,6 +39,8 @@ def places_elsewhere(root: Place, broker_conf: str | BrokerConf | None) -> tuple
     roots |= {os.path.realpath(one) for one in roots}
     found = []
     for key in filter(NAMES_A_PLACE.fullmatch, conf.values):
+        from pathlib import PurePath  # takes as long to load as the rest of this module
+
         for path in map(PurePath, conf.paths(key)):
             above = {str(one) for one in (path, *path.parents)}
             above |= {os.path.realpath(one) for one in above}

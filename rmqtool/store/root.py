@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.broker.conf import COMMITLOG, DLEDGER_COMMITLOG, DLEDGER_ID, READ_ONLY_COMMITLOG, ROOT
@@ -212,7 +211,7 @@ def configured_logs(root: Place, conf: BrokerConf) -> Iterator[ConfiguredLog]:
                 except UnreadablePath:  # a loop of links, as `_look` has noted
                     continue
                 is_there = entry is not None and entry.kind is EntryKind.DIRECTORY
-                is_ours = not PurePath(shown).is_absolute() or _is_root(root, conf)
+                is_ours = not shown.startswith("/") or _is_root(root, conf)
                 yield ConfiguredLog(kind, key.name, shown, place if is_there else None, is_ours)
 
 
