@@ -8,10 +8,9 @@ import numpy as np
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
 from rmqtool.derive import kernels
-from rmqtool.derive.index_runs import IndexRun
 from rmqtool.derive.queue_runs import QueueKind, QueueRuns
 from rmqtool.derive.rare import RareUnits, RowRecord, light_units, units
-from rmqtool.derive.runs import Runs, Stretch
+from rmqtool.derive.runs import IndexRun, Runs, Stretch
 from rmqtool.derive.scratch import Scratch
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.java import text

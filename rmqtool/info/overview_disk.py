@@ -1,12 +1,11 @@
-"""Disk use of a store, by the names in its root."""
+"""Disk use of a store by the names in its root: what files claim, and what the disk holds."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.info.disk_use import DiskUse, disk_use
 from rmqtool.info.overview_rows import DiskRow
 from rmqtool.queues.discovery import UNITS
 from rmqtool.store.branch import BranchKind
@@ -17,6 +16,24 @@ if TYPE_CHECKING:
 
     from rmqtool.info.survey import Survey
     from rmqtool.store.branch import Branch
+    from rmqtool.store.place import Place
+
+
+DEEPEST = 16  # a store is four directories deep; what is deeper is not of RocketMQ's making
+
+
+class DiskUse(NamedTuple):
+    """Files and bytes below a place.
+
+    Attributes:
+        files: number of them; directories, links and the like are none.
+        size: bytes that they claim.
+        allocated: bytes that the disk really holds; less where files are sparse.
+    """
+
+    files: int
+    size: int
+    allocated: int
 
 
 def disk_rows(survey: Survey) -> list[DiskRow]:
@@ -43,20 +60,38 @@ def _uses(survey: Survey) -> Iterator[tuple[str, Callable[[], DiskUse]]]:
         elif branch is not None and branch.kind in UNITS:
             yield entry.name, partial(_queues_use, survey, branch)
         elif branch is not None:  # a link to a directory counts as what it leads to
-            yield entry.name, partial(disk_use, branch.place)
+            yield entry.name, partial(_disk_use, branch.place)
         elif entry.kind is EntryKind.DIRECTORY:
-            yield entry.name, partial(disk_use, survey.store.asked.place.child(entry.name))
+            yield entry.name, partial(_disk_use, survey.store.asked.place.child(entry.name))
     for path, branch in branches.items():
         if path.startswith("/"):
-            yield path, partial(disk_use, branch.place)
+            yield path, partial(_disk_use, branch.place)
 
 
 def _queues_use(survey: Survey, branch: Branch) -> DiskUse:
     """Sum up a family of queues from what is known: listing 50,000 directories twice is slow."""
     queues = [queue for queue in survey.ranges if queue.kind is branch.kind]
-    beside = disk_use(branch.place, 0)
+    beside = _disk_use(branch.place, 0)
     return DiskUse(
         beside.files + sum(queue.files for queue in queues),
         beside.size + sum(queue.size for queue in queues),
         beside.allocated + sum(queue.allocated for queue in queues),
     )
+
+
+def _disk_use(place: Place, depth: int = DEEPEST) -> DiskUse:
+    """Sum up the files below a directory; links are not followed.
+
+    Raises:
+        UnreadablePath: a directory may not be listed.
+    """
+    files = size = allocated = 0
+    for entry in place.entries():
+        if entry.kind is EntryKind.FILE:
+            files, size, allocated = files + 1, size + entry.size, allocated + entry.allocated
+        elif entry.kind is EntryKind.DIRECTORY and depth:
+            below = _disk_use(place.child(entry.name), depth - 1)
+            files += below.files
+            size += below.size
+            allocated += below.allocated
+    return DiskUse(files, size, allocated)

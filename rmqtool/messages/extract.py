@@ -15,6 +15,7 @@ from rmqtool.tables.inputs import segment_parts, store_of, whole_parts
 from rmqtool.tables.messages import PART_BYTES, MessageOptions
 from rmqtool.tables.selection import EVERYTHING
 from rmqtool.tables.views import VIEWS
+from rmqtool.words import counted
 from rmqtool.writing.output import OutputFile
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from rmqtool.messages.part import PartMessages
     from rmqtool.store.tree import Store
 
+_SHOWN: Final = 5  # queues that are named
+_HELD: Final = "half messages and timer copies"
 _LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
 
 
@@ -162,3 +165,32 @@ def _store(path: str, options: ExtractOptions) -> Store:
     if not store.branches_of(*_LOGS):
         raise UsageError(option="STORE", reason=f"{path}: there is no commitlog here")
     return store
+
+
+def sentences(done: Extracted, group: str | None) -> Iterator[str]:
+    """Give what is not in the file, and what in it is not whole.
+
+    Args:
+        done: the extract.
+        group: whose committed offsets counted.
+    """
+    if done.gaps:
+        yield (
+            f"{counted(done.gaps, 'damaged stretch', 'damaged stretches')} of the log, "
+            f"{done.gap_bytes:,} bytes: messages there are not in the file"
+        )
+    if done.damaged:
+        yield f"{counted(done.damaged, 'message')} with a damaged body"
+    if done.without_offset:
+        named = [f"{topic} queue {number}" for topic, number in sorted(done.without_offset)]
+        more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+        queues = counted(len(named), "queue")
+        yield (
+            f"group {group} has no offset for {queues}, so all messages there count: "
+            f"{', '.join(named[:_SHOWN])}{more}"
+        )
+    if done.held_copies:
+        yield (
+            f"left out: {counted(done.held_copies, 'half message or timer copy', _HELD)}; "
+            "--held writes them"
+        )

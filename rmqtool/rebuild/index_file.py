@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.derive.index_runs import IndexRun
+    from rmqtool.derive.runs import IndexRun
 
 NAME_FORMAT: Final = "%Y%m%d%H%M%S"  # and three digits of milliseconds
 LAST_MOMENT_MS: Final = 253_402_207_200_000  # the last day of 9999, in any time zone

@@ -11,8 +11,7 @@ from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
 from rmqtool.findings.registry_index import IX_KEY
-from rmqtool.findings.registry_layout import FS_DUP, FS_LOCK, FS_NOLOG
-from rmqtool.repair import layout
+from rmqtool.findings.registry_layout import FS_DIR, FS_DUP, FS_LOCK, FS_NAME, FS_NOLOG
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
@@ -29,11 +28,13 @@ from rmqtool.repair.writer import EditWriter
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.record_heads import LogReader
+from rmqtool.store.segment import start_of
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from rmqtool.check.inspection import Inspection
     from rmqtool.check.validate import Summary
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.options import RepairOptions
@@ -140,7 +141,7 @@ def _decide(
     found, obstacle = judged
     inspection = survey.inspection
     writer = EditWriter(store.root)
-    layout.edit(writer, inspection, found)
+    _take_out_foreign(writer, inspection, found)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:
             duplicates.edit(writer, duplicates.copies(store.commitlog) or ())
@@ -230,3 +231,17 @@ def _obstacle(survey: LogSurvey, found: list[Finding]) -> str:
 def _maker(store: Store) -> BridgeMaker:
     conf = store.broker_conf
     return BridgeMaker(MAX_MESSAGE_SIZE.of(conf), FORCES_PROPERTY_CRC.of(conf))
+
+
+def _take_out_foreign(writer: EditWriter, inspection: Inspection, found: list[Finding]) -> None:
+    """Take out what no broker can load: files with foreign names, directories among mapped files."""
+    for one in found:
+        name = one.path.rpartition("/")[2]
+        # A log under a wrong name is for a person to decide; a queue is made anew from the log.
+        is_foreign = one.code == FS_NAME and (start_of(name) is None or one.topic is not None)
+        if not (is_foreign or one.code == FS_DIR):
+            continue
+        place = place_of(inspection.store.root, one.path)
+        if place.stat() is not None:
+            reason = "no broker can load this from here; it is kept in the undo directory"
+            writer.remove(place.location, one.code, reason)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
-    from rmqtool.derive.index_runs import IndexRun
+    from rmqtool.derive.runs import IndexRun
     from rmqtool.findings.finding import Finding
 
     Pairs = npt.NDArray[np.int64]

@@ -104,7 +104,7 @@ class Extract(Command):
 
     def _end(self, done: Extracted) -> int:
         """Say what is not in the file, and give the exit code."""
-        from rmqtool.messages.summary import sentences
+        from rmqtool.messages.extract import sentences
 
         for sentence in sentences(done, self.unconsumed_by):
             self.delivery.note(sentence)

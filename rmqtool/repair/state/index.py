@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.derive.index_runs import IndexRun
 from rmqtool.derive.part import DeriveOptions, derive
+from rmqtool.derive.runs import IndexRun
 from rmqtool.derive.settings import rules_of
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Owner, Severity
