@@ -234,7 +234,7 @@ def _maker(store: Store) -> BridgeMaker:
 
 
 def _take_out_foreign(writer: EditWriter, inspection: Inspection, found: list[Finding]) -> None:
-    """Take out what no broker can load: files with foreign names, directories among mapped files."""
+    """Take out what no broker can load: foreign names, directories among mapped files."""
     for one in found:
         name = one.path.rpartition("/")[2]
         # A log under a wrong name is for a person to decide; a queue is made anew from the log.
