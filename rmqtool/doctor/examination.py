@@ -6,7 +6,7 @@ The log is read twice: by the validation that a repair plan is made of, and by t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.broker.release import Version
 from rmqtool.check.options import ValidateOptions
@@ -17,6 +17,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_LOCK
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
+from rmqtool.query.lost import lost_messages
 from rmqtool.repair.planning import examine
 from rmqtool.startup.start import predict
 from rmqtool.store.branch import BranchKind
@@ -55,6 +56,7 @@ class Examination:
         not_planned: why; empty otherwise.
         lost: messages that queues point to and that the log has lost, as far as the plan knows.
         lengths: that are configured wrongly.
+        lost_messages: rows of `query/lost.py: LOST_MESSAGES`.
     """
 
     store: str
@@ -72,6 +74,7 @@ class Examination:
     not_planned: str = ""
     lost: int = 0
     lengths: list[WrongLength] = field(default_factory=list)
+    lost_messages: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def missing(self) -> int:
@@ -144,6 +147,7 @@ def examine_store(
         plan=plan,
         not_planned=not_planned,
         lost=lost,
+        lost_messages=plan.lost_messages if plan else lost_messages(store, findings),
         lengths=list(wrong_lengths(store, Version.parse(options.broker_version or about.rules_of))),
     )
 

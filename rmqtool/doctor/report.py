@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.doctor.advice import AdviceStep, numbered, steps_for
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
+from rmqtool.query.lost import LOST_MESSAGES
 from rmqtool.repair.result import rows_of
 from rmqtool.rows import sentences
 from rmqtool.startup.report import report as startup_sections
@@ -93,6 +94,7 @@ def sections(seen: Examination) -> list[Rows]:
         DIAGNOSIS.rows([[_diagnosis(seen)]]),
         STEPS.rows([[_step(one) for one in steps_for(seen)]]),
         FINDINGS.rows([[one.row() for one in seen.findings]]),
+        LOST_MESSAGES.rows([seen.lost_messages]),
         UNREAD.rows([[{"path": path, "reason": reason} for path, reason in unread]]),
     ]
     if seen.prediction is not None:
@@ -101,7 +103,8 @@ def sections(seen: Examination) -> list[Rows]:
             for one in startup_sections(seen.prediction)
             if one.name not in {"verdict", STEPS.name}
         ]
-    return found + (rows_of(seen.plan) if seen.plan else [])
+    plan = rows_of(seen.plan) if seen.plan else []
+    return found + [one for one in plan if one.name != LOST_MESSAGES.name]
 
 
 def screen(seen: Examination) -> Rows:

@@ -44,8 +44,7 @@ DECODED: Final = Table(
         Column(
             "made_time",
             Type.TIME,
-            "when the client made the ID, if in the last month: it counts from the begin of a "
-            "month in the zone of the client, which is taken for UTC",
+            "when the client made the ID, if within the last month and if its clock is UTC",
         ),
         Column("process_id", Type.INT64, "low 16 bits of the process ID of the client"),
         Column("number", Type.INT64, "how many IDs the client had made, low bits"),

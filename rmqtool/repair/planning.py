@@ -12,6 +12,7 @@ from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
 from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.findings.registry_layout import FS_DIR, FS_DUP, FS_LOCK, FS_NAME, FS_NOLOG
+from rmqtool.query.lost import lost_messages
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
@@ -93,6 +94,7 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
         survey, found, _ = _look(options, store, lambda _: None, misplaced)
         obstacle = _judge_queues(survey, found)
     plan = _decide(options, store, survey, (found, obstacle))
+    plan.lost_messages = lost_messages(store, findings)
     return Examined(plan, findings, summary, 0 if obstacle else sum(_lost(survey)))
 
 

@@ -141,6 +141,7 @@ class Plan:
         notes: what the person should know.
         elsewhere: absolute paths of what the broker's configuration places outside of the root;
             of the command line, never from a plan's file.
+        lost_messages: rows of `query/lost.py: LOST_MESSAGES`; written to a plan's file, never read.
     """
 
     store: str
@@ -150,6 +151,7 @@ class Plan:
     left: list[Left] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     elsewhere: tuple[str, ...] = ()
+    lost_messages: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def lost(self) -> list[Edit]:
@@ -172,6 +174,7 @@ class Plan:
             "edits": [edit.as_json() for edit in self.edits],
             "left": [{name: getattr(one, name) for name in Left.__slots__} for one in self.left],
             "notes": self.notes,
+            "lost_messages": self.lost_messages,
         }
         return json.dumps(document, indent=1) + "\n"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Severity
+from rmqtool.query.lost import LOST_MESSAGES
 from rmqtool.store.tree import open_store
 from rmqtool.table import Column, Table, Type
 from rmqtool.words import counted
@@ -54,11 +55,17 @@ LEFT: Final = Table(
 )
 
 
-def rows_of(plan: Plan) -> list[Rows]:
-    """Give a plan as rows: its edits, and what it leaves."""
+def rows_of(plan: Plan, most_lost: int | None = None) -> list[Rows]:
+    """Give a plan as rows: its edits, what it leaves, and which messages are lost.
+
+    Args:
+        plan: whose.
+        most_lost: how many lost messages are shown; None is all.
+    """
     sections = [
         EDITS.rows([list(_edits(plan))]),
         LEFT.rows([list(_left(plan))]),
+        LOST_MESSAGES.rows([plan.lost_messages[:most_lost]]),
     ]
     return [rows for rows in sections if any(rows.chunks)]
 
@@ -74,6 +81,8 @@ def sentences(plan: Plan) -> Iterator[str]:
     if plan.left:
         stay = "stays as it is" if len(plan.left) == 1 else "stay as they are"
         yield f"{counted(len(plan.left), 'finding')} {stay}: see the section `left`"
+    if plan.lost_messages:
+        yield f"{counted(len(plan.lost_messages), 'lost or doubtful message')}: see `lost_messages`"
 
 
 def _edits(plan: Plan) -> Iterator[Row]:

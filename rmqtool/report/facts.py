@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.check.validate import Summary
     from rmqtool.findings.finding import Finding
+    from rmqtool.report.evidence import Evidence
 
 
 @dataclass(slots=True)
@@ -127,6 +128,8 @@ class Facts:
         coverage: queues in the log and in their files.
         compares_queues: whether the log was read for them.
         sections: rows of the overview, by section.
+        evidence: digests of all files, where they are wanted.
+        lost: rows of `query/lost.py: LOST_MESSAGES`.
     """
 
     location: str
@@ -139,3 +142,5 @@ class Facts:
     coverage: Sequence[QueueCoverage]
     compares_queues: bool
     sections: Mapping[str, Sequence[Any]]
+    lost: Sequence[Mapping[str, Any]] = ()
+    evidence: Evidence | None = None

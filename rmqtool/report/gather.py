@@ -6,6 +6,7 @@ segment, queue and topic.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,7 @@ from rmqtool.check.log.traffic import TimeGrid, total
 from rmqtool.check.validate import Findings, validate
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
+from rmqtool.query.lost import lost_messages
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.tree import open_store
@@ -62,8 +64,9 @@ def gather(options: ValidateOptions, watch: Callable[[int], None] = lambda _: No
         looker = Looker(grid_of(_times(SECTIONS["segments"](survey))))
         run = validate(options, watch, looker)
         findings = list(run)
+        lost = lost_messages(survey.store, findings)
         sections = {name: SECTIONS[name](survey) for name in SHOWN_SECTIONS}
-    return _facts(run, findings, looker, sections)
+    return replace(_facts(run, findings, looker, sections), lost=lost)
 
 
 class Looker:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 TEMPLATE: Final = Path(__file__).with_name("page.html")
 MOST_FINDINGS, MOST_SEGMENTS, MOST_TOPICS, MOST_QUEUES, MOST_GROUPS = 300, 1500, 60, 150, 200
 OTHER_TOPICS: Final = "all other topics"
+MOST_LOST: Final = 200
 MOST_COMMANDS: Final = 8
 DURATIONS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
@@ -58,6 +59,8 @@ def page(facts: Facts, made_ms: int, version: str) -> str:
         end=_one(facts.sections["end"]),
         dispatch=_one(facts.sections["dispatch"]),
         severities=[(str(one), facts.summary.counts.get(one, 0)) for one in reversed(Severity)],
+        lost=facts.lost[:MOST_LOST],
+        more_lost=max(len(facts.lost) - MOST_LOST, 0),
         **_about_findings(facts),
         **_about_segments(facts),
         **_about_traffic(facts),

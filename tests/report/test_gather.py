@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import rmqtool
 from rmqtool.check.log.part import PartReport
 from rmqtool.check.options import ValidateOptions
 from rmqtool.errors import UnreadablePath
+from rmqtool.report.evidence import evidence as take_down
 from rmqtool.report.facts import Facts
 from rmqtool.report.gather import LONGEST_MS, MOST_STEPS, Looker, gather, grid_of
 from rmqtool.store.segment import SegmentPart
@@ -110,3 +112,17 @@ def test_grid(times: list[int]) -> None:
 def test_no_time() -> None:
     """Without a record there is no axis."""
     assert grid_of([]) is None
+
+
+def test_evidence(tmp_path: Path) -> None:
+    """Each file has the digest that others compute, and the circumstances are said."""
+    store = fixture_store("rocketmq-4.9.3-crash", tmp_path)
+    found = take_down(open_store(str(store)), ["report", "a store"])
+    digests = {
+        str(path.relative_to(store)): (path.stat().st_size, sha256(path.read_bytes()).hexdigest())
+        for path in store.rglob("*")
+        if path.is_file()
+    }
+    assert digests == {one.path: (one.size, one.sha256) for one in found.files}
+    assert "rmqtool report 'a store'" == found.command
+    assert all((found.user, found.host, found.version, found.zone))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.plans import Plan
     from rmqtool.rows import Rows
 
+LOST_SHOWN: Final = 20  # on a terminal; other formats have all
 LEFT_OUT_SHOWN: Final = 5
 
 
@@ -206,7 +207,11 @@ class Repair(Command):
         """Yield edits and what is left, each with those of the columns that it has."""
         from rmqtool.repair.result import rows_of
 
-        for rows in rows_of(plan):
+        is_table = self.delivery.wanted_format is Format.TABLE
+        most_lost = LOST_SHOWN if is_table else None
+        if self.delivery.wanted_columns is not None:  # these are of edits and of what is left
+            most_lost = 0
+        for rows in rows_of(plan, most_lost):
             own = [name for name in self.delivery.wanted_columns or () if name in rows.columns]
             yield replace(rows, columns=own, shown=own) if own else rows
 

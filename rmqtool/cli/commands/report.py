@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,9 +28,9 @@ class Depth(StrEnum):
 class Report(Command):
     """The store is validated, and the page shows what was found: the findings with what helps, a
     map of each commitlog file to scale, traffic over time of each topic, which queues cover the
-    log, lag of consumer groups, and dead letters. The file needs no network, no script and no
-    other file, and stays below 5 MB however large the store is. It holds names of topics and
-    groups, but no keys and no bodies. Nothing is written to the store.
+    log, lag of consumer groups, dead letters, and lost messages. The file needs no network, no
+    script and no other file, and stays below 5 MB however large the store is. It holds names of
+    topics and groups, but no keys and no bodies. Nothing is written to the store.
 
     The exit code is that of 'rmqtool validate': 0 when no damage was found, 1 when some was, and 3
     when something could not be read.
@@ -44,6 +44,14 @@ class Report(Command):
     level: Annotated[
         Depth, Option("--level", "How deep to validate; see 'rmqtool help validate'.")
     ] = Depth.FULL
+    hashes: Annotated[
+        bool,
+        Option(
+            "--hashes",
+            "Add the SHA-256 of each file, the command line, version, user, host and clock; every "
+            "file is read whole.",
+        ),
+    ] = False
     broker_conf: BrokerConf = None
     jobs: Jobs = None
     delivery: Quiet = Delivery()
@@ -95,8 +103,13 @@ class Report(Command):
         from rmqtool.report.page import page
         from rmqtool.store.tree import open_store
 
-        total = open_store(self.store, self.broker_conf).commitlog.size
+        opened = open_store(self.store, self.broker_conf)
+        total = opened.commitlog.size
         with progress("report", total, quiet=self.delivery.quiet) as advance:
             facts = gather(options, advance)
+        if self.hashes:
+            from rmqtool.report.evidence import evidence
+
+            facts = replace(facts, evidence=evidence(opened, sys.argv[1:]))
         text = page(facts, round(time.time() * 1000), __version__)
         return facts, text.encode("utf-8", "backslashreplace")

@@ -1,0 +1,310 @@
+"""Messages that are lost, or that nobody can vouch for, as far as queues and index still name them.
+
+1. Findings say where the log holds no record, or one with a wrong checksum; what lies between its
+   files, and past its end, is lost, too.
+2. Queues name what was there: topic, queue, queue offset, size. The index has hashes of its keys
+   and, to the second, the store time.
+3. A neighbour may be a copy (a half message, a retry): a key of it whose hash under the lost
+   message's topic is in the index, is the lost message's key.
+
+Each fact has its source. What expired is not lost. Importing this loads numpy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+
+from rmqtool.errors import RmqtoolError
+from rmqtool.findings.catalogue import Area, Severity
+from rmqtool.findings.registry_commitlog import CL_CRC, CL_PROPCRC, CL_TAIL
+from rmqtool.formats import java
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
+from rmqtool.query.log import LogRecord
+from rmqtool.query.lookup import Lookup
+from rmqtool.query.rows import message_row
+from rmqtool.queues.kinds import are_real
+from rmqtool.scan.index import scan
+from rmqtool.table import Column, Table, Type
+from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from rmqtool.findings.finding import Finding
+    from rmqtool.query.log import Log
+    from rmqtool.queues.units import QueueUnits
+    from rmqtool.store.record_heads import RecordHead
+    from rmqtool.store.tree import Store
+
+Between: TypeAlias = "tuple[RecordHead | None, RecordHead | None]"
+Told: TypeAlias = dict[str, Any]
+LOST: Final = "lost"
+DOUBTFUL: Final = "doubtful"
+NEIGHBOURS: Final = 32  # records on each side whose keys are tried
+PAST_ALL: Final = 2**63 - 1
+LOST_MESSAGES: Final = Table(
+    "lost_messages",
+    "a message that is lost, or whose bytes nobody can vouch for",
+    (
+        Column("fate", Type.TEXT, "lost: no record is there; doubtful: a checksum differs"),
+        MESSAGES["topic"],
+        MESSAGES["queue_id"],
+        MESSAGES["queue_offset"],
+        Column("messages", Type.INT64, "messages in the record, more than one in a batch"),
+        MESSAGES["physical_offset"],
+        MESSAGES["size"],
+        MESSAGES["store_time"],
+        Column("stored_after", Type.TIME, "store time of the nearest record before it"),
+        Column("stored_before", Type.TIME, "store time of the nearest record after it"),
+        MESSAGES["keys"],
+        MESSAGES["unique_key"],
+        Column("key_hashes", Type.NUMBERS, "hashes of its keys, as the index has them"),
+        Column("code", Type.TEXT, "finding code of the damage; null where no file holds the place"),
+        Column("sources", Type.TEXTS, "what each fact was taken from"),
+    ),
+    shown=(
+        *("topic", "queue_id", "queue_offset", "physical_offset", "fate", "store_time"),
+        *("stored_after", "stored_before", "unique_key", "keys", "code"),
+    ),
+)
+UNVOUCHED: Final = frozenset(map(str, (CL_CRC, CL_PROPCRC, CL_TAIL)))
+LOG_AREAS: Final = frozenset({Area.COMMITLOG, Area.LAYOUT, Area.DLEDGER})
+
+
+@dataclass(slots=True)
+class DoubtfulPlaces:
+    """Where the log may have lost messages: physical offsets, half open, with a code each."""
+
+    bounds: list[tuple[int, int, str | None]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, log: Log, findings: Iterable[Finding]) -> DoubtfulPlaces:
+        """Take them from findings of damage, and from what no file holds.
+
+        Raises:
+            UnreadablePath: a file of the log may not be read.
+        """
+        found = cls()
+        for one in findings:
+            is_harmless = one.severity is Severity.NOTE and one.code != CL_TAIL
+            if one.physical_offset is None or is_harmless:
+                continue
+            if one.code.area not in LOG_AREAS:
+                continue
+            begin, end = one.physical_offset, one.physical_offset + (one.length or 1)
+            if not isinstance(log.record_at(begin), LogRecord):
+                following = log.next_record(begin)
+                end = max(end, following.physical_offset if following else end)
+            found.bounds.append((begin, end, str(one.code)))
+        for segment in log.segments:
+            if segment.missing_before:
+                start = segment.start
+                found.bounds.append((start - segment.missing_before, start, None))
+        found.bounds.append((log.end if log.files else 0, PAST_ALL, None))
+        return found
+
+    def holds(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Tell which physical offsets lie in one of them."""
+        merged: list[list[int]] = []
+        for begin, end, _ in sorted(self.bounds, key=lambda one: one[:2]):
+            if merged and begin <= merged[-1][1]:
+                merged[-1][1] = max(merged[-1][1], end)
+            else:
+                merged.append([begin, end])
+        bounds = np.array(merged, np.int64)
+        before = np.searchsorted(bounds[:, 0], offsets, side="right") - 1
+        found: npt.NDArray[np.bool_] = (before >= 0) & (offsets < bounds[before, 1])
+        return found
+
+    def code(self, offset: int) -> str | None:
+        """Give the code of the damage at an offset; None where no file holds it."""
+        return next((code for begin, end, code in self.bounds if begin <= offset < end), None)
+
+
+def lost_messages(store: Store, findings: Iterable[Finding]) -> list[Told]:
+    """List what is lost, by topic, queue and queue offset, as rows of `LOST_MESSAGES`.
+
+    Args:
+        store: a whole store; of one that cannot be read, nothing is told.
+        findings: of a validation of it.
+    """
+    try:
+        with Lookup(store, scan=False) as lookup:
+            return _Listing(lookup, DoubtfulPlaces.of(lookup.log, findings)).rows()
+    except RmqtoolError:
+        return []
+
+
+@dataclass(slots=True)
+class _Listing:
+    """Collects what is told about the places in question.
+
+    Attributes:
+        lookup: the store.
+        places: where messages may be lost.
+        told: rows by physical offset, one for each queue that names the place.
+        near: records around a place, by the next record after it.
+        between: the records before and after the last place.
+    """
+
+    lookup: Lookup
+    places: DoubtfulPlaces
+    told: dict[int, list[Told]] = field(default_factory=dict)
+    near: dict[int, list[LogRecord]] = field(default_factory=dict)
+    between: Between = (None, None)
+
+    def rows(self) -> list[Told]:
+        for topic in self.lookup.queues.topics():
+            for units in self.lookup.queues.queues_of(topic):
+                self._ask_queue(units)
+        self._ask_index()
+        found = [
+            self._completed(offset, row)
+            for offset, rows in sorted(self.told.items())
+            if (is_sound := self._soundness(offset)) is not True
+            for row in _with_record(rows, is_sound)
+        ]
+        return sorted(found, key=_place)
+
+    def _ask_queue(self, units: QueueUnits) -> None:
+        """Take what a queue says of the places in question."""
+        for first, some in units.used():
+            offsets = some["physical_offset"].astype(np.int64)
+            chosen = are_real(some) & (offsets >= self.lookup.log.start)
+            chosen &= self.places.holds(offsets)
+            for row in map(int, np.flatnonzero(chosen)):
+                unit, is_batch = some[row], units.layout is BATCH_CQ_UNIT
+                told: Told = {
+                    "topic": units.topic,
+                    "queue_id": units.queue_id,
+                    "queue_offset": int(unit["msg_base_offset"]) if is_batch else first + row,
+                    "messages": max(int(unit["batch_size"]), 1) if is_batch else 1,
+                    "physical_offset": int(unit["physical_offset"]),
+                    "size": int(unit["size"]),
+                    "sources": ["topic, queue_id, queue_offset, size: consume queue"],
+                }
+                if is_batch:
+                    told["store_time"] = iso_time(int(unit["store_timestamp"]))
+                self.told.setdefault(int(offsets[row]), []).append(told)
+
+    def _ask_index(self) -> None:
+        """Take the hashes and the second that the index has for a place."""
+        for reader in self.lookup.index.readers:
+            if reader.trouble:
+                continue
+            with reader.file.open() as file:
+                for batch in scan(file, reader.file, end=reader.last + 1):
+                    offsets = batch.column("physical_offset")
+                    chosen = self.places.holds(offsets) & (offsets >= self.lookup.log.start)
+                    chosen &= batch.column("key_hash") >= 0
+                    for number in np.flatnonzero(chosen):
+                        entry = batch.values[number]
+                        passed = int(entry["time_difference"]) * 1000
+                        self._indexed(
+                            int(offsets[number]),
+                            int(entry["key_hash"]),
+                            iso_time(reader.begin_timestamp + passed),
+                        )
+
+    def _indexed(self, offset: int, key_hash: int, time: str) -> None:
+        alone: Told = {"physical_offset": offset, "sources": []}
+        for row in self.told.setdefault(offset, [alone]):
+            hashes = row.setdefault("key_hashes", [])
+            if key_hash not in hashes:
+                hashes.append(key_hash)
+            if "store_time" not in row:
+                row["store_time"] = time
+                row["sources"].append("key_hashes, store_time to the second: index")
+
+    def _soundness(self, offset: int) -> bool | LogRecord:
+        """Say whether a whole record is there: True, False, or one that nobody can vouch for."""
+        record = self.lookup.log.record_at(offset)
+        if not isinstance(record, LogRecord):
+            return False
+        is_damaged = any(
+            begin == offset and code in UNVOUCHED for begin, _, code in self.places.bounds
+        )
+        return record if is_damaged or record.crc_matches is False else True
+
+    def _completed(self, offset: int, row: Told) -> Told:
+        """Add code, and what neighbours tell."""
+        before, after = self._between(offset)
+        row["code"] = self.places.code(offset)
+        row["stored_after"] = before and iso_time(before.store_timestamp)
+        row["stored_before"] = after and iso_time(after.store_timestamp)
+        if row["fate"] == LOST and row.get("key_hashes") and row.get("topic"):
+            self._keys_of_copies(offset, row)
+        return {name: row.get(name) for name in LOST_MESSAGES.names}
+
+    def _between(self, offset: int) -> Between:
+        """Give the records before and after a place; they are the same all over a gap."""
+        before, after = self.between
+        if before is None or after is None or not before.end <= offset < after.physical_offset:
+            log = self.lookup.log
+            self.between = log.previous_record(offset), log.next_record(offset + 1)
+        return self.between
+
+    def _keys_of_copies(self, offset: int, row: Told) -> None:
+        """Try the keys of neighbours, which may be copies, against the hashes."""
+        hashes, topic = set(row["key_hashes"]), row["topic"]
+        keys: list[str] = []
+        for record in self._neighbours(offset):
+            message = record.message
+            unique_key = message.unique_key
+            for key in filter(None, (unique_key, *message.keys)):
+                if java.key_hash(topic, key) not in hashes:
+                    continue
+                source = f"{key}: the record at {record.physical_offset}, confirmed by the index"
+                if key == unique_key and not row.get("unique_key"):
+                    row["unique_key"] = key
+                    row["sources"].append(source)
+                elif key != unique_key and key not in keys:
+                    keys.append(key)
+                    row["sources"].append(source)
+        if keys:
+            row["keys"] = keys
+
+    def _neighbours(self, offset: int) -> list[LogRecord]:
+        """Give the records around a place."""
+        log = self.lookup.log
+        _, following = self._between(offset)
+        end = following.physical_offset if following else PAST_ALL
+        if end not in self.near:
+            places: list[int] = []
+            head = following
+            while head is not None and len(places) < NEIGHBOURS:
+                places.append(head.physical_offset)
+                head = log.next_record(head.end)
+            head = log.previous_record(offset)
+            while head is not None and len(places) < 2 * NEIGHBOURS:
+                places.append(head.physical_offset)
+                head = log.previous_record(head.physical_offset)
+            records = map(log.record_at, places)
+            self.near[end] = [one for one in records if isinstance(one, LogRecord)]
+        return self.near[end]
+
+
+def _with_record(rows: list[Told], record: bool | LogRecord) -> Iterator[Told]:
+    """Give the rows of a place with what a doubtful record says of itself."""
+    if not isinstance(record, LogRecord):
+        yield from ({**row, "fate": LOST} for row in rows)
+        return
+    said = message_row(record)
+    told = {name: said[name] for name in ("store_time", "keys", "unique_key", "size")}
+    source = "store_time, keys, unique_key: the record itself, whose checksum differs"
+    for row in rows:
+        yield {**row, **told, "fate": DOUBTFUL, "sources": [*row["sources"], source]}
+
+
+def _place(row: Told) -> tuple[str, int, int, int]:
+    """Order rows by topic, queue and queue offset; those that only the index names come last."""
+    topic = row["topic"]
+    if topic is None:
+        return chr(0x10FFFF), 0, 0, row["physical_offset"]
+    return topic, row["queue_id"], row["queue_offset"], row["physical_offset"]

@@ -1,0 +1,123 @@
+"""What makes a report evidence: the digest of each file, and who looked, where, when and with what.
+
+Files are read whole, once more than the validation reads them. What cannot be read is said.
+"""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import shlex
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool import __version__
+from rmqtool.errors import UnreadablePath
+from rmqtool.store.place import EntryKind, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.store.place import Place
+    from rmqtool.store.tree import Store
+
+CHUNK: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class DigestedFile:
+    """A file of the store.
+
+    Attributes:
+        path: relative to the store root, printable; absolute where it lies elsewhere.
+        size: bytes.
+        sha256: hex digits; empty where it could not be read.
+        problem: why not; empty otherwise.
+    """
+
+    path: str
+    size: int
+    sha256: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a report has beside its facts.
+
+    Attributes:
+        command: the command line.
+        version: of rmqtool and of Python.
+        user: who ran it.
+        host: name of the machine.
+        clock_ms: its clock, ms since 1970.
+        zone: offset of its time zone from UTC, such as +0800.
+        files: by path.
+    """
+
+    command: str
+    version: str
+    user: str
+    host: str
+    clock_ms: int
+    zone: str
+    files: tuple[DigestedFile, ...]
+
+
+def evidence(store: Store, words: Sequence[str]) -> Evidence:
+    """Digest every file of a store, and take down the circumstances.
+
+    Args:
+        store: whose files.
+        words: the command line, without the program's name.
+
+    Raises:
+        UnreadablePath: the store root cannot be listed.
+    """
+    roots = [(store.root, "")]
+    roots += [(one.place, one.path) for one in store.branches if one.path.startswith("/")]
+    return Evidence(
+        command=shlex.join(["rmqtool", *words]),
+        version=f"rmqtool {__version__}, Python {sys.version.split()[0]}",
+        user=_user(),
+        host=socket.gethostname(),
+        clock_ms=round(time.time() * 1000),
+        zone=time.strftime("%z"),
+        files=tuple(file for place, path in roots for file in _files(place, path)),
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        return "unknown"
+
+
+def _files(place: Place, path: str) -> Iterator[DigestedFile]:
+    """Yield the files below a directory, by name."""
+    for entry in sorted(place.entries(), key=lambda one: one.name):
+        below = f"{path}/{entry.name}" if path else entry.name
+        child = place.child(entry.name)
+        if entry.kind is EntryKind.DIRECTORY:
+            try:
+                yield from _files(child, below)
+            except UnreadablePath as error:
+                yield DigestedFile(printable(below), 0, problem=error.reason)
+        elif entry.kind is EntryKind.FILE:
+            yield _digested(child, below)
+
+
+def _digested(place: Place, path: str) -> DigestedFile:
+    digest, position = hashlib.sha256(), 0
+    try:
+        with place.open() as file:
+            while raw := file.read_at(position, CHUNK):
+                digest.update(raw)
+                position += len(raw)
+    except UnreadablePath as error:
+        return DigestedFile(printable(path), position, problem=error.reason)
+    return DigestedFile(printable(path), position, digest.hexdigest())

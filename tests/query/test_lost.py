@@ -1,0 +1,72 @@
+"""Messages that are lost: what is said of them is what they were before the damage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqtool.check.options import ValidateOptions
+from rmqtool.check.validate import validate
+from rmqtool.library import open_store
+from rmqtool.query.lost import DOUBTFUL, LOST, LOST_MESSAGES, lost_messages
+from rmqtool.store.tree import open_store as open_tree
+from tests import inflict
+from tests.stores import fixture_store
+
+TRAFFIC = "rocketmq-5.3.3-traffic"
+CASES: dict[str, tuple[str, Callable[[Path], None], str, int]] = {
+    "zero sector": (TRAFFIC, inflict.zero_sector(), LOST, 2),
+    "zero sector, 4.9.3": ("rocketmq-4.9.3-traffic", inflict.zero_sector(), LOST, 1),
+    "flipped body": (TRAFFIC, inflict.flip_field("body"), DOUBTFUL, 1),
+    "torn tail": ("rocketmq-5.3.3-crash", inflict.tear_tail, DOUBTFUL, 1),
+    "segment gone": (TRAFFIC, inflict.remove_segment(1), LOST, 300),
+    "no log": (TRAFFIC, inflict.remove("commitlog"), LOST, 1000),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_facts(case: str, tmp_path: Path) -> None:
+    """Each fact is that of the message which stood there, and has its source."""
+    name, harm, fate, least = CASES[case]
+    store = fixture_store(name, tmp_path)
+    before = {row["physical_offset"]: row for row in open_store(str(store)).rows()}
+    harm(store)
+    rows = lost_messages(open_tree(str(store)), list(validate(ValidateOptions(str(store)))))
+    assert least <= len(rows)
+    assert {fate} == {row["fate"] for row in rows}
+    for row in rows:
+        assert LOST_MESSAGES.names == tuple(row)
+        was = before[row["physical_offset"]]
+        for column in ("topic", "queue_id", "queue_offset", "size"):
+            assert was[column] == row[column]
+        assert row["unique_key"] in {None, was["unique_key"]}
+        assert set(row["keys"] or ()) <= set(was["keys"])
+        assert row["sources"]
+        if row["store_time"] and fate == LOST:
+            assert row["store_time"][:16] <= was["store_time"]
+        assert (row["stored_after"] or "") <= was["store_time"] <= (row["stored_before"] or "9")
+    with_hashes = [row for row in rows if row["key_hashes"]]
+    assert with_hashes
+
+
+def test_sound(tmp_path: Path) -> None:
+    """A sound store has lost nothing, and what expired is not lost."""
+    for name in (TRAFFIC, "rocketmq-5.3.3-expired"):
+        (tmp_path / name).mkdir()
+        store = fixture_store(name, tmp_path / name)
+        found = list(validate(ValidateOptions(str(store))))
+        assert [] == lost_messages(open_tree(str(store)), found)
+
+
+def test_copy_tells_the_key(tmp_path: Path) -> None:
+    """A neighbour of a lost message may have its unique key; the index confirms it."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    before = {row["physical_offset"]: row for row in open_store(str(store)).rows()}
+    inflict.zero_sector()(store)
+    rows = lost_messages(open_tree(str(store)), list(validate(ValidateOptions(str(store)))))
+    assert [before[row["physical_offset"]]["unique_key"] for row in rows] == [
+        row["unique_key"] for row in rows
+    ]
+    assert all("confirmed by the index" in row["sources"][-1] for row in rows)
