@@ -74,11 +74,11 @@ def scan(
         UnreadablePath: the file cannot be read. Content never raises; damage is a batch.
     """
     with part.segment.open() as file:
-        scanner = _Scanner(file, part, options or ScanOptions())
+        scanner = SegmentScanner(file, part, options or ScanOptions())
         yield from scanner.batches(start)
 
 
-class _Scanner:
+class SegmentScanner:
     """The state of one scan: window, columns, topics, keys."""
 
     def __init__(self, file: Readable, part: SegmentPart, options: ScanOptions) -> None:
@@ -109,12 +109,12 @@ class _Scanner:
         window = self.window
         if not window.position <= position < window.end:
             window.load(position, end)
-        found, stop, why = self._walk(window, position, end)
+        found, stop, why = self.walk(window, position, end)
         if why == SHORT and not found and position > window.position and window.end < self.size:
             window.load(position, end)  # as much of it as one window holds
-            found, stop, why = self._walk(window, position, end)
+            found, stop, why = self.walk(window, position, end)
         if found:
-            yield self._records(window, position, found, window.position + stop)
+            yield self.records(window, position, found, window.position + stop)
             if why == SHORT and found < FEW and window.capacity < self.widest:
                 # Long records: a wider window reads fewer bytes twice.
                 self.window = Window(self.file, 2 * window.capacity)
@@ -125,7 +125,7 @@ class _Scanner:
         else:
             yield from self._damage(position, why)
 
-    def _walk(self, window: Window, position: int, end: int) -> tuple[int, int, int]:
+    def walk(self, window: Window, position: int, end: int) -> tuple[int, int, int]:
         """Walk records of a window from `position` on; see `kernels_walk.walk`."""
         place = (
             position - window.position,
@@ -138,7 +138,7 @@ class _Scanner:
         )
         return kernels_walk.walk(window.bytes, place, self.columns)
 
-    def _records(self, window: Window, position: int, count: int, end: int) -> Batch:
+    def records(self, window: Window, position: int, count: int, end: int) -> Batch:
         """Give a batch of the records that a walk has left in the columns."""
         if self.options.body_crc:
             kernels_walk.body_crcs(window.bytes, self.columns, count, self.checksum)
@@ -205,11 +205,11 @@ class _Scanner:
         else:
             yield from self._damage(position, kernels_walk.BAD_SIZE)
             return
-        found, _, why = self._walk(wide, position, min(end, position + 1))
+        found, _, why = self.walk(wide, position, min(end, position + 1))
         if not found:
             yield from self._damage(position, why)
             return
-        batch = self._records(wide, position, found, position + self.entry_header + size)
+        batch = self.records(wide, position, found, position + self.entry_header + size)
         if not whole:
             self._complete(size)
         yield batch
@@ -320,12 +320,12 @@ class _Scanner:
         window = self.window
         found, why = 0, SHORT
         if window.position <= position < window.end:
-            found, _, why = self._walk(window, position, position + 1)
+            found, _, why = self.walk(window, position, position + 1)
         if not found and why == SHORT:
             raw = without_body(self.file, position, self.entry_header)
             if raw is None:
                 return False
-            found, _, _ = self._walk(Window.holding(raw, position), position, position + 1)
+            found, _, _ = self.walk(Window.holding(raw, position), position, position + 1)
         offsets = self.columns[[row.PHYSICAL_OFFSET, row.PHYSICAL_OFFSET_FIELD], 0]
         return bool(found) and int(offsets[0]) == int(offsets[1])
 

@@ -45,11 +45,14 @@ def limited(options: SourceOptions, filters: Iterable[Filter]) -> SourceOptions:
     if options.scope is Scope.SEGMENT or not used:
         return options
     selection = options.selection
+    had_topics = bool(selection.topics)
     for one in filters:
         path: tuple[str, ...] = getattr(one, "attribute", ())
         if len(path) == 1 and path[0] in used:
             selection = _narrowed(selection, path[0], one)
-    return replace(options, selection=selection)
+    # Rows of damage have no topic: Spark drops them where a filter of the query asks for one.
+    by_topic = bool(selection.topics) and not had_topics
+    return replace(options, selection=selection, by_topic=by_topic)
 
 
 def _narrowed(selection: Selection, column: str, one: Any) -> Selection:  # noqa: ANN401

@@ -83,6 +83,7 @@ class SourceOptions:
         broker_conf: the broker's configuration file.
         scope: of findings.
         pushdown: whether filters of a query are taken.
+        by_topic: a filter of the query drops all rows but those of the topics of `selection`.
         start: where a stream begins.
         max_bytes: of the log that one batch of a stream has; 0 is all there is.
         fail_on_data_loss: whether a stream stops where the log no longer has what it is to have.
@@ -98,6 +99,7 @@ class SourceOptions:
     broker_conf: str | None = None
     scope: Scope = Scope.STORE
     pushdown: bool = False
+    by_topic: bool = False
     start: str = "earliest"
     max_bytes: int = 0
     fail_on_data_loss: bool = True

@@ -11,18 +11,17 @@ import pyarrow as pa
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_layout import FS_READ
-from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.spark.borders import remember, true_start
+from rmqtool.spark.by_topic import by_topic, scan_options
 from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import FilesTask, LogTask, UnreadTask, WholeTask, view_of
 from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
 from rmqtool.tables.readers import READERS
-from rmqtool.tables.record_tables import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -31,17 +30,9 @@ if TYPE_CHECKING:
     from rmqtool.scan.batch import Batch
     from rmqtool.spark.options import SourceOptions
     from rmqtool.spark.plan import Task
-    from rmqtool.tables.selection import Selection
 
 UNREAD: Final = FS_READ
 ROWS_A_BATCH: Final = 1000
-# Making columns costs a few ms a batch, however small: with 4 MiB instead of the 1 MiB of `dump`,
-# whose rows wait in memory, all columns take 0.19 s instead of 0.30 s for 64 MiB; 8 are no better.
-WINDOW_BYTES: Final = 4 << 20
-BATCH_ROWS: Final = WINDOW_BYTES // SMALLEST_RECORD + 8
-TEXTS: Final = frozenset(
-    one.name for one in MESSAGES.columns if one.source is not None and one.source.needs_texts
-)
 
 
 def batches(
@@ -86,12 +77,15 @@ def _messages(
     missing = missing_rows(part, asked)
     if missing is not None:
         yield missing.select(names)
+    if options.by_topic and (found := by_topic(task, options, asked, names)) is not None:
+        yield from found
+        return
     try:
         known = task.start
         position = true_start(part, is_dledger=task.is_dledger) if known is None else known
         if position >= part.end:
             return  # an extent of an earlier split covers this one
-        wanted = _scan_options(options.selection, names, is_dledger=task.is_dledger)
+        wanted = scan_options(options.selection, names, is_dledger=task.is_dledger)
         for batch in scan(part, wanted, start=position):
             position = batch.end
             for rows in message_rows(batch, asked, names):
@@ -100,19 +94,6 @@ def _messages(
             remember(part.segment, position, is_dledger=task.is_dledger)
     except UnreadablePath:
         yield _unread(TableName.MESSAGES, names, segment=part.segment.path, position=position)
-
-
-def _scan_options(selection: Selection, names: Sequence[str], *, is_dledger: bool) -> ScanOptions:
-    """Read of each record what columns and limits need, and no more."""
-    limits = (selection.topics, selection.properties)
-    has_texts = any(limits) or selection.tag is not None or selection.key is not None
-    return ScanOptions(
-        body_crc="code" in names,
-        texts=has_texts or not TEXTS.isdisjoint(names),
-        is_dledger=is_dledger,
-        window_bytes=WINDOW_BYTES,
-        batch_rows=BATCH_ROWS,
-    )
 
 
 def _units(

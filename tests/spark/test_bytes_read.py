@@ -12,20 +12,39 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from pyspark.sql.datasource import In
 from typing_extensions import Buffer
 
+from rmqtool.spark import by_topic as by_topic_module
 from rmqtool.spark import plan
+from rmqtool.spark.filters import limited
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import LogTask
+from rmqtool.spark.readers import batches
+from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.place import OpenFile
 from tests.bench.store_builder import FIRST_TIME, Builder, Spec
+from tests.damage import DAMAGES, NotApplicable
+from tests.damage_commitlog import COMMITLOG
+from tests.damage_queues import QUEUES
 from tests.spark.test_readers import read
+from tests.stores import fixture_store
 
 DAY_MS: Final = 86_400_000
+DIRECTORIES: Final = frozenset({"commitlog", "consumequeue"})
+COLUMNS: Final = "physical_offset,position,size,topic,queue_id,queue_offset,keys,unique_key,code"
+# Between them they have records of every kind, and take more or less of the log.
+QUESTIONS: Final = (("traffic-batch",), ("T", "traffic-hostile"), ("RMQ_SYS_TRANS_HALF_TOPIC",))
 SPEC: Final = Spec(
     total_bytes=32 << 20, topics=20, queues=2, segment_bytes=16 << 20, slots=5000, entries=200_000
 )
+DAMAGED: Final = [
+    one.name
+    for one in (*COMMITLOG, *QUEUES)
+    if one.fixture in {"", "traffic"} and not one.name.endswith(("-early", "-late"))
+]
 
 
 class Day(Builder):
@@ -53,9 +72,7 @@ def counted() -> Iterator[Counter[str]]:
 
     def count(file: OpenFile, length: int) -> None:
         parts = Path(file.place.location).parts
-        found[next((one for one in parts if one in {"commitlog", "consumequeue"}), "else")] += (
-            length
-        )
+        found[next((one for one in parts if one in DIRECTORIES), "else")] += length
 
     def counting_read_at(file: OpenFile, position: int, length: int) -> bytes:
         raw = read_at(file, position, length)
@@ -71,6 +88,19 @@ def counted() -> Iterator[Counter[str]]:
         patch.setattr(OpenFile, "read_at", counting_read_at)
         patch.setattr(OpenFile, "read_into", counting_read_into)
         yield found
+
+
+def by_topic(store: Path, topics: tuple[str, ...], *, is_pushed: bool, columns: str) -> pa.Table:
+    """Read the rows of topics as Spark does, which drops all others after the read."""
+    options = SourceOptions.of({"path": str(store), "columns": columns})
+    if is_pushed:
+        options = limited(options, [In(("topic",), topics)])
+        assert options.by_topic
+    names = tuple(columns.split(","))
+    schema = chosen(SCHEMAS[options.table], names)
+    found = [batch for task in plan.tasks(options) for batch in batches(task, options, names)]
+    table = pa.Table.from_batches(found, schema)
+    return table.filter(pc.is_in(table["topic"], pa.array(topics)))
 
 
 def log_bytes(store: Path) -> int:
@@ -128,3 +158,31 @@ def test_split_without_queues(day: Path, tmp_path: Path) -> None:
     assert [None] * 8 == [one.start for one in planned if isinstance(one, LogTask)]
     found = read(tmp_path / "commitlog", columns="position", split="4MiB")
     assert pa.Table.equals(read(day, columns="position", split="0"), found)
+
+
+def test_topic(day: Path) -> None:
+    """A topic of 5 % of the messages takes at most 15 % of the log, and has the same rows."""
+    topics = ("BenchTopic07",)
+    expected = by_topic(day, topics, is_pushed=False, columns=COLUMNS)
+    with counted() as taken:
+        found = by_topic(day, topics, is_pushed=True, columns=COLUMNS)
+    assert expected.equals(found)
+    assert found.num_rows > 3000
+    assert taken["commitlog"] <= 0.06 * log_bytes(day)
+    assert taken["commitlog"] + taken["consumequeue"] <= 0.15 * log_bytes(day)
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_topic_of_damaged_store(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is damaged, a filter of topics that asks the queues gives what the log has."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    try:
+        DAMAGES[name].inflict(store)
+    except NotApplicable:
+        pytest.skip("nothing to damage here")
+    for topics in QUESTIONS:
+        expected = by_topic(store, topics, is_pushed=False, columns=COLUMNS)
+        with monkeypatch.context() as patch:
+            patch.setattr(by_topic_module, "WORTH", 1.0)
+            found = by_topic(store, topics, is_pushed=True, columns=COLUMNS)
+        assert expected.equals(found)

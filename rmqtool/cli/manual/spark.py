@@ -53,6 +53,10 @@ tails, first and last record, or why it could not be read. One task reads one se
 it; any split gives the same rows. Offsets and times leave out segments, and what lies before and
 after the wanted rows in a segment: reading begins at a record that a queue unit names. Store times
 are trusted to five minutes, and not at all where the log is not in the order of its times.
+
+With the option pushdown, a filter of the query on topic asks all queues of the store: records of
+other topics are not read. What no unit names is read, and where a record is not what its unit says,
+the segment is read as a whole. So rows are the same, whatever is damaged.
 """
 STREAM: Final = """
 messages can be followed while a broker writes: spark.readStream.format("rocketmq"). The place of a
