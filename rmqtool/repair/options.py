@@ -17,6 +17,7 @@ class RepairOptions:
         broker_conf: its configuration file.
         bridge_missing: write files of bridges where segments are missing.
         clamp_offsets: move committed offsets that lie outside of their queue to its end.
+        fast_start: of a crashed store that is sound: spare the broker its recovery.
         jobs: threads; None is one for each processor.
     """
 
@@ -25,6 +26,7 @@ class RepairOptions:
     broker_conf: str | None = None
     bridge_missing: bool = False
     clamp_offsets: bool = False
+    fast_start: bool = False
     jobs: int | None = None
 
     def __post_init__(self) -> None:
@@ -43,4 +45,5 @@ class RepairOptions:
             words += [name, value] if value is not None else []
         words += ["--bridge-missing"] if self.bridge_missing else []
         words += ["--clamp-offsets"] if self.clamp_offsets else []
+        words += ["--fast-start"] if self.fast_start else []
         return words

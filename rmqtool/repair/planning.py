@@ -22,7 +22,7 @@ from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
-from rmqtool.repair.state import checkpoint, config, index, timer
+from rmqtool.repair.state import checkpoint, config, fast_start, index, timer
 from rmqtool.repair.survey import LogSurvey
 from rmqtool.repair.verifying import fingerprint
 from rmqtool.repair.writer import EditWriter
@@ -162,6 +162,7 @@ def _decide(
             timer.edit(writer, survey, found)
         # Where queues end nobody knows while the log cannot be judged.
         config.edit(writer, survey, found, clamp=options.clamp_offsets and not obstacle)
+        fast_start.edit(writer, survey, found, is_asked=options.fast_start)
     survey.queues.close()
     if any(one.given_up for one in survey.early):  # what points under such a blank has a bridge now
         found = [one for one in found if one.code not in {IX_KEY, CL_QOFF_GAP}]

@@ -39,6 +39,8 @@ class Recovered:
         records: how many records it walked over.
         last_timestamp: store time of the last of them, ms; 0 without one.
         queues_cut: whether the queues were cut at `end`.
+        bytes_read: of the log, from the beginning of the first file to `end`.
+        bytes_after_stop: what it would be after a clean stop: see `repair --fast-start`.
     """
 
     first_path: str = ""
@@ -48,6 +50,8 @@ class Recovered:
     records: int = 0
     last_timestamp: int = 0
     queues_cut: bool = False
+    bytes_read: int = 0
+    bytes_after_stop: int = 0
 
 
 def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
@@ -69,6 +73,7 @@ def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
     maximum = model.queue_maximum
     start = start_file(model, check)
     dispatch_from, first = start.dispatch_from, start.find()
+    after_stop = files[start.after_stop()].start
     dispatches = model.rules.normal_dispatches or not model.stopped_cleanly
     walk = Walk(check, model.by_kernels, counts_keys=dispatches)
     scan = _Scan(model, walk, dispatch_from)
@@ -81,7 +86,9 @@ def recover(model: Model, start_file: MakesStartFile = StartFile) -> Recovered:
         model.truncate_queues(end)
     model.commitlog.cut(end)
     return Recovered(
-        first_path, end, last.path, stop, scan.records, scan.last_timestamp, queues_cut
+        *(first_path, end, last.path, stop, scan.records, scan.last_timestamp, queues_cut),
+        bytes_read=end - files[first].start,
+        bytes_after_stop=max(end - after_stop, 0),
     )
 
 

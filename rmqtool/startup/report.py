@@ -197,6 +197,10 @@ def _recovery(prediction: Prediction) -> Iterator[Row]:
     path, count = recovered.first_path, recovered.records
     kind = "a clean stop" if prediction.stopped_cleanly else "a crash: there is `abort`"
     yield _step("recover", f"{path} and on, {count:,} records, after {kind}", path, count=count)
+    if recovered.bytes_after_stop < recovered.bytes_read:
+        message = f"{recovered.bytes_read:,} bytes are read; {recovered.bytes_after_stop:,} after "
+        message += "repair --fast-start, which needs a sound store"
+        yield _step("read", message, path, count=recovered.bytes_read)
     path, end = recovered.end_path, recovered.end
     reason = str(recovered.stop) if recovered.stop else "a blank closes the last file"
     yield _step("end", f"at {end}: {reason}; {path}", path, end)

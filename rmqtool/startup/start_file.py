@@ -6,6 +6,7 @@ ConsumeQueueStore#isMappedFileMatchedRecover, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import CHECKPOINT_MARGIN_MS
@@ -77,6 +78,12 @@ class StartFile:
         if self.model.stopped_cleanly:
             return self._normal()
         return self._newest(self.matches_abnormally, down_to=-1)
+
+    def after_stop(self) -> int:
+        """Give the number that it would be if there were no `abort`."""
+        stopped = copy(self.model)
+        stopped.stopped_cleanly = True
+        return StartFile(stopped, self.check).find()
 
     def _normal(self) -> int:
         files, rule = self.model.commitlog.files, self.model.rules.normal_start

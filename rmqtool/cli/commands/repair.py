@@ -87,6 +87,14 @@ class Repair(Command):
             "Move committed consumer and delay offsets that lie outside of their queue.",
         ),
     ] = False
+    fast_start: Annotated[
+        bool,
+        Option(
+            "--fast-start",
+            "Of a store that crashed and is sound: write the proven checkpoint and take abort out, "
+            "so that a broker reads the end of the log only. 'startup' says how much that is.",
+        ),
+    ] = False
     broker_version: Annotated[
         str | None,
         Option(
@@ -113,6 +121,7 @@ class Repair(Command):
             broker_conf=self.broker_conf,
             bridge_missing=self.bridge_missing,
             clamp_offsets=self.clamp_offsets,
+            fast_start=self.fast_start,
             jobs=self.jobs,
         )
         return self._undo() if self.undo else self._repair(options)

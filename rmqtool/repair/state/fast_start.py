@@ -1,0 +1,68 @@
+"""Spare a broker the long recovery after a crash, where a validation has proven what it looks for.
+
+Without `abort` a broker trusts its queues and its index, and reads the end of the log only. That is
+right where every record has its unit and nothing is wrong, and else loses messages.
+Source: DefaultMessageStore#load, #isTempFileExist, CommitLog#recoverNormally, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_commitlog import CL_FIELD, CL_TOPIC
+from rmqtool.findings.registry_index import IX_CRASH
+from rmqtool.findings.registry_state import AB_PRESENT
+from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.repair.log.content import Content
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from rmqtool.findings.finding import Finding
+    from rmqtool.repair.survey import LogSurvey
+    from rmqtool.repair.writer import EditWriter
+
+CHECKED: Final = frozenset({"CL", "CQ", "BQ", "CX", "IX", "CP"})
+HARMLESS: Final = frozenset({IX_CRASH, CL_FIELD, CL_TOPIC})  # no recovery does anything about them
+RAISED: Final = ("physic_msg_timestamp", "logics_msg_timestamp")
+PROVEN: Final = "every record has its units and entries: the newest record is the proven end"
+ABORT: Final = "the next start recovers as after a clean stop; undo brings it back"
+NO_LOG: Final = "the log could not be compared with queues of files"
+
+
+def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], *, is_asked: bool) -> None:
+    """Raise the times of the checkpoint to what is proven, and take `abort` out; or say why not."""
+    abort = survey.inspection.store.abort
+    if abort is None or not is_asked:
+        return  # without it the next start is a fast one
+    if reason := _in_the_way(writer, survey, found):
+        message = "abort stays: without it a start could lose messages"
+        writer.leave(AB_PRESENT, abort.path, message, reason)
+        return
+    for branch in survey.inspection.store.branches_of(BranchKind.CHECKPOINT):
+        entry = branch.place.stat()
+        if entry is None:
+            continue
+        fields = CHECKPOINT.parse(branch.place.read(CHECKPOINT.size))
+        for name in RAISED:
+            value = max(fields[name], survey.newest_time)
+            content = Content.of(CHECKPOINT[name].build(value))
+            place = (branch.place.location, entry.size, CHECKPOINT.positions[name])
+            writer.write_at(place, content, AB_PRESENT, f"{name}: {PROVEN}")
+    writer.remove(abort.place.location, AB_PRESENT, ABORT)
+
+
+def _in_the_way(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> str:
+    """Say why recovery must not be spared; empty where nothing speaks against it."""
+    inspection = survey.inspection
+    is_compared = inspection.log is not None and inspection.compares_queues
+    if not is_compared or inspection.has_rocksdb_queues or inspection.store.is_dledger:
+        return NO_LOG
+    if writer.edits or writer.left:
+        return "repair the store first, then ask for --fast-start again"
+    for one in found:
+        if one.severity is not Severity.NOTE or (
+            one.code.prefix in CHECKED and one.code not in HARMLESS
+        ):
+            return f"recovery is needed for {one.code}: {one.message}"
+    return ""
