@@ -179,7 +179,11 @@ class BatchRepair:
             self._cut(queue)
 
     def _cut(self, queue: RepairedBatchQueue) -> None:
-        """Zero what stands behind the last unit."""
+        """Zero what stands behind the last unit, what is left of a unit included."""
+        for segment in queue.files:
+            torn = segment.end // UNIT
+            if segment.size % UNIT and torn >= queue.end:
+                queue.patches.append((torn, bytes(UNIT)))
         for number, units in queue.units.used(queue.end):
             queue.patches.append((number, bytes(len(units.tobytes().rstrip(b"\0")))))
 

@@ -22,30 +22,39 @@ if TYPE_CHECKING:
 
 
 class ExpiredOrder:
-    """Goes over the units of one queue, chunk by chunk."""
+    """Goes over the units of one queue, chunk by chunk.
 
-    def __init__(self) -> None:
-        self._before = -1  # physical offset of the last unit that may be right, or was put right
+    Args:
+        log_start: physical offset of the log's first byte.
+        is_over: whether nothing follows the expired units. Then no pre-blank is given: a broker
+            that finds it at the end of a queue believes that all messages up to 2 GiB are
+            dispatched, and skips new ones.
+    """
+
+    def __init__(self, log_start: int = 0, *, is_over: bool = False) -> None:
+        self._last = log_start - 1
+        self._before = 0 if is_over else -1  # physical offset of the last unit that may be right, or was put right
 
     def wild(
         self,
         units: npt.NDArray[np.void],
         bound: int,
-        skipped: npt.NDArray[np.bool_] | None = None,
+        foreign: npt.NDArray[np.bool_] | None = None,
     ) -> dict[int, bytes]:
         """Give the rows that cannot be right, each with the unit to put there.
 
         Args:
             units: the next ones, shape (n,).
             bound: largest physical offset that they may have; their messages end behind it at most.
-            skipped: rows that are judged elsewhere, shape (n,) or longer.
+            foreign: rows that cannot be right, as other queues have their records, shape (n,) or
+                longer.
         """
         offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
         rows = kinds_of(units) != UnitKind.PRE_BLANK
-        if skipped is not None:
-            rows &= ~skipped[: len(units)]
         numbers = np.flatnonzero(rows)
         possible = are_recovered(units) & (offsets <= bound + 1 - sizes)
+        if foreign is not None:
+            possible &= ~foreign[: len(units)]
         seen = offsets[numbers]
         if possible[numbers].all() and (np.diff(seen, prepend=self._before) >= 0).all():
             self._before = int(seen[-1]) if seen.size else self._before
@@ -70,6 +79,8 @@ class ExpiredOrder:
                 at = bisect_right(candidates, number)
                 behind = candidates[at : at + 1]
                 limits = [offsets[one] for one in behind if offsets[one] >= self._before]
-                self._before = min([self._before + SMALLEST_RECORD, *limits])
+                if self._before < self._last:
+                    limits.append(self._last)
+                self._before = min([self._before + 1, *limits])
                 found.append((number, CQ_UNIT.packer.pack(self._before, SMALLEST_RECORD, 0)))
         return found

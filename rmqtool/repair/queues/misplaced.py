@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import DecodeError, UnreadablePath
-from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
+from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_MISMATCH, CQ_SHIFT
 from rmqtool.findings.registry_index import IX_KEY
-from rmqtool.formats.consume_queue import CQ_UNIT, PHYSICAL_OFFSET, first_offset
+from rmqtool.formats.consume_queue import CQ_UNIT, PHYSICAL_OFFSET
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
 from rmqtool.formats.properties import LENGTH_BYTES
 from rmqtool.repair.log.content import Content
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     Place = tuple[bytes, int, int]  # topic, queue id, queue offset
 
 OF_UNITS: Final = frozenset({CQ_MISMATCH, CQ_SHIFT})
+OF_RECORDS: Final = frozenset({CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP})
 BREAKS: Final = frozenset({CL_QOFF_DUP, CL_QOFF_GAP})
 FIELDS: Final = ("topic", "queue_id", "queue_offset")
 
@@ -99,9 +100,8 @@ def find(
     misplaced: dict[int, Misplaced] = {}
     try:
         for said in found:
-            if said.code in OF_UNITS:
-                for one in _at(inspection, repair, said, log):
-                    misplaced[one.physical_offset] = one
+            for one in _at(inspection, repair, said, log):
+                misplaced[one.physical_offset] = one
     except UnreadablePath:
         return []  # said elsewhere
     return [misplaced[place] for place in sorted(misplaced)]
@@ -111,7 +111,7 @@ def _at(
     inspection: Inspection, repair: QueueRepair, said: Finding, log: LogReader
 ) -> Iterator[Misplaced]:
     """Give the record behind a unit that is not the one its record asks for."""
-    topic, queue_id, number = said.topic, said.queue_id, said.queue_offset
+    topic, queue_id, number = said.topic, said.queue_id, _number(said)
     if topic is None or queue_id is None or number is None:
         return  # said of more than a unit
     units = inspection.queue("queues", (topic, queue_id))
@@ -124,6 +124,15 @@ def _at(
         return
     if not _is_claimed(repair, own) and not _has_unit(inspection, one):
         yield one
+
+
+def _number(said: Finding) -> int | None:
+    """Give the queue offset whose unit a finding makes doubtful."""
+    if said.code in OF_UNITS:
+        return said.queue_offset
+    if said.code in OF_RECORDS and said.expected.isdecimal():
+        return int(said.expected)  # what the record's queue offset should be
+    return None
 
 
 class _Pointed(NamedTuple):
@@ -182,10 +191,7 @@ def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
 def _is_claimed(repair: QueueRepair, own: Place) -> bool:
     """Tell whether another record of the log wants the unit's place."""
     queue = repair.queues.get(own[:2])
-    if queue is None:
-        return False
-    there = [one for one in queue.patches if one.number <= own[2] < one.end]
-    return not there or not all(one.lost or one.is_cut for one in there)
+    return queue is not None and queue.placement.wants(own[2])
 
 
 def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
@@ -194,7 +200,8 @@ def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
     if one.said[2] < 0:
         return False
     units = inspection.queue("queues", (topic, one.said[1]))
-    return first_offset(units.packed(one.said[2], 1)) == one.physical_offset
+    offset, size, _ = CQ_UNIT.packer.unpack(units.packed(one.said[2], 1))
+    return bool(size > 0 and offset == one.physical_offset)
 
 
 def put_back(runs: Iterable[QueueRun], misplaced: Sequence[Misplaced]) -> Iterator[QueueRun]:

@@ -57,11 +57,15 @@ def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
 
 
 def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
-    """Zero what is left of the last unit of a file that was cut within it, unless it comes back."""
+    """Zero what is left of the last unit of a file that was cut within it, unless it comes back.
+
+    One that is wanted was compared as it will be: the rest of the file will be zeros.
+    """
     for segment in queue.files:
         number = segment.end // UNIT
         is_patched = any(patch.number <= number < patch.end for patch in queue.patches)
-        if segment.size < length and segment.size % UNIT and not is_patched:
+        is_judged = is_patched or queue.placement.first <= number < queue.placement.next
+        if segment.size < length and segment.size % UNIT and not is_judged:
             queue.patches.append(Patch(number, bytes(UNIT), FS_LEN, TORN_REASON))
 
 

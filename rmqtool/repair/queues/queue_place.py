@@ -66,6 +66,11 @@ class BridgedPlacement(Placement):
         """Physical offset of the newest record that has a unit."""
         return self._seen
 
+    def wants(self, queue_offset: int) -> bool:
+        """Tell whether a record of the log asks for the unit of a queue offset."""
+        in_hole = any(0 <= queue_offset - hole.start < hole.length for hole in self.holes)
+        return self.first <= queue_offset < self.next and not in_hole
+
     def put_back(self, queue_offset: int, unit: bytes, store_timestamp: int) -> PlacedUnits:
         """Take a unit that no run had; behind the last one it is the last one then."""
         self.filled.discard(queue_offset)

@@ -79,11 +79,18 @@ class UnwantedUnits:
             queue: whose units they are.
             is_odd: whether a file has not the length that brokers load; one without a unit goes.
         """
-        last, order, end = b"", ExpiredOrder(), self._end_of_known(queue)
+        last, end = b"", self._end_of_known(queue)
+        order = ExpiredOrder(self._place[0], is_over=True)
         if is_odd and not end:
             queue.patches.append(Patch.cut(0, bytes(UNIT), CQ_RANGE))
         for number, units in queue.units.used(0):
-            wild = order.wild(units[: max(end - number, 0)], self._judge.log_end - 1)
+            foreign = self._foreign(queue, number, units)
+            had_expired = self._place[0] > 0  # else a message of its own would be in the log
+            wild = order.wild(
+                units[: max(end - number, 0)],
+                self._judge.log_end - 1,
+                foreign & had_expired,
+            )
             self._restore(queue, number, wild)
             found: list[_ReplacedUnit] = []
             for row in range(len(units)):
@@ -91,7 +98,7 @@ class UnwantedUnits:
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
                 if row in wild or not any(unit.tobytes()):
                     continue
-                if size <= 0:
+                if size <= 0 or foreign[row]:
                     found.append(_ReplacedUnit(row))
                     continue
                 is_blank = kind_of(offset, size, int(unit["tags_code"])) == UnitKind.PRE_BLANK
@@ -164,16 +171,38 @@ class UnwantedUnits:
         bound = int(as_units(unit)["physical_offset"][0])
         is_whole = not (self._has_bridges or self._judge.has_lost(self._place[0], bound))
         begin = end if is_whole else self._end_of_expired(queue, end)
-        order, last = ExpiredOrder(), (bound if is_whole else self._place[0]) - 1
+        order, last = ExpiredOrder(self._place[0]), (bound if is_whole else self._place[0]) - 1
         for number, units in self._all(queue, 0, begin):
-            self._restore(queue, number, order.wild(units, last))
+            foreign = self._foreign(queue, number, units, bound)
+            self._restore(queue, number, order.wild(units, last, foreign))
         for number, units in self._all(queue, begin, end):
             offsets = units["physical_offset"]
             is_right = are_recovered(units) & (offsets <= bound)
+            is_right &= ~self._foreign(queue, number, units, bound)
             lost = self._judge.are_lost(units) & (offsets != bound)
             is_blank = kinds_of(units) == UnitKind.PRE_BLANK
             rows = np.flatnonzero((lost | ~is_right) & ~is_blank).tolist()
             self._patch(queue, number, units, [_ReplacedUnit(row, unit, REPEATED) for row in rows])
+
+    def _foreign(
+        self, queue: RepairedQueue, number: int, units: npt.NDArray[np.void], first: int = -1
+    ) -> npt.NDArray[np.bool_]:
+        """Tell which units point into the log, but not to a record of this queue: bool, shape (n,).
+
+        Args:
+            queue: whose units they are.
+            number: of the first one.
+            units: shape (n,).
+            first: physical offset of the queue's first record there; what repeats it is no other's.
+        """
+        offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
+        found = (offsets >= self._place[0]) & (offsets < self._judge.log_end) & (sizes > 0)
+        found &= (offsets != first) & (kinds_of(units) != UnitKind.PRE_BLANK)
+        found &= ~self._judge.are_lost(units)
+        for row in np.flatnonzero(found).tolist():
+            place = int(offsets[row]), int(sizes[row])
+            found[row] = not self._judge.is_own(queue, number + row, *place, self._log)
+        return found
 
     def _end_of_expired(self, queue: RepairedQueue, end: int) -> int:
         """Give the number behind the last unit of an expired message, pre-blank among them."""
