@@ -91,6 +91,7 @@ class DispatchRules:
         lmq: names with the LMQ prefix have queue 0 only (enableLmq).
         batch_topics: topics with batch queues; None where the configuration is not known: then
             a record that says it is an inner batch goes to one.
+        seen_batch_topics: topics that the configuration has lost, and that have batch queues.
     """
 
     release: Rules
@@ -98,6 +99,7 @@ class DispatchRules:
     multi_dispatch: bool = False
     lmq: bool = False
     batch_topics: frozenset[str] | None = None
+    seen_batch_topics: frozenset[str] = frozenset()
 
     def is_refused(self, topic: str, values: Mapping[str, str]) -> bool:
         """Tell whether the record check refuses a record for what its properties say.
@@ -167,6 +169,8 @@ class DispatchRules:
         """Tell whether a topic's records go to a batch queue; None where only the record can."""
         if not self.release.has_batch_queues:
             return False
+        if topic in self.seen_batch_topics:
+            return True
         return None if self.batch_topics is None else topic in self.batch_topics
 
     def _goes_to_batch_queue(self, record: Record) -> bool:

@@ -13,7 +13,7 @@ from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.delays import SAMPLED_UNITS, observed_delays
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats.config_shapes import lmq_consumer_offsets
+from rmqtool.formats import config_shapes
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.queues.discovery import Queues
@@ -54,7 +54,20 @@ def rules_of(store: Store, version: Version) -> DispatchRules:
         multi_dispatch,
         lmq,
         store.batch_topics,
+        _seen_batch_topics(store),
     )
+
+
+def _seen_batch_topics(store: Store) -> frozenset[str]:
+    """Give the topics that have batch queues and are in no `topics.json` any more."""
+    try:
+        topics = Queues(store).batches.topics()
+    except UnreadablePath:
+        return frozenset()
+    if not topics:
+        return frozenset()
+    configured = config_shapes.topics(store.config("topics.json").document)
+    return frozenset(topics).difference(one.topic for one in configured)
 
 
 def rocksdb_rules(
@@ -87,6 +100,7 @@ def rocksdb_rules(
         multi_dispatch=rules.multi_dispatch or lmq,
         lmq=rules.lmq or lmq,
         batch_topics=rules.batch_topics if has_files else frozenset(),
+        seen_batch_topics=rules.seen_batch_topics if has_files else frozenset(),
         delay_levels_ms=levels,
     )
 
@@ -124,4 +138,4 @@ def has_lmq_queues(store: Store) -> bool:
             return False
     except UnreadablePath:
         return True
-    return any(lmq_consumer_offsets(store.config("lmqConsumerOffset.json").document))
+    return any(config_shapes.lmq_consumer_offsets(store.config("lmqConsumerOffset.json").document))

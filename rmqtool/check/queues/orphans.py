@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.names import is_made_by_brokers
+from rmqtool.broker.rules import Rules
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -36,6 +37,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             is_there = bool(inspection.store.config("topics.json").problems)
             why = "cannot be read" if is_there else "is not there"
             inspection.leave_out("queues without a topic", f"config/topics.json {why}")
+        yield from _of_batches(inspection)
         return
     counts = {
         one.topic: max(one.read_queue_nums or 0, one.write_queue_nums or 0)
@@ -61,9 +63,23 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             yield _finding(topic, queues, f"{missing}; its queues hold {what}", severity)
 
 
+def _of_batches(inspection: Inspection) -> Iterator[Finding]:
+    """Name topics whose batch queues brokers take for consume queues, and refuse.
+
+    Source: ConsumeQueueStore#queueTypeShouldBe, 5.0.0 to 5.5.0.
+    """
+    orphans: dict[str, list[QueueUnits]] = {}
+    if Rules(inspection.version).has_batch_queues and not inspection.has_metadata_2:
+        for (topic, _), units in inspection.units("batch_queues").items():
+            orphans.setdefault(topic, []).append(units)
+    for topic, queues in orphans.items():
+        what = "is not in topics.json; brokers refuse to start on its batch queues"
+        yield _finding(topic, queues, what, Severity.DAMAGE)
+
+
 def _finding(topic: str, queues: list[QueueUnits], what: str, severity: Severity) -> Finding:
     numbers = ", ".join(map(str, sorted(units.queue_id for units in queues)))
-    at = At(f"consumequeue/{topic}", topic=topic)
+    at = At(queues[0].path.rpartition("/")[0], topic=topic)
     message, actual = f"topic {topic} {what}", f"queues {numbers}"
     return finding(FS_ORPHAN, at, message, actual=actual, severity=severity)
 
