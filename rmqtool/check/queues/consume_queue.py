@@ -153,8 +153,7 @@ class QueueComparer:
                 state.delta, state.outlier = delta, None
                 return
             yield from self._resumed(state)
-        is_lost = self._inspection.lost.between(state.last_physical_offset, first)
-        is_right = is_lost and self._points_to(state, run.queue_offset, first)
+        is_right = self._points_to(state, run.queue_offset, first)
         if not is_right and self._points_to(state, state.expected, first):
             state.outlier = Outlier(state.expected, run.queue_offset, run.count, first)
             return

@@ -36,7 +36,9 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], log: LogRe
             continue
         raw = branch.place.read(FILE_LENGTH).ljust(FILE_LENGTH, b"\0")
         wanted = _true(CHECKPOINT.parse(raw), survey, log)
-        if IX_CRASH in codes and not any(code.owner is Owner.INDEX for code in codes):
+        is_rebuilt = survey.index_end is not None and survey.inspection.has_crashed
+        is_whole = IX_CRASH in codes and not any(code.owner is Owner.INDEX for code in codes)
+        if is_rebuilt or is_whole:
             wanted["index_msg_timestamp"] = _index_end(survey)
         if entry.size != FILE_LENGTH:
             content = Content.of(CHECKPOINT.build(wanted) + raw[CHECKPOINT.size :])

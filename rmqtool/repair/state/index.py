@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 PART_BYTES: Final = 64 << 20
+MOST_WILD: Final = 8  # damaged entries before those of expired records that do not hide them
 
 
 def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int | None) -> None:
@@ -155,11 +156,12 @@ class _Kept:
         for one in survey.damaged:
             if one.code not in {CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF}:
                 gaps |= (joined[1] >= one.start) & (joined[1] < one.end)
-        gaps |= joined[1] < store.commitlog.start
+        gaps |= _are_expired(joined, store.commitlog.start)
         gaps &= (joined[0] >= 0) & (joined[1] >= 0) & (joined[1] < survey.end)
+        gaps &= (joined[0] != 0) | (joined[1] != 0)  # zeros in place of an entry
         kept = joined[:, gaps]
         kept = kept[:, np.argsort(kept[1], kind="stable")]
-        offsets, times = np.ascontiguousarray(kept[1]), np.ascontiguousarray(kept[2])
+        offsets, times = np.ascontiguousarray(kept[1]), _likely(kept[2], survey.newest_time)
         return cls(kept[0].astype(np.int32), offsets, times, joined)
 
     def with_true_topics(self, run: IndexRun, survey: LogSurvey) -> IndexRun:
@@ -188,8 +190,10 @@ class _Kept:
         offsets = np.concatenate([run.physical_offsets, more.physical_offsets])
         order = np.argsort(offsets, kind="stable")
         hashes = np.concatenate([run.hashes, more.hashes])
-        times = np.concatenate([run.store_timestamps, more.store_timestamps])
-        return IndexRun(hashes[order], offsets[order], times[order])
+        times = np.concatenate([run.store_timestamps, more.store_timestamps])[order]
+        for row in np.flatnonzero(order >= len(run)).tolist():  # known to the second only
+            times[row] = max(times[row], times[row - 1]) if row else times[row]
+        return IndexRun(hashes[order], offsets[order], times)
 
 
 def _entries(file: IndexFile) -> npt.NDArray[np.int64]:
@@ -209,3 +213,19 @@ def _entries(file: IndexFile) -> npt.NDArray[np.int64]:
     times = header["begin_timestamp"] + 1000 * rows["time_difference"].astype(np.int64)
     times[:1] = header["begin_timestamp"]
     return np.stack([rows["key_hash"], rows["physical_offset"], times]).astype(np.int64)
+
+
+def _are_expired(found: npt.NDArray[np.int64], log_start: int) -> npt.NDArray[np.bool_]:
+    """Tell which entries are of expired records: these come before all others, or are damaged."""
+    expired = found[1] < log_start
+    others_before: npt.NDArray[np.int64] = np.cumsum(~expired)
+    return expired & (others_before <= MOST_WILD)
+
+
+def _likely(times: npt.NDArray[np.int64], newest: int) -> npt.NDArray[np.int64]:
+    """Give store times, ms, without those that jump: none is later than the newest record's."""
+    known = np.minimum(times, newest) if newest else times.copy()
+    if known.size > 2:  # noqa: PLR2004 - a neighbour on either side
+        beside = np.stack([known[:-2], known[1:-1], known[2:]])
+        known[1:-1] = np.median(beside, axis=0).astype(np.int64)
+    return np.maximum.accumulate(known)
