@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble
 from rmqtool.findings.catalogue import Owner
-from rmqtool.findings.registry_commitlog import CL_BLANKSIZE, CL_QOFF_BACK, CL_TOPIC
+from rmqtool.findings.registry_commitlog import (
+    CL_BLANKSIZE,
+    CL_PHYOFF,
+    CL_QOFF_BACK,
+    CL_QOFF_GAP,
+    CL_TOPIC,
+)
 from rmqtool.findings.registry_consume_queue import CQ_LMQ
 from rmqtool.findings.registry_layout import FS_GAP, FS_READ
 from rmqtool.formats.message import MESSAGE_PREFIX
@@ -97,8 +103,9 @@ def _first_place(segment: Segment) -> int | None:
 def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
     """Tell whether the edits of a plan answer a finding."""
     code = one.code
-    if obstacle and code.family.of_log:
-        return False
+    is_gap = code == CL_QOFF_GAP and all(edit.code != CL_PHYOFF for edit in writer.edits)
+    if is_gap or (obstacle and code.family.of_log):
+        return False  # no edit brings a record back, but where it lies in another's place
     if code.owner is Owner.LOG and code not in SOMETIMES:
         return True
     if code.owner is Owner.QUEUES:

@@ -42,20 +42,28 @@ class Broken:
     Attributes:
         root: of the store.
         conf: the broker's configuration.
+        version: of the broker; None is whoever wrote the store.
     """
 
     root: Path
     conf: str
+    version: str | None = None
 
     def plan(self) -> Plan:
         """Plan with all that may be asked for."""
         return repair.plan(
-            self.root, broker_conf=self.conf, bridge_missing=True, clamp_offsets=True
+            self.root,
+            broker_conf=self.conf,
+            broker_version=self.version,
+            bridge_missing=True,
+            clamp_offsets=True,
         )
 
     def findings(self, level: CheckLevel = CheckLevel.FULL) -> list[Finding]:
         """Validate; give what is worse than a note."""
-        options = ValidateOptions(self.root, broker_conf=self.conf, level=level)
+        options = ValidateOptions(
+            self.root, broker_conf=self.conf, broker_version=self.version, level=level
+        )
         return [one for one in validate(options) if one.severity is not Severity.NOTE]
 
 

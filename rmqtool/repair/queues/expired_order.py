@@ -33,7 +33,9 @@ class ExpiredOrder:
 
     def __init__(self, log_start: int = 0, *, is_over: bool = False) -> None:
         self._last = log_start - 1
-        self._before = 0 if is_over else -1  # physical offset of the last unit that may be right, or was put right
+        self._before = (
+            0 if is_over else -1
+        )  # physical offset of the last unit that may be right, or was put right
 
     def wild(
         self,

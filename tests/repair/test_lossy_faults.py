@@ -1,0 +1,68 @@
+"""What repairs once lost, delivered wrongly or did not settle: judged by the bytes they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
+from tests import plain_store
+from tests.repair.broker.survivors import QueueKey, Truth
+from tests.repair.lossy_faults import FAULTS, Fault
+from tests.repair.repaired import Broken
+from tests.stores import broker_conf, fixture_store
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_repaired(fault: Fault, tmp_path: Path) -> None:
+    """Each undamaged message has its unit, no unit has a foreign one, and all is settled."""
+    root = fixture_store(fault.fixture, tmp_path)
+    truth = Truth.of(root)
+    fault.inflict(root)
+    expected = truth.expected(root)
+    conf = str(broker_conf(fault.fixture))
+    store = Broken(root, conf, fault.version)
+    plan = store.plan()
+    repair.apply(plan, in_place=True)
+    left = {(one.code, one.path) for one in plan.left}
+    assert {(one.code, one.path) for one in store.findings()} <= left
+    assert [] == store.plan().edits
+    fault.put_back(root)
+    assert [] == [*_lost(root, expected)]
+    assert [] == [*_foreign(root, truth)]
+    prediction = predict(open_store(root, conf), fault.version)
+    assert not prediction.refusals
+    delivered = {(one.topic, one.queue_id): one.readable for one in prediction.queues}
+    assert all(delivered[key] >= len({*wanted}) for key, wanted in expected.items() if wanted)
+
+
+def _lost(root: Path, expected: dict[QueueKey, list[int]]) -> Iterator[tuple[QueueKey, set[int]]]:
+    """Yield the undamaged records of a queue that no unit of it names."""
+    for (topic, queue_id), wanted in expected.items():
+        directory = root / "consumequeue" / topic / str(queue_id)
+        if directory.is_dir():  # the units of batch queues are others
+            there = {unit.physical_offset for unit in plain_store.units(directory)}
+            if lost := {*wanted} - there:
+                yield (topic, queue_id), lost
+
+
+def _foreign(root: Path, truth: Truth) -> Iterator[tuple[QueueKey, int]]:
+    """Yield the units that name records of other queues, bridges among them, or end past the log.
+
+    4.9.3 skips all records in front of the end of a queue's last unit.
+    """
+    records = {one.physical_offset: one for one in plain_store.records(root)}
+    end = max(place + one.size for place, one in records.items())
+    for directory in plain_store.queue_directories(root):
+        key = directory.parent.name, int(directory.name)
+        own = {*truth.queues.get(key, ())}
+        for unit in plain_store.units(directory):
+            place = unit.physical_offset
+            is_foreign = place in records and place not in own
+            is_past = place >= min(records) and place + unit.size > end
+            if is_foreign or is_past:
+                yield key, place
