@@ -127,12 +127,12 @@ def _judge_queues(survey: LogSurvey, found: list[Finding]) -> str:
     obstacle = _obstacle(survey, found)
     if not obstacle and inspection.log is not None and inspection.compares_queues:
         survey.forget_unused()
-        survey.queues.judge.tail = tail_of(survey)
+        judge, batches = survey.queues.judge, survey.queues.batches
+        judge.tail, judge.smallest_bridge = tail_of(survey), survey.maker.smallest
+        batches.finish(judge.tail)
+        judge.tail_end = batches.tail_end
         is_harmed = any(code.area in QUEUE_AREAS for code in codes)
         survey.queues.finish(all_queues=is_harmed or survey.queues.is_crashed)
-        batches = survey.queues.batches
-        batches.finish(survey.queues.judge.tail)
-        survey.queues.judge.tail_end = max(survey.queues.judge.tail_end, batches.tail_end)
         survey.bridge_early()
     return obstacle
 

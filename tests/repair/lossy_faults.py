@@ -153,15 +153,14 @@ def _faults() -> list[Fault]:
         )
         for version in ("4.9.3", "5.5.0")
     ]
-    found += [
+    found.append(
         Fault(
-            f"queues without a message, {version}",
-            f"rocketmq-{version}-crash",
-            (_zeros(f"{LOG}262144", 13107),),
-            is_proven=version == "4.9.3",
+            "queues without a message",
+            "rocketmq-4.9.3-traffic",
+            (_zeros(f"{LOG}131072", 45928), _zeros(f"{LOG}262144", 0)),
+            is_proven=True,
         )
-        for version in ("4.9.3", "5.5.0")
-    ]
+    )
     found += [
         Fault(
             f"bit {bit} of {field} of the {place} record of a queue, {version}",

@@ -8,6 +8,7 @@ address of a sound unit of the extension. Source: ConsumeQueue#putMessagePositio
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -173,9 +174,11 @@ class QueueRepair:
     def _others(self, unwanted: UnwantedUnits) -> None:
         """Look at queues of which the log has no message at all."""
         known = {(queue.topic, queue.queue_id) for queue in self.queues.values()}
-        for topic, queue_id in self._inspection.units("queues"):
-            if (topic, queue_id) in known:
-                continue
+        others = [name for name in self._inspection.units("queues") if name not in known]
+        for name in others if self.judge.tail is not None else ():
+            with contextlib.suppress(UnreadablePath):
+                unwanted.note_tail(self._inspection.queue("queues", name))
+        for topic, queue_id in others:
             units = self._inspection.queue("queues", (topic, queue_id))
             queue = RepairedQueue(units, BridgedPlacement(*self._log))
             odd = [one for one in units.files if one.size != self._file_length]

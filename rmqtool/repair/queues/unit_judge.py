@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -32,6 +33,7 @@ class LostUnits:
         tail: stretch at the end of the log that holds no record; the queues tell whether records
             were there. None when the log ends as it should.
         tail_end: behind the last record there that a queue knows; 0 for none.
+        smallest_bridge: bytes that the bridge over these has at least.
 
     Args:
         inspection: of the store.
@@ -41,7 +43,7 @@ class LostUnits:
 
     def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
         self.tail: Damaged | None = None
-        self.tail_end = 0
+        self.tail_end = self.smallest_bridge = 0
         self._inspection, self._damaged, self._early = inspection, damaged, early
         commitlog = inspection.store.commitlog
         self._log_start, self._segment_length = commitlog.start, commitlog.file_length
@@ -59,9 +61,13 @@ class LostUnits:
             # A record that would not end within the log's file was cut off with those behind it.
             if self._inspection.has_crashed or size <= 0 or offset + size > tail.end:
                 return None
-            self.tail_end = max(self.tail_end, offset + size)
+            self.tail_end = max(self.tail_end, offset + size, tail.start + self.smallest_bridge)
             return tail
         return self.damaged_at(offset, size) if size > 0 else None
+
+    def bridged(self, damaged: Damaged) -> Damaged:
+        """Give what of a stretch a bridge will cover: of the tail, up to its last known record."""
+        return replace(damaged, end=self.tail_end) if damaged is self.tail else damaged
 
     def damaged_at(self, offset: int, size: int) -> Damaged | None:
         """Give the stretch that holds what a unit points to.

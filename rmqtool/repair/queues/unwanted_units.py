@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.queues.unit_judge import LostUnits
     from rmqtool.store.record_heads import LogReader
 
@@ -71,6 +72,13 @@ class UnwantedUnits:
             first = known[0].raw[:UNIT] if known else first
             self._in_front(queue, placement.first, first)
         self._behind(queue, placement.next, placement.last_unit)
+
+    def note_tail(self, units: QueueUnits) -> None:
+        """Find out how far the records at the log's end went that a queue knows."""
+        for _, found in units.used(0):
+            pairs = zip(found["physical_offset"].tolist(), found["size"].tolist(), strict=True)
+            for offset, size in pairs:
+                self._judge.lost(offset, size)
 
     def of_other_queue(self, queue: RepairedQueue, *, is_odd: bool) -> None:
         """Judge a queue none of whose messages is in the log: expired, lost, or of another log.
@@ -264,7 +272,7 @@ class UnwantedUnits:
         row, offset, size = unit
         damaged = self._judge.lost(offset, size)
         if damaged is not None:
-            filler = last or alone(damaged, *self._place)
+            filler = last or alone(self._judge.bridged(damaged), *self._place)
             if filler is None:
                 self.dropped.add((queue.topic, queue.queue_id))
                 yield _ReplacedUnit(row)
