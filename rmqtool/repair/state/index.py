@@ -217,9 +217,9 @@ def _entries(file: IndexFile) -> npt.NDArray[np.int64]:
 
 def _are_expired(found: npt.NDArray[np.int64], log_start: int) -> npt.NDArray[np.bool_]:
     """Tell which entries are of expired records: these come before all others, or are damaged."""
-    expired = found[1] < log_start
-    others_before: npt.NDArray[np.int64] = np.cumsum(~expired)
-    return expired & (others_before <= MOST_WILD)
+    expired: npt.NDArray[np.bool_] = found[1] < log_start
+    expired &= np.cumsum(~expired) <= MOST_WILD
+    return expired
 
 
 def _likely(times: npt.NDArray[np.int64], newest: int) -> npt.NDArray[np.int64]:
