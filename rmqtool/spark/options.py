@@ -21,6 +21,7 @@ TRUE: Final = frozenset({"true", "1", "yes", ""})
 FALSE: Final = frozenset({"false", "0", "no"})
 DEFAULT_SPLIT: Final = 1 << 30  # bytes: a segment as brokers make them is one partition
 FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"  # as with Spark's source for Kafka
+DEFAULT_PACK: Final = 128 << 20  # bytes: the default of spark.sql.files.maxPartitionBytes
 NAMES: Final = {
     "path": "a store root, a directory of it, or one file",
     "table": "messages, queue_units, index_entries, findings or segments",
@@ -38,6 +39,7 @@ NAMES: Final = {
     "body_limit": "largest body that is shown",
     "fillers": "blank records and unused tails are rows, too",
     "split": "bytes that one task reads at most, about; 0 is never less than a segment",
+    "pack": "bytes of small segments that share one task, at most; 0 is a task each",
     "broker_conf": "the broker's configuration file",
     "scope": "of findings: store is all that `validate` finds, in one task; segment is what each "
     "segment of the log shows by itself, a task each",
@@ -80,6 +82,7 @@ class SourceOptions:
         body: how bodies are shown.
         fillers: whether what stands for nothing is a row, too.
         split: bytes of a partition; 0 is a whole segment.
+        pack: bytes of segments that share a partition.
         broker_conf: the broker's configuration file.
         scope: of findings.
         pushdown: whether filters of a query are taken.
@@ -96,6 +99,7 @@ class SourceOptions:
     body: BodyOptions = field(default_factory=BodyOptions)
     fillers: bool = False
     split: int = DEFAULT_SPLIT
+    pack: int = DEFAULT_PACK
     broker_conf: str | None = None
     scope: Scope = Scope.STORE
     pushdown: bool = False
@@ -125,6 +129,7 @@ class SourceOptions:
             body=_body(texts),
             fillers=_flag("fillers", texts.get("fillers", "false")),
             split=size("split", texts["split"]) if "split" in texts else DEFAULT_SPLIT,
+            pack=size("pack", texts["pack"]) if "pack" in texts else DEFAULT_PACK,
             broker_conf=texts.get("broker_conf"),
             scope=_word(Scope, "scope", texts.get("scope", Scope.STORE)),
             pushdown=_flag("pushdown", texts.get("pushdown", "false")),

@@ -22,7 +22,7 @@ from rmqtool.tables.selection import EVERYTHING as OPEN
 from rmqtool.tables.views import VIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.store.segment import Segment, SegmentPart
     from rmqtool.store.tree import Store
@@ -96,6 +96,25 @@ def tasks(options: SourceOptions) -> list[Task]:
             return [WholeTask()]
         case _:
             return list(log_tasks(options))
+
+
+def packs(found: Iterable[Task], options: SourceOptions) -> Iterator[tuple[Task, ...]]:
+    """Put stretches of a log together to what one task of Spark reads, in order.
+
+    A task costs Spark some 60 ms, which is as much as it takes to read 50 MB.
+    """
+    limit = min(options.pack, options.split or options.pack)
+    pack: list[Task] = []
+    total = 0
+    for task in found:
+        length = task.part.length if isinstance(task, LogTask) else limit
+        if pack and total + length > limit:
+            yield tuple(pack)
+            pack, total = [], 0
+        pack.append(task)
+        total += length
+    if pack:
+        yield tuple(pack)
 
 
 def log_tasks(options: SourceOptions) -> Iterator[LogTask]:

@@ -77,7 +77,7 @@ class RocketMQDataSource(DataSource):
 
 
 class RocketMQReader(DataSourceReader):
-    """Reads a table, a task each segment. Picklable."""
+    """Reads a table, a task each segment; small ones share a task. Picklable."""
 
     def __init__(self, options: SourceOptions, names: tuple[str, ...]) -> None:
         """Prepare.
@@ -95,16 +95,16 @@ class RocketMQReader(DataSourceReader):
             UsageError: a limit says nothing about the rows of the table.
             StoreError: the store cannot be opened.
         """
-        from rmqtool.spark.plan import tasks
+        from rmqtool.spark.plan import packs, tasks
 
-        return [InputPartition(task) for task in tasks(self.options)]
+        return [InputPartition(pack) for pack in packs(tasks(self.options), self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task on an executor."""
         from rmqtool.spark.readers import batches
 
-        if partition.value is not None:  # Spark's stand-in where there is nothing to read
-            yield from batches(partition.value, self.options, self.names)
+        for task in partition.value or ():  # None is Spark's stand-in for nothing to read
+            yield from batches(task, self.options, self.names)
 
 
 class FilteringReader(RocketMQReader):

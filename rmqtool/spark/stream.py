@@ -27,7 +27,7 @@ from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.spark.options import SourceOptions, TableName
-from rmqtool.spark.plan import LogTask
+from rmqtool.spark.plan import LogTask, packs
 from rmqtool.spark.stream_place import LogLoss, LossKind, StreamLoss, StreamPlace, loss_of, place_at
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
@@ -162,14 +162,15 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             gone = min(log.start, last.physical_offset)
             losses.append(LogLoss(LossKind.EXPIRED, begin, gone, gone))
             begin = gone
-        found = [InputPartition(LossTask(one)) for one in losses]
+        found = []
         for segment in log:
             left = max(begin - segment.start, 0)
             right = min(last.physical_offset - segment.start, segment.size)
             if left < right:
                 part = SegmentPart(segment, left, right)
-                found.append(InputPartition(LogTask(part, store.is_dledger, left)))
-        return found
+                found.append(LogTask(part, store.is_dledger, left))
+        lost = [InputPartition(LossTask(one)) for one in losses]
+        return [*lost, *(InputPartition(pack) for pack in packs(found, self.options))]
 
     def _loss(
         self, store: Store, place: StreamPlace, reader: LogReader, end: End | None
@@ -201,10 +202,11 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(task, LossTask):
             loss = task.loss
             yield stretch_row(loss.begin, loss.end - loss.begin, str(loss.code), self.names)
-        elif task is not None:
+            return
+        for one in task or ():  # None is Spark's stand-in for nothing to read
             if self.options.fail_on_data_loss:
-                task.part.segment.open().close()
-            yield from batches(task, self.options, self.names)
+                one.part.segment.open().close()
+            yield from batches(one, self.options, self.names)
 
     def _store(self) -> Store:
         """Open the store again: segments come and go."""

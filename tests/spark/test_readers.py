@@ -17,7 +17,7 @@ from rmqtool.scan.batch import Batch, ScanOptions
 from rmqtool.scan.message import scan as scan_message
 from rmqtool.spark import readers
 from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.plan import LogTask, tasks
+from rmqtool.spark.plan import LogTask, packs, tasks
 from rmqtool.spark.readers import batches
 from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
@@ -249,6 +249,22 @@ def test_segments(tmp_path: Path) -> None:
     assert len(messages) == sum(row["records"] for row in rows)
     assert 1 == sum(row["gaps"] for row in rows)
     assert messages[-1]["physical_offset"] == rows[-1]["last_physical_offset"]
+
+
+def test_small_segments_share_a_task(tmp_path: Path) -> None:
+    """Segments are put together in order, up to a length that a split may lower."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    for given, counts in (
+        ({}, [4]),
+        ({"pack": "0"}, [1] * 4),
+        ({"pack": "256KiB"}, [2, 2]),
+        ({"split": "128KiB"}, [1] * 4),
+        ({"table": "findings"}, [1]),
+    ):
+        options = SourceOptions.of({"path": str(store), **given})
+        found = list(packs(tasks(options), options))
+        assert counts == [len(pack) for pack in found]
+        assert tasks(options) == [task for pack in found for task in pack]
 
 
 def test_tasks_are_small(tmp_path: Path) -> None:
