@@ -50,9 +50,10 @@ TABLES: Final = """
 messages, queue_units and index_entries have the rows of dump, damage among them; findings those of
 validate; segments has one row a segment of the log: bytes of records, blanks, gaps and unused
 tails, first and last record, or why it could not be read. One task reads one segment, or a split of
-it; any split gives the same rows. Small segments share a task, 128 MiB by default. Offsets and times leave out segments, and what lies before and
-after the wanted rows in a segment: reading begins at a record that a queue unit names. Store times
-are trusted to five minutes, and not at all where the log is not in the order of its times.
+it; any split gives the same rows. Small segments share a task, 128 MiB by default. Offsets and
+times leave out segments, and what lies before and after the wanted rows in a segment: reading
+begins at a record that a queue unit names. Store times are trusted to five minutes, and not at all
+where the log is not in the order of its times.
 
 With the option pushdown, a filter of the query on topic asks all queues of the store: records of
 other topics are not read. What no unit names is read, and where a record is not what its unit says,
