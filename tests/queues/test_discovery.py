@@ -50,3 +50,16 @@ def test_pairs(tmp_path: Path) -> None:
         assert 3 * [BranchKind.CONSUME_QUEUE] == kinds
         missing = queues.missing(BranchKind.BATCH_QUEUE, ("V", 4))
         assert ("batchconsumequeue/V/4", False) == (missing.path, missing.is_there)
+
+
+def test_ends_in_rocksdb(tmp_path: Path) -> None:
+    """The `max` row of a queue in RocksDB names its last unit."""
+    with Queues(open_store(fixture_store("rocketmq-5.3.3-rocksdb", tmp_path))) as queues:
+        source = queues.database.source
+        assert source is not None
+        assert source.ends
+        for (topic, queue_id), ends in source.ends.items():
+            queue = queues.queue(topic.decode(), queue_id)
+            last = queue.span().last if queue is not None else None
+            found = None if last is None else (last.physical_offset, last.number)
+            assert ends.maximum == found

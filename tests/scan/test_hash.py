@@ -108,6 +108,9 @@ def test_malformed(digits: str, expected: int) -> None:
 
 @given(raw=st.one_of(st.text().map(str.encode), st.binary()), split=st.integers(0, 40))
 @example(raw=b"\xed\xa0\x80", split=0)
+@example(raw="\u0800\u0fff".encode(), split=0)  # the first of three bytes
+@example(raw=b"\xe0\x80\x80", split=0)  # two bytes would do
+@example(raw="\U00010000\U0010ffff".encode(), split=0)  # the first and the last of four bytes
 def test_agrees_with_formats(raw: bytes, split: int) -> None:
     """Any bytes have the hash that `formats.java` gives them, however they lie."""
     expected = java.string_hash(java.text(raw))

@@ -48,6 +48,31 @@ def test_fallback(
     assert expected == found.document.get("offsetTable", {})
 
 
+@pytest.mark.parametrize(
+    ("main", "backup", "blank_stops", "stopping"),
+    [
+        (GOOD[:10], OLD[:10], True, "x.json.bak"),
+        (GOOD[:10], "", True, ""),
+        (GOOD[:10], None, True, ""),
+        (GOOD[:10], OLD, True, ""),
+        (GOOD, OLD[:10], True, ""),
+        (GOOD[:10], " \n", True, "x.json.bak"),
+        (GOOD[:10], " \n", False, ""),
+        (" \n", OLD[:10], False, ""),
+        (GOOD[:10], OLD[:10], False, "x.json.bak"),
+    ],
+)
+def test_backup_stops_a_broker(
+    config: Path, main: str, backup: str | None, stopping: str, *, blank_stops: bool
+) -> None:
+    """A broker is stopped by a backup that it needs and cannot parse; white space may be one."""
+    for name, text in {"x.json": main, "x.json.bak": backup}.items():
+        if text is not None:
+            (config / name).write_text(text)
+    problem = open_store(config).config("x.json").stops_broker(blank_stops=blank_stops)
+    assert stopping == (problem.path.rpartition("/")[2] if problem else "")
+
+
 def test_directory_in_place_of_a_file(config: Path) -> None:
     """A directory or a link called like the file is a problem, and nothing is followed."""
     (config / "x.json").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import stat
@@ -192,3 +193,22 @@ def test_holes(tmp_path: Path) -> None:
         if data:  # the file system has holes
             assert opened.next_data((1 << 20) - 1) is None
     assert stat.S_ISREG(path.stat().st_mode)
+
+
+def test_holes_that_nobody_knows(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a file system does not tell holes, everything counts as data."""
+
+    def refused(*_: int) -> int:
+        raise OSError(errno.EINVAL, "no holes here")
+
+    with Place.of(file).open() as opened:
+        monkeypatch.setattr(os, "lseek", refused)
+        assert (7, len(CONTENT)) == (opened.next_data(7), opened.next_hole(7))
+
+
+def test_times_of_files(file: Path) -> None:
+    """A last change is given in ms, and not rounded up."""
+    os.utime(file, ns=(0, 1_700_000_000_123_999_999))
+    entry = Place.of(file).stat()
+    assert entry is not None
+    assert 1_700_000_000_123 == entry.mtime_ms
