@@ -7,12 +7,14 @@
 3. A neighbour may be a copy (a half message, a retry): a key of it whose hash under the lost
    message's topic is in the index, is the lost message's key.
 
-Each fact has its source. What expired is not lost. Importing this loads numpy.
+Each fact has its source. What expired is not lost. Of a store that lost millions the first are
+listed and the others counted, as a list takes some KiB of memory a row. Importing this loads numpy.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -44,15 +46,24 @@ if TYPE_CHECKING:
 
 Between: TypeAlias = "tuple[RecordHead | None, RecordHead | None]"
 Told: TypeAlias = dict[str, Any]
+Bound: TypeAlias = tuple[int, int, "str | None"]
 LOST: Final = "lost"
 DOUBTFUL: Final = "doubtful"
+UNLISTED: Final = "unlisted"
+UNKNOWN: Final = "unknown"
+LISTED: Final = 20_000  # places
 NEIGHBOURS: Final = 32  # records on each side whose keys are tried
 PAST_ALL: Final = 2**63 - 1
 LOST_MESSAGES: Final = Table(
     "lost_messages",
     "a message that is lost, or whose bytes nobody can vouch for",
     (
-        Column("fate", Type.TEXT, "lost: no record is there; doubtful: a checksum differs"),
+        Column(
+            "fate",
+            Type.TEXT,
+            "lost: no record is there; doubtful: a checksum differs; unlisted: so many more may be "
+            "lost, too many to list; unknown: nobody could look, sources says why",
+        ),
         MESSAGES["topic"],
         MESSAGES["queue_id"],
         MESSAGES["queue_offset"],
@@ -77,11 +88,11 @@ UNVOUCHED: Final = frozenset(map(str, (CL_CRC, CL_PROPCRC, CL_TAIL)))
 LOG_AREAS: Final = frozenset({Area.COMMITLOG, Area.LAYOUT, Area.DLEDGER})
 
 
-@dataclass(slots=True)
+@dataclass
 class DoubtfulPlaces:
     """Where the log may have lost messages: physical offsets, half open, with a code each."""
 
-    bounds: list[tuple[int, int, str | None]] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)
 
     @classmethod
     def of(cls, log: Log, findings: Iterable[Finding]) -> DoubtfulPlaces:
@@ -111,34 +122,58 @@ class DoubtfulPlaces:
 
     def holds(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell which physical offsets lie in one of them."""
-        merged: list[list[int]] = []
-        for begin, end, _ in sorted(self.bounds, key=lambda one: one[:2]):
-            if merged and begin <= merged[-1][1]:
-                merged[-1][1] = max(merged[-1][1], end)
-            else:
-                merged.append([begin, end])
-        bounds = np.array(merged, np.int64)
-        before = np.searchsorted(bounds[:, 0], offsets, side="right") - 1
-        found: npt.NDArray[np.bool_] = (before >= 0) & (offsets < bounds[before, 1])
+        begins, ends, _ = self._merged
+        before = np.searchsorted(begins, offsets, side="right") - 1
+        found: npt.NDArray[np.bool_] = (before >= 0) & (offsets < ends[before])
         return found
 
     def code(self, offset: int) -> str | None:
         """Give the code of the damage at an offset; None where no file holds it."""
-        return next((code for begin, end, code in self.bounds if begin <= offset < end), None)
+        begins, _, groups = self._merged
+        group = groups[max(int(np.searchsorted(begins, offset, side="right")) - 1, 0)]
+        return next((code for begin, end, code in group if begin <= offset < end), None)
+
+    @cached_property
+    def unvouched(self) -> frozenset[int]:
+        """Where records begin whose checksum differs."""
+        return frozenset(begin for begin, _, code in self.bounds if code in UNVOUCHED)
+
+    @cached_property
+    def _merged(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[list[Bound]]]:
+        """Give begin and end of each run of places that overlap, and the places in it."""
+        begins: list[int] = []
+        ends: list[int] = []
+        groups: list[list[Bound]] = []
+        for bound in sorted(self.bounds, key=lambda one: one[:2]):
+            begin, end, _ = bound
+            if ends and begin < ends[-1]:
+                ends[-1] = max(ends[-1], end)
+                groups[-1].append(bound)
+            else:
+                begins.append(begin)
+                ends.append(end)
+                groups.append([bound])
+        return np.array(begins, np.int64), np.array(ends, np.int64), groups
 
 
 def lost_messages(store: Store, findings: Iterable[Finding]) -> list[Told]:
     """List what is lost, by topic, queue and queue offset, as rows of `LOST_MESSAGES`.
 
     Args:
-        store: a whole store; of one that cannot be read, nothing is told.
+        store: a whole store; of one that cannot be read, a row says so.
         findings: of a validation of it.
     """
     try:
         with Lookup(store, scan=False) as lookup:
             return _Listing(lookup, DoubtfulPlaces.of(lookup.log, findings)).rows()
-    except RmqtoolError:
-        return []
+    except RmqtoolError as error:
+        return [_no_place(UNKNOWN, None, str(error))]
+
+
+def _no_place(fate: str, messages: int | None, source: str) -> Told:
+    """Give a row about messages of which no place is told."""
+    told = {"fate": fate, "messages": messages, "sources": [source]}
+    return {name: told.get(name) for name in LOST_MESSAGES.names}
 
 
 @dataclass(slots=True)
@@ -151,6 +186,7 @@ class _Listing:
         told: rows by physical offset, one for each queue that names the place.
         near: records around a place, by the next record after it.
         between: the records before and after the last place.
+        unlisted: messages at further places in question.
     """
 
     lookup: Lookup
@@ -158,6 +194,7 @@ class _Listing:
     told: dict[int, list[Told]] = field(default_factory=dict)
     near: dict[int, list[LogRecord]] = field(default_factory=dict)
     between: Between = (None, None)
+    unlisted: int = 0
 
     def rows(self) -> list[Told]:
         for topic in self.lookup.queues.topics():
@@ -170,7 +207,11 @@ class _Listing:
             if (is_sound := self._soundness(offset)) is not True
             for row in _with_record(rows, is_sound)
         ]
-        return sorted(found, key=_place)
+        found.sort(key=_place)
+        if self.unlisted:
+            source = f"consume queues; the first {LISTED:,} places are listed"
+            found.append(_no_place(UNLISTED, self.unlisted, source))
+        return found
 
     def _ask_queue(self, units: QueueUnits) -> None:
         """Take what a queue says of the places in question."""
@@ -178,8 +219,12 @@ class _Listing:
             offsets = some["physical_offset"].astype(np.int64)
             chosen = are_real(some) & (offsets >= self.lookup.log.start)
             chosen &= self.places.holds(offsets)
+            is_batch = units.layout is BATCH_CQ_UNIT
             for row in map(int, np.flatnonzero(chosen)):
-                unit, is_batch = some[row], units.layout is BATCH_CQ_UNIT
+                unit = some[row]
+                if len(self.told) >= LISTED and int(offsets[row]) not in self.told:
+                    self.unlisted += max(int(unit["batch_size"]), 1) if is_batch else 1
+                    continue
                 told: Told = {
                     "topic": units.topic,
                     "queue_id": units.queue_id,
@@ -213,6 +258,8 @@ class _Listing:
                         )
 
     def _indexed(self, offset: int, key_hash: int, time: str) -> None:
+        if len(self.told) >= LISTED and offset not in self.told:
+            return
         alone: Told = {"physical_offset": offset, "sources": []}
         for row in self.told.setdefault(offset, [alone]):
             hashes = row.setdefault("key_hashes", [])
@@ -227,9 +274,7 @@ class _Listing:
         record = self.lookup.log.record_at(offset)
         if not isinstance(record, LogRecord):
             return False
-        is_damaged = any(
-            begin == offset and code in UNVOUCHED for begin, _, code in self.places.bounds
-        )
+        is_damaged = offset in self.places.unvouched
         return record if is_damaged or record.crc_matches is False else True
 
     def _completed(self, offset: int, row: Told) -> Told:

@@ -9,8 +9,10 @@ import pytest
 
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
+from rmqtool.errors import UnreadablePath
 from rmqtool.library import open_store
-from rmqtool.query.lost import DOUBTFUL, LOST, LOST_MESSAGES, lost_messages
+from rmqtool.query import lost
+from rmqtool.query.lost import DOUBTFUL, LOST, LOST_MESSAGES, UNKNOWN, UNLISTED, lost_messages
 from rmqtool.store.tree import open_store as open_tree
 from tests import inflict
 from tests.stores import fixture_store
@@ -70,3 +72,33 @@ def test_copy_tells_the_key(tmp_path: Path) -> None:
         row["unique_key"] for row in rows
     ]
     assert all("confirmed by the index" in row["sources"][-1] for row in rows)
+
+
+def test_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no room in the list is counted, and a row says so."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    inflict.remove_segment(1)(store)
+    found = list(validate(ValidateOptions(str(store))))
+    whole = lost_messages(open_tree(str(store)), found)
+    monkeypatch.setattr(lost, "LISTED", 7)
+    *listed, rest = lost_messages(open_tree(str(store)), found)
+    assert listed == [row for row in whole if row["physical_offset"] in places(listed)]
+    assert 7 == len(places(listed))
+    assert (UNLISTED, len(whole) - len(listed)) == (rest["fate"], rest["messages"])
+
+
+def places(rows: list[dict[str, object]]) -> set[object]:
+    """Give the physical offsets of rows."""
+    return {row["physical_offset"] for row in rows}
+
+
+def test_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody could look, no list is empty."""
+    store = fixture_store(TRAFFIC, tmp_path)
+
+    def refused(_: object, __: object) -> None:
+        raise UnreadablePath(path="commitlog", reason="permission denied")
+
+    monkeypatch.setattr(lost.DoubtfulPlaces, "of", refused)
+    (row,) = lost_messages(open_tree(str(store)), [])
+    assert (UNKNOWN, ["commitlog: permission denied"]) == (row["fate"], row["sources"])
