@@ -220,11 +220,12 @@ class _Listing:
             chosen = are_real(some) & (offsets >= self.lookup.log.start)
             chosen &= self.places.holds(offsets)
             is_batch = units.layout is BATCH_CQ_UNIT
-            for row in map(int, np.flatnonzero(chosen)):
+            listed = self._with_room(offsets, chosen)
+            rest = some[chosen & ~listed]
+            counts = np.maximum(rest["batch_size"].astype(np.int64), 1) if is_batch else None
+            self.unlisted += len(rest) if counts is None else int(counts.sum())
+            for row in map(int, np.flatnonzero(listed)):
                 unit = some[row]
-                if len(self.told) >= LISTED and int(offsets[row]) not in self.told:
-                    self.unlisted += max(int(unit["batch_size"]), 1) if is_batch else 1
-                    continue
                 told: Told = {
                     "topic": units.topic,
                     "queue_id": units.queue_id,
@@ -238,6 +239,17 @@ class _Listing:
                     told["store_time"] = iso_time(int(unit["store_timestamp"]))
                 self.told.setdefault(int(offsets[row]), []).append(told)
 
+    def _with_room(
+        self, offsets: npt.NDArray[np.int64], chosen: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.bool_]:
+        """Choose what is listed already, and as many further places as there is room for."""
+        room = max(LISTED - len(self.told), 0)
+        known = np.fromiter(self.told, np.int64, len(self.told))
+        is_known = chosen & np.isin(offsets, known)
+        is_new = chosen & ~is_known
+        found: npt.NDArray[np.bool_] = is_known | (is_new & (np.cumsum(is_new) <= room))
+        return found
+
     def _ask_index(self) -> None:
         """Take the hashes and the second that the index has for a place."""
         for reader in self.lookup.index.readers:
@@ -248,7 +260,7 @@ class _Listing:
                     offsets = batch.column("physical_offset")
                     chosen = self.places.holds(offsets) & (offsets >= self.lookup.log.start)
                     chosen &= batch.column("key_hash") >= 0
-                    for number in np.flatnonzero(chosen):
+                    for number in np.flatnonzero(self._with_room(offsets, chosen)):
                         entry = batch.values[number]
                         passed = int(entry["time_difference"]) * 1000
                         self._indexed(
@@ -258,8 +270,6 @@ class _Listing:
                         )
 
     def _indexed(self, offset: int, key_hash: int, time: str) -> None:
-        if len(self.told) >= LISTED and offset not in self.told:
-            return
         alone: Told = {"physical_offset": offset, "sources": []}
         for row in self.told.setdefault(offset, [alone]):
             hashes = row.setdefault("key_hashes", [])
