@@ -12,6 +12,13 @@ ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = ROOT / "rmqtool"
 PAGE: Final = ROOT / "ARCHITECTURE.md"
 NAMED: Final = re.compile(r"`([\w/]+(?:/|\.py))(?:: \w+)?`")
+# What makes numbers of bytes outside of `formats`, and why it may.
+NO_FORMAT: Final = {
+    "check/log/message_fields.py",  # counts the bits in which two addresses differ: no position
+    "check/log/range_checksum.py",  # the length that the checksum has in place of the record's own
+    "store/rocksdb_table.py",  # RocksDB's own blocks, little endian
+    "writing/spool.py",  # our own file
+}
 
 
 def test_rooms_are_named() -> None:
@@ -53,3 +60,15 @@ def test_class_names_are_single() -> None:
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert {} == {name: found for name, found in places.items() if len(found) > 1}
+
+
+def test_bytes_are_taken_apart_in_formats() -> None:
+    """Numbers of RocketMQ's files are made from bytes, and bytes from them, in `formats` only."""
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        tree = ast.parse(path.read_bytes())
+        used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        if used & {"from_bytes", "to_bytes"} and not name.startswith("formats/"):
+            found.add(name)
+    assert NO_FORMAT == found

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, overload
+from typing import Final, Generic, Self, TypeVar, overload
 
 from rmqtool.broker.release import Version
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 T = TypeVar("T")
 
@@ -289,8 +286,3 @@ class Rules:
     def is_proven(self) -> bool:
         """Whether tests compare this very release with a real message store."""
         return self.version in PROVEN
-
-
-def all_rules() -> Iterator[Rule[Any]]:
-    """Give the rows of the table."""
-    return (one for one in vars(Rules).values() if isinstance(one, Rule))

@@ -15,7 +15,15 @@ from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_families import DEFAULT
-from rmqtool.formats.rocksdb_queue import CHECKPOINT_KEY, MAX, offset_key, queue_prefix
+from rmqtool.formats.rocksdb_queue import (
+    CHECKPOINT_KEY,
+    CQ_KEY_TAIL,
+    DISPATCHED,
+    MAX,
+    ROCKSDB_CQ_UNIT,
+    offset_key,
+    queue_prefix,
+)
 from rmqtool.queues.rocks import OFFSETS, end_values
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.record_times import UNKNOWN, record_times
@@ -34,6 +42,8 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 FAMILIES: Final = (DEFAULT, OFFSETS)
+QUEUE_OFFSET: Final = CQ_KEY_TAIL["queue_offset"]
+STORE_TIMESTAMP: Final = ROCKSDB_CQ_UNIT["store_timestamp"]
 Files = TypeVar("Files", "WritingSink", "ComparingSink")
 
 
@@ -106,7 +116,7 @@ class RocksSink(_Beside["WritingSink"]):
             for (topic, queue_id), (offset, number, _) in self._last.items()
         ]
         if self._end:
-            rows.append((CHECKPOINT_KEY, self._end.to_bytes(8, "big")))
+            rows.append((CHECKPOINT_KEY, DISPATCHED["dispatched"].build(self._end)))
         self._writer.put(OFFSETS, rows)
         self._writer.finish()
         self._log.__exit__()
@@ -132,8 +142,7 @@ class RocksSink(_Beside["WritingSink"]):
         prefix, raw = queue_prefix(*name), bytes(piece.data)
         for at, time in enumerate(times.tolist()):
             value = raw[at * CQ_UNIT_SIZE : (at + 1) * CQ_UNIT_SIZE]
-            stored = time.to_bytes(8, "big", signed=True)
-            yield prefix + (first + at).to_bytes(8, "big"), value + stored
+            yield prefix + QUEUE_OFFSET.build(first + at), value + STORE_TIMESTAMP.build(time)
 
     def _times(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Give the store time of each unit's record; UNKNOWN where it points to none."""
