@@ -348,12 +348,15 @@ class Inspection:
     @property
     def topics(self) -> frozenset[str] | None:
         """The configured topics; None when topics.json is not there."""
-        document = self.document("topics.json")
-        if document is None:
-            return None
         if self._topics is None:
+            if (document := self.document("topics.json")) is None:
+                return None
             self._topics = frozenset(topic.topic for topic in config_shapes.topics(document))
         return self._topics
+
+    def put_back(self, topics: Iterable[str]) -> None:
+        """Count topics as configured that a repair writes."""
+        self._topics = (self.topics or frozenset()) | frozenset(topics)
 
     def move(self, moved: dict[int, int]) -> None:
         """Note records that do not lie where they say."""
@@ -387,8 +390,7 @@ class Inspection:
 
     def path_of(self, location: str) -> str:
         """Give a path of the operating system relative to the store root."""
-        root = f"{self.store.root}/"
-        return location.removeprefix(root)
+        return location.removeprefix(f"{self.store.root}/")
 
     def child(self, name: str) -> Place:
         """Give the place of a file below the store root."""

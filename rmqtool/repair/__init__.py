@@ -38,6 +38,7 @@ class PlanArguments(TypedDict, total=False):
         broker_conf: the broker's configuration file.
         bridge_missing: write files of bridges where segments are missing.
         clamp_offsets: move committed offsets that lie outside of their queue to its end.
+        reset_config: write configuration files anew of which no copy is sound; put topics back.
         fast_start: of a crashed store that is sound: spare the broker its recovery.
         jobs: threads; by default one for each processor.
     """
@@ -46,6 +47,7 @@ class PlanArguments(TypedDict, total=False):
     broker_conf: str | None
     bridge_missing: bool
     clamp_offsets: bool
+    reset_config: bool
     fast_start: bool
     jobs: int | None
 

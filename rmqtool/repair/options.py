@@ -17,6 +17,7 @@ class RepairOptions:
         broker_conf: its configuration file.
         bridge_missing: write files of bridges where segments are missing.
         clamp_offsets: move committed offsets that lie outside of their queue to its end.
+        reset_config: write configuration files anew of which no copy is sound; put topics back.
         fast_start: of a crashed store that is sound: spare the broker its recovery.
         jobs: threads; None is one for each processor.
     """
@@ -26,6 +27,7 @@ class RepairOptions:
     broker_conf: str | None = None
     bridge_missing: bool = False
     clamp_offsets: bool = False
+    reset_config: bool = False
     fast_start: bool = False
     jobs: int | None = None
 
@@ -45,5 +47,6 @@ class RepairOptions:
             words += [name, value] if value is not None else []
         words += ["--bridge-missing"] if self.bridge_missing else []
         words += ["--clamp-offsets"] if self.clamp_offsets else []
+        words += ["--reset-config"] if self.reset_config else []
         words += ["--fast-start"] if self.fast_start else []
         return words

@@ -23,6 +23,7 @@ from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
 from rmqtool.repair.state import checkpoint, config, fast_start, index, timer
+from rmqtool.repair.state.reset import missing_topics, restore_topics
 from rmqtool.repair.survey import LogSurvey
 from rmqtool.repair.verifying import fingerprint
 from rmqtool.repair.writer import EditWriter
@@ -144,6 +145,7 @@ def _decide(
     inspection = survey.inspection
     writer = EditWriter(store.root)
     _take_out_foreign(writer, inspection, found)
+    wanted = _put_back(survey) if options.reset_config and not obstacle else {}
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:
             duplicates.edit(writer, duplicates.copies(store.commitlog) or ())
@@ -161,7 +163,9 @@ def _decide(
             checkpoint.edit(writer, survey, found, log)
             timer.edit(writer, survey, found)
         # Where queues end nobody knows while the log cannot be judged.
-        config.edit(writer, survey, found, clamp=options.clamp_offsets and not obstacle)
+        clamp = (options.clamp_offsets or options.reset_config) and not obstacle
+        config.edit(writer, survey, found, clamp=clamp, resets=options.reset_config)
+        restore_topics(writer, survey, wanted)
         fast_start.edit(writer, survey, found, is_asked=options.fast_start)
     survey.queues.close()
     if any(one.given_up for one in survey.early):  # what points under such a blank has a bridge now
@@ -184,6 +188,14 @@ def _decide(
         [] if obstacle else list(_notes(survey)),
         places_elsewhere(store.root, store.broker_conf),
     )
+
+
+def _put_back(survey: LogSurvey) -> dict[str, int]:
+    """Count topics that the log has as configured, before their queues are edited; give them."""
+    wanted = missing_topics(survey)
+    if wanted:
+        survey.inspection.put_back(wanted)
+    return wanted
 
 
 def _refuse_unread(store: Store, unread: Mapping[str, UnreadablePath]) -> None:

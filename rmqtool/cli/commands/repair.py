@@ -87,6 +87,14 @@ class Repair(Command):
             "Move committed consumer and delay offsets that lie outside of their queue.",
         ),
     ] = False
+    reset_config: Annotated[
+        bool,
+        Option(
+            "--reset-config",
+            "Write configuration files anew of which no copy is sound, and put topics and queues "
+            "that the log has into topics.json; implies --clamp-offsets.",
+        ),
+    ] = False
     fast_start: Annotated[
         bool,
         Option(
@@ -121,6 +129,7 @@ class Repair(Command):
             broker_conf=self.broker_conf,
             bridge_missing=self.bridge_missing,
             clamp_offsets=self.clamp_offsets,
+            reset_config=self.reset_config,
             fast_start=self.fast_start,
             jobs=self.jobs,
         )

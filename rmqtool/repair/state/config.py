@@ -16,6 +16,7 @@ from rmqtool.formats.config import parse_object
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.config_text import topics_text
 from rmqtool.repair.state.offsets import clamp_offsets
+from rmqtool.repair.state.reset import neutral
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
 
 if TYPE_CHECKING:
@@ -29,20 +30,31 @@ if TYPE_CHECKING:
 TOPICS: Final = "config/topics.json"
 FROM_BACKUP: Final = "what its .bak holds, as the broker itself would take it"
 BOTH_BROKEN: Final = (
-    "no broker starts with them: bring one back from a backup, or move both away to begin without"
+    "no broker starts with them: bring one back from a backup, or --reset-config writes a new one"
 )
 NO_BACKUP: Final = (
     "a broker starts as if it had never been: bring it back from a backup if there is one"
 )
+ANEW: Final = "no copy of it is sound: a file that brokers load"
 TO_BACKUP: Final = "a copy of the file that it is the backup of"
 
 
-def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], *, clamp: bool) -> None:
-    """Restore what cannot be parsed; move offsets that lie outside of their queue if asked to."""
+def edit(
+    writer: EditWriter, survey: LogSurvey, found: list[Finding], *, clamp: bool, resets: bool
+) -> None:
+    """Restore what cannot be parsed; move offsets that lie outside of their queue if asked to.
+
+    Args:
+        writer: takes the edits.
+        survey: of the store.
+        found: what is wrong.
+        clamp: offsets past the end of their queue are set to it.
+        resets: files of which no copy is sound are written anew, and topics put back.
+    """
     said = [one for one in found if one.severity is not Severity.NOTE]
     broken = sorted({one.path for one in said if one.code == CF_JSON})
     for path in broken:
-        _restore(writer, survey, path, CF_JSON, _is_json)
+        _restore(writer, survey, path, CF_JSON, _is_json, resets=resets)
     for path in sorted({one.path for one in said if one.code == EP_CRC}):
         _restore(writer, survey, path, EP_CRC, _is_epoch)
     dropped = survey.queues.dropped
@@ -52,7 +64,13 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], *, clamp: 
 
 
 def _restore(
-    writer: EditWriter, survey: LogSurvey, path: str, code: Code, is_sound: Callable[[bytes], bool]
+    writer: EditWriter,
+    survey: LogSurvey,
+    path: str,
+    code: Code,
+    is_sound: Callable[[bytes], bool],
+    *,
+    resets: bool = False,
 ) -> None:
     """Put the other one of a file and its backup in its place."""
     is_backup = path.endswith(BACKUP)
@@ -67,6 +85,9 @@ def _restore(
         reason = "the topics that have queues, as many as there are, readable and writable"
         lost = "permissions, attributes and topics without a queue"
         writer.replace(place.location, Content.of(text.encode()), code, reason, lost=lost)
+    elif resets and (anew := neutral(survey, main.rpartition("/")[2])) is not None:
+        text, lost = anew
+        writer.replace(place.location, Content.of(text.encode()), code, ANEW, lost=lost)
     elif code == CF_JSON:
         message = "it cannot be parsed, and no sound copy is beside it"
         name = main.rpartition("/")[2]

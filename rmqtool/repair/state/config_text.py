@@ -32,7 +32,7 @@ def topics_text(inspection: Inspection) -> str:
                 batch.add(topic)
     is_5 = inspection.release.has_state_version
     table = {
-        topic: _topic(topic, count, is_batch=topic in batch, is_5=is_5)
+        topic: topic_entry(inspection, topic, count, is_batch=topic in batch)
         for topic, count in sorted(queues.items())
     }
     facts = inspection.log
@@ -43,9 +43,12 @@ def topics_text(inspection: Inspection) -> str:
     return text_of({"dataVersion": version, "topicConfigTable": table})
 
 
-def _topic(topic: str, count: int, *, is_batch: bool, is_5: bool) -> dict[str, Any]:
+def topic_entry(
+    inspection: Inspection, topic: str, count: int, *, is_batch: bool
+) -> dict[str, Any]:
+    """Give a topic of `topics.json` with so many queues, readable and writable."""
     attributes = {"queue.type": "BatchCQ"} if is_batch else {}
-    return ({"attributes": attributes} if is_5 else {}) | {
+    return ({"attributes": attributes} if inspection.release.has_state_version else {}) | {
         "order": False,
         "perm": PERMISSION,
         "readQueueNums": count,

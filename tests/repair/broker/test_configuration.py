@@ -13,6 +13,7 @@ import pytest
 from rmqtool import repair
 from tests.broker.broker import conf_text
 from tests.broker.jvm import Jvm
+from tests.repair.test_reset_config import tear
 from tests.startup import harm
 from tests.startup.oracle import Oracle
 from tests.startup.small_store import SETTINGS, write_small_store
@@ -81,3 +82,20 @@ def test_comes_up(jvm: Jvm, written: Path, case: Case, tmp_path: Path) -> None:
     assert case.is_helped is not any(one.code in {"CF-JSON", "FS-LEN"} for one in plan.left)
     repair.apply(plan, in_place=True)
     assert case.is_helped is initialises(Oracle(jvm), settings)
+
+
+def test_reset(jvm: Jvm, written: Path, tmp_path: Path) -> None:
+    """A broker initialises once configuration was written anew of which no copy was sound."""
+    root = tmp_path / "store"
+    shutil.copytree(written, root)
+    (root / "config").mkdir(exist_ok=True)
+    tear(root)
+    places = {"storePathRootDir": root, "storePathCommitLog": root / "commitlog"}
+    settings = {**SETTINGS, **places}
+    conf = tmp_path / "broker.conf"
+    conf.write_text(conf_text(settings), encoding="utf-8")
+    assert not initialises(Oracle(jvm), settings)
+    plan = repair.plan(root, broker_version=jvm.version, broker_conf=str(conf), reset_config=True)
+    assert [] == plan.left
+    repair.apply(plan, in_place=True)
+    assert initialises(Oracle(jvm), settings)

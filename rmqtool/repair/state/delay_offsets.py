@@ -1,0 +1,63 @@
+"""Where delivery of delayed messages goes on: found by the copies that were delivered.
+
+The broker takes the messages of a level in order and writes each anew, under its own topic, when
+it is due. So the first one without a copy after it is the next to be delivered.
+Source: ScheduleMessageService#executeOnTimeUp, #messageTimeUp, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from rmqtool.broker.names import SCHEDULE_TOPIC
+from rmqtool.formats.properties import REAL_TOPIC, UNIQ_KEY, decode
+from rmqtool.query.lookup import Lookup
+from rmqtool.query.requests import ById, ByQueueOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqtool.query.log import LogRecord
+    from rmqtool.store.tree import Store
+
+
+def delay_offsets(store: Store, queues: Iterable[tuple[int, int, int]]) -> dict[int, int]:
+    """Give the next queue offset of each delay level.
+
+    A message without a unique key, as some clients send it, counts as not delivered: it comes
+    twice rather than never.
+
+    Args:
+        store: to look into.
+        queues: queue id, first and next queue offset of each queue of the schedule topic.
+
+    Raises:
+        UnreadablePath: what is needed cannot be read.
+    """
+    found = {}
+    with Lookup(store) as lookup:
+        for queue_id, first, end in queues:
+            numbers = range(first, end)
+            found[queue_id + 1] = first + bisect_left(
+                numbers, True, key=lambda number, level=queue_id: _waits(lookup, level, number)
+            )
+    return found
+
+
+def _waits(lookup: Lookup, queue_id: int, number: int) -> bool:
+    """Tell whether a delayed message has no copy yet."""
+    answer = lookup.find(ByQueueOffset(SCHEDULE_TOPIC, queue_id, number))
+    return not any(_is_delivered(lookup, one.record) for one in answer.found)
+
+
+def _is_delivered(lookup: Lookup, record: LogRecord) -> bool:
+    said = decode(record.message.properties_bytes)
+    key, topic = said.get(UNIQ_KEY), said.get(REAL_TOPIC)
+    if key is None or topic is None:
+        return False
+    copies = lookup.find(ById(key)).found
+    return any(
+        copy.record.message.topic == topic and copy.record.physical_offset > record.physical_offset
+        for copy in copies
+    )

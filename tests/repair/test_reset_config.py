@@ -1,0 +1,91 @@
+"""Lost configuration: neutral files, topics of the log, delay offsets as real brokers had them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.findings.catalogue import Severity
+from rmqtool.store.config_files import NEEDED, NEEDED_BY_5
+from rmqtool.store.tree import open_store
+from tests.check.validation import run
+from tests.stores import fixture_store
+
+FILES: Final = (*NEEDED, *NEEDED_BY_5)
+BROKERS_OWN: Final = ("rocketmq-5.3.3-traffic", "rocketmq-5.5.0-traffic")
+
+
+def tear(store: Path) -> None:
+    """Leave no configuration file that can be parsed, backups included."""
+    for name in FILES:
+        for path in (store / "config" / name, store / "config" / f"{name}.bak"):
+            path.write_bytes(b'{"torn')
+
+
+def document(store: Path, name: str) -> dict[str, Any]:
+    """Give what a broker would load."""
+    found = open_store(store).config(name)
+    assert found
+    return found.document
+
+
+@pytest.mark.parametrize("name", BROKERS_OWN)
+def test_all_torn(name: str, tmp_path: Path) -> None:
+    """Every file can be loaded; delivery of delayed messages goes on where the broker had been."""
+    store = fixture_store(name, tmp_path)
+    before = {file: open_store(store).config(file).document for file in NEEDED}
+    tear(store)
+    assert repair.plan(store).left
+    plan = repair.plan(store, reset_config=True)
+    assert [] == plan.left
+    repair.apply(plan, in_place=True)
+    assert [] == [one for one in run(store)[0] if one.severity is not Severity.NOTE]
+    offsets = document(store, "delayOffset.json")["offsetTable"]
+    assert before["delayOffset.json"]["offsetTable"] == offsets
+    topics = document(store, "topics.json")["topicConfigTable"]
+    for topic in ("traffic-orders", "traffic-transaction"):
+        assert (
+            before["topics.json"]["topicConfigTable"][topic].items()
+            >= {
+                "readQueueNums": topics[topic]["readQueueNums"],
+                "perm": 6,
+            }.items()
+        )
+    assert {} == document(store, "consumerOffset.json")["offsetTable"]
+    assert [] == repair.plan(store, reset_config=True).edits
+
+
+def test_topic_and_queues_missing(tmp_path: Path) -> None:
+    """A topic that a valid file lacks comes back, and one with too few queues gets them."""
+    store = fixture_store(BROKERS_OWN[0], tmp_path)
+    path = store / "config/topics.json"
+    table = document(store, "topics.json")["topicConfigTable"]
+    count = table["traffic-orders"]["readQueueNums"]
+    kept = {topic: entry for topic, entry in table.items() if topic != "traffic-transaction"}
+    kept["traffic-orders"] = {**kept["traffic-orders"], "readQueueNums": 1, "writeQueueNums": 1}
+    path.write_text(json.dumps({"dataVersion": {"counter": 1}, "topicConfigTable": kept}))
+    repair.apply(repair.plan(store, reset_config=True), in_place=True)
+    after = document(store, "topics.json")["topicConfigTable"]
+    assert count == after["traffic-orders"]["readQueueNums"]
+    assert table.keys() == after.keys()
+    others = table.keys() - {"traffic-orders", "traffic-transaction"}
+    assert {topic: table[topic] for topic in others} == {topic: after[topic] for topic in others}
+
+
+def test_offset_ahead(tmp_path: Path) -> None:
+    """Consumer offsets past the end of their queue are set to it."""
+    store = fixture_store(BROKERS_OWN[0], tmp_path)
+    path = store / "config/consumerOffset.json"
+    path.write_text('{"offsetTable":{"traffic-orders@late":{0:99999}}}')
+    repair.apply(repair.plan(store, reset_config=True), in_place=True)
+    offset = document(store, "consumerOffset.json")["offsetTable"]["traffic-orders@late"]["0"]
+    assert 0 < offset < 99_999
+
+
+def test_sound(tmp_path: Path) -> None:
+    """Of a sound store nothing is reset."""
+    assert [] == repair.plan(fixture_store(BROKERS_OWN[0], tmp_path), reset_config=True).edits
