@@ -8,6 +8,7 @@ Source: ScheduleMessageService#executeOnTimeUp, #messageTimeUp, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
@@ -38,10 +39,8 @@ def delay_offsets(store: Store, queues: Iterable[tuple[int, int, int]]) -> dict[
     found = {}
     with Lookup(store) as lookup:
         for queue_id, first, end in queues:
-            numbers = range(first, end)
-            found[queue_id + 1] = first + bisect_left(
-                numbers, True, key=lambda number, level=queue_id: _waits(lookup, level, number)
-            )
+            waits = partial(_waits, lookup, queue_id)
+            found[queue_id + 1] = first + bisect_left(range(first, end), True, key=waits)
     return found
 
 
