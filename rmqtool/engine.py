@@ -89,3 +89,18 @@ def run(
             yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+class LocalEngine:
+    """Runs parts on threads of this process, where an engine is asked for by name.
+
+    Args:
+        jobs: threads; None is one for each processor.
+    """
+
+    def __init__(self, jobs: int | None = None) -> None:
+        self._jobs = jobs
+
+    def run(self, function: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+        """Yield `function(part)` for each part, in the order of the parts; see `run` above."""
+        return run(function, parts, jobs=self._jobs)

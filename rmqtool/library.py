@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -76,6 +77,45 @@ class OpenStore:
 
         wanted = DumpOptions((self.path,), kind, self.broker_conf, selection or Selection())
         yield from batches(self.store, wanted)
+
+    def scanner(
+        self,
+        kind: str = "messages",
+        selection: Selection | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.RecordBatchReader:
+        """Give rows as one Arrow stream, for pandas and whatever else reads those.
+
+        Of the log no more is read than the stream's reader asks for.
+
+        Args:
+            kind: `messages`, or as `dump --as`.
+            selection: which rows; None is all.
+            columns: their names, in order; None is all.
+
+        Raises:
+            UsageError: rows of this kind do not come as columns, or there is no such column.
+        """
+        import pyarrow as pa
+
+        from rmqtool.errors import UsageError
+        from rmqtool.tables.record_tables import MESSAGES
+        from rmqtool.tables.views import VIEWS
+        from rmqtool.words import meant
+
+        word = None if kind == "messages" else kind
+        batches = self.batches(word, selection)
+        first = next(batches, None)
+        table = VIEWS[kind].table if kind in VIEWS else MESSAGES
+        schema = table.arrow if first is None else first.schema
+        names = list(schema.names if columns is None else columns)
+        for name in names:
+            if name not in schema.names:
+                reason = f"no column {name}; {meant(name, schema.names)}"
+                raise UsageError(option="columns", reason=reason)
+        rest = () if first is None else chain([first], batches)
+        wanted = pa.schema([schema.field(name) for name in names])
+        return pa.RecordBatchReader.from_batches(wanted, (one.select(names) for one in rest))
 
     def records(self, selection: Selection | None = None) -> Iterator[Message]:
         """Give the commitlog's records, decoded, in the order of the log.

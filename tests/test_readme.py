@@ -1,4 +1,4 @@
-"""The README is true: its commands give the output that it shows, its example runs."""
+"""README and docs are true: their commands give the output that they show, the example runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ BLOCK: Final = re.compile(r"```console\n((?:.*\n)*?)```\n")
 EXAMPLE: Final = re.compile(r"```pycon\n((?:.*\n)*?)```\n")
 # All that two runs may differ in.
 TIMINGS: Final = re.compile(r"\b\d+\.\d\d s\b( \(\d+\.\d\d [GM]B/s\))?")
-PAGES: Final = ("README.md", "CHANGELOG.md", "DEPENDENCIES.md", "fixtures/README.md")
+DOCS: Final = tuple(sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+PAGES: Final = ("README.md", "CHANGELOG.md", "DEPENDENCIES.md", "fixtures/README.md", *DOCS)
+SHOWN: Final = ("README.md", "docs/notebooks.md", "docs/rows.md", "docs/tour.md")
+MOST_WORDS: Final = 1300
 LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 # "rebuild-queue" is the example of what is not there.
 PLACEHOLDERS: Final = {"CODE", "COMMAND", "NAME", "TOPIC", "rebuild-queue"}
@@ -47,14 +50,18 @@ def clone(tmp_path: Path, evidence: Evidence) -> Path:
     return tmp_path
 
 
-def test_output(clone: Path, monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> None:
+@pytest.mark.parametrize("name", SHOWN)
+def test_output(
+    name: str, clone: Path, monkeypatch: pytest.MonkeyPatch, *, update_golden: bool
+) -> None:
     """Each command prints what stands below it, on a terminal, one after the other."""
     monkeypatch.chdir(clone)
-    before = README.read_text(encoding="utf-8")
+    page = ROOT / name
+    before = page.read_text(encoding="utf-8")
     found = BLOCK.sub(_run_block, before)
     if update_golden:
-        README.write_text(found, encoding="utf-8")
-    assert README.read_text(encoding="utf-8") == found
+        page.write_text(found, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == found
     assert not (clone / "spark-warehouse").exists()  # Spark leaves nothing where one stands
 
 
@@ -83,6 +90,15 @@ def _run_block(match: re.Match[str]) -> str:
     return "\n".join(["```console", *shown, "```", ""])
 
 
+def test_length() -> None:
+    """The README is read in five minutes; all else is on pages of its own, and each is linked."""
+    text = README.read_text(encoding="utf-8")
+    assert len(text.split()) <= MOST_WORDS
+    assert [] == [name for name in DOCS if f"]({name})" not in text]
+    known = {name for name in DOCS if "```console" in (ROOT / name).read_text(encoding="utf-8")}
+    assert known == set(SHOWN) - {"README.md"}
+
+
 def test_tour_is_what_the_script_makes(tmp_path: Path) -> None:
     """The committed store of the tour is the fixture with the damage of the script."""
 
@@ -101,7 +117,7 @@ def test_every_command_is_named() -> None:
 
 def test_every_benchmark_is_named() -> None:
     """Whoever wants to measure again finds how."""
-    text = README.read_text(encoding="utf-8").partition("## How fast")[2].partition("\n## ")[0]
+    text = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     found = {path.stem for path in (ROOT / "tests" / "bench").glob("bench_*.py")}
     assert found == set(re.findall(r"bench_\w+", text))
 
@@ -139,11 +155,12 @@ def words(drawn: str) -> Iterator[str]:
 def test_example(monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> None:
     """The example for scripts gives what it shows."""
     monkeypatch.chdir(ROOT)
-    text = README.read_text(encoding="utf-8")
+    page = ROOT / "docs" / "notebooks.md"
+    text = page.read_text(encoding="utf-8")
     (block,) = EXAMPLE.findall(text)
-    tests = doctest.DocTestParser().get_doctest(block, {}, "README.md", None, 0)
+    tests = doctest.DocTestParser().get_doctest(block, {}, page.name, None, 0)
     if update_golden:
-        README.write_text(text.replace(block, _written(tests)), encoding="utf-8")
+        page.write_text(text.replace(block, _written(tests)), encoding="utf-8")
         return
     result = doctest.DocTestRunner(verbose=False).run(tests)
     assert (0, True) == (result.failed, result.attempted > 0)

@@ -1,4 +1,4 @@
-"""Export a table of a store to many files, as a Spark job that can be taken up again.
+"""Export a table of a store to many files, as a job that can be taken up again, here or on Spark.
 
 1. The store is cut into tasks, as for a read. `_export.json` in the target says what is exported,
    from which bytes and how it was cut.
@@ -29,7 +29,7 @@ from rmqtool.writing.output import refuse_within
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.spark.engine import SparkEngine
+    from rmqtool.engine import Engine
     from rmqtool.spark.export_options import ExportOptions
 
 SUCCESS: Final = "_SUCCESS"
@@ -115,9 +115,7 @@ class ExportRun:
         self._clear()  # it may have been killed after the mark
         return ExportResult(**{**_fields(said), "was_complete": True})
 
-    def run(
-        self, engine: SparkEngine, advance: Callable[[int], None] = lambda _: None
-    ) -> ExportResult:
+    def run(self, engine: Engine, advance: Callable[[int], None] = lambda _: None) -> ExportResult:
         """Do what is left to do.
 
         Args:

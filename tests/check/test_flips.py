@@ -12,7 +12,7 @@ import pytest
 from rmqtool.findings.undetectable import UNDETECTABLE
 from tests.check.flip_campaign import TARGETS, Campaign
 
-README = Path(__file__).parents[2] / "README.md"
+LIMITS = Path(__file__).parents[2] / "docs" / "limits.md"
 SAMPLED_BITS = (
     101  # of so many bits one is flipped in each run; a prime, so that all bits have turns
 )
@@ -33,7 +33,7 @@ def test_sample_of_flips(tmp_path: Path) -> None:
 @pytest.mark.all_variants
 @pytest.mark.usefixtures("every_finding")
 def test_every_flip(tmp_path: Path) -> None:
-    """Every bit; each field that is called undetectable really is; the README has the rate."""
+    """Every bit; each field that is called undetectable really is; docs/limits.md has the rate."""
     campaign = Campaign(tmp_path)
     missed: set[str] = set()
     flips = found = 0
@@ -44,6 +44,6 @@ def test_every_flip(tmp_path: Path) -> None:
         flips, found = flips + score.flips, found + score.found.total()
     # By one bit only luck leads to the start of another record.
     assert UNDETECTABLE.keys() - {"checkpoint.logics_physical_offset"} == missed
-    told = README.read_text(encoding="utf-8")
+    told = LIMITS.read_text(encoding="utf-8")
     assert f"Of {flips:,} bits" in told
     assert f"finds {100 * found / flips:.1f} %" in told

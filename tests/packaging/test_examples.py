@@ -19,7 +19,12 @@ from tests.stores import fixture_store
 
 ROOT: Final = Path(__file__).parents[2]
 EXAMPLES: Final = ROOT / "examples"
-PAGES: Final = [*sorted(EXAMPLES.iterdir()), ROOT / "Containerfile", ROOT / "README.md"]
+PAGES: Final = [
+    *sorted(EXAMPLES.iterdir()),
+    ROOT / "Containerfile",
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 COMMAND: Final = re.compile(rf"\brmqtool ((?:{'|'.join(name for name in NAMES)})\b[^`;|&>\\\n]*)")
 
 

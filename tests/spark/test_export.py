@@ -242,8 +242,8 @@ def test_unread_segment(
     segment = sorted((unguarded / "commitlog").iterdir())[1]
     away = tmp_path / "away"
     run = ExportRun.run
-    monkeypatch.setattr(ExportRun, "run", lambda work, *_: run(work, Here()))  # type: ignore[arg-type]
-    monkeypatch.setattr("rmqtool.cli.engines.Choice.spark", NoSpark)
+    monkeypatch.setattr(ExportRun, "run", lambda work, *_: run(work, Here()))
+    monkeypatch.setattr("rmqtool.cli.engines.EngineChoice.spark", NoSpark)
     arguments = [
         "export",
         str(unguarded),
@@ -346,13 +346,27 @@ def test_buckets(store: Path, tmp_path: Path) -> None:
     assert RECEIPTS not in remote.names()
 
 
+def test_without_java(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An export of a store of this machine starts no Java: several threads, and the same files."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    arguments = ["export", str(store), "--output", str(tmp_path / "l"), "--split", "64KiB"]
+    assert 0 == main([*arguments, "--partition-by", "topic", "--quiet", "--jobs", "3"])
+    exported(store, tmp_path / "o", by=("topic",), split=1 << 16)
+    found, expected = content(tmp_path / "l"), content(tmp_path / "o")
+    assert expected == found
+    assert SUCCESS in found
+
+
 @pytest.mark.spark
 def test_spark(spark: object, store: Path, tmp_path: Path) -> None:
-    """Spark writes the very files that this process writes."""
+    """Spark writes the very files that `--engine local` writes, byte for byte."""
     assert spark is not None
     arguments = ["export", str(store), "--output", str(tmp_path / "s"), "--split", "64KiB"]
+    arguments += ["--engine", "spark"]
     assert 0 == main([*arguments, "--partition-by", "topic,date", "--quiet"])
-    exported(store, tmp_path / "o", by=("topic", "date"), split=1 << 16)
+    local = ["export", str(store), "--output", str(tmp_path / "o"), "--split", "64KiB"]
+    assert 0 == main([*local, "--partition-by", "topic,date", "--quiet", "--engine", "local"])
     found, expected = content(tmp_path / "s"), content(tmp_path / "o")
     assert SUCCESS in found
     for name in (SUCCESS, PLAN):
@@ -374,6 +388,8 @@ def test_spark_and_buckets(spark: object, tmp_path: Path) -> None:
         "--format",
         "csv",
         "--quiet",
+        "--engine",
+        "spark",
     ]
     assert 0 == main(arguments)
     remote = Dataset.of(in_bucket(f"{tmp_path.name}/o"))

@@ -16,7 +16,7 @@ NAME = "rocketmq-5.3.3-lmq"
 HIDDEN = "import sys; sys.modules['pyspark'] = None; from rmqtool.cli.main import main; "
 PROGRAM = "sys.exit(main(sys.argv[1:]))"
 NEED_SPARK = [
-    ("export", "STORE", "--output", "OUT"),
+    ("export", "STORE", "--output", "OUT", "--engine", "spark"),
     ("sql", "STORE", "SELECT 1"),
     ("validate", "STORE", "--engine", "spark"),
 ]
@@ -27,6 +27,7 @@ NEED_NOTHING = [
     ("rebuild", "STORE", "--check"),
     ("sql", "STORE", "--views"),
     ("export", "--help"),
+    ("export", "STORE", "--output", "OUT-local"),
 ]
 JAVA_LINE = "install it with: apt install openjdk-17-jre-headless (or set JAVA_HOME)"
 SPARK_LINE = "rmqtool: pyspark is missing; install it with: pip install 'rmqtool[spark]'\n"

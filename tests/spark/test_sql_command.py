@@ -144,7 +144,7 @@ def test_missing_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A store that is not there is said before Spark is started."""
-    monkeypatch.setattr("rmqtool.cli.engines.Choice.spark", None)
+    monkeypatch.setattr("rmqtool.cli.engines.EngineChoice.spark", None)
     assert 2 == main(["sql", str(tmp_path / "none"), "SELECT 1"])
     assert "no such file" in capfd.readouterr().err
 

@@ -9,8 +9,10 @@ import pytest
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 import rmqtool
+from rmqtool.errors import UsageError
 from rmqtool.tables.readers import READERS
 from rmqtool.tables.record_columns import SCHEMA
+from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import VIEWS
 from tests.stores import fixture_names, fixture_store
 
@@ -47,3 +49,17 @@ def test_records(tmp_path: Path) -> None:
     table = pa.Table.from_batches(opened.batches())
     assert table["topic"].to_pylist() == [record.topic for record in opened.records()]
     assert [row["message_id"] for row in opened.rows()] == table["message_id"].to_pylist()
+
+
+def test_scanner(tmp_path: Path) -> None:
+    """A scanner gives the rows of the batches, with the columns that were asked for alone."""
+    store = rmqtool.open_store(str(fixture_store("rocketmq-5.3.3-lmq", tmp_path)))
+    every = pa.Table.from_batches(store.batches())
+    names = ["queue_offset", "topic"]
+    assert every.select(names) == store.scanner("messages", columns=names).read_all()
+    assert every == store.scanner().read_all()
+    units = store.scanner("consume-queue", Selection(topics=("lmq-parent",)))
+    assert {"lmq-parent"} == set(units.read_all()["topic"].to_pylist())
+    assert 0 == store.scanner(selection=Selection(topics=("none",))).read_all().num_rows
+    with pytest.raises(UsageError, match="no column topics"):
+        store.scanner(columns=["topics"])

@@ -1,4 +1,4 @@
-"""`rmqtool export`: a table of a store as files for other programs, by Spark."""
+"""`rmqtool export`: a table of a store as files for other programs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 from rmqtool.cli.choosing import Bodies, Choosing, Fillers
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import EngineChoice, OnSpark, everywhere
+from rmqtool.cli.engines import EngineChoice, EngineName, decide, everywhere
 from rmqtool.cli.exits import DONE, IN_PART
-from rmqtool.cli.options import BrokerConf, StorePath
+from rmqtool.cli.options import BrokerConf, Jobs, StorePath
+from rmqtool.engine import LocalEngine
 from rmqtool.spark.export_options import ExportFormat, ExportOptions
 from rmqtool.spark.options import SourceOptions, TableName
 
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Export(Command):
-    """Spark does it, on this machine or on a cluster. Each file appears complete; _SUCCESS appears
-    when all of them are there. A run that was stopped is completed by the same command; another
-    one into the same directory is refused. Damage is rows, as in dump. What cannot be read makes
-    the exit code 3, and there is no _SUCCESS then.
+    """This process does it, without Java, or Spark: both write the same files. Each file appears
+    complete; _SUCCESS appears when all of them are there. A run that was stopped is completed by
+    the same command; another one into the same directory is refused. Damage is rows, as in dump.
+    What cannot be read makes the exit code 3, and there is no _SUCCESS then.
     """
 
     store: StorePath
@@ -56,7 +57,8 @@ class Export(Command):
     )
     broker_conf: BrokerConf = None
     delivery: Annotated[Delivery, Only("columns", "time_zone", "quiet")] = Delivery()
-    choice: OnSpark = EngineChoice()
+    jobs: Jobs = None
+    choice: EngineChoice = EngineChoice()
 
     def run(self) -> int:
         """Write the files; 3 when some of the input could not be read."""
@@ -98,17 +100,25 @@ class Export(Command):
         return ExportOptions(source, self.output, self.format, by, as_csv)
 
     def _export(self, options: ExportOptions) -> ExportResult:
-        """Do it, on Spark; what is wrong with the options is said before Spark is started."""
+        """Do it; what is wrong with the options is said before Spark is started."""
         from rmqtool.render.progress import progress
         from rmqtool.spark.export import ExportRun
-        from rmqtool.spark.session import check_spark
 
-        check_spark(self.choice.master)
+        is_spark, why = decide(self.choice, [self.store])
+        if self.choice.engine is EngineName.AUTO or (is_spark and self.choice.engine is None):
+            self.delivery.note(f"engine: {'spark' if is_spark else 'local'}, {why}")
+        if is_spark:
+            from rmqtool.spark.session import check_spark
+
+            check_spark(self.choice.master)
         work = ExportRun(options)
         done = work.finished()
         if done is not None:
             return done
         total, quiet = work.total_bytes or None, self.delivery.quiet
+        if not is_spark:
+            with progress("export", total, quiet=quiet) as advance:
+                return work.run(LocalEngine(self.jobs), advance)
         with (
             self.choice.spark(self.delivery, forwards=True) as engine,
             progress("export", total, quiet=quiet) as advance,

@@ -1,4 +1,4 @@
-"""Messages that brokers keep of damaged stores, alone and after a repair: the README's table.
+"""What brokers keep of damaged stores, alone and repaired: the table of docs/comparison.md.
 
 python -m tests.repair.broker.kept
 """

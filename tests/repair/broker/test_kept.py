@@ -1,4 +1,4 @@
-"""The README says what brokers keep, as it is now."""
+"""The page says what brokers keep, as it is now."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.repair.broker import kept
 
 pytestmark = [pytest.mark.broker, pytest.mark.all_variants]
 
-README = Path(__file__).parents[3] / "README.md"
+COMPARISON = Path(__file__).parents[3] / "docs" / "comparison.md"
 
 
 def test_table() -> None:
-    """The README has the table that real message stores give; after a repair none loses a thing."""
+    """docs/comparison.md has the table of real message stores; a repair loses nothing more."""
     rows = kept.rows()
     assert all(row.repaired == row.undamaged for row in rows)
-    assert "\n".join(kept.table(rows)) in README.read_text(encoding="utf-8")
+    assert "\n".join(kept.table(rows)) in COMPARISON.read_text(encoding="utf-8")
