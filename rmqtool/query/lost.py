@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 
 from rmqtool.errors import RmqtoolError
-from rmqtool.findings.catalogue import Area, Severity
-from rmqtool.findings.registry_commitlog import CL_CRC, CL_PROPCRC, CL_TAIL
+from rmqtool.findings.catalogue import Area, Owner, Severity
+from rmqtool.findings.registry import CODES
+from rmqtool.findings.registry_commitlog import CL_TAIL
 from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.query.log import LogRecord
@@ -84,7 +85,6 @@ LOST_MESSAGES: Final = Table(
         *("stored_after", "stored_before", "unique_key", "keys", "code"),
     ),
 )
-UNVOUCHED: Final = frozenset(map(str, (CL_CRC, CL_PROPCRC, CL_TAIL)))
 LOG_AREAS: Final = frozenset({Area.COMMITLOG, Area.LAYOUT, Area.DLEDGER})
 
 
@@ -135,8 +135,12 @@ class DoubtfulPlaces:
 
     @cached_property
     def unvouched(self) -> frozenset[int]:
-        """Where records begin whose checksum differs."""
-        return frozenset(begin for begin, _, code in self.bounds if code in UNVOUCHED)
+        """Where records begin whose bytes are damaged, by the codes of the log."""
+        return frozenset(
+            begin
+            for begin, _, code in self.bounds
+            if code is not None and CODES[code].owner is Owner.LOG
+        )
 
     @cached_property
     def _merged(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[list[Bound]]]:
@@ -354,7 +358,19 @@ def _with_record(rows: list[Told], record: bool | LogRecord) -> Iterator[Told]:
     told = {name: said[name] for name in ("store_time", "keys", "unique_key", "size")}
     source = "store_time, keys, unique_key: the record itself, whose checksum differs"
     for row in rows:
-        yield {**row, **told, "fate": DOUBTFUL, "sources": [*row["sources"], source]}
+        own = {**told, **_confirmed(told, row)}
+        yield {**row, **own, "fate": DOUBTFUL, "sources": [*row["sources"], source]}
+
+
+def _confirmed(told: Told, row: Told) -> Told:
+    """Give the keys of a doubtful record whose hashes the index has, if it has any."""
+    hashes, topic = row.get("key_hashes"), row.get("topic")
+    if not hashes or not topic:
+        return {}
+    keys, unique_key = told["keys"] or (), told["unique_key"]
+    kept = [key for key in keys if java.key_hash(topic, key) in hashes]
+    is_known = unique_key is not None and java.key_hash(topic, unique_key) in hashes
+    return {"keys": kept or None, "unique_key": unique_key if is_known else None}
 
 
 def _place(row: Told) -> tuple[str, int, int, int]:

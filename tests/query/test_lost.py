@@ -37,7 +37,8 @@ def test_facts(case: str, tmp_path: Path) -> None:
     harm(store)
     rows = lost_messages(open_tree(str(store)), list(validate(ValidateOptions(str(store)))))
     assert least <= len(rows)
-    assert {fate} == {row["fate"] for row in rows}
+    # The first record of a zeroed sector may have all but its end: it is doubtful.
+    assert fate in {row["fate"] for row in rows} <= {LOST, DOUBTFUL}
     for row in rows:
         assert LOST_MESSAGES.names == tuple(row)
         was = before[row["physical_offset"]]
@@ -46,7 +47,7 @@ def test_facts(case: str, tmp_path: Path) -> None:
         assert row["unique_key"] in {None, was["unique_key"]}
         assert set(row["keys"] or ()) <= set(was["keys"])
         assert row["sources"]
-        if row["store_time"] and fate == LOST:
+        if row["store_time"] and row["fate"] == LOST:
             assert row["store_time"][:16] <= was["store_time"]
         assert (row["stored_after"] or "") <= was["store_time"] <= (row["stored_before"] or "9")
     with_hashes = [row for row in rows if row["key_hashes"]]
@@ -68,6 +69,8 @@ def test_copy_tells_the_key(tmp_path: Path) -> None:
     before = {row["physical_offset"]: row for row in open_store(str(store)).rows()}
     inflict.zero_sector()(store)
     rows = lost_messages(open_tree(str(store)), list(validate(ValidateOptions(str(store)))))
+    rows = [row for row in rows if row["fate"] == LOST]
+    assert rows
     assert [before[row["physical_offset"]]["unique_key"] for row in rows] == [
         row["unique_key"] for row in rows
     ]
