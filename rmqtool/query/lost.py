@@ -62,8 +62,7 @@ LOST_MESSAGES: Final = Table(
         Column(
             "fate",
             Type.TEXT,
-            "lost: no record is there; doubtful: a checksum differs; unlisted: so many more may be "
-            "lost, too many to list; unknown: nobody could look, sources says why",
+            "lost; doubtful: bytes are damaged; unlisted: too many; unknown: nobody could look",
         ),
         MESSAGES["topic"],
         MESSAGES["queue_id"],
