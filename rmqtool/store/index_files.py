@@ -8,6 +8,7 @@ Source: IndexService#load, IndexFile#putKey, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UnreadablePath
@@ -28,12 +29,16 @@ from rmqtool.store.place import EntryKind, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import numpy as np
+    import numpy.typing as npt
+
     from rmqtool.store.place import Entry, OpenFile, Place
 
 NAME_DIGITS = 17  # yyyyMMddHHmmssSSS in the broker's own time zone
 USUAL_RATIO = DEFAULT_INDEX_NUM // DEFAULT_HASH_SLOT_NUM
 SEARCHED_BYTES = 8 << 20  # how far to look for the first entry of an unusual geometry
 SMALLEST = file_length(1, 2)
+MOST_CANDIDATES = 1000  # of numbers of slots: only a header that says nothing has so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,7 @@ def _agreeing(file: OpenFile) -> Iterator[int]:
         yield usual
     if header["index_count"] <= FIRST_ENTRY:
         return  # no entry that could tell
-    for slots in _candidates(file, header["begin_physical_offset"]):
+    for slots in islice(_candidates(file, header), MOST_CANDIDATES):
         if _agrees(file, header, slots):
             yield slots
 
@@ -180,17 +185,29 @@ def _usual_slots(size: int) -> int:
     return usual if file_length(usual, usual * USUAL_RATIO) == size else 0
 
 
-def _candidates(file: OpenFile, begin_physical_offset: int) -> Iterator[int]:
-    """Yield numbers of slots with which entry 1 would hold the header's first offset."""
-    wanted = INDEX_ENTRY["physical_offset"].build(begin_physical_offset)
-    first = file_length(0, 1) + INDEX_ENTRY.positions["physical_offset"]
-    raw = file.read_at(0, SEARCHED_BYTES)
-    position = raw.find(wanted, first)
-    while position >= 0:
-        slots, rest = divmod(position - first, INDEX_SLOT.size)
-        if not rest and (file.size - file_length(slots, 0)) % INDEX_ENTRY.size == 0 and slots:
+def _candidates(file: OpenFile, header: dict[str, int]) -> Iterator[int]:
+    """Yield numbers of slots with which entry 1 and the newest would hold the header's offsets.
+
+    All of them at once: an offset of 0 is wherever nothing is.
+    """
+    import numpy as np  # few geometries are not told otherwise
+
+    offsets = [header["begin_physical_offset"], header["end_physical_offset"]]
+    numbers = [FIRST_ENTRY, max(header["index_count"] - 1, FIRST_ENTRY)]
+    fits: npt.NDArray[np.bool_] | None = None
+    for offset, number in zip(offsets, numbers, strict=True):
+        position = file_length(0, number) + INDEX_ENTRY.positions["physical_offset"]
+        raw = file.read_at(position, SEARCHED_BYTES)
+        if len(raw) < INDEX_SLOT.size:
+            return
+        words = np.frombuffer(raw[: len(raw) & -INDEX_SLOT.size], ">u4")
+        high, low = divmod(offset % (1 << 64), 1 << 32)
+        found = (words[:-1] == high) & (words[1:] == low)
+        fits = found if fits is None else fits[: len(found)] & found[: len(fits)]
+    assert fits is not None  # noqa: S101 - there are two
+    for slots in np.flatnonzero(fits).tolist():
+        if slots and (file.size - file_length(slots, 0)) % INDEX_ENTRY.size == 0:
             yield slots
-        position = raw.find(wanted, position + 1)
 
 
 def _agrees(file: OpenFile, header: dict[str, int], slots: int) -> bool:

@@ -10,6 +10,7 @@ from time import process_time
 import pytest
 
 from rmqtool.cli.main import main
+from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.repair.writer import MOST_REPLACED
 from rmqtool.spark.export_options import ExportFormat
 from rmqtool.store.config_files import LARGEST_CONFIG
@@ -104,3 +105,15 @@ def test_hole_of_terabytes(tmp_path: Path, name: str, capfd: pytest.CaptureFixtu
     assert (tmp_path / name).stat().st_size in {0, 1 << 40}
     if name != "abort":
         assert f"at most {MOST_REPLACED:,}" in "".join(capfd.readouterr())
+
+
+def test_index_of_zeros(tmp_path: Path) -> None:
+    """An index file whose header names offset 0, and that is zeros, fits any number of slots."""
+    (tmp_path / "index").mkdir()
+    header = INDEX_HEADER.build({**dict.fromkeys(INDEX_HEADER.dtype.names, 0), "index_count": 9})
+    with (tmp_path / "index/20260101000000000").open("wb") as file:
+        file.write(header)
+        file.truncate(len(header) + (1 << 30))
+    before = process_time()
+    assert main(["info", str(tmp_path), "--quiet"]) in {0, 1, 3}
+    assert process_time() - before < 10
