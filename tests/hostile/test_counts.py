@@ -108,9 +108,12 @@ def test_hole_of_terabytes(tmp_path: Path, name: str, capfd: pytest.CaptureFixtu
 
 
 def test_index_of_zeros(tmp_path: Path) -> None:
-    """An index file whose header names offset 0, and that is zeros, fits any number of slots."""
+    """In an index file of zeros the first entry may be anywhere, if its offset is 0."""
     (tmp_path / "index").mkdir()
-    header = INDEX_HEADER.build({**dict.fromkeys(INDEX_HEADER.dtype.names, 0), "index_count": 9})
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020}").write_bytes(bytes(4096))
+    facts = {"index_count": 9, "end_physical_offset": 4000}
+    header = INDEX_HEADER.build(dict.fromkeys(INDEX_HEADER.dtype.names, 0) | facts)
     with (tmp_path / "index/20260101000000000").open("wb") as file:
         file.write(header)
         file.truncate(len(header) + (1 << 30))
