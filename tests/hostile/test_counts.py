@@ -10,6 +10,7 @@ from time import process_time
 import pytest
 
 from rmqtool.cli.main import main
+from rmqtool.formats.config import MOST_VALUES
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.repair.writer import MOST_REPLACED
 from rmqtool.spark.export_options import ExportFormat
@@ -120,3 +121,16 @@ def test_index_of_zeros(tmp_path: Path) -> None:
     before = process_time()
     assert main(["info", str(tmp_path), "--quiet"]) in {0, 1, 3}
     assert process_time() - before < 10
+
+
+@pytest.mark.parametrize("text", ["[" * 50 + "{}," * MOST_VALUES, '{"x":[' + "0," * MOST_VALUES])
+def test_dense_configuration(tmp_path: Path, text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """A configuration file of more values than are read is not parsed, and that is said."""
+    (tmp_path / "commitlog").mkdir()
+    (tmp_path / "commitlog" / f"{0:020}").write_bytes(bytes(4096))
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/topics.json").write_text(text)
+    before = process_time()
+    assert main(["validate", str(tmp_path), "--format", "jsonl"]) in {1, 3}
+    assert process_time() - before < 5
+    assert f"at most {MOST_VALUES:,} are read" in capfd.readouterr().out
