@@ -98,7 +98,8 @@ class ConsumeQueue:
         self.max_physical_offset = physical_offset
         while (file := self.files.last) is not None:
             with file.open() as reader:
-                first, size, _ = CQ_UNIT.packer.unpack(reader.read_at(0, CQ_UNIT_SIZE))
+                raw = reader.read_at(0, CQ_UNIT_SIZE).ljust(CQ_UNIT_SIZE, b"\0")
+                first, size, _ = CQ_UNIT.packer.unpack(raw)
             if first >= physical_offset:
                 self.files.delete_last()
                 continue
@@ -219,8 +220,10 @@ def _end(unit: np.void) -> int:
 
 
 def _physical_offset(reader: ModelReader, position: int) -> int:
+    """Read the offset of a unit; what Java maps past the end of a file that is cut is zeros."""
     offset: int
-    offset, _, _ = CQ_UNIT.packer.unpack(reader.read_at(position, CQ_UNIT_SIZE))
+    raw = reader.read_at(position, CQ_UNIT_SIZE).ljust(CQ_UNIT_SIZE, b"\0")
+    offset, _, _ = CQ_UNIT.packer.unpack(raw)
     return offset
 
 

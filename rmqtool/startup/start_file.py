@@ -151,10 +151,12 @@ class StartFile:
     def _is_old_enough(self, file: ModelFile) -> bool:
         """Look at magic and store time only, wherever a record's lengths may lead."""
         with file.open() as reader:
-            prefix = MESSAGE_PREFIX.packer.unpack(reader.read_at(0, MESSAGE_PREFIX.size))
+            raw = reader.read_at(0, MESSAGE_PREFIX.size).ljust(MESSAGE_PREFIX.size, b"\0")
+            prefix = MESSAGE_PREFIX.packer.unpack(raw)
             fields = dict(zip(MESSAGE_PREFIX.positions, prefix, strict=True))
             layout = middle_of(fields["sys_flag"])
-            middle = layout.packer.unpack(reader.read_at(MESSAGE_PREFIX.size, layout.size))
+            raw = reader.read_at(MESSAGE_PREFIX.size, layout.size).ljust(layout.size, b"\0")
+            middle = layout.packer.unpack(raw)
         known = {MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2 if self.model.rules.has_v2 else None}
         store_timestamp = dict(zip(layout.positions, middle, strict=True))["store_timestamp"]
         if fields["magic_code"] not in known or not store_timestamp:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.store.segment import LARGEST_LONG
 from tests.hostile.many import MANY
 from tests.spark.test_export import exported
+from tests.stores import fixture_store
 
 FEW = 150
 COMMANDS = (("validate", "--level", "quick"), ("repair",), ("startup", "--broker-version", "5.3.3"))
@@ -114,7 +116,7 @@ def test_index_of_zeros(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     (tmp_path / "commitlog" / f"{0:020}").write_bytes(bytes(4096))
     facts = {"index_count": 9, "end_physical_offset": 4000}
-    header = INDEX_HEADER.build(dict.fromkeys(INDEX_HEADER.dtype.names, 0) | facts)
+    header = INDEX_HEADER.build({one.name: 0 for one in INDEX_HEADER.fields} | facts)
     with (tmp_path / "index/20260101000000000").open("wb") as file:
         file.write(header)
         file.truncate(len(header) + (1 << 30))
@@ -134,3 +136,14 @@ def test_dense_configuration(tmp_path: Path, text: str, capfd: pytest.CaptureFix
     assert main(["validate", str(tmp_path), "--format", "jsonl"]) in {1, 3}
     assert process_time() - before < 5
     assert f"at most {MOST_VALUES:,} are read" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("length", [1, 14, 19, 21])
+@pytest.mark.parametrize("name", ["consumequeue/crash-orders/0", "commitlog"])
+def test_cut_to_nothing(tmp_path: Path, name: str, length: int) -> None:
+    """What is left of a file may be less than its first unit or record: brokers map zeros there."""
+    store = fixture_store("rocketmq-5.3.3-crash", tmp_path)
+    for path in (store / name).iterdir():
+        os.truncate(path, length)
+    for version in ("4.9.3", "5.3.3"):
+        assert main(["startup", str(store), "--broker-version", version]) in {0, 1, 2, 3}
