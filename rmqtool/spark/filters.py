@@ -45,13 +45,13 @@ def limited(options: SourceOptions, filters: Iterable[Filter]) -> SourceOptions:
     if options.scope is Scope.SEGMENT or not used:
         return options
     selection = options.selection
-    had_topics = bool(selection.topics)
+    by_topic = False
     for one in filters:
         path: tuple[str, ...] = getattr(one, "attribute", ())
         if len(path) == 1 and path[0] in used:
             selection = _narrowed(selection, path[0], one)
-    # Rows of damage have no topic: Spark drops them where a filter of the query asks for one.
-    by_topic = bool(selection.topics) and not had_topics
+            # Rows of damage have no topic: Spark drops them where the query asks for one.
+            by_topic = by_topic or (path[0] == "topic" and bool(_topics(one)))
     return replace(options, selection=selection, by_topic=by_topic)
 
 

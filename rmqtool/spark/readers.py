@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 UNREAD: Final = FS_READ
 ROWS_A_BATCH: Final = 1000
+OF_FILES: Final = frozenset({"segment", "start", "size", "allocated", "modified_time"})
 
 
 def batches(
@@ -55,7 +56,8 @@ def batches(
             for batch in _messages(task, options, names):
                 yield batch.cast(schema)
         case LogTask() if options.table is TableName.SEGMENTS:
-            yield _batch([_segment(task)], SCHEMAS[TableName.SEGMENTS], names)
+            found = _segment(task, is_read=not OF_FILES.issuperset(names))
+            yield _batch([found], SCHEMAS[TableName.SEGMENTS], names)
         case LogTask():
             yield from _findings(_of_segment(task), names)
         case FilesTask():
@@ -170,14 +172,21 @@ def _findings(found: Iterator[Finding], names: Sequence[str]) -> Iterator[pa.Rec
         yield _batch(rows, SCHEMAS[TableName.FINDINGS], names)
 
 
-def _segment(task: LogTask) -> dict[str, Any]:
-    """Give the row of a segment; what was read before an error counts."""
+def _segment(task: LogTask, *, is_read: bool) -> dict[str, Any]:
+    """Give the row of a segment; what was read before an error counts.
+
+    Args:
+        task: of the whole segment.
+        is_read: whether more is wanted than what the directory says.
+    """
     segment = task.part.segment
     summary = _Summary()
     unread = None
     wanted = ScanOptions(body_crc=False, texts=False, is_dledger=task.is_dledger)
     try:
-        for batch in scan(SegmentPart(segment, 0, segment.size), wanted, start=0):
+        for batch in (
+            scan(SegmentPart(segment, 0, segment.size), wanted, start=0) if is_read else ()
+        ):
             summary.take(batch)
     except UnreadablePath as error:
         unread = error.reason

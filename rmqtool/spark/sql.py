@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.broker.names import OP_TOPIC
+from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.spark.jobs import Job, is_connect_session
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.sql_plan import SqlPlan, changes
 from rmqtool.spark.sql_values import plain, readable, unique_names
-from rmqtool.spark.views import OPERATIONS, VIEWS
+from rmqtool.spark.views import OPERATIONS, VIEWS, meaning
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,7 +37,11 @@ QUESTION: Final = re.compile(
 )
 ABOUT_NAMES: Final = frozenset({"show", "describe", "desc"})
 WORD: Final = re.compile(r"\w+")
-OPERATION_COLUMNS: Final = ("queue_id", "body", "physical_offset")
+OPERATION_COLUMNS: Final = (
+    *("physical_offset", "topic", "queue_id", "queue_offset", "store_time", "unique_key"),
+    *("properties", "body", "extent"),
+)
+OPERATION_TOPICS: Final = f"{HALF_TOPIC},{OP_TOPIC},{CHECK_MAX_TIME_TOPIC}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ class Questions:
             rows = self._empty(name) if reading is None else self._read(name, reading)
             rows.createOrReplaceTempView(name)
         for name in views:
-            self._spark.sql(VIEWS[name].sql).createOrReplaceTempView(name)
+            commented(self._spark.sql(VIEWS[name].sql)).createOrReplaceTempView(name)
 
     def _empty(self, name: str) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
@@ -172,7 +176,7 @@ class Questions:
         if source.broker_conf:
             given["broker_conf"] = source.broker_conf
         if name == OPERATIONS:
-            given |= {"table": "messages", "topic": OP_TOPIC, "body": "text"}
+            given |= {"table": "messages", "topic": OPERATION_TOPICS, "body": "text"}
         elif name not in {"messages", OPERATIONS}:
             del given["body"]
         reader = self._spark.read.format("rocketmq")
@@ -244,6 +248,15 @@ def mentioned(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         words.update(word.lower() for word in WORD.findall(VIEWS[name].sql))
     tables = tuple(str(table) for table in TableName if has_all or str(table) in words)
     return (*tables, *([OPERATIONS] if OPERATIONS in words else [])), views
+
+
+def commented(rows: DataFrame) -> DataFrame:
+    """Give the rows of a view with what its columns mean, as `DESCRIBE` shows it."""
+    from pyspark.sql.functions import col
+
+    return rows.select(
+        *(col(name).alias(name, metadata={"comment": meaning(name)}) for name in rows.columns)
+    )
 
 
 def first_sentence(error: Exception) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rmqtool.table import Column, Table, Type
+from rmqtool.table import Column, Table, Type, comment
+from rmqtool.tables.record_tables import MESSAGES
 
 OPERATIONS: Final = "transaction_operations"  # a table that only views read: bodies are decoded
 
@@ -92,26 +93,27 @@ _VIEWS: Final = (
         "transactions without commit, rollback or end of checks; a half record that the broker "
         "asked about is stored again each time, and counts once",
         """
-        WITH ended AS (
-            SELECT DISTINCT queue_id, try_cast(trim(one) AS BIGINT) AS queue_offset
-            FROM transaction_operations LATERAL VIEW explode(split(body, ',')) AS one
-        ), decided AS (
-            SELECT half.unique_key FROM messages half JOIN ended
-              ON half.queue_id = ended.queue_id AND half.queue_offset = ended.queue_offset
-            WHERE half.topic = 'RMQ_SYS_TRANS_HALF_TOPIC' AND half.extent IS NULL
-            UNION ALL
-            SELECT unique_key FROM messages
-            WHERE topic = 'TRANS_CHECK_MAX_TIME_TOPIC' AND extent IS NULL
+        WITH places AS (
+            SELECT *, explode(if(topic = 'RMQ_SYS_TRANS_OP_HALF_TOPIC',
+                transform(split(body, ','), one -> try_cast(trim(one) AS BIGINT)),
+                array(queue_offset))) AS place
+            FROM transaction_operations
+            WHERE extent IS NULL AND topic IN ('RMQ_SYS_TRANS_HALF_TOPIC',
+                'RMQ_SYS_TRANS_OP_HALF_TOPIC', 'TRANS_CHECK_MAX_TIME_TOPIC')
+        ), marked AS (
+            SELECT *, max(topic = 'RMQ_SYS_TRANS_OP_HALF_TOPIC')
+                OVER (PARTITION BY queue_id, place) AS is_ended
+            FROM places
         )
         SELECT unique_key,
                try_element_at(max_by(properties, physical_offset), 'REAL_TOPIC') AS topic,
                try_element_at(max_by(properties, physical_offset), 'PGROUP') AS producer_group,
                count(*) AS half_records, min(store_time) AS first_store_time,
                max(store_time) AS last_store_time, max(physical_offset) AS last_physical_offset
-        FROM messages
-        WHERE topic = 'RMQ_SYS_TRANS_HALF_TOPIC' AND extent IS NULL AND unique_key NOT IN (
-            SELECT unique_key FROM decided WHERE unique_key IS NOT NULL)
-        GROUP BY unique_key ORDER BY first_store_time, last_physical_offset
+        FROM marked WHERE topic <> 'RMQ_SYS_TRANS_OP_HALF_TOPIC'
+        GROUP BY unique_key
+        HAVING NOT bool_or(is_ended OR topic = 'TRANS_CHECK_MAX_TIME_TOPIC')
+        ORDER BY first_store_time, last_physical_offset
         """,
     ),
     SqlView(
@@ -141,7 +143,7 @@ _VIEWS: Final = (
         FROM queue_units u LEFT JOIN messages m
           ON u.physical_offset = m.physical_offset AND m.extent IS NULL
         WHERE u.extent IS NULL AND (m.physical_offset IS NULL OR m.code IS NOT NULL)
-          AND u.physical_offset >= (SELECT coalesce(min(physical_offset), 0) FROM messages)
+          AND u.physical_offset >= (SELECT coalesce(min(start), 0) FROM segments)
         ORDER BY u.topic, u.queue_id, u.queue_offset
         """,
     ),
@@ -167,3 +169,29 @@ _VIEWS: Final = (
     ),
 )
 VIEWS: Final = {view.name: view for view in _VIEWS}
+# What columns of views mean that no table has.
+MEANINGS: Final = {
+    "minute": "when they were stored, to the minute",
+    "messages": "how many records",
+    "bytes": "their records together, bytes",
+    "body_bytes": "their bodies together, as stored, bytes",
+    "percent": "share of the bytes of all records",
+    "delay_ms": "from birth to storage, ms",
+    "consumer_group": "group that consumes again",
+    "producer_group": "group that is asked how the transaction ended",
+    "retries": "records of the group's retry topic",
+    "dead_letters": "records of the group's dead-letter topic",
+    "most_reconsume_times": "how often consumers failed with one of them, at most",
+    "half_records": "how often the half message was stored: once, and again at each check",
+    "first_store_time": "when the oldest of them was stored",
+    "last_store_time": "when the newest of them was stored",
+    "last_physical_offset": "where the newest of them lies in the commitlog, bytes",
+    "physical_offsets": "where they lie in the commitlog, bytes",
+    "key": "one of the keys that the producer gave",
+    "fate": "lost: the log has no such record; doubtful: its checksum differs",
+}
+
+
+def meaning(column: str) -> str:
+    """Say what a column of a view means."""
+    return MEANINGS.get(column) or comment(MESSAGES[column])

@@ -186,3 +186,12 @@ def test_topic_of_damaged_store(name: str, tmp_path: Path, monkeypatch: pytest.M
             patch.setattr(by_topic_module, "WORTH", 1.0)
             found = by_topic(store, topics, is_pushed=True, columns=COLUMNS)
         assert expected.equals(found)
+
+
+def test_segments_of_the_directory(day: Path) -> None:
+    """What the directory says of segments takes no byte of the log."""
+    expected = read(day, table="segments").select(["start", "size"])
+    with counted() as taken:
+        found = read(day, table="segments", columns="start,size")
+    assert expected.equals(found)
+    assert 0 == taken["commitlog"]
