@@ -47,7 +47,7 @@ from tests.stores import fixture_store
 ROOT: Final = Path(__file__).parents[2]
 MAN: Final = ROOT / "man"
 EXAMPLES: Final = ROOT / "rmqtool" / "cli" / "examples"
-NEED_SPARK: Final = {"export", "sql"}
+NEED_SPARK: Final = {"sql"}
 PAGES: Final = {one.file_name: one.number for one in pages()}
 # All that two runs may differ in.
 TIMINGS: Final = re.compile(r"\b\d+\.\d\d s\b( \(\d+\.\d\d [GM]B/s\))?")
