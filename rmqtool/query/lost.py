@@ -53,6 +53,7 @@ DOUBTFUL: Final = "doubtful"
 UNLISTED: Final = "unlisted"
 UNKNOWN: Final = "unknown"
 LISTED: Final = 20_000  # places
+HASHES: Final = 64  # of one place; an index that is damaged may name it a million times
 NEIGHBOURS: Final = 32  # records on each side whose keys are tried
 PAST_ALL: Final = 2**63 - 1
 LOST_MESSAGES: Final = Table(
@@ -263,8 +264,12 @@ class _Listing:
                     offsets = batch.column("physical_offset")
                     chosen = self.places.holds(offsets) & (offsets >= self.lookup.log.start)
                     chosen &= batch.column("key_hash") >= 0
-                    for number in np.flatnonzero(self._with_room(offsets, chosen)):
-                        entry = batch.values[number]
+                    numbers = np.flatnonzero(self._with_room(offsets, chosen))
+                    pairs = np.stack([offsets, batch.column("key_hash")], axis=1)[numbers]
+                    _, first = np.unique(pairs, axis=0, return_index=True)
+                    entries = batch.values
+                    for number in numbers[np.sort(first)]:
+                        entry = entries[number]
                         passed = int(entry["time_difference"]) * 1000
                         self._indexed(
                             int(offsets[number]),
@@ -276,7 +281,7 @@ class _Listing:
         alone: Told = {"physical_offset": offset, "sources": []}
         for row in self.told.setdefault(offset, [alone]):
             hashes = row.setdefault("key_hashes", [])
-            if key_hash not in hashes:
+            if key_hash not in hashes and len(hashes) < HASHES:
                 hashes.append(key_hash)
             if "store_time" not in row:
                 row["store_time"] = time
