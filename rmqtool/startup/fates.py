@@ -109,10 +109,13 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
     log = LogExtent(model.commitlog)
     for queue in sorted(model.all_queues(), key=_key):
         pull, length = Pull(log), queue.files.file_length
-        parts = []
+        parts, following = [], queue.minimum
         for number, units in numbered_units(queue.files, queue.layout):
-            handed_out = _queue_offsets(queue, number, units) >= queue.minimum
-            pull.add(units[handed_out], begins_file=number * units.itemsize % length == 0)
+            begins_file = number * units.itemsize % length == 0
+            handed_out = _queue_offsets(queue, number, units) >= following
+            pull.add(units[handed_out], begins_file=begins_file)
+            if isinstance(queue, BatchQueue):
+                following = _following(units[handed_out], following)
             parts.append(units)
         then = join(parts)
         was = before.counts.get(_key(queue), 0)
@@ -153,6 +156,15 @@ def _copies(files: list[ModelFile]) -> tuple[ModelFile, ...]:
 
 def _key(queue: ConsumeQueue | BatchQueue) -> FateKey:
     return (queue.topic, queue.queue_id), isinstance(queue, BatchQueue)
+
+
+def _following(units: NDArray[Any], before: int) -> int:
+    """Give the queue offset that a consumer of a batch queue asks for next: no unit serves twice.
+
+    Source: BatchConsumeQueue#iterateFrom, 5.0.0 to 5.5.0.
+    """
+    ends = units["msg_base_offset"].astype(np.int64) + units["batch_size"].astype(np.int64)
+    return max(before, int(ends.max(initial=before)))
 
 
 def _queue_offsets(

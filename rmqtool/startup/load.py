@@ -48,12 +48,10 @@ class Loader:
     Attributes:
         rules: of the version.
         refusals: what has been found in the way so far.
-        deleted: files that the broker would delete while it loads.
     """
 
     rules: Rules
     refusals: list[Refusal] = field(default_factory=list)
-    deleted: list[str] = field(default_factory=list)
 
     def load(self, directories: Sequence[tuple[Place, str]], file_length: int) -> FileQueue:
         """List one queue, of one directory or (a commitlog) of several.
@@ -73,7 +71,7 @@ class Loader:
                 continue
             is_last = number == len(found) - 1
             if self.rules.deletes_empty_last_file and is_last and not entry.size:
-                self.deleted.append(path)
+                queue.deleted.append(path)
                 continue
             file = self._file(entry, place, path, file_length)
             if file is not None:

@@ -170,10 +170,12 @@ class LossCount:
 
     def _ask(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
         stays = segment.positions + segment.sizes <= end
-        # What an earlier cut left behind is older than the record that it was cut after.
-        newest = self.recovered.last_timestamp
-        losses.lost.add(segment, ~stays & (segment.store_timestamps >= newest))
         had = self.coverage.had(segment.start, segment.positions)
+        # An earlier cut leaves records in the file that it cut, without units, and older than the
+        # record that it was cut after; the files behind that one it deletes.
+        is_left = (segment.store_timestamps < self.recovered.last_timestamp) & ~had
+        is_left &= segment.path == self.recovered.end_path
+        losses.lost.add(segment, ~stays & ~is_left)
         has = self.coverage.has(segment.start, segment.positions)
         losses.cut.add(segment, stays & ~has & had)
         none = stays & ~has & ~had

@@ -236,7 +236,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         stopped_cleanly=model.stopped_cleanly,
         recovered=run.recovered,
         segments_kept=tuple(file.path for file in log.files),
-        segments_deleted=(*model.loader.deleted, *log.deleted),
+        segments_deleted=tuple(log.deleted),
         log_minimum=log.minimum,
         log_maximum=log.maximum,
         queues=fates,

@@ -151,3 +151,52 @@ def test_no_log(tmp_path: Path) -> None:
     assert sum(queue.units_before for queue in prediction.queues) == prediction.missing.messages
     assert "there is no commitlog, so every queue would be deleted" in verdict(prediction)
     assert not prediction.is_whole
+
+
+def test_old_records_in_files_that_go_are_a_loss(tmp_path: Path) -> None:
+    """A store time far ahead makes no message stale that has a unit, or whose file goes."""
+    lost = []
+    for is_ahead in (False, True):
+        (tmp_path / str(is_ahead)).mkdir()
+        root = fixture_store(NAME, tmp_path / str(is_ahead))
+        first = plain_store.records(root)[300]
+        before = plain_store.records(root)[299]
+        inflict.flip_bits(first.path, first.position + 4, 1)  # the magic code: recovery ends here
+        if is_ahead:
+            place = before.places()["store_timestamp"][0]
+            inflict.flip_bits(before.path, before.position + place + 2, 1)
+        (root / "abort").touch()
+        (root / "checkpoint").unlink()
+        lost.append(foretell(root, "5.3.3").lost.messages)
+    assert lost[0] == lost[1] > 0
+
+
+def test_empty_queue_file_is_no_segment(tmp_path: Path) -> None:
+    """What a broker deletes of a queue while it loads is not counted with the log."""
+    root = fixture_store(NAME, tmp_path)
+    queue = plain_store.busiest_queue(root)
+    last = plain_store.numbered(queue)[-1]
+    empty = last.with_name(f"{int(last.name) + last.stat().st_size:020}")
+    empty.touch()
+    prediction = foretell(root, "5.5.0")
+    assert () == prediction.segments_deleted
+    gone = [path for one in prediction.queues for path in one.deleted_files]
+    assert [empty.relative_to(root).as_posix()] == gone
+
+
+def test_units_that_come_again_serve_once(tmp_path: Path) -> None:
+    """A batch queue with a file of zeros: units that are written anew deliver nothing twice."""
+    name = "rocketmq-5.3.3-batch-queue"
+    root = fixture_store(name, tmp_path)
+    path = plain_store.numbered(root / "batchconsumequeue" / "batch-queue" / "1")[1]
+    inflict.write_at(path, 0, bytes(path.stat().st_size))
+    ordinary = root / "consumequeue" / "batch-queue-ordinary" / "0"
+    for path in plain_store.numbered(ordinary):  # so that all is dispatched again
+        inflict.write_at(path, 0, bytes(path.stat().st_size))
+    (fate,) = (
+        one
+        for one in foretell(root, "5.3.3", name).queues
+        if (one.topic, one.queue_id) == ("batch-queue", 1)
+    )
+    assert fate.units_appended > 0
+    assert fate.maximum - fate.minimum == fate.readable

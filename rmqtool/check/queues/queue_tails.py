@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import LITE_PREFIX, LMQ_PREFIX
+from rmqtool.broker.rules import AbnormalStart, Rules
 from rmqtool.check.queues.queue_state import UNIT, at_unit
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import finding
 from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ
+from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.queues.queue_state import QueueState
     from rmqtool.findings.finding import Finding
+
+MARGIN_MS: Final = 3000  # that brokers leave for what was not flushed yet
 
 
 class Tails:
@@ -39,12 +44,39 @@ class Tails:
         """
         newest = self._inspection.newest_unit
         is_whole = first < 0
+        is_recovered = self._inspection.has_crashed and (
+            (last if is_whole else first) >= self._recovered_from
+        )
         if is_whole and self._is_deleted(state):
             self._deleted.append((state, start))
-        elif newest is not None and (self._inspection.has_crashed or max(first, last) > newest):
+        elif newest is not None and (is_recovered or max(first, last) > newest):
             self._behind.append((state, start))
         else:
             self._lost.append((state, start))
+
+    @cached_property
+    def _recovered_from(self) -> int:
+        """Physical offset from which on a start after a crash dispatches again.
+
+        Units of older records that are missing stay so, and newer ones take their places.
+        Source: CommitLog#isMappedFileMatchedRecover, StoreCheckpoint#getMinTimestamp, 4.9.3 to
+        5.5.0; ConsumeQueueStore#getDispatchFromPhyOffset, 5.5.0.
+        """
+        store, rules = self._inspection.store, Rules(self._inspection.version)
+        checkpoint = store.checkpoint()
+        if not self._inspection.has_crashed or checkpoint is None:
+            return 0
+        offset = checkpoint["logics_physical_offset"]
+        if rules.abnormal_start is AbnormalStart.QUEUED_OFFSET and offset > 0:
+            starts = [one.start for one in store.commitlog.segments if one.start <= offset]
+            return max(starts, default=0)
+        times = (checkpoint["physic_msg_timestamp"], checkpoint["logics_msg_timestamp"])
+        with LogReader(store.old_commitlog, store.commitlog) as log:
+            for segment in reversed(store.commitlog.segments):
+                head = log.head_at(segment.start)
+                if head is not None and 0 < head.store_timestamp <= min(times) - MARGIN_MS:
+                    return segment.start
+        return 0
 
     def _is_deleted(self, state: QueueState) -> bool:
         """Tell whether brokers have deleted the queue: its topic is not configured any more.

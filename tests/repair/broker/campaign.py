@@ -1,6 +1,7 @@
 """Damage stores at random, and let real message stores judge all that is said and done about them.
 
-    python -m tests.repair.broker.campaign [--seed N] [--cases N] [--only NUMBER] [--release V ...]
+    python -m tests.repair.broker.campaign [--seed N] [--cases N] [--only NUMBER]
+        [--release V ...] [--patience SECONDS]
 
 Each case is a copy of a fixture with one to four of the faults of `tests.repair.faults`, as it was
 left by a clean stop or a crash. Asked of each: does `validate` say that it is sound although a real
@@ -108,13 +109,14 @@ class Judge:
 
     jvms: dict[str, Jvm]
     counts: Counter[str]
+    patience: int = PATIENCE_SECONDS
 
     def problems(self, one: Case, beside: Path) -> Iterator[str]:
         """Judge one case; yield a text for each thing that is wrong."""
         self.counts["cases"] += 1
         self.counts["undamaged messages"] += _total(one.truth.expected(one.root))
         jvm = self.jvms[one.release]
-        patience = threading.Timer(PATIENCE_SECONDS, jvm.halt)
+        patience = threading.Timer(self.patience, jvm.halt)
         patience.start()
         try:
             yield from self._start(one, beside)
@@ -276,7 +278,7 @@ def campaign(asked: argparse.Namespace, counts: Counter[str]) -> Iterator[str]:
     numbers = [asked.only] if asked.only is not None else range(asked.cases)
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        judge = Judge({}, counts)
+        judge = Judge({}, counts, asked.patience)
         for number in numbers:
             into = place / str(number)
             into.mkdir()
@@ -299,6 +301,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--only", type=int, metavar="NUMBER", help="this case only")
     parser.add_argument("--release", nargs="*", choices=VERSIONS, help="only stores for these")
+    parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
     asked = parser.parse_args()
     logging.disable()  # py4j tells the whole story of each process that was halted
     counts: Counter[str] = Counter()
