@@ -51,6 +51,11 @@ _OWN_TOPICS: Final = frozenset(
 _OWN_PREFIXES: Final = (SYSTEM_PREFIX, OLD_SYSTEM_PREFIX, LMQ_PREFIX, RETRY_PREFIX, DLQ_PREFIX)
 
 
+def is_system_topic(topic: str) -> bool:
+    """Tell whether brokers never delete this topic. Source: TopicValidator#isSystemTopic."""
+    return topic in _OWN_TOPICS or topic.startswith((SYSTEM_PREFIX, OLD_SYSTEM_PREFIX))
+
+
 def is_made_by_brokers(topic: str) -> bool:
     """Tell whether a broker makes this topic for itself, so that topics.json may lack it."""
     return topic in _OWN_TOPICS or topic.startswith(_OWN_PREFIXES)

@@ -113,9 +113,9 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
         for number, units in numbered_units(queue.files, queue.layout):
             begins_file = number * units.itemsize % length == 0
             handed_out = _queue_offsets(queue, number, units) >= following
-            pull.add(units[handed_out], begins_file=begins_file)
             if isinstance(queue, BatchQueue):
                 following = _following(units[handed_out], following)
+            pull.add(units[handed_out], begins_file=begins_file)
             parts.append(units)
         then = join(parts)
         was = before.counts.get(_key(queue), 0)

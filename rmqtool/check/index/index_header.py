@@ -220,6 +220,7 @@ def _is_read_again(inspection: Inspection, checkpoint: dict[str, int], one: Open
     So it is with files that were made shortly before the crash, or while a copy was taken.
     """
     if Rules(inspection.version).abnormal_start is AbnormalStart.QUEUED_OFFSET:
-        return one.begin >= checkpoint["logics_physical_offset"] > 0
-    known = min(checkpoint["physic_msg_timestamp"], checkpoint["logics_msg_timestamp"])
+        return one.begin >= checkpoint.get("logics_physical_offset", 0) > 0
+    times = ("physic_msg_timestamp", "logics_msg_timestamp")
+    known = min(checkpoint.get(name, 0) for name in times)
     return one.header["begin_timestamp"] > known - CHECKPOINT_MARGIN_MS > 0

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.names import LITE_PREFIX, LMQ_PREFIX
+from rmqtool.broker.names import LITE_PREFIX, LMQ_PREFIX, is_system_topic
 from rmqtool.broker.rules import AbnormalStart, Rules
 from rmqtool.check.queues.queue_state import UNIT, at_unit
 from rmqtool.findings.catalogue import Severity
@@ -64,7 +64,7 @@ class Tails:
         """
         store, rules = self._inspection.store, Rules(self._inspection.version)
         checkpoint = store.checkpoint()
-        if not self._inspection.has_crashed or checkpoint is None:
+        if not self._inspection.has_crashed or not checkpoint:
             return 0
         offset = checkpoint["logics_physical_offset"]
         if rules.abnormal_start is AbnormalStart.QUEUED_OFFSET and offset > 0:
@@ -87,7 +87,8 @@ class Tails:
         if state.topic.startswith(LMQ_PREFIX):
             return state.topic.startswith(LITE_PREFIX)
         topics = self._inspection.topics
-        return topics is not None and state.topic not in topics
+        is_gone = topics is not None and state.topic not in topics
+        return is_gone and not is_system_topic(state.topic)
 
     def findings(self) -> Iterator[Finding]:
         """Say which queues end too early."""
