@@ -199,6 +199,7 @@ def test_units_that_come_again_serve_once(tmp_path: Path) -> None:
         kept = [one for one in plain_store.units(path.parent) if one.physical_offset < 59960]
         at = len(kept) * plain_store.UNIT.size
         inflict.write_at(path, at, bytes(path.stat().st_size - at))
+    (root / "abort").touch()
     settings = {**manifest(name)["settings"], **ALWAYS}
     fates = foretell_with(root, "5.3.3", settings).queues
     (fate,) = (one for one in fates if (one.topic, one.queue_id) == ("batch-queue", 1))
