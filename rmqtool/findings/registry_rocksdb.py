@@ -48,7 +48,7 @@ RD_BLOCK: Final = Code(
     Owner.PERSON,
     meaning="a block of a table file that holds rows, or the index of them, is damaged",
     consequence="a broker starts; reads that come to the block fail, and later rows are not seen",
-    remedy="queues: rebuild the database from the commitlog; others: restore a backup",
+    remedy="queues: repair writes the database anew; others: restore a backup",
     command=STARTUP,
 )
 RD_META: Final = Code(
@@ -100,26 +100,26 @@ RD_KEY: Final = Code(
 RQ_RANGE: Final = Code(
     "RQ-RANGE",
     DAMAGE,
-    Owner.PERSON,
+    Owner.QUEUES,
     meaning="a unit is missing between the first and the last unit of a queue",
     consequence="5.3: a consumer that comes to it is sent back to queue offset 0, over and over; "
     "5.5: every pull that reaches it fails with an exception",
-    remedy="rebuild the database from the commitlog",
+    remedy="repair, or rebuild-cq, writes the database anew from the commitlog",
     command=REBUILD_CQ,
 )
 RQ_MAX: Final = Code(
     "RQ-MAX",
     DAMAGE,
-    Owner.PERSON,
+    Owner.QUEUES,
     meaning="the max row of a queue is not its last dispatched unit",
     consequence="messages past it are hidden, and new ones get queue offsets that are taken",
-    remedy="write the max row anew",
+    remedy="repair writes the database anew",
     command=REBUILD_CQ,
 )
 RQ_MIN: Final = Code(
     "RQ-MIN",
     WARNING,
-    Owner.PERSON,
+    Owner.QUEUES,
     also=(DAMAGE,),
     when="damage when it is above a unit whose message is there",
     meaning="the min row of a queue is neither old nor that of its first unit",
@@ -130,25 +130,25 @@ RQ_MIN: Final = Code(
 RQ_EMPTIED: Final = Code(
     "RQ-EMPTIED",
     DAMAGE,
-    Owner.PERSON,
+    Owner.QUEUES,
     meaning="a combined store has set a queue empty that has units",
     consequence="its messages up to this offset are invisible",
-    remedy="rebuild the database from the commitlog",
+    remedy="repair, or rebuild-cq, writes the database anew from the commitlog",
     command=REBUILD_CQ,
 )
 RQ_CKPT: Final = Code(
     "RQ-CKPT",
     DAMAGE,
-    Owner.PERSON,
+    Owner.QUEUES,
     meaning="CHECKPOINT, the end of dispatch, is past the log or at no end of a record",
     consequence="records before it that have no unit are never dispatched",
-    remedy="lower it to the end of the last dispatched record",
+    remedy="repair writes the database anew, with CHECKPOINT where dispatch ended",
     command=STARTUP,
 )
 RQ_BEHIND: Final = Code(
     "RQ-BEHIND",
     WARNING,
-    Owner.PERSON,
+    Owner.QUEUES,
     also=(DAMAGE,),
     when="damage without abort: a clean start never dispatches the record at CHECKPOINT; and from "
     "5.4.0 on when more than ten segments are not dispatched",
@@ -160,10 +160,10 @@ RQ_BEHIND: Final = Code(
 RQ_UNIT: Final = Code(
     "RQ-UNIT",
     DAMAGE,
-    Owner.PERSON,
+    Owner.QUEUES,
     meaning="a unit is not what the commitlog implies",
     consequence="consumers get another message, or none, at this queue offset",
-    remedy="rebuild the database from the commitlog",
+    remedy="repair, or rebuild-cq, writes the database anew from the commitlog",
     command=REBUILD_CQ,
 )
 RQ_ABOVE: Final = Code(
@@ -187,7 +187,7 @@ RQ_EXPIRED: Final = Code(
 RQ_PAIR: Final = Code(
     "RQ-PAIR",
     DAMAGE,
-    Owner.PERSON,
+    Owner.QUEUES,
     also=(WARNING,),
     when="a warning for 5.3, which does not compare the two stores",
     meaning="queues in files and in RocksDB end at different queue offsets",

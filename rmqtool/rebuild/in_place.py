@@ -49,14 +49,22 @@ def rebuild_in_place(
         # Queues of somebody else's records would be for the owner of the store to read.
         Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(BranchKind.COMMITLOG))
         resumed = [one.told for one in resume(lock)]
-        with Transaction(lock, command=COMMAND) as edits:
-            trees = _Trees(edits, options)
-            result = run(WritingSink(trees.tree, skipped=trees.skipped))
-            trees.finish()
-            _set_checkpoint(edits, lock.root.as_posix(), result, options)
+        result = swap_in(options, lock, run)
+    result.resumed = resumed
+    return result
+
+
+def swap_in(
+    options: RebuildOptions, lock: StoreLock, run: Callable[[WritingSink], RebuildResult]
+) -> RebuildResult:
+    """Do the same in a store whose lock is held, and in which no transaction is open."""
+    with Transaction(lock, command=COMMAND) as edits:
+        trees = _Trees(edits, options)
+        result = run(WritingSink(trees.tree, skipped=trees.skipped))
+        trees.finish()
+        _set_checkpoint(edits, lock.root.as_posix(), result, options)
     if edits.is_changing:
         result.undo = edits.undo_directory.name
-    result.resumed = resumed
     result.fsync_seconds = edits.fsync_seconds
     return result
 

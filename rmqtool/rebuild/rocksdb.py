@@ -13,6 +13,7 @@ import numpy as np
 
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.errors import UnreadablePath
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_families import DEFAULT
 from rmqtool.formats.rocksdb_queue import (
@@ -24,6 +25,7 @@ from rmqtool.formats.rocksdb_queue import (
     offset_key,
     queue_prefix,
 )
+from rmqtool.queues.discovery import Queues
 from rmqtool.queues.rocks import OFFSETS, end_values
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.record_times import UNKNOWN, record_times
@@ -104,6 +106,7 @@ class RocksSink(_Beside["WritingSink"]):
         self._log = LogReader(store.old_commitlog, store.commitlog)
         self._last: dict[tuple[bytes, int], tuple[int, int, int]] = {}
         self._end = 0
+        self._expired = _expired_ends(store)
 
     def finish(self) -> None:
         """Write the `max` rows and the end of dispatch; close the database.
@@ -111,9 +114,10 @@ class RocksSink(_Beside["WritingSink"]):
         Raises:
             WriteFailed: the disk refuses.
         """
+        last = {name: end[:2] for name, end in self._last.items()}
         rows = [
-            (offset_key(topic, queue_id, MAX), end_values((offset, number)))
-            for (topic, queue_id), (offset, number, _) in self._last.items()
+            (offset_key(topic, queue_id, MAX), end_values(end))
+            for (topic, queue_id), end in {**self._expired, **last}.items()
         ]
         if self._end:
             rows.append((CHECKPOINT_KEY, DISPATCHED["dispatched"].build(self._end)))
@@ -150,6 +154,23 @@ class RocksSink(_Beside["WritingSink"]):
         times = np.empty_like(offsets)
         times[order] = record_times(self._log, offsets[order])
         return times
+
+
+def _expired_ends(store: Store) -> dict[tuple[bytes, int], tuple[int, int]]:
+    """Give the ends of queues whose messages all expired: new ones go on from there.
+
+    The log knows nothing of them; of a database that cannot be read they are lost.
+    """
+    with Queues(store) as queues:
+        try:
+            source = queues.database.source
+            ends = source.ends if source else {}
+        except UnreadablePath:
+            return {}
+    start = store.commitlog.start
+    return {
+        name: end.maximum for name, end in ends.items() if end.maximum and end.maximum[0] < start
+    }
 
 
 class RocksComparingSink(_Beside["ComparingSink"]):

@@ -13,7 +13,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import PlanMismatch, Trouble
-from rmqtool.repair.plans import Action, Edit, Plan
+from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit, Plan
 from rmqtool.repair.verifying import verify
 from rmqtool.store.place import Place
 from rmqtool.store.root import is_known
@@ -52,7 +52,12 @@ def apply_in_place(plan: Plan, lock: StoreLock) -> str:
     with Transaction(lock, command=COMMAND) as edits:
         for edit in plan.edits:
             _stage(edits, edit)
-    return edits.undo_directory.name if edits.is_changing else ""
+    name = edits.undo_directory.name if edits.is_changing else ""
+    if any(edit.action is Action.REBUILD for edit in plan.edits):
+        from rmqtool.repair.rocksdb import rebuild_in_store  # few stores have it
+
+        return rebuild_in_store(plan, lock)
+    return name
 
 
 def _stage(edits: Transaction, edit: Edit) -> None:
@@ -125,6 +130,10 @@ def apply_to_copy(plan: Plan, store: Place, output: str) -> list[str]:
                 for edit in edits:
                     if edit.action is Action.CREATE and edit.content is not None:
                         _create(tree, path, edit)
+            if copy.rebuilt:
+                from rmqtool.repair.rocksdb import rebuild_in_copy  # few stores have it
+
+                rebuild_in_copy(plan, tree)
     return copy.left_out
 
 
@@ -133,6 +142,7 @@ class _Copy:
 
     Attributes:
         left_out: paths of what is no file.
+        rebuilt: directories that are written anew, not copied.
     """
 
     def __init__(
@@ -140,11 +150,13 @@ class _Copy:
     ) -> None:
         self.left_out: list[str] = []
         self._tree, self._edits, self._elsewhere = tree, edits, elsewhere
+        rebuilt = [path for path in edits if _is_rebuilt(edits[path])]
+        self.rebuilt = {*rebuilt, *QUEUE_DIRECTORIES} if rebuilt else set()
 
     def root(self, root: Directory) -> None:
         """Copy a store; what a link of its root leads to only if the configuration names it."""
         for name, facts in root.entries():
-            if name.startswith((UNDO_PREFIX, DISCARD_PREFIX)):
+            if name.startswith((UNDO_PREFIX, DISCARD_PREFIX)) or name in self.rebuilt:
                 continue
             if not stat.S_ISLNK(facts.st_mode):
                 self._entry(Spot(root, name), facts, (name,))
@@ -191,6 +203,10 @@ class _Copy:
                 assert edit.content is not None  # noqa: S101 - chosen so
                 for position, raw in pieces(edit.content, edit.position):
                     copied.put(handle, position, raw)
+
+
+def _is_rebuilt(edits: list[Edit]) -> bool:
+    return any(edit.action is Action.REBUILD for edit in edits)
 
 
 def _create(tree: OutputTree, path: str, edit: Edit) -> None:

@@ -162,6 +162,7 @@ def _decide(
             index.edit(writer, survey, found, options.jobs)
             checkpoint.edit(writer, survey, found, log)
             timer.edit(writer, survey, found)
+            _edit_database(writer, survey, found)
         # Where queues end nobody knows while the log cannot be judged.
         clamp = (options.clamp_offsets or options.reset_config) and not obstacle
         config.edit(writer, survey, found, clamp=clamp, resets=options.reset_config)
@@ -171,9 +172,7 @@ def _decide(
     if any(one.given_up for one in survey.early):  # what points under such a blank has a bridge now
         found = [one for one in found if one.code not in {IX_KEY, CL_QOFF_GAP}]
     for one in found:
-        if survey.queues.further.is_answered(one):
-            continue
-        if any(record.is_answered(one) for record in survey.misplaced):
+        if _is_answered(one, survey, writer):
             continue
         if one.severity is not Severity.NOTE and not is_repaired(one, writer, obstacle):
             writer.leave(
@@ -187,6 +186,7 @@ def _decide(
         writer.left,
         [] if obstacle else list(_notes(survey)),
         places_elsewhere(store.root, store.broker_conf),
+        broker_conf=options.broker_conf,
     )
 
 
@@ -196,6 +196,26 @@ def _put_back(survey: LogSurvey) -> dict[str, int]:
     if wanted:
         survey.inspection.put_back(wanted)
     return wanted
+
+
+def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
+    """Write queues in RocksDB anew, where there are such and they need it."""
+    if survey.inspection.has_rocksdb_queues and survey.inspection.log is not None:
+        from rmqtool.repair import rocksdb  # few stores have it
+
+        rocksdb.edit(writer, survey.inspection.store, found)
+
+
+def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
+    """Tell whether an edit answers a finding that knows nothing of it."""
+    if survey.queues.further.is_answered(one):
+        return True
+    if survey.inspection.has_rocksdb_queues:
+        from rmqtool.repair import rocksdb  # few stores have it
+
+        if rocksdb.is_answered(one, writer):
+            return True
+    return any(record.is_answered(one) for record in survey.misplaced)
 
 
 def _refuse_unread(store: Store, unread: Mapping[str, UnreadablePath]) -> None:

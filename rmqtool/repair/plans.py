@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 LARGEST_PLAN: Final = 1 << 30  # bytes of a plan's file
 _CHUNK: Final = 1 << 20
+QUEUE_DIRECTORIES: Final = frozenset({"consumequeue", "batchconsumequeue"})  # in files
 
 
 class Action(enum.StrEnum):
@@ -37,6 +38,7 @@ class Action(enum.StrEnum):
     CREATE = "create"  # a file where none is
     REPLACE = "replace"  # a file by another one
     REMOVE = "remove"
+    REBUILD = "rebuild"  # the queues in a database, from the log as the other edits leave it
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ class Plan:
         elsewhere: absolute paths of what the broker's configuration places outside of the root;
             of the command line, never from a plan's file.
         lost_messages: rows of `query/lost.py: LOST_MESSAGES`; written to a plan's file, never read.
+        broker_conf: the broker's configuration file; of the command line alone.
     """
 
     store: str
@@ -152,6 +155,7 @@ class Plan:
     notes: list[str] = field(default_factory=list)
     elsewhere: tuple[str, ...] = ()
     lost_messages: list[dict[str, Any]] = field(default_factory=list)
+    broker_conf: str | None = None
 
     @property
     def lost(self) -> list[Edit]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # are consequences: nothing of their own is left once the log is bridged.
 SOMETIMES: Final = frozenset({CL_BLANKSIZE, CL_TOPIC})
 QUEUES: Final = "consumequeue/"
+ROCKSDB_QUEUES: Final = "RQ"
 DLEDGER: Final = (
     "a DLedger node gets its log from its group: move its data away and let it copy the leader's"
 )
@@ -104,7 +105,8 @@ def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
     """Tell whether the edits of a plan answer a finding."""
     code = one.code
     is_gap = code == CL_QOFF_GAP and all(edit.code != CL_PHYOFF for edit in writer.edits)
-    if is_gap or (obstacle and code.family.of_log):
+    is_other = is_gap or code.prefix == ROCKSDB_QUEUES  # one edit answers all of those, or none
+    if is_other or (obstacle and code.family.of_log):
         return False  # no edit brings a record back, but where it lies in another's place
     if code.owner is Owner.LOG and code not in SOMETIMES:
         return True

@@ -1,22 +1,92 @@
-"""Repair of stores with queues in RocksDB says what it does not do."""
+"""Queues in RocksDB are written anew, and a broker then loses nothing that is in the log."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import pytest
 
 from rmqtool import repair
+from rmqtool.findings.catalogue import Severity
+from rmqtool.formats.rocksdb_queue import MAX, offset_key
+from rmqtool.repair.plans import Action, read_plan
+from rmqtool.startup import predict
+from rmqtool.store.tree import open_store
 from tests import inflict
-from tests.stores import fixture_store
+from tests.check.validation import run
+from tests.damage_rocksdb import DAMAGES
+from tests.rocksdb import rows_of, state_of
+from tests.stores import broker_conf, fixture_store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+QUEUES: Final = "consumequeue"
+REPAIRED: Final = (
+    *("delete units", "lower max", "raise CHECKPOINT", "cut MANIFEST", "shorten queue"),
+    "remove abort",
+)
 
-def test_bridge(tmp_path: Path) -> None:
-    """A bridge is not said to be delivered to nobody while a unit in RocksDB points there."""
-    store = fixture_store("rocketmq-5.5.0-rocksdb", tmp_path)
+
+def _assert_sound(store: Path, name: str) -> None:
+    found, _, summary = run(store, "full", broker_conf(name))
+    assert [] == [str(one.code) for one in found if one.severity is not Severity.NOTE]
+    assert "sound" == summary.verdict
+    assert predict(open_store(store, broker_conf(name))).is_whole
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_database(name: str, tmp_path: Path) -> None:
+    """One edit is planned; in place and in a copy the store is sound then; undo takes it back."""
+    damage = DAMAGES[name]
+    store = fixture_store(damage.fixture, tmp_path)
+    damage.inflict(store)
+    before = state_of(store / QUEUES)
+    plan = repair.plan(store, broker_conf=str(broker_conf(damage.fixture)))
+    assert before == state_of(store / QUEUES)
+    assert [(Action.REBUILD, QUEUES)] == [(edit.action, edit.path) for edit in plan.edits]
+    assert [] == plan.left
+    (tmp_path / "plan").write_text(plan.text())
+    assert plan.edits == read_plan(str(tmp_path / "plan")).edits
+    repair.apply(plan, tmp_path / "copy")
+    _assert_sound(tmp_path / "copy", damage.fixture)
+    repair.apply(plan, in_place=True)
+    _assert_sound(store, damage.fixture)
+    repair.undo(store)
+    contents = {path: state.content for path, state in before.items()}
+    assert contents == {path: state.content for path, state in state_of(store / QUEUES).items()}
+
+
+@pytest.mark.parametrize("where", ["place", "copy"])
+def test_bridge(where: str, tmp_path: Path) -> None:
+    """No unit points to a bridge; the lost message has a unit that consumers pass over."""
+    name = "rocketmq-5.5.0-rocksdb"
+    store = fixture_store(name, tmp_path)
     inflict.flip_field("body")(store)
-    (edit,) = repair.plan(store).edits
-    assert "bridge" in edit.reason
-    assert "nobody" not in edit.reason
-    assert "RocksDB" in edit.reason
+    plan = repair.plan(store, broker_conf=str(broker_conf(name)))
+    bridge, rebuild = plan.edits
+    assert "bridge" in bridge.reason
+    assert Action.REBUILD is rebuild.action
+    if where == "copy":
+        repair.apply(plan, tmp_path / "copy")
+        store = tmp_path / "copy"
+    else:
+        repair.apply(plan, in_place=True)
+    _assert_sound(store, name)
+
+
+def test_expired(tmp_path: Path) -> None:
+    """A queue whose messages all expired goes on where it ended."""
+    name = "rocketmq-5.5.0-rocksdb-expired"
+    store = fixture_store(name, tmp_path)
+    key = offset_key(b"expired-idle", 0, MAX)
+    before = dict(rows_of(store / QUEUES, QUEUES)["offset"])[key]
+    inflict.flip_field("body")(store)
+    repair.apply(repair.plan(store, broker_conf=str(broker_conf(name))), in_place=True)
+    assert before == dict(rows_of(store / QUEUES, QUEUES)["offset"])[key]
+
+
+def test_crash(tmp_path: Path) -> None:
+    """What the next start dispatches by itself is no matter of a repair."""
+    store = fixture_store("rocketmq-5.5.0-rocksdb-crash", tmp_path)
+    assert Action.REBUILD not in {edit.action for edit in repair.plan(store).edits}

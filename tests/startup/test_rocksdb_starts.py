@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from rmqtool import repair
 from rmqtool.formats.rocksdb_queue import CHECKPOINT_KEY, MAX, offset_key, unit_key
 from rmqtool.queues.rocks import end_values
 from rmqtool.startup import predict
@@ -162,6 +163,9 @@ TRIALS: Final = (
 SAMPLE: Final = frozenset({"no queues", "hole", "combined, shorter", "cut log at 0.95"})
 
 
+REPAIRED: Final = frozenset({"hole", "cut log at 0.55", "combined, shorter"})
+
+
 @pytest.fixture(scope="session")
 def rocks_stores(oracle: Oracle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Give the stores that trials are made of, written by the version at hand."""
@@ -196,6 +200,23 @@ def test_trial(
         step(root)
     base = COMBINED if variant.base == "combined" else ROCKSDB
     judge(oracle, root, {**base, **(variant.settings or {})})
+
+
+@pytest.mark.parametrize("variant", [one for one in TRIALS if one.name in REPAIRED], ids=str)
+def test_repaired(
+    oracle: Oracle, rocks_stores: dict[str, Path], variant: Trial, tmp_path: Path
+) -> None:
+    """After a repair a real message store delivers whatever the log holds."""
+    root, conf = tmp_path / "store", tmp_path / "broker.conf"
+    shutil.copytree(rocks_stores[variant.base], root)
+    for step in variant.steps:
+        step(root)
+    settings = {**(COMBINED if variant.base == "combined" else ROCKSDB)}
+    conf.write_text(conf_text(settings), encoding="utf-8")
+    plan = repair.plan(root, broker_conf=str(conf), broker_version=oracle.jvm.version)
+    repair.apply(plan, in_place=True)
+    judge(oracle, root, settings)
+    assert not predict(open_store(root, conf), oracle.jvm.version).loses
 
 
 @pytest.mark.parametrize("scenario", ["rocksdb-crash", "rocksdb-expired"])

@@ -111,6 +111,7 @@ class EndJudge:
         """
         rest = UnexplainedUnits()
         limit = seen.queue.ends.next_offset
+        doubtful: list[tuple[int, int]] = []
         for numbers, offsets in self._comparer.uncovered(seen):
             is_above = (numbers >= limit) | (offsets >= self._comparer.dispatch.checkpoint)
             is_expired = ~is_above & (offsets < self._log.oldest)
@@ -120,10 +121,10 @@ class EndJudge:
             is_lost = others & self._inspection.lost.mask(offsets)
             self._inspection.lost.count_units(offsets[is_lost])
             strange = np.flatnonzero(others & ~is_lost & ~self._is_filler(offsets))
-            if len(strange) and rest.strange is None:
-                rest.strange = (int(numbers[strange[0]]), int(offsets[strange[0]]))
-            rest.strange_count += len(strange)
+            doubtful += zip(numbers[strange].tolist(), offsets[strange].tolist(), strict=True)
             rest.numbers += zip(numbers[others].tolist(), offsets[others].tolist(), strict=True)
+        found = [one for one in doubtful if not _repeats_neighbour(seen, *one)]
+        rest.strange, rest.strange_count = next(iter(found), None), len(found)
         return rest
 
     def _is_filler(self, offsets: Int64s) -> npt.NDArray[np.bool_]:
@@ -259,6 +260,17 @@ class EndJudge:
                     RQ_PAIR, At(self._path), f"{message}{ends.next_offset}",
                     expected=end, actual=ends.next_offset, severity=severity,
                 )  # fmt: skip
+
+
+def _repeats_neighbour(seen: QueueSeen, number: int, offset: int) -> bool:
+    """Tell a unit that repair puts where a message of the first segment was lost.
+
+    It repeats the unit before the gap, or the one past it: that message comes once more.
+    """
+    before = max((end - 1 for _, end in seen.covered if end <= number), default=-1)
+    after = min((begin for begin, _ in seen.covered if begin > number), default=-1)
+    found = (seen.queue.look_up(one) for one in (before, after))
+    return any(one and one.unit and one.unit.physical_offset == offset for one in found)
 
 
 def rocks_comparer(inspection: Inspection, databases: Databases) -> RocksComparer | None:

@@ -35,7 +35,8 @@ class Repair(Command):
     length takes its place, which brokers walk over and deliver to nobody; the unit of its queue
     repeats the neighbour's, so that later messages keep their queue offset: the neighbour is
     delivered twice, no other message is lost. No message is invented, and no checksum is made for
-    bad bytes.
+    bad bytes. Queues in RocksDB are written anew from the repaired log, in a step of its own:
+    after it, --undo takes them back first, and the other edits when it is run again.
 
     Afterwards the store is validated, and the next start foretold. The exit code is 1 when
     something is, or would be, left that is worse than a note; for a plan, when there is anything
@@ -248,6 +249,7 @@ class Repair(Command):
             place = place_of(self.store)
             plan.store = place.location
             plan.elsewhere = places_elsewhere(place, self.broker_conf)
+            plan.broker_conf = self.broker_conf
             return plan
         opened = open_store(self.store, self.broker_conf)
         if not self.in_place and opened.lock_held():

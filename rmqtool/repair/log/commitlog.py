@@ -46,10 +46,6 @@ FIELD: Final = MESSAGE_PREFIX.positions["physical_offset"]
 CHUNK: Final = 1 << 22
 MOST_MISSING: Final = 1000  # segments between two files; where more are missing, a name is wrong
 BRIDGED: Final = "a bridge, over which brokers walk and which is delivered to nobody"
-BRIDGED_IN_ROCKSDB: Final = (
-    "a bridge: brokers walk over it, but a unit in RocksDB may still point there, and consumers of "
-    "that queue then get it as an empty message of topic rmqtool"
-)
 
 
 @dataclass(slots=True)
@@ -73,11 +69,6 @@ class LogRepair:
     def maker(self) -> BridgeMaker:
         """Makes the bridges."""
         return self.survey.maker
-
-    @property
-    def _bridged(self) -> str:
-        in_rocksdb = self.survey.inspection.has_rocksdb_queues
-        return BRIDGED_IN_ROCKSDB if in_rocksdb else BRIDGED
 
     @property
     def files(self) -> MappedFiles:
@@ -280,7 +271,7 @@ class LogRepair:
         lost = damaged.lost
         for start, content in self.maker.over(damaged.start, damaged.length, time_ms):
             at = start - segment.start
-            self.writer.write(segment, at, content, damaged.code, self._bridged, lost)
+            self.writer.write(segment, at, content, damaged.code, BRIDGED, lost)
             lost = lost and "more of the same stretch"
 
     def _time(self, segment: Segment, position: int, end: int) -> int:
@@ -356,7 +347,7 @@ class LogRepair:
         content = Content.joined([*(one for _, one in over), Content.of(blank)])
         location = before.place.parent.child(name).location
         lost = f"all {self.length} bytes of the segment"
-        reason = f"a file of bridges for the missing segment: {self._bridged}"
+        reason = f"a file of bridges for the missing segment: {BRIDGED}"
         mtime_ms = before.mtime_ms
         self.writer.create(location, content, FS_GAP, reason, lost=lost, mtime_ms=mtime_ms)
 

@@ -1,0 +1,124 @@
+"""Queues in RocksDB: one edit, the database written anew from the log as the other edits leave it.
+
+Holes get the unit that consumers pass over, lost messages too; `max` rows and CHECKPOINT follow
+from the log. The database that was there is kept in the undo directory, or left out of the copy.
+RocksDB's own repair is never run. Source: observed, 5.3.3 and 5.5.0, which start on the result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_rocksdb import (
+    RD_BLOCK,
+    RD_BOTH,
+    RD_KEY,
+    RD_META,
+    RD_OPEN,
+    RD_ORPHAN,
+    RD_VERSION,
+    RQ_BEHIND,
+    RQ_UNIT,
+)
+from rmqtool.rebuild.options import RebuildOptions, Target
+from rmqtool.rebuild.work import rebuild_held, rebuild_into
+from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.rocksdb import is_queue_database
+
+if TYPE_CHECKING:
+    from rmqtool.findings.finding import Finding
+    from rmqtool.repair.plans import Plan
+    from rmqtool.repair.writer import EditWriter
+    from rmqtool.store.tree import Store
+    from rmqtool.writing.lock import StoreLock
+    from rmqtool.writing.output_tree import OutputTree
+
+OF_DATABASE: Final = (RD_OPEN, RD_ORPHAN, RD_BLOCK, RD_META, RD_VERSION, RD_KEY)
+WRITTEN_ANEW: Final = "the queues in RocksDB are written anew from the log"
+FOLLOWS: Final = f"{WRITTEN_ANEW}, which has other records now"
+
+
+def edit(writer: EditWriter, store: Store, found: list[Finding]) -> None:
+    """Plan to write the database anew, where it or the log needs it.
+
+    Args:
+        writer: has the edits of all others; those of queues in files beside the database go, as
+            both are written anew.
+        store: has queues in RocksDB.
+        found: what validation found.
+    """
+    paths = [one.path for one in store.rocksdb() if is_queue_database(one.path)]
+    answered = [one for one in found if _is_of_queues(one, paths)]
+    logs = tuple(f"{branch.path}/" for branch in store.branches_of(BranchKind.COMMITLOG))
+    is_log_edited = any(f"{one.path}/".startswith(logs) for one in writer.edits)
+    if not paths or any(one.code == RD_BOTH for one in found):
+        return
+    if not is_log_edited and not any(_needs_it(one) for one in answered):
+        return
+    code = max(answered, key=_needs_it).code if answered else RQ_UNIT
+    reason = WRITTEN_ANEW if answered else FOLLOWS
+    writer.edits = [one for one in writer.edits if not _is_replaced(one, paths)]
+    writer.edits.append(Edit(Action.REBUILD, paths[0], 0, 0, 0, "", "", code, reason))
+
+
+def is_answered(one: Finding, writer: EditWriter) -> bool:
+    """Tell whether writing the database anew answers a finding."""
+    paths = [edit.path for edit in writer.edits if edit.action is Action.REBUILD]
+    return bool(paths) and _is_of_queues(one, paths)
+
+
+def _is_of_queues(one: Finding, paths: list[str]) -> bool:
+    if one.code.name.startswith("RQ-"):
+        return True
+    own = f"{one.path}/"
+    return one.code in OF_DATABASE and any(own.startswith(f"{path}/") for path in paths)
+
+
+def _needs_it(one: Finding) -> bool:
+    """Tell whether a broker would not put it right: what it dispatches next time is no matter."""
+    if one.code == RQ_BEHIND:
+        return one.severity is Severity.DAMAGE
+    return one.severity is not Severity.NOTE
+
+
+def _is_replaced(one: Edit, paths: list[str]) -> bool:
+    first = one.path.partition("/")[0]
+    return first in QUEUE_DIRECTORIES or first in paths
+
+
+def rebuild_in_store(plan: Plan, lock: StoreLock) -> str:
+    """Write the database anew in the store, when the other edits are made.
+
+    A run that is killed before leaves the log repaired and the database as it was: the next plan
+    is to write it.
+
+    Returns:
+        Name of the undo directory.
+
+    Raises:
+        WriteFailed: the system refused; the database is as it was.
+    """
+    options = replace(_options(plan), store=lock.root.as_posix(), in_place=True, dry_run=False)
+    return rebuild_held(options, lock).undo
+
+
+def rebuild_in_copy(plan: Plan, tree: OutputTree) -> None:
+    """Write the database anew in a repaired copy, which has all but the queues.
+
+    Raises:
+        WriteFailed: the system refused.
+    """
+    rebuild_into(_options(plan), tree)
+
+
+def _options(plan: Plan) -> RebuildOptions:
+    return RebuildOptions(
+        plan.store,
+        Target.QUEUES,
+        dry_run=True,
+        broker_version=plan.broker_version,
+        broker_conf=plan.broker_conf,
+    )
