@@ -104,7 +104,7 @@ CASES: Final = (
         fixture="rocketmq-5.3.3-lmq",
     ),
     Case(
-        "RocksDB broken", spoil_database, "CRC of the data block", "", "rebuild the database", 3,
+        "RocksDB broken", spoil_database, "CRC of the data block", REPAIR, "", 3,
         "rocketmq-5.3.3-rocksdb",
     ),
     Case("no log", inflict.remove_log, "no commitlog", "", "do not start a broker"),
