@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import PROVEN, AbnormalStart, NormalStart, Rules
+from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.startup.records import DispatchRequest
 from tests.broker.jars import VERSIONS
 from tests.startup.conftest import FURTHER_VERSIONS
 
@@ -33,3 +36,20 @@ def test_checkpoint_offset_is_of_5_5() -> None:
     """5.4 still goes by times."""
     assert AbnormalStart.CHECKED_STORE_TIME is Rules(Version.parse("5.4")).abnormal_start
     assert AbnormalStart.QUEUED_OFFSET is Rules(Version.parse("5.5")).abnormal_start
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "count"),
+    [
+        (0, 1),
+        (SysFlag.TRANSACTION_PREPARED_TYPE, 0),
+        (SysFlag.TRANSACTION_COMMIT_TYPE, 1),
+        (SysFlag.TRANSACTION_ROLLBACK_TYPE, 0),
+        (SysFlag.TRANSACTION_ROLLBACK_TYPE | SysFlag.COMPRESSED_FLAG, 0),
+        (SysFlag.TRANSACTION_COMMIT_TYPE | SysFlag.BORNHOST_V6_FLAG, 1),
+    ],
+)
+def test_what_goes_to_queues(sys_flag: int, count: int) -> None:
+    """Half messages and rollbacks go to no queue, whatever else their flags say."""
+    record = DispatchRequest("T", 0, 0, 100, 0, 0, sys_flag, {"a": "b"})
+    assert count == len([*DispatchRules(Rules(Version.parse("5.3.3"))).places(record)])

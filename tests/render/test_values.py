@@ -107,6 +107,11 @@ def test_json_survives_what_it_cannot_hold() -> None:
     found = json.loads(json_line(row, list(row)))
     assert (str(2**80), "file-\ufffd") == (found["big"], found["name"])
     assert b"file-\xff" == base64.b64decode(found["name_b64"])
+    inner = found["deep"]
+    levels = 0
+    while isinstance(inner, list):
+        inner, levels = inner[0], levels + 1
+    assert 500 == levels + inner.count("[")  # what lies too deep is text
 
 
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))

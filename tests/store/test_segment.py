@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.errors import Trouble
 from rmqtool.store.place import Place
-from rmqtool.store.segment import MappedFiles, OddityKind, Segment, load, parts, start_of
+from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, load, parts, start_of
+from rmqtool.store.unread import error_of
 from tests.store.built_store import name_of
 
 
@@ -136,3 +138,21 @@ def test_parts_tile(sizes: list[int], size: int) -> None:
         assert all(part.length <= 2 * size for part in of_segment)
     assert cut == sorted(cut, key=lambda part: (part.segment.start, part.begin))
     assert cut == pickle.loads(pickle.dumps(cut))  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "trouble", "reason"),
+    [
+        (OddityKind.UNREADABLE, f"{0:020}", Trouble.DENIED, "it says so"),
+        (OddityKind.LINK, f"{0:020}", Trouble.OTHER, "a link, which is not followed"),
+        (OddityKind.MISSING, f"{0:020}", Trouble.LINK, "it says so, where nothing is"),
+        (OddityKind.MISSING, f"{0:020}", Trouble.OTHER, ""),
+        (OddityKind.DIRECTORY, f"{0:020}", Trouble.OTHER, "a directory in place of a file"),
+        (OddityKind.DIRECTORY, "lost+found", Trouble.OTHER, ""),
+        (OddityKind.HOLE, f"{0:020}", Trouble.OTHER, ""),
+    ],
+)
+def test_what_cannot_be_read(kind: OddityKind, name: str, trouble: Trouble, reason: str) -> None:
+    """Of the oddities of a directory, some mean that data was not read, and say why."""
+    error = error_of(Oddity(kind, f"commitlog/{name}", actual="it says so", trouble=trouble))
+    assert reason == (error.reason if error else "")
