@@ -212,6 +212,7 @@ def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any
         "format": str(options.form),
         "columns": list(options.names),
         "partition_by": list(options.by),
+        "target_file_size": options.target_file_size,
         "limits": repr(source.selection),
         "body": repr(source.body),
         "fillers": source.fillers,

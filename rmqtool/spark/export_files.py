@@ -72,18 +72,21 @@ def split(rows: pa.Table, by: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
         yield "", rows
         return
     keys = [_key(rows, name) for name in by]
-    numbers = np.stack([codes for codes, _ in keys])
-    combinations, places = np.unique(numbers, axis=1, return_inverse=True)
-    places = places.reshape(-1)
-    order = np.argsort(places, kind="stable")
-    starts = np.searchsorted(places[order], np.arange(combinations.shape[1] + 1))
+    numbers = np.zeros(rows.num_rows, np.int64)  # of combinations, in the order of their values
+    for codes, texts in keys:
+        numbers = numbers * len(texts) + codes
+    if rows.num_rows and int(numbers.max()) < 1 << 16:
+        numbers = numbers.astype(np.uint16)  # sorted by counting, ten times as fast
+    order = np.argsort(numbers, kind="stable")
+    few, starts = np.unique(numbers[order], return_index=True)
     left = rows.drop_columns([name for name in by if name in rows.column_names])
-    for number, combination in enumerate(combinations.T.tolist()):
-        path = "/".join(
-            f"{name}={directory_name(name, texts[code])}"
-            for name, (_, texts), code in zip(by, keys, combination, strict=True)
-        )
-        yield path, left.take(pa.array(order[starts[number] : starts[number + 1]]))
+    left = left.take(pa.array(order))
+    for number, start, end in zip(few.tolist(), starts, [*starts[1:], order.size], strict=True):
+        names, rest = [], number
+        for name, (_, texts) in reversed(list(zip(by, keys, strict=True))):
+            rest, code = divmod(rest, len(texts))
+            names.append(f"{name}={directory_name(name, texts[code])}")
+        yield "/".join(reversed(names)), left.slice(int(start), int(end - start))
 
 
 def _key(rows: pa.Table, name: str) -> tuple[Int64s, list[object]]:
@@ -97,7 +100,12 @@ def _key(rows: pa.Table, name: str) -> tuple[Int64s, list[object]]:
         return codes.reshape(-1), [
             None if none else date for none, date in zip(is_none.tolist(), dates, strict=True)
         ]
-    encoded = rows[name].combine_chunks().dictionary_encode(null_encoding="encode")
+    column = rows[name].combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        texts = column.dictionary.to_pylist()
+        numbers = pc.fill_null(column.indices, len(texts)).to_numpy().astype(np.int64)
+        return numbers, [*texts, None]
+    encoded = column.dictionary_encode(null_encoding="encode")
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()

@@ -14,6 +14,7 @@ from rmqtool.words import meant
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+TARGET_FILE_SIZE: Final = 256 << 20  # bytes: what readers of data lakes like
 DATE: Final = "date"  # of `store_time`, UTC
 PARTITIONS: Final = {
     TableName.MESSAGES: ("topic", "queue_id", DATE),
@@ -55,6 +56,7 @@ class ExportOptions:
         form: of the files.
         by: partition columns.
         cell: how a value is written in CSV; picklable.
+        target_file_size: bytes from which on a file is closed and another one begun.
     """
 
     source: SourceOptions
@@ -62,6 +64,7 @@ class ExportOptions:
     form: ExportFormat = ExportFormat.PARQUET
     by: tuple[str, ...] = ()
     cell: Callable[[object], str] = str
+    target_file_size: int = TARGET_FILE_SIZE
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before anything is started."""

@@ -5,6 +5,7 @@ The same task writes the same files, so one that is tried again does no harm. Ne
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 BUFFER_BYTES: Final = 64 << 20  # rows that wait to be written, of all partitions of a task
 ROWS_A_GROUP: Final = 1 << 18
-OPEN_FILES: Final = 64  # of one task
+OPEN_FILES: Final = 256  # of one task
 FILE_BYTES: Final = 1 << 20  # what reading a file of units is taken to cost
 FEW_TEXTS: Final = frozenset(
     one.name for one in MESSAGES.columns if one.source is not None and one.source.is_encoded
@@ -225,7 +226,10 @@ class _Files:
                 if len(self._open) >= OPEN_FILES:
                     self._end(next(iter(self._open)))
                 self._open[path] = _File(self._task, self._name(path))
-            self._open[path].writer.write(pa.concat_tables(tables))
+            file = self._open[path]
+            file.writer.write(pa.concat_tables(tables))
+            if file.length >= self._options.target_file_size:
+                self._end(path)
 
     def _end(self, path: str) -> None:
         self.bytes += self._open[path].close()
@@ -244,6 +248,12 @@ class _File:
         self.name = name
         self._new = task.target.new_file(name)
         self.writer: FileWriter = open_writer(self._new.stream, task.schema, task.options)
+
+    @property
+    def length(self) -> int:
+        """Bytes that were written so far."""
+        self._new.stream.flush()
+        return os.fstat(self._new.stream.fileno()).st_size
 
     def close(self) -> int:
         """Give the file its name; return its length."""

@@ -16,6 +16,7 @@ import pytest
 from rmqtool.cli.main import main
 from rmqtool.errors import OutputExists, UsageError, WriteFailed
 from rmqtool.rows import rows_of
+from rmqtool.spark import by_topic, export_task
 from rmqtool.spark.export import PLAN, SUCCESS, ExportResult, ExportRun
 from rmqtool.spark.export_files import NO_VALUE
 from rmqtool.spark.export_options import PARTITIONS, ExportFormat, ExportOptions
@@ -59,7 +60,8 @@ def exported(
     **given: Any,  # noqa: ANN401 - whatever the options take
 ) -> ExportResult:
     """Export a store in this process."""
-    source = {name: given.pop(name) for name in list(given) if name not in {"form", "by"}}
+    own = {"form", "by", "target_file_size"}
+    source = {name: given.pop(name) for name in list(given) if name not in own}
     options = ExportOptions(SourceOptions(str(store), **source), str(output), **given)
     work = ExportRun(options)
     runner: Any = engine or Here()
@@ -151,6 +153,25 @@ def test_tables(store: Path, tmp_path: Path, table: TableName, word: str | None)
     column = "physical_offset"
     assert sorted(row[column] for row in expected) == sorted(found[column].to_pylist())
     assert set(by) <= set(found.column_names)
+
+
+@pytest.mark.parametrize("by", [(), ("topic", "date")])
+def test_target_file_size(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: tuple[str, ...]
+) -> None:
+    """A file that has reached its length is closed, and another one begun: no row is lost."""
+    monkeypatch.setattr(by_topic, "BATCH_ROWS", 50)
+    monkeypatch.setattr(export_task, "ROWS_A_GROUP", 50)
+    monkeypatch.setattr(export_task, "BUFFER_BYTES", 1)
+    few = exported(store, tmp_path / "few", by=by)
+    many = exported(store, tmp_path / "many", by=by, target_file_size=1)
+    assert (few.rows, True) == (many.rows, many.is_complete)
+    assert many.files > few.files
+    tables = [
+        ds.dataset(tmp_path / name, partitioning="hive").to_table().sort_by("physical_offset")
+        for name in ("few", "many")
+    ]
+    assert tables[0].equals(tables[1])
 
 
 def test_findings_and_segments(unguarded: Path, tmp_path: Path) -> None:

@@ -52,9 +52,18 @@ class Export(Command):
     choosing: Choosing = Choosing()
     bodies: Bodies = Bodies()
     fillers: Fillers = False
-    split: Annotated[str, Option("--split", "Log that one task reads, a file or more.", "SIZE")] = (
-        "128MiB"
-    )
+    split: Annotated[
+        str | None,
+        Option(
+            "--split",
+            "Log that one task reads, a file or more: 128MiB, or 1GiB with --partition-by, as "
+            "a task writes a file into each directory.",
+            "SIZE",
+        ),
+    ] = None
+    target_file_size: Annotated[
+        str, Option("--target-file-size", "From here on a file is closed, another begun.", "SIZE")
+    ] = "256MiB"
     broker_conf: BrokerConf = None
     delivery: Annotated[Delivery, Only("columns", "time_zone", "quiet")] = Delivery()
     jobs: Jobs = None
@@ -93,11 +102,12 @@ class Export(Command):
             selection=self.choosing.selection(clock),
             body=self.bodies.options(),
             fillers=self.fillers,
-            split=size("--split", self.split),
+            split=size("--split", self.split or ("1GiB" if self.partition_by else "128MiB")),
             broker_conf=self.broker_conf and everywhere(self.broker_conf),
         )
         by = tuple(filter(None, (self.partition_by or "").split(",")))
-        return ExportOptions(source, self.output, self.format, by, as_csv)
+        target = size("--target-file-size", self.target_file_size)
+        return ExportOptions(source, self.output, self.format, by, as_csv, target)
 
     def _export(self, options: ExportOptions) -> ExportResult:
         """Do it; what is wrong with the options is said before Spark is started."""
