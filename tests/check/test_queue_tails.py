@@ -35,3 +35,15 @@ def test_zeroed_from(version: str, kept: int, is_lost: bool, tmp_path: Path) -> 
     fates = predict(open_store(root, conf), version).queues
     assert is_lost is any(one.units_shifted for one in fates)
     assert {("CQ-GAP", Severity.DAMAGE) if is_lost else ("CQ-LAG", Severity.NOTE)} == said
+
+
+def test_wanted_past_the_end(tmp_path: Path) -> None:
+    """Noise in mid-queue is no queue that is ahead of the log: its records are there."""
+    name = "rocketmq-5.3.3-ipv6"
+    root = fixture_store(name, tmp_path)
+    path = plain_store.numbered(root / "consumequeue" / "ipv6-orders" / "0")[0]
+    inflict.write_at(path, 28 * UNIT, plain_store.UNIT.pack(1 << 46, 320, 7))
+    (root / "abort").touch()
+    options = ValidateOptions(root, broker_conf=str(broker_conf(name)), level=CheckLevel.FULL)
+    said = {(one.code, one.severity) for one in validate(options) if one.code.startswith("CQ")}
+    assert {("CQ-RANGE", Severity.DAMAGE)} == said

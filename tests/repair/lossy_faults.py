@@ -173,6 +173,7 @@ def _faults() -> list[Fault]:
             (
                 ("queue_id", 0, 0, "first"),
                 ("topic", 0, 0, "first"),
+                ("queue_offset", 6, 0, "first"),
                 ("queue_offset", 1, -1, "last"),
                 ("queue_offset", 3, -1, "last"),
             ),

@@ -158,11 +158,19 @@ class UnitJudge:
         ]
         yield from self._records(state, looked, len(rows))
 
-    def _range(self, state: QueueState, number: int, rows: Numbers, offsets: Numbers) -> Finding:
+    def _range(
+        self,
+        state: QueueState,
+        number: int,
+        rows: Numbers,
+        offsets: Numbers,
+        *,
+        is_wanted: bool = False,
+    ) -> Finding:
         """Say that units point behind the log's end.
 
         While a broker writes, or after it was killed, queues may be ahead of the log: recovery
-        cuts them, and no message is concerned that the log has.
+        cuts them, and no message is concerned that the log has, unless it wants these units.
         """
         first = int(rows[0])
         at = self._at(state, number + first, len(rows), int(offsets[first]))
@@ -173,7 +181,7 @@ class UnitJudge:
             f"{plural} behind the end of the commitlog",
             expected=f"at most {self._end}",
             actual=int(offsets[first]),
-            severity=Severity.NOTE if self._inspection.has_crashed else None,
+            severity=Severity.NOTE if self._inspection.has_crashed and not is_wanted else None,
         )
 
     def _look(self, number: int, physical_offset: int, size: int) -> PointedRecord:
@@ -327,7 +335,8 @@ class UnitJudge:
         offsets, sizes = units
         beyond = real & (offsets + sizes > self._end)
         if beyond.any():
-            yield self._range(state, start, np.flatnonzero(beyond), offsets)
+            rows = np.flatnonzero(beyond)
+            yield self._range(state, start, rows, offsets, is_wanted=True)
         rows = np.flatnonzero(real & ~beyond)
         if not rows.size:
             return

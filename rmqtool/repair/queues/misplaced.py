@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 OF_UNITS: Final = frozenset({CQ_MISMATCH, CQ_SHIFT})
 OF_RECORDS: Final = frozenset({CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP})
-BREAKS: Final = frozenset({CL_QOFF_DUP, CL_QOFF_GAP})
 FIELDS: Final = ("topic", "queue_id", "queue_offset")
 
 
@@ -82,8 +81,8 @@ class Misplaced:
     def is_answered(self, said: Finding) -> bool:
         """Tell whether a finding is only a consequence."""
         if said.physical_offset == self.physical_offset:
-            return said.code in {*OF_UNITS, *BREAKS, IX_KEY}
-        return said.code in BREAKS and (said.topic, said.queue_id) in self.queues
+            return said.code in {*OF_UNITS, *OF_RECORDS, IX_KEY}
+        return said.code in OF_RECORDS and (said.topic, said.queue_id) in self.queues
 
 
 def find(
@@ -191,7 +190,9 @@ def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
 def _is_claimed(repair: QueueRepair, own: Place) -> bool:
     """Tell whether another record of the log wants the unit's place."""
     queue = repair.queues.get(own[:2])
-    return queue is not None and queue.placement.wants(own[2])
+    if queue is None or not queue.placement.wants(own[2]):
+        return False  # what is wanted and there is the unit of this record itself
+    return any(patch.number <= own[2] < patch.end for patch in queue.patches)
 
 
 def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
