@@ -66,15 +66,19 @@ class Tails:
         checkpoint = store.checkpoint()
         if not self._inspection.has_crashed or not checkpoint:
             return 0
-        offset = checkpoint["logics_physical_offset"]
-        if rules.abnormal_start is AbnormalStart.QUEUED_OFFSET and offset > 0:
-            starts = [one.start for one in store.commitlog.segments if one.start <= offset]
-            return max(starts, default=0)
-        times = (checkpoint["physic_msg_timestamp"], checkpoint["logics_msg_timestamp"])
+        offset, written = (
+            checkpoint[f"logics_{name}"] for name in ("physical_offset", "msg_timestamp")
+        )
+        limit = min(written, checkpoint["physic_msg_timestamp"]) - MARGIN_MS
+        if rules.abnormal_start is AbnormalStart.QUEUED_OFFSET:
+            if offset > 0:
+                starts = [one.start for one in store.commitlog.segments if one.start <= offset]
+                return max(starts, default=0)
+            limit = written
         with LogReader(store.old_commitlog, store.commitlog) as log:
             for segment in reversed(store.commitlog.segments):
                 head = log.head_at(segment.start)
-                if head is not None and 0 < head.store_timestamp <= min(times) - MARGIN_MS:
+                if head is not None and 0 < head.store_timestamp <= limit:
                     return segment.start
         return 0
 
