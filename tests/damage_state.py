@@ -205,6 +205,7 @@ STATE: Final[list[Damage]] = [
         ("CL-NOPROPCRC",),
         conf="enabledAppendPropCRC=true",
         fixture="traffic",
+        also=("BC-KEY",),  # releases before 5.2.0 ignore the key
     ),
     # ---- DLedger
     Damage("entry-number", _edit_entry(5, 8, 8), ("DL-ENTRY",), "dledger-*", fixture="dledger"),
