@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 POSITION: Final = "compaction/position-checkpoint"
 LARGEST_POSITION: Final = 64 << 20
+UNITS_READ: Final = 1 << 16  # at once
 WANTED: Final = frozenset(
     {"physical_offset", "size", "queue_offset", "store_time", "tags", "topic", "queue_id"}
 )
@@ -146,11 +147,20 @@ def _units(queue: Segment) -> npt.NDArray[np.void]:
     Raises:
         UnreadablePath: the file may not be read.
     """
+    found = [np.zeros(0, BATCH_CQ_UNIT.dtype)]
+    position, chunk = 0, UNITS_READ * BATCH_CQ_UNIT.size
     with queue.open() as file:
-        raw = file.read_at(0, file.size // BATCH_CQ_UNIT.size * BATCH_CQ_UNIT.size)
-    units = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)
-    real: npt.NDArray[np.void] = units[kinds_of(units) == UnitKind.REAL]
-    return real
+        # A hole of zeros holds no real unit.
+        while (data := file.next_data(position)) is not None and data < file.size:
+            position = data // BATCH_CQ_UNIT.size * BATCH_CQ_UNIT.size
+            raw = file.read_at(position, chunk)
+            raw = raw[: len(raw) // BATCH_CQ_UNIT.size * BATCH_CQ_UNIT.size]
+            if not raw:
+                break
+            units = np.frombuffer(raw, BATCH_CQ_UNIT.dtype)
+            found.append(units[kinds_of(units) == UnitKind.REAL])
+            position += len(raw)
+    return np.concatenate(found)
 
 
 def _worded(unit: np.void) -> str:
