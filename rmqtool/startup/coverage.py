@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rmqtool.queues.kinds import are_real
+from rmqtool.store.segment import LARGEST_LONG
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,7 +100,7 @@ class Places:
         self._sort_in()
         held = sorted(extents)
         starts = np.array([begin for begin, _ in held], np.int64)
-        ends = np.array([end for _, end in held], np.int64)
+        ends = np.array([min(end, LARGEST_LONG) for _, end in held], np.int64)
         found = [np.empty(0, np.int64)]
         for number, parts in self.files.items():
             for positions, _ in parts:
