@@ -61,5 +61,5 @@ def test_ends_in_rocksdb(tmp_path: Path) -> None:
         for (topic, queue_id), ends in source.ends.items():
             queue = queues.queue(topic.decode(), queue_id)
             last = queue.span().last if queue is not None else None
-            found = None if last is None else (last.physical_offset, last.number)
-            assert ends.maximum == found
+            assert last is not None
+            assert ends.maximum == (last.physical_offset, last.number)
