@@ -7,9 +7,8 @@ Source: MessageDecoder#createMessageId, MessageClientIDSetter, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from construct import Bytes, Int16sb, Int32sb, Int64sb, Struct
 
@@ -61,8 +60,7 @@ HIGHEST_PORT: Final = 0xFFFF
 _CLIENT_EPOCH_SECONDS: Final = 1_609_459_200  # 2021-01-01 UTC
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetMessageId:
+class OffsetMessageId(NamedTuple):
     """An ID that names a place.
 
     Attributes:
@@ -85,8 +83,7 @@ class OffsetMessageId:
         return host_text(self.address, self.port)
 
 
-@dataclass(frozen=True, slots=True)
-class UniqueKey:
+class UniqueKey(NamedTuple):
     """An ID that a Java client made.
 
     Attributes:
@@ -128,8 +125,7 @@ class UniqueKey:
         return min(candidates, key=lambda time: abs(time - born_timestamp), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class ClientMessageId:
+class ClientMessageId(NamedTuple):
     """An ID of the clients of the 5.x generation.
 
     Attributes:

@@ -8,8 +8,7 @@ key. What it was taken for is said in the answer.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from rmqtool.clock import Clock, is_time
 from rmqtool.errors import UsageError
@@ -36,8 +35,7 @@ TIMES: Final = ("time", "around")
 KEPT: Final = 60  # characters of hostile input that an error repeats
 
 
-@dataclass(frozen=True)
-class ById:
+class ById(NamedTuple):
     """An ID that somebody pasted: offset message ID or client unique key."""
 
     text: str
@@ -51,8 +49,7 @@ class ById:
         return recognise(self.text)
 
 
-@dataclass(frozen=True)
-class ByKey:
+class ByKey(NamedTuple):
     """A key of the application; without topics all are tried."""
 
     key: str
@@ -62,8 +59,7 @@ class ByKey:
         return " ".join([f"--key {self.key}", *(f"--topic {topic}" for topic in self.topics)])
 
 
-@dataclass(frozen=True)
-class ByOffset:
+class ByOffset(NamedTuple):
     """A byte of the commitlog."""
 
     physical_offset: int
@@ -72,8 +68,7 @@ class ByOffset:
         return f"--at {self.physical_offset}"
 
 
-@dataclass(frozen=True)
-class ByQueueOffset:
+class ByQueueOffset(NamedTuple):
     """A place in a queue."""
 
     topic: str
@@ -84,8 +79,7 @@ class ByQueueOffset:
         return f"--topic {self.topic} --queue {self.queue_id} --queue-offset {self.queue_offset}"
 
 
-@dataclass(frozen=True)
-class ByTime:
+class ByTime(NamedTuple):
     """A store time: in the whole store, in a topic's queues, or in one queue.
 
     Attributes:
@@ -114,8 +108,7 @@ class ByTime:
         return " ".join(words)
 
 
-@dataclass(frozen=True)
-class ByTransaction:
+class ByTransaction(NamedTuple):
     """A transaction's ID: half message, operation and what came of it."""
 
     text: str

@@ -235,7 +235,7 @@ class Query(Command):
             return found
         if not isinstance(found, ByKey):
             raise UsageError(option="--topic", reason=f"is for a key; {text} is none")
-        return replace(found, topics=self.topic)
+        return found._replace(topics=self.topic)
 
     def _named(self) -> Iterator[tuple[str, str | None]]:
         """Give what was asked for, by the names of `request_of`."""
