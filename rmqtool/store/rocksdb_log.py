@@ -23,7 +23,8 @@ HEADER: Final = Struct("<IHB")  # masked CRC, length, type
 LOG_NUMBER_BYTES: Final = 4  # more in a header of a recycled log
 FULL, FIRST, MIDDLE, LAST = 1, 2, 3, 4
 RECYCLED: Final = {5: FULL, 6: FIRST, 7: MIDDLE, 8: LAST}
-OTHER_TYPES: Final = frozenset({9, 10, 11})  # compression, sizes of user timestamps
+RECYCLED_TIMESTAMPS: Final = 11  # sizes of user timestamps, as 10; 9 is the compression
+OTHER_TYPES: Final = frozenset({9, 10, RECYCLED_TIMESTAMPS})
 BATCH_HEAD: Final = Struct("<QI")  # sequence number, writes in the batch
 
 
@@ -105,24 +106,22 @@ def _fragments(block: bytes) -> Iterator[tuple[int, int, bytes, str]]:
         stored, length, kind = HEADER.unpack_from(block, position)
         if not any(block[position:]):
             return  # space that was allocated in advance
-        if kind in OTHER_TYPES:
-            position += HEADER.size + length
-            continue
         start = position + HEADER.size
-        if kind in RECYCLED:
+        if kind in RECYCLED or kind == RECYCLED_TIMESTAMPS:
             start += LOG_NUMBER_BYTES
         end = start + length
         if end > len(block):
             yield position, 0, b"", f"a record of {length} bytes is cut off"
             return
         kind = RECYCLED.get(kind, kind)
-        if not FULL <= kind <= LAST:
+        if not FULL <= kind <= LAST and kind not in OTHER_TYPES:
             yield position, 0, b"", f"a record of unknown type {kind}"
             return
         if masked_crc32c(block[position + HEADER.size - 1 : end]) != stored:
             yield position, 0, b"", "the CRC of a record differs"
             return
-        yield position, kind, block[start:end], ""
+        if kind not in OTHER_TYPES:
+            yield position, kind, block[start:end], ""
         position = end
     if any(block[position:]):
         yield position, 0, b"", "a record's head is cut off"

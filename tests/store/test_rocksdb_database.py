@@ -182,6 +182,17 @@ def test_cut_manifest(tmp_path: Path) -> None:
         assert found.problem or tables - found.named or found.tables == whole.tables
 
 
+def test_bytes_after_a_manifest(tmp_path: Path) -> None:
+    """Whatever is written past the last edit is noticed, of whatever type it claims to be."""
+    directory = fixture(QUEUES, tmp_path) / "consumequeue"
+    place = Place.of(directory)
+    path = directory / read_manifest(place).name
+    raw = path.read_bytes()
+    for kind in range(256):
+        path.write_bytes(raw + b"\xee" * 4 + b"\x05\x7f" + bytes([kind]) + b"\xee" * 25)
+        assert read_manifest(place).problem, kind
+
+
 def test_flipped_manifest(tmp_path: Path) -> None:
     """Each flipped byte of a MANIFEST is noticed."""
     directory = fixture(QUEUES, tmp_path) / "consumequeue"
