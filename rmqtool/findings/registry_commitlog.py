@@ -19,15 +19,15 @@ from rmqtool.findings.catalogue import (
     Owner,
 )
 
-_CUT = "recovery that comes here cuts the log: everything behind it is dropped, valid or not"
+_CUT = "recovery that comes here cuts the log: everything after it is dropped, valid or not"
 
 CL_MAGIC: Final = Code(
     "CL-MAGIC",
     DAMAGE,
     Owner.LOG,
-    meaning="where a record must start there is no magic code of one",
+    meaning="where a record must start, its magic code is missing",
     consequence=_CUT + "; dispatch skips the rest of the file",
-    remedy="bridge the damaged stretch, so that what lies behind it survives",
+    remedy="bridge the damaged stretch, so that what comes after it survives",
     command=REPAIR,
 )
 CL_SIZE: Final = Code(
@@ -36,7 +36,7 @@ CL_SIZE: Final = Code(
     Owner.LOG,
     meaning="a record's size is impossible, or is not the sum of its parts",
     consequence=_CUT,
-    remedy="bridge the damaged stretch, so that what lies behind it survives",
+    remedy="bridge the damaged stretch, so that what comes after it survives",
     command=REPAIR,
 )
 CL_CRC: Final = Code(
@@ -115,7 +115,7 @@ CL_BLANKDATA: Final = Code(
     "CL-BLANKDATA",
     NOTE,
     Owner.NOTHING,
-    meaning="behind the header of the blank lie bytes that are not zero",
+    meaning="after the header of the blank are bytes that are not zero",
     consequence="none: recycled buffers leave parts of older messages there",
     remedy="none needed",
     command=DUMP_FILLERS,
@@ -124,7 +124,7 @@ CL_STALE: Final = Code(
     "CL-STALE",
     WARNING,
     Owner.LOG,
-    meaning="behind the tail lie records of an earlier time, left by a truncation or by a "
+    meaning="after the tail are records of an earlier time, left by a truncation or by a "
     "write of whole pages",
     consequence="when the log grows to exactly their start, recovery may take them for new",
     remedy="zero them",
@@ -222,7 +222,7 @@ CL_PROPS: Final = Code(
     Owner.NOTHING,
     also=(NOTE,),
     when="a note for what brokers themselves write: items without a value, and up to 5.3.3 the "
-    "properties of a batch behind those of its messages",
+    "properties of a batch after those of its messages",
     meaning="the properties hold items that a reader drops, twice the same name, or bytes "
     "that are no UTF-8",
     consequence="consumers do not see these properties, or see one of the two",

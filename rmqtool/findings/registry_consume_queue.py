@@ -24,7 +24,7 @@ CQ_RANGE: Final = Code(
     also=(NOTE,),
     when="a note while abort is present: a queue may have reached the disk before the log, and "
     "recovery cuts it",
-    meaning="a unit points behind the end of the commitlog",
+    meaning="a unit points past the end of the commitlog",
     consequence="consumers stop there; recovery of the log cuts the queue at this unit",
     remedy="truncate the queue at this unit",
     command=REBUILD_CQ,
@@ -34,7 +34,7 @@ CQ_EXPIRED: Final = Code(
     NOTE,
     Owner.NOTHING,
     meaning="units point before the first commitlog file: their messages have expired",
-    consequence="none: the queue's minimum lies behind them",
+    consequence="none: the queue's minimum is past them",
     remedy="none needed",
     command=f"{INFO} --section queues",
 )
@@ -61,7 +61,7 @@ CQ_SHIFT: Final = Code(
     DAMAGE,
     Owner.QUEUES,
     meaning="the units stand at other queue offsets than their records say, by a constant",
-    consequence="a broker lost units before and appended behind the gap: consumers see other "
+    consequence="a broker lost units before and appended after the gap: consumers see other "
     "offsets than the messages carry, and new offsets collide",
     remedy="rebuild by queueOffset (committed consumer offsets change their meaning)",
     command=REBUILD_CQ,
@@ -100,7 +100,7 @@ CQ_PREBLANK: Final = Code(
     "CQ-PREBLANK",
     DAMAGE,
     Owner.QUEUES,
-    meaning="a pre-blank unit lies behind real ones or outside the queue's first file",
+    meaning="a pre-blank unit lies after real ones or outside the queue's first file",
     consequence="consumers skip to the next segment for that pull and may lose neighbours",
     remedy="rebuild the queue",
     command=REBUILD_CQ,
@@ -131,7 +131,7 @@ CQ_LAG: Final = Code(
     also=(WARNING,),
     when="a note when abort tells of a crash; a warning after a clean stop, which waits for "
     "the dispatch",
-    meaning="the newest records have no unit yet: dispatch was behind",
+    meaning="the newest records have no unit yet: dispatch had not come to them",
     consequence="brokers before 5.0 dispatch them at the next start; 5.0 and later only if "
     "recovery comes over them",
     remedy="see what the next start will do, or append the units",

@@ -41,8 +41,8 @@ IX_STALE: Final = Code(
     Owner.INDEX,
     also=(NOTE,),
     when="a note while abort is present: a broker writes entries before their number",
-    meaning="entry bytes lie at or behind indexCount, or an entry before it is all zero",
-    consequence="keys of a torn write are lost; the bytes behind are overwritten",
+    meaning="entry bytes lie at or past indexCount, or an entry before it is all zero",
+    consequence="keys of a torn write are lost; the bytes after them are overwritten",
     remedy="rebuild the index",
     command=REBUILD_INDEX,
 )
@@ -73,7 +73,7 @@ IX_CHAIN: Final = Code(
     Owner.INDEX,
     meaning="an entry is not where its chain should hold it: wrong predecessor, wrong slot, "
     "unreachable, or a cycle",
-    consequence="keys behind the broken link are not found, or foreign ones are",
+    consequence="keys after the broken link are not found, or foreign ones are",
     remedy="rebuild the index",
     command=REBUILD_INDEX,
 )
@@ -92,7 +92,7 @@ IX_KEY: Final = Code(
     DAMAGE,
     Owner.INDEX,
     also=(NOTE,),
-    when="a note for entries behind the log's end while abort is present",
+    when="a note for entries past the log's end while abort is present",
     meaning="no record at the entry's offset has a key with the entry's hash",
     consequence="a query by key answers with a foreign message or with none",
     remedy="rebuild the index",
@@ -113,7 +113,7 @@ IX_MISSING: Final = Code(
     Owner.INDEX,
     also=(NOTE,),
     when="warning for a key; a note for a tag entry, which brokers before 5.4.0 do not write, "
-    "and for keys behind the last entry, which the broker had not come to",
+    "and for keys after the last entry, which the broker had not come to",
     meaning="a key of a record in the range of the index has no entry",
     consequence="the message is not found by this key",
     remedy="rebuild the index",
@@ -145,7 +145,7 @@ IX_CRASH: Final = Code(
     also=(NOTE,),
     when="a note for the newest file, which no checkpoint covers while a broker runs, and for "
     "files whose every record recovery dispatches again",
-    meaning="abort is present and this file ends behind checkpoint.indexMsgTimestamp",
+    meaning="abort is present and this file ends past checkpoint.indexMsgTimestamp",
     consequence="the next start destroys this file and indexes only what recovery dispatches: "
     "older keys in it are lost",
     remedy="rebuild the index and set indexMsgTimestamp, or accept the loss",

@@ -24,7 +24,7 @@ FS_CHANGED: Final = Code(
     Owner.PERSON,
     meaning="bytes of the commitlog are not those that were there at an earlier validation",
     consequence="the broker reads what is there now: it never changes what it has appended, so "
-    "somebody else, a repair, a cut with new messages behind it or the disk did",
+    "somebody else, a repair, a cut with new messages after it or the disk did",
     remedy="find out who did; compare with a copy of that time",
     command=DUMP,
 )
@@ -54,7 +54,7 @@ FS_GAP: Final = Code(
     Owner.FILES,
     meaning="a file is missing between two others",
     consequence="the broker only logs it; reads from the missing range fail, and recovery "
-    "that crosses it cuts what lies behind",
+    "that crosses it cuts what comes after",
     remedy="none for the commitlog (its range is lost, but can be bridged); a consume queue "
     "can be rebuilt",
     command=REPAIR_GAP,
@@ -83,7 +83,7 @@ FS_ZERO: Final = Code(
     "FS-ZERO",
     NOTE,
     Owner.NOTHING,
-    meaning="a file behind the tail holds only zeros: it was allocated ahead of need",
+    meaning="a file after the tail holds only zeros: it was allocated ahead of need",
     consequence="none: recovery removes it and the broker allocates it again",
     remedy="none needed",
     command=f"{INFO} --section segments",

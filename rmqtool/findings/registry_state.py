@@ -62,7 +62,7 @@ CP_LEN: Final = Code(
     WARNING,
     Owner.CHECKPOINT,
     also=(NOTE,),
-    when="a note for bytes behind the fields that this release of rmqtool knows",
+    when="a note for bytes after the fields that this release of rmqtool knows",
     meaning="the checkpoint is not 4096 bytes long, or has more than its fields",
     consequence="the broker extends it with zeros when it maps it",
     remedy="extend it with zeros",
@@ -72,7 +72,7 @@ CP_CONFIRM: Final = Code(
     "CP-CONFIRM",
     WARNING,
     Owner.CHECKPOINT,
-    meaning="confirmPhyOffset lies behind the end of the log",
+    meaning="confirmPhyOffset is past the end of the log",
     consequence="a controller-mode broker may dispatch or truncate at the wrong place",
     remedy="lower it",
     command=REPAIR,
@@ -101,7 +101,7 @@ TW_POS: Final = Code(
     DAMAGE,
     Owner.TIMER,
     also=(NOTE,),
-    when="a note for a place behind the timer log while abort is present",
+    when="a note for a place past the timer log while abort is present",
     meaning="a slot of the timer wheel points to no timer log record of its time",
     consequence="timer messages of that slot are delivered late, twice or never",
     remedy="delete the wheel, and set lastTimerLogFlushPos of timercheck to the begin of the timer "
@@ -126,7 +126,7 @@ TL_REC: Final = Code(
     when="a warning for a link to another record than the one before it in its slot, and for "
     "a reserved field that is set; a note for such a link while abort is present",
     meaning="a timer log record is malformed",
-    consequence="recovery cuts the timer log here; timers behind it are read again from the "
+    consequence="recovery cuts the timer log here; timers after it are read again from the "
     "timer topic",
     remedy="truncate the timer log",
     command=REPAIR,
@@ -136,7 +136,7 @@ TL_REF: Final = Code(
     DAMAGE,
     Owner.NOTHING,
     also=(NOTE,),
-    when="a note for a message behind the log's end while abort is present",
+    when="a note for a message past the log's end while abort is present",
     meaning="a timer log record points to no timer message",
     consequence="this timer is skipped when it is due",
     remedy="none",
@@ -199,7 +199,7 @@ CO_RANGE: Final = Code(
     WARNING,
     Owner.OFFSETS,
     also=(NOTE,),
-    when="warning ahead of the queue; a note behind its minimum, where expiry overtook a slow "
+    when="warning ahead of the queue; a note below its minimum, where expiry overtook a slow "
     "consumer",
     meaning="a committed consumer offset lies outside its queue",
     consequence="the broker corrects the consumer to the queue's minimum or maximum: messages "

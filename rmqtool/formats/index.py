@@ -38,7 +38,7 @@ INDEX_ENTRY: Final = Layout(
         "time_difference" / Int32sb * "store time minus the file's begin, seconds",  # 12
         "previous" / Int32sb * "next older entry of the chain; 0 ends it",  # 16
     ),  # 20
-    "index/*: entries, behind the slots; entry 0 is never used",
+    "index/*: entries, after the slots; entry 0 is never used",
 )
 
 DEFAULT_HASH_SLOT_NUM: Final = 5_000_000  # maxHashSlotNum

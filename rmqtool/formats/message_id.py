@@ -42,7 +42,7 @@ UNIQUE_KEY_TAIL: Final = Layout(
         "milliseconds" / Int32sb * "since the month began in the client's zone; unsigned",  #  6
         "counter" / Int16sb * "wraps",  # 10
     ),  # 12
-    "UNIQ_KEY, behind the client's address of 4 or 16 bytes",
+    "UNIQ_KEY, after the client's address of 4 or 16 bytes",
 )
 CLIENT_MESSAGE_ID: Final = Layout(
     "client_message_id",

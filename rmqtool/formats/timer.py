@@ -58,7 +58,7 @@ TIMER_CHECK: Final = Layout(
         "timestamp" / Int64sb * "part of the data version, ms since 1970",  # 40
         "counter" / Int64sb * "part of the data version",  # 48
     ),  # 56
-    "config/timercheck: progress of the timer; 4096 bytes, zero behind the fields",
+    "config/timercheck: progress of the timer; 4096 bytes, zero after the fields",
 )
 
 MAGIC_DEFAULT: Final = 1

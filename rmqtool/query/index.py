@@ -173,7 +173,7 @@ class IndexReader:
                 return "its first or last entry is not what the header says"
         following = self.entry(self.count)
         if following is not None and following.physical_offset:
-            return "entries go on behind what its header counts"
+            return "entries go on past what its header counts"
         if self.slots <= SLOTS_COUNTED:
             used = self._used_slots(0, self.slots)
             if used != self.slot_count:

@@ -195,7 +195,7 @@ class Log:
         if head is None:
             return NoRecord(physical_offset, _what_is_here(raw, physical_offset), segment)
         if head.end > segment.end:
-            reason = f"a size of {head.size} reaches behind the end of its file"
+            reason = f"a size of {head.size} reaches past the end of its file"
             return NoRecord(physical_offset, reason, segment)
         if head.size > len(raw):
             raw = file.read_at(position, head.size)

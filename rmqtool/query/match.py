@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TRANSACTION_ID: Final = "__transactionId__"
 UNIQUE_KEY: Final = "unique key"
 KEY: Final = "key"
-HIDDEN: Final = "unique key, hidden by another one behind it"
+HIDDEN: Final = "unique key, hidden by another one after it"
 IN_BATCH: Final = "unique key of a message in this batch"
 KEY_IN_BATCH: Final = "key of a message in this batch"
 TRANSACTION: Final = "transaction ID"

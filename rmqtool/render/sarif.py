@@ -87,7 +87,7 @@ def _run(run: SarifRun, version: str) -> dict[str, Any]:
     ]
     notifications += [_notification("note", f"not checked: {one}") for one in _lines(run.left_out)]
     if not run.is_finished:
-        text = "interrupted: what comes behind was not checked"
+        text = "interrupted: what comes after was not checked"
         notifications.append(_notification("error", text))
     rules = [_rule(rule) for rule in run.rules]
     return {

@@ -168,7 +168,7 @@ def prove(store: str, options: RepairOptions, version: str) -> Proof:
     try:
         prediction = predict(open_store(store, options.broker_conf), version)
     except RmqtoolError as error:
-        proof.verdict = f"the next start cannot be foretold: {error}"
+        proof.verdict = f"the next start cannot be predicted: {error}"
     else:
         proof.verdict = verdict(prediction)
         proof.loses = not prediction.is_whole

@@ -50,7 +50,7 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "info": "Show a store at a glance: its content, its writer, how it was left.",
         "dump": "Show what is in a store, a directory or a file of it, row by row.",
         "query": "Find a message by ID, key, offset or time, verified and explained.",
-        "startup": "Foretell what a broker would do if it were started on a store now.",
+        "startup": "Predict what a broker would do if it were started on a store now.",
     },
     "Prove": {
         "validate": "Prove a whole store sound, or say exactly what is wrong with it.",

@@ -38,7 +38,7 @@ class Repair(Command):
     bad bytes. Queues in RocksDB are written anew from the repaired log, in a step of its own:
     after it, --undo takes them back first, and the other edits when it is run again.
 
-    Afterwards the store is validated, and the next start foretold. The exit code is 1 when
+    Afterwards the store is validated, and the next start predicted. The exit code is 1 when
     something is, or would be, left that is worse than a note; for a plan, when there is anything
     to do.
     """

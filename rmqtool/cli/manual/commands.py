@@ -46,7 +46,7 @@ Standard output holds rows and nothing else; progress, remarks and errors go to 
 Rows are a table on a terminal and JSON lines elsewhere; --format chooses table, json, jsonl or
 csv.
 
-In JSON, integers are raw, bytes are text, and where they are no UTF-8 a field with _b64 behind its
+In JSON, integers are raw, bytes are text, and where they are no UTF-8 a field with _b64 after its
 name has them exactly. Every row has every column: what was not read, or is not there, is null.
 Times are ISO 8601 in UTC with milliseconds.
 Field order is fixed and nothing depends on locale or clock.

@@ -34,7 +34,7 @@ ARTEFACTS: Final = (
         """
         commitlog/*, mapped files of 1 GiB by default: all messages of all topics in the order of
         arrival. A record never crosses the end of a file. A finished file ends in a blank record;
-        behind the last record of the last file are zeros, or bytes that a truncation left behind.
+        after the last record of the last file are zeros, or bytes that a truncation left.
 
         A record is message_prefix, one of the four message_middle structures, then body, topic and
         properties. The middle follows from two bits of sys_flag: 0x10 means a client address of 16
@@ -68,7 +68,7 @@ ARTEFACTS: Final = (
         "Inner batch",
         """
         The body of a record with bits 0x040 and 0x080 of sys_flag: messages as the client encoded
-        them, one behind the other. Each is client_message_prefix, the body, the length of the
+        them, one after the other. Each is client_message_prefix, the body, the length of the
         properties in two bytes, and the properties. The properties INNER_NUM and INNER_BASE of the
         record say how many they are, and the first one's queue offset.
         """,
@@ -78,7 +78,7 @@ ARTEFACTS: Final = (
         "DLedger log",
         """
         dledger-<id>/data/* and dledger-<id>/index/*, with enableDLegerCommitLog. Each entry's body
-        is one record of the commitlog, whose physical_offset is that of the body: 48 bytes behind
+        is one record of the commitlog, whose physical_offset is that of the body: 48 bytes after
         the entry. The blank has magic and size in the opposite order of the commitlog's.
         """,
         ("dledger_entry", "dledger_blank", "dledger_index_unit"),
@@ -145,7 +145,7 @@ ARTEFACTS: Final = (
     Artefact(
         "Checkpoint",
         """
-        checkpoint, 4096 bytes, zero behind the fields.
+        checkpoint, 4096 bytes, zero after the fields.
         """,
         ("checkpoint",),
     ),

@@ -19,7 +19,7 @@ store tell what it was: the place in the log; topic and queue id, by the unit of
 true consume queue, if no other record claims that place; the numbers of a record in light queues,
 by their units there or, without these, by the number that is missing between its neighbours in the
 log. At a number that is none a broker which recovers after a crash does not start; where nothing
-tells it, spaces are written, at which brokers leave light queues out: the message stays in its own
+tells it, spaces are written, and brokers then leave light queues out: the message stays in its own
 queue.
 """
 LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
@@ -42,9 +42,9 @@ LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
         "until then nothing can be judged against the log."
     )),
     ((FS_READ,), (
-        "A link that is not followed, or a bad sector: what is behind it may be intact. Bring back "
-        "what the link leads to, or remove it: a queue is then repaired from the log. Of a bad "
-        "disk, repair a copy."
+        "A link that is not followed, or a bad sector: what comes after it may be intact. Bring "
+        "back what the link leads to, or remove it: a queue is then repaired from the log. Of a "
+        "bad disk, repair a copy."
     )),
     ((FS_GAP,), (
         "A segment is missing: it may be in a backup. With --bridge-missing a file of bridges "
@@ -78,7 +78,7 @@ Each file holds what one task read: names are part-TASK-PIECE.parquet, in the or
 --partition-by they lie in directories such as topic=orders/date=2026-11-21. Those columns are not
 in the files, as readers take them off the names; date is text there. Characters that mean something
 to a file system are % and two hexadecimal digits; a row without the value, as damage is, lies in
-__HIVE_DEFAULT_PARTITION__, and a value of more than 255 bytes is cut and has a digest behind it.
+__HIVE_DEFAULT_PARTITION__, and a value of more than 255 bytes is cut and has a digest after it.
 Some readers take 007 in a name for a number: tell them that topics are text.
 
 Every topic of a day makes a file a task: for many topics choose a larger --split or partition by

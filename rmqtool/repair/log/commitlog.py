@@ -199,7 +199,7 @@ class LogRepair:
         segment = facts.segment
         is_last = segment is self.files.segments[-1]
         if not segment.size and is_last and not is_last_used and len(self.files) > 1:
-            self.writer.remove(segment.place.location, FS_LEN, "an empty file behind the log")
+            self.writer.remove(segment.place.location, FS_LEN, "an empty file after the log")
             return
         self._set_length(segment)
         if not is_last_used:
@@ -317,7 +317,7 @@ class LogRepair:
         if segment.size < self.length:
             self.writer.length(segment, self.length, FS_LEN, "the length that brokers load")
             return
-        reason = "the length that brokers load; what is behind it is no part of the log"
+        reason = "the length that brokers load; what comes after it is no part of the log"
         self.writer.length(segment, self.length, FS_LEN, reason)
 
     def _missing(self, before: Segment, after: Segment) -> None:

@@ -49,7 +49,7 @@ CODE: Final = CL_LMQ
 FURTHER: Final = INNER_MULTI_QUEUE_OFFSET.encode()
 PUT_BACK: Final = "the record's numbers in its further queues, as their units and neighbours tell"
 BLANKED: Final = (
-    "spaces, at which brokers leave further queues out: nothing tells what the numbers were, and "
+    "spaces, and brokers then leave further queues out: nothing tells what the numbers were, and "
     "the message stays in its own queue"
 )
 

@@ -76,7 +76,7 @@ def _cut_log(
     start, first = min(places, key=lambda place: place[0])
     for segment in store.timer_log.segments:
         if segment.start > start:
-            writer.remove(segment.place.location, TL_REC, "lies behind the timer log's end")
+            writer.remove(segment.place.location, TL_REC, "is past the timer log's end")
     writer.zero(first, start - first.start, TL_REC, CUT)
     return start
 
