@@ -77,6 +77,7 @@ def test_every_option(words: list[str]) -> None:
         "repair --undo store --columns path,code --color never",
         "help consume queue",
         "help",
+        "query --id x",
         "startup --broker-version=5.3 store --section losses --section=steps",
         "export --output x store --body text --body-limit=1KiB --from 2026-01-01",
     ],
@@ -92,8 +93,8 @@ def test_lines(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        *("query", "query store --id", "query store --nothing x", "query store --id a --id b"),
-        *("query --id x", "query store --explain=yes", "query --id= store"),
+        *("query store --id", "query store --nothing x", "query store --id a --id b"),
+        *("query store --explain=yes", "query --id= store"),
         *("info", "info a b", "info store --quiet=1", "rebuild a b", "startup"),
         *("export store", "nothing store", "--nothing", "", "completion", "completion zsh b"),
     ],

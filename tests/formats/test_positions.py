@@ -24,7 +24,6 @@ EXCUSED: Final = {
     "rmqtool.queues.span": "a `struct` made of the field's own position and size",
     "rmqtool.rebuild.comparing": "a digest of pairs, of our own",
     "rmqtool.rebuild.ext": "whole units, packed by their layout",
-    "rmqtool.rebuild.rocksdb": "keys of a database, put together from declared parts",
     "rmqtool.store.lock_state": "the system's own lock structure",
     "rmqtool.store.rocksdb_log": "RocksDB's own log, declared there",
     "rmqtool.store.rocksdb_server": "frames between two of our processes",

@@ -38,7 +38,7 @@ def commands(page: Path) -> Iterator[list[str]]:
 def test_options_exist(page: Path) -> None:
     """Each option that a page shows is one of its command."""
     found = list(commands(page))
-    assert found
+    assert found or page.parent.name == "docs"
     for name, *words in found:
         known = {spelt for one in parameters(load(name)) for spelt in one.spellings}
         asked = {word.partition("=")[0] for word in words if word.startswith("-")}

@@ -59,8 +59,7 @@ def test_rows(name: str, tmp_path: Path, *, has_conf: bool) -> None:
     checkpoint = ends.pop(CHECKPOINT_KEY)
     built = _ends(made)
     assert checkpoint == built.pop(CHECKPOINT_KEY)
-    alive_ends = {k: v for k, v in ends.items() if int.from_bytes(v[:8], "big") >= start}
-    assert alive_ends == built
+    assert ends == built  # those of queues whose messages all expired, too
 
 
 def test_files(tmp_path: Path) -> None:

@@ -123,7 +123,8 @@ def _table_version(store: Store, path: str, size: int) -> int:
     """Read the format version at the end of a table file."""
     with store.root.child(path).open() as file:
         raw = file.read_at(max(size - FOOTER.size, 0), FOOTER.size)
-    return int(FOOTER.unpack(raw.rjust(FOOTER.size, b"\0"))[2])
+    _, _, version, _ = FOOTER.unpack(raw.rjust(FOOTER.size, b"\0"))
+    return int(version)
 
 
 def _keyed(queue: RocksQueue) -> KeyedQueue:
