@@ -1,4 +1,4 @@
-"""Run the command line: in this process where that is enough, as a process where it matters."""
+"""Run the command line as a process; `loaded` starts it quickly, wherever that shows the same."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from rmqtool.machine.announce import COMPILING
+from tests.cli.loaded import Order, loaded
 
 COMMAND = [sys.executable, "-m", "rmqtool"]
 # What lets root read and write whatever it is forbidden to.
 MIGHT = "-dac_override,-dac_read_search,-fowner"
+OF_PYTHON: Final = (
+    *("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONPATH", "PYTHONWARNINGS", "LC_ALL", "LANG"),
+    *("LC_CTYPE", "PYTHONSAFEPATH", "PYTHONOPTIMIZE", "PYTHONCOERCECLOCALE"),
+)
+TIMEOUT: Final = 120
 CLEAN = {
     name: value
     for name, value in os.environ.items()
@@ -50,45 +59,61 @@ def rmqtool(
         given: its standard input.
         is_mighty: False: modes of files count, whoever runs the tests.
     """
-    before = [] if is_mighty or os.geteuid() else ["setpriv", "--bounding-set", MIGHT]
-    done = subprocess.run(  # noqa: S603 - our own program
-        [*before, *COMMAND, *map(str, arguments)],
-        capture_output=True,
-        check=False,
-        input=given.encode() if given else None,
-        env={**CLEAN, **(env or {})},
-        cwd=str(cwd) if cwd else None,
-        timeout=120,
-    )
-    return Run(done.returncode, done.stdout, _said(done.stderr))
-
-
-def _said(err: bytes) -> str:
-    """Give what a command said, but for what only the first run after a change says."""
-    return err.decode().replace(f"rmqtool: {COMPILING}\n", "")
+    order = Order((*map(str, arguments),), {**CLEAN, **(env or {})}, str(cwd or Path.cwd()))
+    return _run(order, os.pipe(), (given or "").encode(), is_mighty=is_mighty)
 
 
 def on_terminal(
     arguments: Sequence[object], columns: int, env: Mapping[str, str] | None = None
 ) -> Run:
     """Run a command whose stdout is a terminal of some width; stderr is a pipe."""
-    terminal, process_side = pty.openpty()
-    process = subprocess.Popen(  # noqa: S603 - our own program
-        [*COMMAND, *map(str, arguments)],
-        stdout=process_side,
-        stderr=subprocess.PIPE,
-        env={"TERM": "xterm", **CLEAN, "COLUMNS": str(columns), **(env or {})},
-    )
-    os.close(process_side)
-    out = bytearray()
-    while True:
-        try:
-            piece = os.read(terminal, 1 << 16)
-        except OSError:  # Linux says so at the end
-            break
-        if not piece:
-            break
-        out += piece
-    os.close(terminal)
-    _, err = process.communicate(timeout=120)
-    return Run(process.returncode, bytes(out).replace(b"\r\n", b"\n"), _said(err))
+    environment = {"TERM": "xterm", **CLEAN, "COLUMNS": str(columns), **(env or {})}
+    done = _run(Order((*map(str, arguments),), environment, str(Path.cwd())), pty.openpty())
+    return done._replace(out=done.out.replace(b"\r\n", b"\n"))
+
+
+def _run(order: Order, out: tuple[int, int], given: bytes = b"", *, is_mighty: bool = True) -> Run:
+    """Run a command whose standard output has two ends: ours, and that of the process."""
+    taken, err = os.pipe(), os.pipe()
+    theirs = taken[0], out[1], err[1]
+    wait = _started(order, theirs, is_mighty=is_mighty)
+    for descriptor in theirs:
+        os.close(descriptor)
+    with ThreadPoolExecutor(2) as pool:
+        written, said = pool.submit(_all_of, out[0]), pool.submit(_all_of, err[0])
+        with open(taken[1], "wb") as stream, suppress(BrokenPipeError):  # noqa: PTH123
+            stream.write(given)
+        code = wait(TIMEOUT)
+    # What only the first run after a change says is left out.
+    heard = said.result().decode().replace(f"rmqtool: {COMPILING}\n", "")
+    return Run(code, written.result(), heard)
+
+
+def _started(
+    order: Order, descriptors: tuple[int, int, int], *, is_mighty: bool
+) -> Callable[[float], int]:
+    """Start a command; give what waits for its end."""
+    before = [] if is_mighty or os.geteuid() else ["setpriv", "--bounding-set", MIGHT]
+    # Python itself looks at these when it starts.
+    is_odd = any(order.environment.get(name) != CLEAN.get(name) for name in OF_PYTHON)
+    if not before and not is_odd:
+        loaded().start(order, descriptors)
+        return loaded().wait
+    stdin, stdout, stderr = descriptors
+    return subprocess.Popen(  # noqa: S603 - our own program
+        [*before, *COMMAND, *order.arguments],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=order.environment,
+        cwd=order.directory,
+    ).wait
+
+
+def _all_of(descriptor: int) -> bytes:
+    found = bytearray()
+    with suppress(OSError):  # how Linux says that a terminal ends
+        while piece := os.read(descriptor, 1 << 16):
+            found += piece
+    os.close(descriptor)
+    return bytes(found)
