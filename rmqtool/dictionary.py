@@ -59,11 +59,12 @@ def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.spark.export_options import EXPORT
     from rmqtool.spark.views import VIEW_LIST
     from rmqtool.startup import report as startup
-    from rmqtool.tables.file_tables import LINES, SEGMENTS
+    from rmqtool.tables.file_tables import BROKER_JSON, LINES, SEGMENTS
     from rmqtool.tables.views import VIEWS
 
     for word, view in VIEWS.items():
         yield PublicTable(f"dump --as {word}", view.table)
+    yield PublicTable("dump --as config --format broker-json", BROKER_JSON)
     yield PublicTable("dump --hex", LINES)
     yield PublicTable("query", query.FOUND)
     yield PublicTable("query (many requests)", query.BATCH)

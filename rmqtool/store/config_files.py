@@ -29,6 +29,9 @@ NEEDED: Final = (
     "delayOffset.json",
 )
 NEEDED_BY_5: Final = ("topicQueueMapping.json", "consumerOrderInfo.json")
+# What it loads as well, where it is there.
+LIGHT_OFFSETS: Final = "lmqConsumerOffset.json"  # with enableLmq, instead of consumerOffset.json
+CONFIG_NAMES: Final = (*NEEDED, *NEEDED_BY_5, LIGHT_OFFSETS, "messageRequestMode.json")
 
 
 class Fault(enum.Enum):

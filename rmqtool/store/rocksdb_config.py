@@ -9,7 +9,7 @@ Source: RocksDBTopicConfigManager, RocksDBSubscriptionGroupManager, RocksDBConsu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, EngineMissing, UnreadablePath
 from rmqtool.formats import config, config_shapes, java
@@ -26,17 +26,31 @@ if TYPE_CHECKING:
 
 VERSION_2: Final = "config/rdb"
 ONE: Final = "config/metadata"
-Tables = dict[str, dict[str, Any]]
-# JSON file: its table, the database of its own, and its families in the database of all three.
+FORBIDDEN: Final = "forbidden"  # family of groups and topics, in either kind of database
+
+
+class ConfigShape(NamedTuple):
+    """Where one manager keeps what it knows.
+
+    Attributes:
+        table: its table in the JSON file.
+        path: the database of its own.
+        family: its family in the database of all three.
+    """
+
+    table: str
+    path: str
+    family: str
+
+
 SHAPES: Final = {
-    "topics.json": ("topicConfigTable", "config/topics", "topic"),
-    "subscriptionGroup.json": (
-        "subscriptionGroupTable",
-        "config/subscriptionGroups",
-        "subscriptionGroup",
+    "topics.json": ConfigShape("topicConfigTable", "config/topics", "topic"),
+    "subscriptionGroup.json": ConfigShape(
+        "subscriptionGroupTable", "config/subscriptionGroups", "subscriptionGroup"
     ),
-    "consumerOffset.json": ("offsetTable", "config/consumerOffsets", "consumerOffset"),
+    "consumerOffset.json": ConfigShape("offsetTable", "config/consumerOffsets", "consumerOffset"),
 }
+"""By the name of the JSON file."""
 VERSION_FAMILIES: Final = ("kvDataVersion", "Version")  # of a database alone; ends that of another
 
 
@@ -52,11 +66,11 @@ def config_documents(databases: list[RocksDb]) -> dict[str, ConfigDocument]:
     if VERSION_2 in there:
         return _documents(there[VERSION_2], dict.fromkeys(SHAPES, DEFAULT), _version_2)
     if ONE in there:
-        return _documents(there[ONE], {name: of[2] for name, of in SHAPES.items()}, _version_1)
+        return _documents(there[ONE], {name: of.family for name, of in SHAPES.items()}, _version_1)
     found: dict[str, ConfigDocument] = {}
-    for name, (_, path, _) in SHAPES.items():
-        if path in there:
-            found |= _documents(there[path], {name: DEFAULT}, _version_1)
+    for name, shape in SHAPES.items():
+        if shape.path in there:
+            found |= _documents(there[shape.path], {name: DEFAULT}, _version_1)
     return found
 
 
@@ -71,7 +85,7 @@ def merged(found: ConfigDocument, in_json: ConfigDocument, name: str) -> ConfigD
     counters = [config_shapes.data_version(one.document).counter or 0 for one in (found, in_json)]
     if not in_json or not found or found.path == VERSION_2 or counters[1] <= counters[0]:
         return found if found or not in_json else in_json
-    table = SHAPES[name][0]
+    table = SHAPES[name].table
     newer = in_json.document.get(table)
     document = dict(found.document)
     document[table] = {**document[table], **(newer if isinstance(newer, dict) else {})}
@@ -99,7 +113,7 @@ def _documents(
 def _version_1(database: Database, family: str, name: str) -> dict[str, Any]:
     """Read the rows of a manager, and its version."""
     table: dict[str, Any] = {}
-    document: dict[str, Any] = {SHAPES[name][0]: table}
+    document: dict[str, Any] = {SHAPES[name].table: table}
     for row in _rows(database, family, json_row):
         if row.kind == "entry":
             table[java.text(row.values["name"])] = _offsets_of(_json(row), name)
@@ -107,6 +121,12 @@ def _version_1(database: Database, family: str, name: str) -> dict[str, Any]:
     for row in _rows(database, version, json_row):
         if row.kind == "version":
             document["dataVersion"] = _json(row)
+    if name == "subscriptionGroup.json":
+        document["forbiddenTable"] = {
+            java.text(row.values["name"]): _json(row)
+            for row in _rows(database, FORBIDDEN, json_row)
+            if row.kind == "entry"
+        }
     return document
 
 
@@ -121,7 +141,8 @@ def _version_2(database: Database, family: str, name: str) -> dict[str, Any]:
     """Read the rows of one manager out of those of all."""
     kind = {"topics.json": "topic", "subscriptionGroup.json": "group"}.get(name, "consumer_offset")
     table: dict[str, Any] = {}
-    document: dict[str, Any] = {SHAPES[name][0]: table}
+    document: dict[str, Any] = {SHAPES[name].table: table}
+    offsets: dict[str, dict[str, dict[str, int]]] = {"consumer_offset": table, "pull_offset": {}}
     for row in _rows(database, family, v2_row):
         values = row.values
         if row.kind == f"{kind}_version":
@@ -130,11 +151,14 @@ def _version_2(database: Database, family: str, name: str) -> dict[str, Any]:
                 "timestamp": values["timestamp"],
                 "counter": values["counter"],
             }
-        elif row.kind == kind == "consumer_offset":
+        elif kind == "consumer_offset" and row.kind in offsets:
             pair = f"{java.text(values['topic'])}@{java.text(values['group'])}"
-            table.setdefault(pair, {})[str(values["queue_id"])] = values["queue_offset"]
+            queues = offsets[row.kind].setdefault(pair, {})
+            queues[str(values["queue_id"])] = values["queue_offset"]
         elif row.kind == kind:
             table[java.text(values[kind])] = _json(row)
+    if offsets["pull_offset"]:
+        document["pullOffsetTable"] = offsets["pull_offset"]
     return document
 
 

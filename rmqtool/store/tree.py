@@ -254,7 +254,7 @@ class Store:
             if branch.level is not FamilyDepth.FILE:
                 found = read_config(branch.place.child(name), f"{branch.path}/{name}")
                 break
-        in_rocksdb = self._metadata.get(name)
+        in_rocksdb = self.config_in_rocksdb.get(name)
         if in_rocksdb is None:
             return found
         from rmqtool.store.rocksdb_config import merged
@@ -262,8 +262,8 @@ class Store:
         return merged(in_rocksdb, found, name)
 
     @cached_property
-    def _metadata(self) -> dict[str, ConfigDocument]:
-        """What lies in RocksDB, by the name of the JSON file."""
+    def config_in_rocksdb(self) -> dict[str, ConfigDocument]:
+        """What lies in RocksDB, before any merge, by the name of the JSON file."""
         try:
             databases = self.rocksdb()
         except UnreadablePath:

@@ -200,6 +200,10 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
     found = _each(parts, read, outcome)
     if view.word == str(BranchKind.CONSUME_QUEUE):
         found = chain(found, _of_queues_in_rocksdb(stores, options, outcome))
+    if view.branch is BranchKind.CONFIG:
+        from rmqtool.tables.small_files import rows_of_databases
+
+        found = chain(found, in_chunks(chain.from_iterable(map(rows_of_databases, stores))))
     chunks = last_of(found, options.tail)
     rows = _cut(chunks, options, outcome)
     return view.table.rows(rows, view.word)

@@ -141,6 +141,16 @@ ROCKSDB: Final = Table(
     ),
     shown=("row", "topic", "queue_id", "queue_offset", "physical_offset", "name", "value"),
 )
+BROKER_JSON: Final = Table(
+    "broker-json",
+    "a configuration file that was written",
+    (
+        Column("file", Type.TEXT, "name of the new file"),
+        Column("source", Type.TEXT, "what it was read from, relative to the store root"),
+        Column("entries", Type.INT64, "topics, groups, or pairs of topic and group", "entries"),
+        Column("size", Type.INT64, "length of the new file", "bytes"),
+    ),
+)
 LINES: Final = Table(
     "hex",
     "a field of a file, or up to eight bytes of it",

@@ -8,7 +8,7 @@ from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import DL_ENTRY
 from rmqtool.findings.registry_consume_queue import CX_SIZE
 from rmqtool.findings.registry_index import IX_LEN
-from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.findings.registry_layout import FS_LEN, FS_READ
 from rmqtool.findings.registry_state import CF_JSON, CP_LEN, EP_CRC
 from rmqtool.formats import config, consume_queue_ext, epoch
 from rmqtool.formats.checkpoint import CHECKPOINT
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.layout import Layout
     from rmqtool.rows import Row
+    from rmqtool.store.tree import Store
     from rmqtool.tables.inputs import FilePart
 
 LARGEST_TEXT: Final = 1 << 20
@@ -126,6 +127,15 @@ def config_rows(part: FilePart) -> Iterator[Row]:
         return
     for path, value in _leaves(document):
         yield {"file": part.path, "path": ".".join(path), "value": value}
+
+
+def rows_of_databases(store: Store) -> Iterator[Row]:
+    """Give the same rows of topics, groups and offsets that lie in RocksDB."""
+    for found in store.config_in_rocksdb.values():
+        for one in found.problems:
+            yield {"file": one.path, "extent": "gap", "code": FS_READ, "reason": one.says}
+        for path, value in _leaves(found.document) if found else ():
+            yield {"file": found.path, "path": ".".join(path), "value": value}
 
 
 def _leaves(document: object) -> Iterator[tuple[tuple[str, ...], object]]:

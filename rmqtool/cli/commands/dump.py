@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+import enum
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.cli.choosing import Bodies, Choosing, Fillers, Hex
 from rmqtool.cli.completion.values import kinds
-from rmqtool.cli.declaration import Command, Option
+from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Jobs, StorePaths
+from rmqtool.errors import UsageError
+from rmqtool.render.look import Format
 
 if TYPE_CHECKING:
     from rmqtool.tables.dump import DumpOptions, DumpOutcome
+
+
+CONFIG: Final = "config"
+
+
+class DumpFormat(enum.StrEnum):
+    """How a dump is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    JSONL = "jsonl"
+    CSV = "csv"
+    BROKER_JSON = "broker-json"
 
 
 @dataclass(frozen=True)
@@ -22,6 +38,10 @@ class Dump(Command):
     """A store root shows its messages. Bodies are shown on request only. Damage does not stop it:
     a stretch that cannot be read is a row of its own, with the code of the finding, and the exit
     code is then 1, as it is when there is nothing to show.
+
+    With --as config --format broker-json, topics, groups and offsets are written as the JSON files
+    that a broker loads. A store that keeps them in RocksDB can then be read by a broker that keeps
+    them in JSON: the new directory takes the place of its config directory.
     """
 
     paths: StorePaths
@@ -43,15 +63,35 @@ class Dump(Command):
     fillers: Fillers = False
     broker_conf: BrokerConf = None
     jobs: Jobs = None
-    delivery: Delivery = Delivery()
+    format: Annotated[
+        DumpFormat | None,
+        Option(
+            "--format",
+            "How to write rows; 'table' on a terminal and 'jsonl' elsewhere by default. "
+            "'broker-json' writes the broker's own files, of --as config.",
+            env="RMQTOOL_FORMAT",
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        Option(
+            "--output",
+            "Write rows to a new file instead of standard output; of broker-json, a new directory.",
+            "FILE",
+        ),
+    ] = None
+    delivery: Annotated[Delivery, Only("columns", "color", "time_zone", "quiet")] = Delivery()
     choice: EngineChoice = EngineChoice()
 
     def run(self) -> int:
         """Write the rows; 1 when some are damage, or when there are none."""
         from rmqtool.tables.dump import DumpOptions, DumpOutcome
 
-        self.delivery.keep_out_of(*self.paths)
-        clock = self.delivery.clock
+        if self.format is DumpFormat.BROKER_JSON:
+            return self._write_broker_json()
+        delivery = self._delivery
+        delivery.keep_out_of(*self.paths)
+        clock = delivery.clock
         options = DumpOptions(
             paths=self.paths,
             word=self.as_,
@@ -61,15 +101,39 @@ class Dump(Command):
             limit=self.limit,
             tail=self.tail,
             fillers=self.fillers,
-            as_json=self.delivery.is_json,
-            columns=self.delivery.wanted_columns,
+            as_json=delivery.is_json,
+            columns=delivery.wanted_columns,
             jobs=self.jobs,
             is_hex=self.hex,
         )
-        self.delivery.note(clock.said)
+        delivery.note(clock.said)
         outcome = DumpOutcome()
-        with self.choice.working(self.paths, self.delivery):
+        with self.choice.working(self.paths, delivery):
             return self._deliver(options, outcome)
+
+    @property
+    def _delivery(self) -> Delivery:
+        """The way of the rows: to a file or to standard output, in one of the usual formats."""
+        chosen = None if self.format is None else Format(self.format)
+        return replace(self.delivery, format=chosen, output=self.output)
+
+    def _write_broker_json(self) -> int:
+        """Write the configuration as files of a broker; 3 where some of it cannot be read."""
+        from rmqtool.tables.broker_json import write_broker_json
+        from rmqtool.tables.file_tables import BROKER_JSON
+        from rmqtool.writing.output import refuse_targets
+
+        if self.as_ != CONFIG or len(self.paths) != 1:
+            reason = "broker-json is a format of one store and of --as config"
+            raise UsageError(option="--format", reason=reason)
+        if self.output is None:
+            raise UsageError(option="--output", reason="broker-json needs a new directory")
+        refuse_targets(self.paths, self.output)
+        done = write_broker_json(self.paths[0], self.broker_conf, self.output)
+        self.delivery.emit(BROKER_JSON.rows([done.rows]))
+        for reason in done.unread:
+            say(reason)
+        return IN_PART if done.unread else DONE
 
     def _deliver(self, options: DumpOptions, outcome: DumpOutcome) -> int:
         """Write the rows, then say how it went."""
@@ -77,7 +141,7 @@ class Dump(Command):
         from rmqtool.tables.dump import dump
         from rmqtool.words import counted
 
-        delivery = self.delivery
+        delivery = self._delivery
         found = dump(options, outcome)
         quiet = delivery.hides_bar(streams=True)
         with progress("dump", outcome.total_bytes or None, quiet=quiet) as outcome.advance:
