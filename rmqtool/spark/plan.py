@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
@@ -16,7 +16,6 @@ from rmqtool.spark.tables import VIEWS as VIEW_OF
 from rmqtool.spark.trimming import CLOCK_SLACK_MS, Trimmer
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import HEAD_BYTES, head_of
-from rmqtool.store.rocksdb import unsupported
 from rmqtool.tables.inputs import file_parts, segment_parts, store_of, views_of
 from rmqtool.tables.selection import EVERYTHING as OPEN
 from rmqtool.tables.views import VIEWS
@@ -24,11 +23,15 @@ from rmqtool.tables.views import VIEWS
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.queues.rocks import RocksQueue
+    from rmqtool.store.place import Place
     from rmqtool.store.segment import Segment, SegmentPart
     from rmqtool.store.tree import Store
     from rmqtool.tables.inputs import FilePart
+    from rmqtool.tables.selection import Selection
     from rmqtool.tables.views import View
 
+UNITS_A_TASK: Final = 1 << 20  # of queues in RocksDB: half a second of reading
 FILES_A_TASK: Final = 32  # queue files of the usual 6 MB: a start of a task is worth it
 OPTION_NAMES: Final = {"--queue": "queue_id", "--from": "from", "--to": "to"}
 
@@ -59,6 +62,37 @@ class FilesTask:
     files: tuple[FilePart, ...]
 
 
+class KeyRange(NamedTuple):
+    """A stretch of a queue in RocksDB, whose units lie beside each other there.
+
+    Attributes:
+        topic: UTF-8.
+        queue_id: of the queue.
+        first: queue offset of the first unit.
+        end: queue offset past the last one.
+    """
+
+    topic: bytes
+    queue_id: int
+    first: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RocksTask:
+    """Stretches of queues in one database, which each task opens by itself. Picklable.
+
+    Attributes:
+        place: of the database.
+        path: the same relative to the store root.
+        ranges: in the order of their keys.
+    """
+
+    place: Place
+    path: str
+    ranges: tuple[KeyRange, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class UnreadTask:
     """Nothing to read, but a row that says so. Picklable.
@@ -77,7 +111,7 @@ class WholeTask:
     """The whole store. Picklable."""
 
 
-Task: TypeAlias = LogTask | FilesTask | UnreadTask | WholeTask
+Task: TypeAlias = LogTask | FilesTask | RocksTask | UnreadTask | WholeTask
 
 
 def tasks(options: SourceOptions) -> list[Task]:
@@ -158,14 +192,54 @@ def _file_tasks(options: SourceOptions) -> Iterator[Task]:
     while some := tuple(islice(files, count)):
         yield FilesTask(some)
     if options.table is TableName.QUEUE_UNITS:
-        yield from _databases(store)
+        yield from _database_tasks(store, selection)
 
 
-def _databases(store: Store) -> Iterator[UnreadTask]:
-    """Say of queues in a database that they are there: that is not the same as no queues."""
-    for database in store.rocksdb():
-        if database.path.startswith("consumequeue") and not database.is_empty:
-            yield UnreadTask(database.path, unsupported(database.path))
+def _database_tasks(store: Store, selection: Selection) -> Iterator[Task]:
+    """Cut queues in RocksDB into ranges of keys; one that cannot be read is said to be there."""
+    from rmqtool.queues.discovery import DatabaseSource
+    from rmqtool.tables.rocksdb import queue_ranges
+
+    source = DatabaseSource(store)
+    try:
+        queues = source.source
+        if queues is None:
+            return
+        found = [
+            KeyRange(queue.topic_bytes, queue.queue_id, start, min(start + UNITS_A_TASK, end))
+            for queue, first, end in queue_ranges(queues, selection)
+            for start in range(_first_of(queue, first), end, UNITS_A_TASK)
+        ]
+        place, path = queues.database.place, queues.path
+    except UnreadablePath as error:
+        yield UnreadTask(error.path, error.reason)
+        return
+    finally:
+        source.close()
+    for ranges in _filled(found):
+        yield RocksTask(place, path, ranges)
+
+
+def _first_of(queue: RocksQueue, first: int) -> int:
+    """Give where the units of a long queue begin: expired ones may have gone from the database."""
+    if queue.ends.next_offset - first <= UNITS_A_TASK:
+        return first
+    oldest = queue.span().first
+    return max(first, oldest.number if oldest else 0)
+
+
+def _filled(found: Sequence[KeyRange]) -> Iterator[tuple[KeyRange, ...]]:
+    """Put short ranges together: there may be many more queues than tasks are worth."""
+    filled: list[KeyRange] = []
+    units = 0
+    for one in found:
+        if filled and units + one.end - one.first > UNITS_A_TASK:
+            yield tuple(filled)
+            filled, units = [], 0
+        filled.append(one)
+        units += one.end - one.first
+    if filled:
+        yield tuple(filled)
 
 
 def _check_limits(options: SourceOptions, known: frozenset[str]) -> None:

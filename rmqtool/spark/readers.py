@@ -17,7 +17,7 @@ from rmqtool.scan.message import scan
 from rmqtool.spark.borders import remember, true_start
 from rmqtool.spark.by_topic import by_topic, scan_options
 from rmqtool.spark.options import TableName
-from rmqtool.spark.plan import FilesTask, LogTask, UnreadTask, WholeTask, view_of
+from rmqtool.spark.plan import FilesTask, LogTask, RocksTask, UnreadTask, WholeTask, view_of
 from rmqtool.spark.tables import SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
@@ -62,6 +62,8 @@ def batches(
             yield from _findings(_of_segment(task), names)
         case FilesTask():
             yield from _units(task, options, names)
+        case RocksTask():
+            yield from _units_in_rocksdb(task, options, names)
         case UnreadTask():
             yield _unread(options.table, names, file=task.path, position=0)
         case WholeTask():
@@ -109,6 +111,27 @@ def _units(
                 yield rows.select(names).cast(schema)
         except UnreadablePath:
             yield _unread(options.table, names, file=file.path, position=0)
+
+
+def _units_in_rocksdb(
+    task: RocksTask, options: SourceOptions, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    from rmqtool.queues.rocks import QueueEnds, RocksQueue
+    from rmqtool.store.rocksdb_database import Database
+    from rmqtool.tables.rocksdb import unit_batches
+
+    schema = chosen(SCHEMAS[options.table], names)
+    try:
+        with Database(task.place, task.path) as database:
+            ranges = (
+                (RocksQueue(database, one.topic, one.queue_id, ends), one.first, one.end)
+                for one in task.ranges
+                for ends in [QueueEnds(maximum=(0, one.end - 1))]
+            )
+            for rows in unit_batches(ranges, task.place, options.selection):
+                yield rows.select(names).cast(schema)
+    except UnreadablePath:
+        yield _unread(options.table, names, file=task.path, position=0)
 
 
 def _unread(table: TableName, names: Sequence[str], **place: Any) -> pa.RecordBatch:  # noqa: ANN401

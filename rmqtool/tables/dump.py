@@ -236,13 +236,15 @@ def _of_queues_in_rocksdb(
     """Read queue units that lie in a database, as those in files."""
     from rmqtool.queues.discovery import DatabaseSource
     from rmqtool.tables.arrow import plain_rows
-    from rmqtool.tables.rocksdb import unit_batches
+    from rmqtool.tables.rocksdb import queue_ranges, unit_batches
 
     for store in stores:
         source = DatabaseSource(store)
         try:
-            for batch in unit_batches(source.source, options.selection) if source.source else ():
-                yield plain_rows(batch)
+            if (queues := source.source) is not None:
+                ranges = queue_ranges(queues, options.selection)
+                place = queues.database.place
+                yield from map(plain_rows, unit_batches(ranges, place, options.selection))
         except UnreadablePath as error:
             outcome.unread.append(error)
             yield [_unread_row(error.path, error)]

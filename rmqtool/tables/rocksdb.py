@@ -16,15 +16,18 @@ from rmqtool.tables.hexview import FieldBytes, hex_row, lines_of
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
     from rmqtool.formats.rocksdb_row import RocksdbRow
-    from rmqtool.queues.rocks import RocksQueues
+    from rmqtool.queues.rocks import RocksQueue, RocksQueues
     from rmqtool.rows import Row
+    from rmqtool.store.place import Place
     from rmqtool.store.rocksdb import RocksDb
     from rmqtool.tables.selection import Range, Selection
+
+    QueueRange = tuple[RocksQueue, int, int]
 
 NAMES: Final = ("name", "key", "transaction_id", "unique_key")
 TEXTS: Final = ("topic", "group")
@@ -96,8 +99,15 @@ def _whole(name: str, raw: bytes) -> tuple[Span, ...]:
     return (Span(name, 0, len(raw), ""),) if raw else ()
 
 
-def unit_batches(queues: RocksQueues, selection: Selection) -> Iterator[pa.RecordBatch]:
+def unit_batches(
+    ranges: Iterable[QueueRange], place: Place, selection: Selection
+) -> Iterator[pa.RecordBatch]:
     """Yield the units of queues in RocksDB as rows of consume queue units.
+
+    Args:
+        ranges: of which queues.
+        place: of their database.
+        selection: which rows.
 
     Raises:
         DamagedDatabase: after the units that could be read: there are more.
@@ -109,20 +119,26 @@ def unit_batches(queues: RocksQueues, selection: Selection) -> Iterator[pa.Recor
     from rmqtool.tables.inputs import FilePart
     from rmqtool.tables.units import FileUnits
 
-    place = queues.database.place
-    for queue in queues.queues():
-        if selection.topics and queue.topic not in selection.topics:
-            continue
-        if selection.queue_id not in {None, queue.queue_id}:
-            continue
+    for queue, first, end in ranges:
         part = FilePart(BranchKind.CONSUME_QUEUE, place, queue.path, 0, queue.topic, queue.queue_id)
-        first, end = selection.queue_offsets
-        for number, units in queue.used(first or 0, end):
+        for number, units in queue.used(first, end):
             stretch = FileUnits(0, units)
             for batch in rows_of_units(UNITS, part, stretch, number, selection, fillers=False):
                 at = batch.schema.get_field_index("position")
                 nulls = pa.nulls(batch.num_rows, pa.int64())  # no file holds them
                 yield batch.set_column(at, batch.schema.field(at), nulls)
+
+
+def queue_ranges(queues: RocksQueues, selection: Selection) -> Iterator[QueueRange]:
+    """Yield the stretches of queues that were asked for: queue, first queue offset, and the end."""
+    first, end = selection.queue_offsets
+    for queue in queues.queues():
+        if selection.topics and queue.topic not in selection.topics:
+            continue
+        if selection.queue_id not in {None, queue.queue_id}:
+            continue
+        limit = queue.ends.next_offset
+        yield queue, first or 0, limit if end is None else min(end, limit)
 
 
 def _pairs(one: RocksDb) -> Iterator[tuple[str, bytes, bytes]]:

@@ -1,0 +1,73 @@
+"""Queues in RocksDB on Spark: one task a range of keys, and the same rows as `dump`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rmqtool.rows import rows_of
+from rmqtool.spark import plan
+from rmqtool.spark.options import SourceOptions
+from rmqtool.spark.plan import RocksTask, UnreadTask, tasks
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
+from tests.rocksdb import state_of
+from tests.spark.test_readers import read
+from tests.stores import fixture_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+NAME = "rocketmq-5.5.0-rocksdb-combined"
+
+
+def dumped(store: Path) -> list[dict[str, Any]]:
+    """Give the queue units as `dump` shows them."""
+    (rows,) = dump(DumpOptions((str(store),), "consume-queue"), DumpOutcome())
+    return [dict(row) for chunk in rows for row in rows_of(chunk)]
+
+
+@pytest.mark.parametrize("units", [64, 1 << 20])
+@pytest.mark.parametrize("name", [NAME, "rocketmq-5.3.3-rocksdb-expired"])
+def test_ranges(name: str, units: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However queues are cut, rows are those of `dump`, and nothing changes."""
+    store = fixture_store(name, tmp_path)
+    before = state_of(store)
+    monkeypatch.setattr(plan, "UNITS_A_TASK", units)
+    found = [one for one in tasks(options(store)) if isinstance(one, RocksTask)]
+    counts = [sum(one.end - one.first for one in task.ranges) for task in found]
+    assert all(count <= units for count in counts)
+    assert (units > sum(counts)) == (len(found) == 1)
+    assert dumped(store) == read(store, table="queue_units").to_pylist()
+    assert before == state_of(store)
+
+
+def options(store: Path) -> SourceOptions:
+    """Give a read of queue units."""
+    return SourceOptions.of({"path": str(store), "table": "queue_units"})
+
+
+def test_damaged(tmp_path: Path) -> None:
+    """A database that does not open, or loses a block while it is read, is a row that says so."""
+    store = fixture_store(NAME, tmp_path)
+    tables = sorted((store / "consumequeue").glob("*.sst"))
+    largest = max(tables, key=lambda path: path.stat().st_size)
+    raw = bytearray(largest.read_bytes())
+    raw[100] ^= 1
+    largest.write_bytes(raw)
+    rows = read(store, table="queue_units").to_pylist()
+    assert "FS-READ" in {row["code"] for row in rows}
+    largest.unlink()
+    (one,) = (task for task in tasks(options(store)) if isinstance(task, UnreadTask))
+    assert one.path.endswith("consumequeue")
+
+
+@pytest.mark.spark
+def test_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark reads the ranges in tasks of their own, and gives the rows in order."""
+    monkeypatch.setattr(plan, "UNITS_A_TASK", 400)
+    store = fixture_store(NAME, tmp_path)
+    table = spark.read.format("rocketmq").options(path=str(store), table="queue_units").load()
+    assert dumped(store) == table.toArrow().to_pylist()
