@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from py4j import java_gateway, protocol
+from xdist.remote import Producer
 
 from rmqtool.machine import announce
 from tests.evidence import Evidence
+from tests.scopes import LongestFirst, workers
 
 TESTS = Path(__file__).parent
 # `-m quick`: rooms whose tests need neither Java nor minutes, but for the files that do.
@@ -43,6 +45,19 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 announce.say(announce.COMPILING)  # nobody is to hear it: which test compiles depends on the order
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many workers `-n auto` is."""
+    return workers()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LongestFirst | None:
+    """Hand out tests to the workers; with `--dist loadscope` only."""
+    is_ours = config.getoption("dist") == "loadscope"
+    return LongestFirst(config, log) if is_ours else None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that rewrites golden files."""
     parser.addoption(
@@ -53,18 +68,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-variants",
         action="store_true",
-        help="open every damaged store with every broker, not only a sample (minutes)",
+        help="run all cases, where there is a sample otherwise: each damaged store with each "
+        "broker, each operation killed in each way (an hour or more)",
     )
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what the quick tier runs, before `-m` chooses."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is only run when all is asked for; mark what the quick tier runs."""
+    if not config.getoption("--all-variants"):
+        left_out = [item for item in items if item.get_closest_marker("all_variants")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("all_variants")]
     for item in items:
         *rooms, file = item.path.relative_to(TESTS).with_suffix("").parts
         is_near = not rooms or rooms[0] in QUICK
         if is_near and file not in NOT_QUICK and not NEED_MORE & {*item.keywords}:
             item.add_marker(pytest.mark.quick)
+
+
+@pytest.fixture(scope="session")
+def is_whole(request: pytest.FixtureRequest) -> bool:
+    """Say whether all cases of a test are asked for, and not only a sample."""
+    return bool(request.config.getoption("--all-variants"))
 
 
 @pytest.fixture

@@ -135,10 +135,14 @@ def test_like_java(version: str, tmp_path: Path) -> None:
     with Jvm(version, tmp_path) as jvm:
         names = ("store.config.MessageStoreConfig", "common.BrokerConfig")
         kinds = [jvm.rocketmq(name) for name in names]
+        mix_all = jvm.rocketmq("common.MixAll")
+        methods = {
+            kind: {str(one.getName()) for one in kind().getClass().getMethods()} for kind in kinds
+        }
         setters = {
             name[3].lower() + name[4:]
-            for kind in kinds
-            for name in (str(one.getName()) for one in kind().getClass().getMethods())
+            for found in methods.values()
+            for name in found
             if name.startswith("set")
         }
         release = Version.parse(version)
@@ -153,19 +157,17 @@ def test_like_java(version: str, tmp_path: Path) -> None:
                 properties = jvm.properties(values)
                 found = []
                 for kind in kinds:
-                    made = kind()
-                    jvm.rocketmq("common.MixAll").properties2Object(properties, made)
-                    found += [_read(made, key.name)] if _has(made, key.name) else []
+                    getter = _getter(methods[kind], key.name)
+                    if getter is not None:
+                        made = kind()
+                        mix_all.properties2Object(properties, made)
+                        found.append(getattr(made, getter)())
                 ours = key.of(BrokerConf("x", values), release)
                 if isinstance(ours, str):  # spaces: see Rules.trims_settings; paths have none here
                     continue
                 assert [ours] == found, (key.name, text)
 
 
-def _has(made: object, name: str) -> bool:
-    return any(f"{kind}{name[0].upper()}{name[1:]}" in dir(made) for kind in ("get", "is"))
-
-
-def _read(made: object, name: str) -> object:
-    kind = "is" if f"is{name[0].upper()}{name[1:]}" in dir(made) else "get"
-    return getattr(made, f"{kind}{name[0].upper()}{name[1:]}")()
+def _getter(methods: set[str], name: str) -> str | None:
+    named = (f"{kind}{name[0].upper()}{name[1:]}" for kind in ("get", "is"))
+    return next((one for one in named if one in methods), None)

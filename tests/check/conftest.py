@@ -58,13 +58,3 @@ def every_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     """List every finding, however many there are of one code."""
     monkeypatch.setattr(findings_list, "WHOLE", 1 << 30)
     monkeypatch.setattr(findings_list, "NOTES", 1 << 30)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what takes minutes, unless all is asked for."""
-    if config.getoption("--all-variants"):
-        return
-    left_out = [item for item in items if item.get_closest_marker("all_variants")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]

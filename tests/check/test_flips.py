@@ -13,9 +13,8 @@ from rmqtool.findings.undetectable import UNDETECTABLE
 from tests.check.flip_campaign import TARGETS, Campaign
 
 LIMITS = Path(__file__).parents[2] / "docs" / "limits.md"
-SAMPLED_BITS = (
-    101  # of so many bits one is flipped in each run; a prime, so that all bits have turns
-)
+# Of so many bits one is flipped in each run; a prime, so that all bits have turns.
+SAMPLED_BITS = 257
 
 
 @pytest.mark.usefixtures("every_finding")

@@ -42,6 +42,8 @@ def quick_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StoreLock, "_others", lambda _: [])
 
 
+# Each operation is killed, or fails, in some of the tests; in all of them when all is asked for.
+STEP = 3
 RERUN_EACH = 5  # of failed reads; every change is followed by a rerun elsewhere
 SWAPPED = (f"{QUEUE}/{FILE}", "checkpoint")
 Sides = tuple[dict[str, tuple[int, str]], dict[str, tuple[int, str]]]
@@ -82,18 +84,22 @@ def is_old_or_new(root: Path, old_new: Sides, *, gaps: bool = False) -> bool:
     return len(raw) in {2000, 2048} and all(byte in {a, b, 0} for byte, a, b in pairs)
 
 
+RESCUES = [resumed, taken_back, edit]
+
+
 @pytest.mark.parametrize(
     ("rescue", "has_exchange"),
     [(resumed, True), (taken_back, True), (edit, True), (resumed, False), (taken_back, False)],
 )
 def test_edit_killed(
-    quick_path: Path, rescue: Callable[[Path], object], *, has_exchange: bool
+    quick_path: Path, rescue: Callable[[Path], object], *, has_exchange: bool, is_whole: bool
 ) -> None:
     """Killed at any operation: old or new, then completed, or taken back byte for byte."""
+    step = 1 if is_whole else STEP
     root = quick_path / "store"
     with nullcontext() if has_exchange else without_exchange():
         old_new = sides(root)
-        number, ends = 0, set()
+        number, ends = 0 if is_whole else RESCUES.index(rescue), set()
         while True:
             before = traces_below(make_store(root))
             if not killed_at(number, lambda: edit(root)):
@@ -105,20 +111,20 @@ def test_edit_killed(
             ends.add(found == old_new[1])
             taken_back(root)
             assert (before, []) == (traces_below(root), leftovers(root)), number
-            number += 1
+            number += step
     assert number > 50
     expected = {"resumed": {False, True}, "taken_back": {False}, "edit": {True}}
     assert expected[rescue.__name__] == ends
 
 
 @pytest.mark.parametrize("has_exchange", [True, False])
-def test_undo_killed(quick_path: Path, *, has_exchange: bool) -> None:
+def test_undo_killed(quick_path: Path, *, has_exchange: bool, is_whole: bool) -> None:
     """Undo that is killed at any operation is finished by the next undo, or by resume."""
     root = quick_path / "store"
     with nullcontext() if has_exchange else without_exchange():
         old_new = sides(root)
-        for rescue in (taken_back, resumed):
-            number, is_killed = 0, True
+        for first, rescue in enumerate((taken_back, resumed)):
+            number, is_killed = 0 if is_whole else first, True
             while is_killed:
                 before = traces_below(make_store(root))
                 edit(root)
@@ -127,12 +133,12 @@ def test_undo_killed(quick_path: Path, *, has_exchange: bool) -> None:
                 rescue(root)
                 taken_back(root)
                 assert (before, []) == (traces_below(root), leftovers(root)), number
-                number += 1
+                number += 1 if is_whole else 2
             assert number > 15
 
 
 @pytest.mark.parametrize("after", ["commit", "first change", "last change"])
-def test_resume_killed(quick_path: Path, after: str) -> None:
+def test_resume_killed(quick_path: Path, after: str, *, is_whole: bool) -> None:
     """Finishing an edit may itself be killed at any operation."""
     root = quick_path / "store"
     old_new = sides(root)
@@ -153,7 +159,7 @@ def test_resume_killed(quick_path: Path, after: str) -> None:
         assert old_new[1] == contents(root)
         taken_back(root)
         assert (before, []) == (traces_below(root), leftovers(root)), number
-        number += 1
+        number += 1 if is_whole else STEP
     assert number > 5
 
 
@@ -169,11 +175,11 @@ def operations_of_attempt(root: Path, *, reads: bool) -> int:
         return operations(lambda: attempt(lock), reads=reads)
 
 
-def test_edit_fails(quick_path: Path) -> None:
+def test_edit_fails(quick_path: Path, *, is_whole: bool) -> None:
     """Whatever fails once, the store is the old one as if nothing had been, and a rerun works."""
     root = quick_path / "store"
     old_new = sides(root)
-    for number in range(operations_of_attempt(root, reads=True)):
+    for number in range(0, operations_of_attempt(root, reads=True), 1 if is_whole else 2):
         before = traces(make_store(root))
         with StoreLock(root) as lock:
             faults = Faults(number, no_space, reads=True)
@@ -187,12 +193,13 @@ def test_edit_fails(quick_path: Path) -> None:
             assert (before, []) == (traces(root), leftovers(root)), number
 
 
-def test_disk_breaks(quick_path: Path) -> None:
+def test_disk_breaks(quick_path: Path, *, is_whole: bool) -> None:
     """A disk that takes nothing more leaves old or new; when it is mended, both ways work."""
     root = quick_path / "store"
     old_new = sides(root)
     for number in range(operations_of_attempt(root, reads=False)):
-        for rescue in (resumed, taken_back):
+        rescues = (resumed, taken_back)
+        for rescue in rescues if is_whole else (rescues[number % 2],):
             before = traces_below(make_store(root))
             faults = Faults(number, bad_disk, lasting=PERSISTENT)
             with StoreLock(root) as lock, pytest.raises(RepairError), faults.injected():
@@ -204,13 +211,13 @@ def test_disk_breaks(quick_path: Path) -> None:
             assert before == traces_below(root), number
 
 
-def test_undo_fails(quick_path: Path) -> None:
+def test_undo_fails(quick_path: Path, *, is_whole: bool) -> None:
     """Undo says what failed, and the next undo finishes it."""
     root = quick_path / "store"
     sides(root)
     make_store(root)
     edit(root)
-    for number in range(operations(lambda: taken_back(root), reads=True)):
+    for number in range(0, operations(lambda: taken_back(root), reads=True), 1 if is_whole else 2):
         before = traces_below(make_store(root))
         edit(root)
         with StoreLock(root) as lock:
@@ -228,6 +235,8 @@ def test_undo_says_how_far(
     capfd: pytest.CaptureFixture[str],
     fault: Callable[..., object],
     lasting: int,
+    *,
+    is_whole: bool,
 ) -> None:
     """`repair --undo` that fails never says that all is as it was; half way it says how to go on.
 
@@ -237,7 +246,8 @@ def test_undo_says_how_far(
     old_new = sides(root)
     command = ["repair", str(root), "--undo"]
     said = set()
-    for number in range(operations(lambda: taken_back(root), reads=True)):
+    step = 1 if is_whole else STEP
+    for number in range(0, operations(lambda: taken_back(root), reads=True), step):
         make_store(root)
         edit(root)
         with Faults(number, fault, reads=True, lasting=lasting).injected():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,13 @@ from tests.stores import fixture_names, fixture_store
 
 
 @pytest.fixture(scope="session", params=fixture_names())
-def unpacked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give each fixture's store in turn; nobody may change it."""
-    return fixture_store(request.param, tmp_path_factory.mktemp("tables"))
-
-
-@pytest.fixture
-def store(unpacked: Path, evidence: Evidence) -> Path:
+def store(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
     """Give each fixture's store in turn, under guard."""
+    unpacked = fixture_store(request.param, tmp_path_factory.mktemp(request.param))
+    guard = Evidence()
     if sum(path.stat().st_size for path in unpacked.rglob("*")) < 64 << 20:
-        evidence.keep(unpacked)  # a sparse one of gigabytes is not read twice for each test
-    return unpacked
+        guard.keep(unpacked)  # a sparse one of gigabytes takes seconds to read
+    yield unpacked
+    assert [] == guard.changes()
