@@ -5,7 +5,12 @@ Source: TopicValidator, MixAll, KeyBuilder, TimerMessageStore#TIMER_TOPIC, 4.9.3
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.formats.config_shapes import topics
+
+if TYPE_CHECKING:
+    from rmqtool.formats.config_shapes import Document
 
 
 class Name(str):
@@ -32,8 +37,11 @@ OLD_SYSTEM_PREFIX: Final = Name("RMQ_SYS_")
 RETRY_PREFIX: Final = Name("%RETRY%")
 DLQ_PREFIX: Final = Name("%DLQ%")
 LMQ_PREFIX: Final = Name("%LMQ%")
-LITE_PREFIX: Final = Name("%LMQ%$")  # light queues that brokers from 5.5.0 on delete when idle
+LITE_PREFIX: Final = Name("%LMQ%$")  # light queues of lite topics, 5.5.0+: parent, `$`, child
 LMQ_QUEUE_ID: Final = 0
+
+_MESSAGE_TYPE, _LITE = "message.type", "LITE"  # attributes of a parent topic
+_LITE_EXPIRATION: Final = "lite.topic.expiration"  # minutes
 
 HALF_TOPICS: Final = frozenset({HALF_TOPIC, ROCKSDB_HALF_TOPIC})
 OP_TOPICS: Final = frozenset({OP_TOPIC, ROCKSDB_OP_TOPIC})
@@ -59,3 +67,25 @@ def is_system_topic(topic: str) -> bool:
 def is_made_by_brokers(topic: str) -> bool:
     """Tell whether a broker makes this topic for itself, so that topics.json may lack it."""
     return topic in _OWN_TOPICS or topic.startswith(_OWN_PREFIXES)
+
+
+def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bool:
+    """Tell whether brokers may have deleted a light queue that is not there.
+
+    They delete those of lite topics: with the parent topic, or when nothing comes for as long as
+    the parent topic allows. Without an expiration nothing does.
+    Source: LiteLifecycleManager#isLiteTopicExpired, LiteMetadataUtil#getTopicTtlMap, 5.5.0.
+
+    Args:
+        light_queue: its name.
+        configuration: what `topics.json` holds; None or empty when nothing tells.
+    """
+    if not light_queue.startswith(LITE_PREFIX):
+        return False
+    parent = light_queue.removeprefix(LITE_PREFIX).partition("$")[0]
+    found = [one for one in topics(configuration or {}) if one.topic == parent]
+    if not found:
+        return True
+    expiration = found[0].attributes.get(_LITE_EXPIRATION, "")
+    is_positive = expiration.isdecimal() and any(digit != "0" for digit in expiration)
+    return is_positive and found[0].attributes.get(_MESSAGE_TYPE) == _LITE

@@ -10,21 +10,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.dispatch import light_queues
-from rmqtool.broker.names import LITE_PREFIX, LMQ_PREFIX, LMQ_QUEUE_ID
+from rmqtool.broker.names import LMQ_PREFIX, LMQ_QUEUE_ID, is_deleted_when_idle
 from rmqtool.formats import java
 from rmqtool.startup.census import whole_records
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.startup.records import RecordCheck
 
 if TYPE_CHECKING:
+    from rmqtool.formats.config_shapes import Document
     from rmqtool.startup.model import Model
     from rmqtool.startup.records import DispatchRequest
 
 
-def missing(model: Model) -> Loss:
+def missing(model: Model, configuration: Document | None) -> Loss:
     """Give the messages of the log after the start that a light queue lacks, by light queue.
 
-    Lite topics are left out whose queue is gone: brokers from 5.5.0 on delete those themselves.
+    Those of lite topics that brokers may have deleted themselves are left out.
+
+    Args:
+        model: the store as the broker would hold it.
+        configuration: what `topics.json` holds.
 
     Raises:
         UnreadablePath: a file of the log may not be read.
@@ -40,6 +45,9 @@ def missing(model: Model) -> Loss:
                     break
                 for topic in _lacking(model, record):
                     found.setdefault(topic, []).append(record.store_timestamp)
+    for topic in [one for one in found if model.extent(one, LMQ_QUEUE_ID) is None]:
+        if is_deleted_when_idle(topic, configuration):
+            del found[topic]
     losses = [TopicLoss(name, len(times), min(times), max(times)) for name, times in found.items()]
     return Loss(tuple(sorted(losses, key=lambda one: -one.messages)))
 
@@ -56,8 +64,6 @@ def _lacking(model: Model, record: DispatchRequest) -> list[str]:
         if model.rules.skips_separators and "/" in topic:
             continue
         found = model.extent(topic, LMQ_QUEUE_ID) or model.extent(topic, record.queue_id)
-        if found is None and topic.startswith(LITE_PREFIX):
-            continue
         if found is None or not found[0] <= number < found[1]:
             lacking.append(topic)
     return lacking

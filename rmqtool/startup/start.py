@@ -248,7 +248,9 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         unlisted=losses.unlisted.loss(),
         deleted_topics=losses.deleted_topics.loss(),
         missing=losses.missing(model, before),
-        light=Loss() if run.recovered is None else light.missing(model),
+        light=Loss()
+        if run.recovered is None
+        else light.missing(model, store.config("topics.json").document),
         timers=timer.waiting,
         timers_lost=timer.lost,
         failed_topic=model.failed_topic,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -35,6 +37,74 @@ def test_zeroed_from(version: str, kept: int, is_lost: bool, tmp_path: Path) -> 
     fates = predict(open_store(root, conf), version).queues
     assert is_lost is any(one.units_shifted for one in fates)
     assert {("CQ-GAP", Severity.DAMAGE) if is_lost else ("CQ-LAG", Severity.NOTE)} == said
+
+
+def test_cut_in_mid_log(tmp_path: Path) -> None:
+    """A queue that ends before the file that recovery begins with is damage: 5.5.0 on 4.9.3's."""
+    name = "rocketmq-4.9.3-expired"
+    root = fixture_store(name, tmp_path)
+    queue = root / "consumequeue" / "expired-orders" / "3"
+    inflict.write_at(queue / f"{4000:020}", 960, bytes(40))
+    inflict.write_at(queue / f"{5000:020}", 0, bytes(1000))
+    (root / "abort").touch()
+    said = _said(root, name, "5.5.0")
+    prediction = predict(open_store(root, str(broker_conf(name))), "5.5.0")
+    assert (prediction.unreachable, said) == (45, {("CQ-GAP", Severity.DAMAGE)})
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_first_file_lost(is_killed: bool, tmp_path: Path) -> None:
+    """Records before the first file of their queue, which no start dispatches again."""
+    name = "rocketmq-5.5.0-crash"
+    root = fixture_store(name, tmp_path)
+    (root / "consumequeue" / "crash-orders" / "3" / f"{0:020}").unlink()
+    if not is_killed:
+        (root / "abort").unlink()
+    assert predict(open_store(root, str(broker_conf(name))), "5.5.0").unreachable == 100
+    assert _said(root, name) == {("CQ-GAP", Severity.DAMAGE)}
+
+
+def test_lost_queue(tmp_path: Path) -> None:
+    """After a crash, a queue that is gone comes back from the last file only: that is damage."""
+    name = "rocketmq-5.3.3-traffic"
+    root = fixture_store(name, tmp_path)
+    shutil.rmtree(root / "consumequeue" / "traffic-orders" / "0")
+    (root / "abort").touch()
+    assert _said(root, name) == {("CQ-GAP", Severity.DAMAGE)}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_lost"),
+    [
+        ({}, True),
+        ({"message.type": "LITE"}, True),
+        ({"message.type": "LITE", "lite.topic.expiration": "-1"}, True),
+        ({"message.type": "LITE", "lite.topic.expiration": "30"}, False),
+        ({"message.type": "NORMAL", "lite.topic.expiration": "30"}, True),
+    ],
+)
+def test_lite_queue(attributes: dict[str, str], is_lost: bool, tmp_path: Path) -> None:
+    """Brokers delete the queue of a lite topic only where its parent topic has an expiration."""
+    name = "rocketmq-5.5.0-lmq"
+    root = fixture_store(name, tmp_path)
+    shutil.rmtree(root / "consumequeue" / "%LMQ%$lmq-parent$room-1")
+    path = root / "config" / "topics.json"
+    document = json.loads(path.read_bytes())
+    document["topicConfigTable"]["lmq-parent"]["attributes"] = attributes
+    path.write_text(json.dumps(document))
+    conf = str(broker_conf(name))
+    lost = predict(open_store(root, conf), "5.5.0").light.messages
+    code = ("CQ-LMQ", Severity.DAMAGE) if is_lost else ("CQ-GAP", Severity.NOTE)
+    assert (lost, _said(root, name)) == (7 * is_lost, {code})
+
+
+def _said(root: Path, name: str, release: str | None = None) -> set[tuple[str, Severity]]:
+    """Give what is said of queues but for expired units."""
+    options = ValidateOptions(
+        root, broker_conf=str(broker_conf(name)), broker_version=release, level=CheckLevel.FULL
+    )
+    found = {(str(one.code), one.severity) for one in validate(options)}
+    return {one for one in found if one[0].startswith("CQ") and one[0] != "CQ-EXPIRED"}
 
 
 def test_wanted_past_the_end(tmp_path: Path) -> None:

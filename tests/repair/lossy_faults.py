@@ -242,6 +242,21 @@ def _faults() -> list[Fault]:
             release="5.5.0",
         ),
         Fault(
+            "all messages of some queues, in the middle of the log",
+            "rocketmq-4.9.3-traffic",
+            (_zeros(f"{LOG}131072", 47104, 57344),),
+        ),
+        Fault(
+            "queue offset of a message that has no unit",
+            "rocketmq-4.9.3-traffic",
+            (
+                _flip(277651, "queue_offset", byte=4),
+                _zeros(f"consumequeue/traffic-orders/3/{2000:020}", 1520),
+                _zeros(f"consumequeue/traffic-orders/3/{4000:020}", 0),
+            ),
+            is_killed=True,
+        ),
+        Fault(
             "topic flipped, unit overwritten",
             "rocketmq-5.5.0-ipv6",
             (

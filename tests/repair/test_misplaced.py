@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool import repair
-from tests import plain_store
+from tests import inflict, plain_store
 from tests.damage import DAMAGES
 from tests.repair.repaired import Broken, broken, traces
 from tests.stores import broker_conf, fixture_store
@@ -53,3 +53,23 @@ def test_exchanged_queue_files(tmp_path: Path) -> None:
     assert [] == [edit.path for edit in plan.edits if edit.path.startswith("commitlog")]
     repair.apply(plan, in_place=True)
     assert [] == store.findings()
+
+
+def test_unknown_queue(tmp_path: Path) -> None:
+    """Where nothing tells a flipped queue id, its queue is made, and the plan says what stays."""
+    name = "rocketmq-5.3.3-ext"
+    root = fixture_store(name, tmp_path)
+    one, other = plain_store.numbered(root / "consumequeue" / "ext-orders" / "1")[:2]
+    raw = one.read_bytes()
+    one.write_bytes(other.read_bytes())
+    other.write_bytes(raw)
+    flip = inflict.flip_field(
+        "queue_id", byte=0, bit=1, where=0, wanted=lambda record: record.physical_offset == 69276
+    )
+    flip(root)
+    store = Broken(root, str(broker_conf(name)))
+    plan = store.plan()
+    repair.apply(plan, in_place=True)
+    left = {(one.code, one.path) for one in plan.left}
+    assert left == {(one.code, one.path) for one in store.findings()}
+    assert ("FS-ORPHAN", "consumequeue/ext-orders") in left

@@ -119,6 +119,7 @@ class QueueComparer:
             return  # it may stand anywhere in the log; its own finding says so
         if state.expected < 0:
             state.first = state.expected = run.queue_offset
+            state.first_physical_offset = first
         if run.queue_offset - state.delta != state.expected:
             yield from self._turn(state, run, first)
         elif state.outlier is not None:
@@ -162,12 +163,24 @@ class QueueComparer:
         if number > state.expected:
             before = state.last_physical_offset
             state.breaks.append(Break(state.expected, number, before, first))
+        elif (
+            number < state.expected and state.breaks and state.breaks[-1].is_left_by(state, number)
+        ):
+            yield from self._come_back(state)
         elif number < state.expected:
             yield self._of_restart(state, number, first)
             state.first = number
             state.wrong.clear()
             state.breaks.clear()
         state.expected = number
+
+    def _come_back(self, state: QueueState) -> Iterator[Finding]:
+        """Blame the one record that jumped, and has no unit: the next goes on where it began."""
+        jump = state.breaks.pop()
+        state.wrong = [one for one in state.wrong if one[0] < jump.end]
+        state.outlier = Outlier(jump.start, jump.end, 1, jump.after)
+        yield from self._resumed(state)
+        state.mark_wrong(jump.start, jump.start + 1, jump.after)
 
     def _points_to(self, state: QueueState, number: int, physical_offset: int) -> bool:
         try:
@@ -300,7 +313,9 @@ class QueueComparer:
         if not state.units.is_there:
             if state.unread:
                 return
-            tails.add(state, state.first, state.last_physical_offset, NO_OFFSET)
+            is_expected = tails.add(state, state.first, state.first_physical_offset)
+            for gap in state.breaks if is_expected else ():
+                yield from self._of_break(state, gap, judge)
             return
         yield from judge.uncovered(state, 0, state.first, is_first=True)
         for gap in state.breaks:
@@ -308,7 +323,7 @@ class QueueComparer:
         yield from judge.uncovered(state, state.expected, None)
         for start, end, physical_offset in state.wrong:
             if end == state.expected and not any(True for _ in state.units.used(start)):
-                tails.add(state, start, state.last_physical_offset, physical_offset)
+                tails.add(state, start, physical_offset)
             else:
                 yield from judge.wrong(state, start, end)
 

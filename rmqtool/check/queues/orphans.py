@@ -8,7 +8,7 @@ Source: TopicConfigManager, AdminBrokerProcessor#deleteTopic, PullMessageProcess
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.broker.rules import Rules
@@ -29,6 +29,22 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
+FEWER: Final = "has fewer queues in topics.json"
+
+
+def queue_counts(document: config_shapes.Document) -> dict[str, int]:
+    """Give how many queues each configured topic has."""
+    return {
+        one.topic: max(one.read_queue_nums or 0, one.write_queue_nums or 0)
+        for one in config_shapes.topics(document)
+    }
+
+
+def is_past(counts: dict[str, int], topic: str, queue_id: int) -> bool:
+    """Tell whether a queue is one that its topic is not configured to have."""
+    return not is_made_by_brokers(topic) and queue_id >= counts.get(topic, 0)
+
+
 def check(inspection: Inspection) -> Iterator[Finding]:
     """Compare the queues of each topic with its configuration."""
     document = inspection.document("topics.json")
@@ -39,18 +55,15 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             inspection.leave_out("queues without a topic", f"config/topics.json {why}")
         yield from _of_batches(inspection)
         return
-    counts = {
-        one.topic: max(one.read_queue_nums or 0, one.write_queue_nums or 0)
-        for one in config_shapes.topics(document)
-    }
+    counts = queue_counts(document)
     orphans: dict[str, list[QueueUnits]] = {}
     for name in UNIT_FAMILIES:
         for (topic, queue_id), units in inspection.units(name).items():
-            if not is_made_by_brokers(topic) and queue_id >= counts.get(topic, 0):
+            if is_past(counts, topic, queue_id):
                 orphans.setdefault(topic, []).append(units)
     for topic, queues in orphans.items():
         if topic in counts:
-            yield _finding(topic, queues, "has fewer queues in topics.json", Severity.WARNING)
+            yield _finding(topic, queues, FEWER, Severity.WARNING)
         elif not inspection.has_metadata_2:  # else a finding of its own
             missing = "is not in topics.json"
             try:

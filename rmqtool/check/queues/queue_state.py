@@ -30,6 +30,10 @@ class Break(NamedTuple):
     before: int
     after: int
 
+    def is_left_by(self, state: QueueState, queue_offset: int) -> bool:
+        """Tell whether one record had gone over them, and the next goes on where they begin."""
+        return (self.end + 1, self.start + 1) == (state.expected, queue_offset)
+
 
 class Outlier(NamedTuple):
     """Records whose queue offsets do not follow, although their units do.
@@ -69,6 +73,7 @@ class QueueState(KnownQueue):
 
     Attributes:
         first: first unit that a record of the log wants; -1 before there was one.
+        first_physical_offset: of the first record of the queue; -1 before there was one.
         expected: where the next record's unit belongs.
         delta: what the queue offsets of the records are ahead of their units.
         last_physical_offset: of the record before.
@@ -79,6 +84,7 @@ class QueueState(KnownQueue):
     """
 
     first: int = -1
+    first_physical_offset: int = -1
     expected: int = -1
     delta: int = 0
     last_physical_offset: int = -1

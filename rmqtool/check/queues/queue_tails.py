@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.names import LITE_PREFIX, LMQ_PREFIX, is_system_topic
+from rmqtool.broker.names import LMQ_PREFIX, is_deleted_when_idle, is_system_topic
 from rmqtool.broker.rules import AbnormalStart, Rules
 from rmqtool.check.queues.queue_state import UNIT, at_unit
 from rmqtool.findings.catalogue import Severity
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.check.queues.queue_state import QueueState
     from rmqtool.findings.finding import Finding
 
+GONE: Final = "the topic is not configured any more"
 MARGIN_MS: Final = 3000  # that brokers leave for what was not flushed yet
 
 
@@ -33,26 +34,39 @@ class Tails:
         self._lost: list[tuple[QueueState, int]] = []
         self._deleted: list[tuple[QueueState, int]] = []
 
-    def add(self, state: QueueState, start: int, last: int, first: int) -> None:
+    def add(self, state: QueueState, start: int, first: int) -> bool:
         """Take a queue whose last units are missing.
 
         Args:
             state: the queue.
             start: number of the first missing unit.
-            last: physical offset of the record of the last missing unit.
-            first: of the first one; -1 when the whole queue is missing.
+            first: physical offset of its record.
+
+        Returns:
+            Whether they should be there: not those of a queue that brokers have deleted.
         """
-        newest = self._inspection.newest_unit
-        is_whole = first < 0
-        is_recovered = self._inspection.has_crashed and (
-            (last if is_whole else first) >= self._recovered_from
-        )
-        if is_whole and self._is_deleted(state):
+        if not state.units.is_there and self._is_deleted(state):
             self._deleted.append((state, start))
-        elif newest is not None and (is_recovered or max(first, last) > newest):
+            return False
+        if self._is_behind(first, state.last_physical_offset):
             self._behind.append((state, start))
         else:
             self._lost.append((state, start))
+        return True
+
+    def _is_behind(self, first: int, last: int) -> bool:
+        """Tell whether dispatch was behind, by the first and last record without a unit.
+
+        After a crash that needs a start that dispatches the first of them, too: else the units of
+        the next ones take their places.
+        """
+        newest = self._inspection.newest_unit
+        if newest is None:
+            return False
+        if not self._inspection.has_crashed:
+            return last > newest
+        goes_on = Rules(self._inspection.version).dispatches_from_queues and first > newest
+        return goes_on or first >= self._recovered_from
 
     @cached_property
     def _recovered_from(self) -> int:
@@ -85,11 +99,11 @@ class Tails:
     def _is_deleted(self, state: QueueState) -> bool:
         """Tell whether brokers have deleted the queue: its topic is not configured any more.
 
-        Light queues never are, and brokers delete only those of lite topics, when they are idle.
-        Source: DefaultMessageStore#cleanUnusedTopic, LiteLifecycleManager, 4.9.3 to 5.5.0.
+        Light queues never are, but for those of lite topics.
+        Source: DefaultMessageStore#cleanUnusedTopic, 4.9.3 to 5.5.0.
         """
         if state.topic.startswith(LMQ_PREFIX):
-            return state.topic.startswith(LITE_PREFIX)
+            return is_deleted_when_idle(state.topic, self._inspection.document("topics.json"))
         topics = self._inspection.topics
         is_gone = topics is not None and state.topic not in topics
         return is_gone and not is_system_topic(state.topic)
@@ -111,6 +125,8 @@ class Tails:
             yield finding(code, at_unit(state.units, start, count * UNIT), message)
         for state, start in self._deleted:
             count = state.expected - start
-            message = f"{count} records have no queue; the topic is not configured any more"
+            is_light = state.topic.startswith(LMQ_PREFIX)
+            why = "brokers delete those of idle lite topics" if is_light else GONE
+            message = f"{count} records have no queue; {why}"
             at = replace(at_unit(state.units, start), position=None)
             yield finding(CQ_GAP, at, message, severity=Severity.NOTE)

@@ -314,6 +314,11 @@ class UnitJudge:
             and not self._has_more(state, start + len(empty))
         ):
             return  # what a shift leaves at the end of the queue
+        before = rows[start + rows < state.files.start // UNIT]
+        if before.size:  # no file before the first one expires as long as the log has its records
+            at = self._at(state, start + int(before[0]), len(before), None)
+            message = f"{len(before)} records have no unit: their queue begins with a later file"
+            yield finding(CQ_GAP, at, message)
         rows = np.array([row for row in rows.tolist() if state.units.holds(start + row)], np.int64)
         if rows.size:
             at = self._at(state, start + int(rows[0]), len(rows), None)

@@ -114,15 +114,27 @@ def _at(
     if topic is None or queue_id is None or number is None:
         return  # said of more than a unit
     units = inspection.queue("queues", (topic, queue_id))
-    pointed = _pointed(units, number, log)
+    own = (topic.encode(errors="surrogateescape"), queue_id, number)
+    unit = units.packed(number, 1)
+    if not any(unit):
+        unit = _missing_unit(repair, own)
+    pointed = _pointed(unit, log)
     if pointed is None or repair.judge.damaged_at(pointed.offset, pointed.message.size):
         return
-    own = (topic.encode(errors="surrogateescape"), queue_id, number)
-    one = _one(pointed, own, units.packed(number, 1))
+    one = _one(pointed, own, unit)
     if one is None or not _is_alone(units, own, log):
         return
-    if not _is_claimed(repair, own) and not _has_unit(inspection, one):
+    if not _is_claimed(repair, one) and not _has_unit(inspection, one):
         yield one
+
+
+def _missing_unit(repair: QueueRepair, own: Place) -> bytes:
+    """Give the unit that a repair would put where none is; zeros for none."""
+    queue = repair.queues.get(own[:2])
+    for patch in queue.patches if queue else ():
+        if patch.number <= own[2] < patch.end and not patch.lost:
+            return patch.raw[(own[2] - patch.number) * UNIT :][:UNIT]
+    return bytes(UNIT)
 
 
 def _number(said: Finding) -> int | None:
@@ -151,9 +163,9 @@ class _Pointed(NamedTuple):
         return self.message.topic_bytes, self.message.queue_id, self.message.queue_offset
 
 
-def _pointed(units: QueueUnits, number: int, log: LogReader) -> _Pointed | None:
+def _pointed(unit: bytes, log: LogReader) -> _Pointed | None:
     """Read the record that a unit points to; None where there is no whole one."""
-    offset, size, _ = CQ_UNIT.packer.unpack(units.packed(number, 1))
+    offset, size, _ = CQ_UNIT.packer.unpack(unit)
     head = log.head_at(offset) if size > 0 else None
     if head is None or head.size != size:
         return None
@@ -166,7 +178,7 @@ def _pointed(units: QueueUnits, number: int, log: LogReader) -> _Pointed | None:
 def _is_alone(units: QueueUnits, own: Place, log: LogReader) -> bool:
     """Tell whether the units beside it are right: else the file is wrong, and not the record."""
     for number in (own[2] - 1, own[2] + 1):
-        beside = _pointed(units, number, log) if number >= 0 else None
+        beside = _pointed(units.packed(number, 1), log) if number >= 0 else None
         if beside is not None and beside.claim != (own[0], own[1], number):
             return False
     return True
@@ -187,12 +199,15 @@ def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
     return Misplaced(offset, said, own, unit, field.position, raw)
 
 
-def _is_claimed(repair: QueueRepair, own: Place) -> bool:
+def _is_claimed(repair: QueueRepair, one: Misplaced) -> bool:
     """Tell whether another record of the log wants the unit's place."""
-    queue = repair.queues.get(own[:2])
-    if queue is None or not queue.placement.wants(own[2]):
+    number = one.own[2]
+    queue = repair.queues.get(one.own[:2])
+    if queue is None or not queue.placement.wants(number):
         return False  # what is wanted and there is the unit of this record itself
-    return any(patch.number <= own[2] < patch.end for patch in queue.patches)
+    if _missing_unit(repair, one.own) == one.unit:
+        return False
+    return any(patch.number <= number < patch.end for patch in queue.patches)
 
 
 def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
@@ -252,7 +267,7 @@ def edit(
             name = one.field.replace("_", " ")
             topic = one.own[0].decode("utf-8", "backslashreplace")
             reason = (
-                f"the record's {name}, as its unit tells: {topic} queue {one.own[1]}, "
+                f"the record's {name}, as its queue has it: {topic} queue {one.own[1]}, "
                 f"queue offset {one.own[2]}"
             )
             position = one.physical_offset - segment.start + one.position

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import is_made_by_brokers
+from rmqtool.check.queues.orphans import FEWER, is_past, queue_counts
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
-from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.findings.registry_layout import FS_LEN, FS_ORPHAN
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
 from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.log.content import Content
@@ -33,6 +34,8 @@ BATCH_REASON: Final = "units of these records, in the order of the log"
 
 def edit_queues(writer: EditWriter, repair: QueueRepair, inspection: Inspection) -> None:
     """Write what differs of the consume queues, queue by queue."""
+    document = inspection.document("topics.json")
+    counts = queue_counts(document) if document else {}
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
         if queue.is_unread or (not queue.files.places and not _is_wanted(queue, inspection)):
             continue
@@ -48,6 +51,10 @@ def edit_queues(writer: EditWriter, repair: QueueRepair, inspection: Inspection)
                 files[start].append((position, patch))
         for start, patches in sorted(files.items()):
             _file(writer, queue, start, joined(patches), repair.file_length)
+        is_made = files and not queue.files.places and queue.topic in counts
+        if is_made and is_past(counts, queue.topic, queue.queue_id):
+            path = queue.path.rpartition("/")[0]
+            writer.leave(FS_ORPHAN, path, f"topic {queue.topic} {FEWER}", FS_ORPHAN.remedy)
 
 
 def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:

@@ -100,8 +100,8 @@ class LostUnits:
         if size <= 0 or self.damaged_at(physical_offset, size) is not None:
             return False
         length = self._segment_length
-        if size == length and (physical_offset + 1 - self._log_start) % size == 0:
-            return True  # one by which an earlier rebuild passes over a lost record
+        if length and (physical_offset + 1 - self._log_start) % length == 0:
+            return True  # no record begins at a file's last byte: it stands for a lost one
         is_inside = self._log_start <= physical_offset < self.log_end
         if is_inside and self._inspection.segment_at(physical_offset) is None:
             return True  # its segment is missing, and may come back from a backup
