@@ -130,7 +130,7 @@ def decide(choice: EngineChoice, paths: Sequence[str]) -> tuple[bool, str]:
         return True, "as --engine says"
     if choice.master is not None:
         return True, "as --master names one"
-    from rmqtool.spark.session import configured_master
+    from rmqtool.spark.available import configured_master
 
     if configured := configured_master():
         return True, f"as {configured[1]} names a master"
@@ -141,7 +141,7 @@ def decide(choice: EngineChoice, paths: Sequence[str]) -> tuple[bool, str]:
 
 
 def _of_remote(path: str) -> tuple[bool, str]:
-    from rmqtool.spark.session import check_spark
+    from rmqtool.spark.available import check_spark
     from rmqtool.store.remote import without_secrets
 
     shown = without_secrets(path)

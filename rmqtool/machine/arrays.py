@@ -1,4 +1,4 @@
-"""Names for the arrays and tuples that kernels take.
+"""Names for the arrays and tuples that kernels take, and a search in sorted ones.
 
 Items are `Any`: in a kernel they are machine integers, which a type checker cannot follow.
 All arrays are in C order, native and writable; numba compiles again for any other kind.
@@ -6,13 +6,33 @@ All arrays are in C order, native and writable; numba compiles again for any oth
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy.typing as npt
+import numpy as np
 
-UInt8s: TypeAlias = npt.NDArray[Any]
-UInt32s: TypeAlias = npt.NDArray[Any]
-Int64s: TypeAlias = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt  # takes a millisecond to load
 
-Checksum: TypeAlias = tuple[int, UInt32s]  # what `crc.checksum()` gives
-Topics: TypeAlias = tuple[Int64s, Int64s, UInt8s, Int64s]  # what `TopicTable.state` gives
+UInt8s: TypeAlias = "npt.NDArray[Any]"
+UInt32s: TypeAlias = "npt.NDArray[Any]"
+Int64s: TypeAlias = "npt.NDArray[Any]"
+
+Checksum: TypeAlias = "tuple[int, UInt32s]"  # what `crc.checksum()` gives
+Topics: TypeAlias = "tuple[Int64s, Int64s, UInt8s, Int64s]"  # what `TopicTable.state` gives
+
+
+def is_in(wanted: Int64s, there: Int64s) -> npt.NDArray[np.bool_]:
+    """Tell which numbers are among sorted ones; np.isin loads numpy.ma, which takes 5 ms.
+
+    Args:
+        wanted: int64, shape (n,).
+        there: int64, shape (m,), sorted.
+
+    Returns:
+        bool, shape (n,).
+    """
+    if not there.size:
+        return np.zeros(wanted.shape, np.bool_)
+    places = np.minimum(np.searchsorted(there, wanted), there.size - 1)
+    found: npt.NDArray[np.bool_] = there[places] == wanted
+    return found

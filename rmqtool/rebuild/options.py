@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rmqtool.broker.release import Version
 from rmqtool.errors import UsageError
 from rmqtool.store.place import is_remote
+from rmqtool.times import zone_of
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -128,10 +128,9 @@ class RebuildOptions:
             UsageError: nobody knows it.
         """
         try:
-            return ZoneInfo(self.time_zone)
-        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            reason = f"no time zone {self.time_zone!r}"
-            raise UsageError(option="--time-zone", reason=reason) from error
+            return zone_of(self.time_zone)
+        except ValueError as error:
+            raise UsageError(option="--time-zone", reason=str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from rmqtool.machine.compiled import called, inlined
 from rmqtool.machine.intrinsics import call_crc32, load_u1
@@ -43,7 +42,7 @@ def address() -> int:
 
 
 @cache
-def tables() -> npt.NDArray[np.uint32]:
+def tables() -> UInt32s:
     """Give the tables of slicing-by-16: uint32, shape (16, 256)."""
     made = np.zeros((SLICES, 256), np.uint32)
     made[0] = np.arange(256, dtype=np.uint32)

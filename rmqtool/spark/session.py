@@ -6,7 +6,6 @@ A session that is there already is used as it is; else one is started for a mast
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import sys
@@ -15,8 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import EngineMissing
-from rmqtool.spark.java import check_java
+from rmqtool.spark.available import check_spark, configured_master, is_connect, is_local
 from rmqtool.spark.jobs import SparkFailed
 from rmqtool.writing.scratch import place_for
 from rmqtool.writing.user_files import open_log
@@ -26,13 +24,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-INSTALL: Final = "pip install 'rmqtool[spark]'"
-INSTALL_CONNECT: Final = "pip install 'pyspark[connect]'"
-CONNECT: Final = "sc://"
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 TRIES: Final = 4  # of a task, what Spark's own `spark.task.maxFailures` is on a cluster
-CONFIGURED: Final = ("SPARK_REMOTE", "SPARK_MASTER")
-_MASTER: Final = re.compile(r"^\s*spark\.master[\s=:]+(\S+)", re.MULTILINE)
 _LOCAL: Final = re.compile(r"local(?:\[(\*|\d+)\])?")
 _RAISED: Final = re.compile(r"^:? ?(?:[\w$]+\.)+\w*(?:Exception|Error): ")
 CALLING: Final = "An error occurred while calling"
@@ -59,51 +52,6 @@ LOCAL_OPTIONS: Final = {
 # without it a start takes half the processor time. SQL needs it: joins take twice as long without.
 FORWARDING: Final = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
 CONNECT_OPTIONS: Final = frozenset({"spark.sql.session.timeZone", PUSHDOWN})
-
-
-def check_spark(master: str | None = None) -> None:
-    """Say what is missing for Spark, before a second is spent on starting it.
-
-    Args:
-        master: where it shall run; Spark Connect needs other packages and no Java.
-
-    Raises:
-        EngineMissing: pyspark or Java is not there, or is too old.
-    """
-    for package in ("pyspark", "pandas"):
-        if not _has(package):
-            raise EngineMissing(needs=package, install=INSTALL)
-    if not is_connect(master):
-        check_java()
-    elif not _has("grpc"):
-        raise EngineMissing(needs="grpcio, which Spark Connect uses,", install=INSTALL_CONNECT)
-
-
-def is_connect(master: str | None) -> bool:
-    """Whether a master is a Spark Connect server."""
-    return bool(master) and str(master).startswith(CONNECT)
-
-
-def is_local(master: str | None) -> bool:
-    """Whether a master is this machine alone."""
-    return not master or master.split("[")[0] == "local"
-
-
-def configured_master() -> tuple[str, str] | None:
-    """Give the master that was configured for Spark, and where; None when none was."""
-    for name in CONFIGURED:
-        if master := os.environ.get(name):
-            return master, name
-    home = os.environ.get("SPARK_HOME")
-    directory = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
-    if not directory:
-        return None
-    path = Path(directory) / "spark-defaults.conf"
-    try:
-        found = _MASTER.search(path.read_text("utf-8", "replace"))
-    except OSError:
-        return None
-    return (found[1], str(path)) if found else None
 
 
 def active_session() -> SparkSession | None:
@@ -203,13 +151,6 @@ def failure(error: Exception, master: str, log_file: str | None) -> SparkFailed:
     if log_file:
         return SparkFailed(reason=said, step=f"what {log_file} says")
     return SparkFailed(reason=said, step="the same with --verbose, which keeps what Spark says")
-
-
-def _has(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is not None
-    except (ImportError, ValueError):
-        return False
 
 
 @contextmanager

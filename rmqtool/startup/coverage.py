@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from rmqtool.machine.arrays import is_in
 from rmqtool.queues.kinds import are_real
 from rmqtool.store.segment import LARGEST_LONG
 
@@ -23,15 +24,6 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _SORTED_AT_A_TIME: Final = 1 << 21  # units
-
-
-def is_in(wanted: Int64s, there: Int64s) -> Mask:
-    """Tell which numbers are among sorted ones."""
-    if not there.size:
-        return np.zeros(wanted.shape, np.bool_)
-    places = np.minimum(np.searchsorted(there, wanted), there.size - 1)
-    found: Mask = there[places] == wanted
-    return found
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ import numpy as np
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
+from rmqtool.machine.arrays import is_in
 from rmqtool.startup.census import census
-from rmqtool.startup.coverage import is_in
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.startup.records import RecordCheck
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.errors import EngineMissing
-from rmqtool.spark.session import check_spark, session
+from rmqtool.spark.available import check_spark
+from rmqtool.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

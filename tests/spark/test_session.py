@@ -13,8 +13,8 @@ import pytest
 
 from rmqtool.cli.engines import EngineChoice, EngineName, decide
 from rmqtool.errors import EngineMissing, UsageError
-from rmqtool.spark import session
-from rmqtool.spark.java import check_java
+from rmqtool.spark import available, session
+from rmqtool.spark.available import check_java
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def test_no_package(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
         importlib.util, "find_spec", lambda name: None if name == package else found(name)
     )
     with pytest.raises(EngineMissing, match=rf"{package}.*pip install 'rmqtool\[spark\]'"):
-        session.check_spark(MASTER)
+        available.check_spark(MASTER)
 
 
 STOPPED = """An error occurred while calling None.org.apache.spark.sql.classic.SparkSession.
@@ -111,7 +111,7 @@ def test_no_connect(monkeypatch: pytest.MonkeyPatch) -> None:
         importlib.util, "find_spec", lambda name: None if name == "grpc" else found(name)
     )
     with pytest.raises(EngineMissing, match=r"pip install 'pyspark\[connect\]'"):
-        session.check_spark("sc://localhost")
+        available.check_spark("sc://localhost")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_auto(
     choice: EngineChoice, path: str, expected: tuple[bool, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark is taken when a master is named, else this process; the reason is said."""
-    for name in (*session.CONFIGURED, "SPARK_CONF_DIR", "SPARK_HOME"):
+    for name in (*available.CONFIGURED, "SPARK_CONF_DIR", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
     is_spark, why = decide(choice, [path])
     assert (expected[0], True) == (is_spark, why.startswith(expected[1]))
@@ -146,7 +146,7 @@ def test_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("SPARK_MASTER")
     (tmp_path / "spark-defaults.conf").write_text("# x\nspark.master   yarn\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert ("yarn", str(tmp_path / "spark-defaults.conf")) == session.configured_master()
+    assert ("yarn", str(tmp_path / "spark-defaults.conf")) == available.configured_master()
 
 
 def test_master_without_spark() -> None:

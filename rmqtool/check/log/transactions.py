@@ -17,6 +17,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_TRANREF
+from rmqtool.machine.arrays import is_in
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
@@ -67,11 +68,11 @@ class Transactions:
         prepared = commits[1]
         # One in front of the log has expired; a negative one was never right.
         has_expired = (prepared >= 0) & (prepared < inspection.log.start)
-        is_lone = ~has_expired & ~np.isin(prepared, halves)
+        is_lone = ~has_expired & ~is_in(prepared, np.sort(halves))
         is_lone &= ~inspection.lost.mask(prepared)
         # Records that were moved are known by what they say of themselves.
-        moved = np.array(list(inspection.moved), np.int64)
-        is_lone &= ~np.isin(prepared, moved)
+        moved = np.array(sorted(inspection.moved), np.int64)
+        is_lone &= ~is_in(prepared, moved)
         store = inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
             for place, offset in commits[:, is_lone].T.tolist():
@@ -83,7 +84,7 @@ class Transactions:
             return
         offsets = np.concatenate(self._halves, axis=1)[1]
         ended = np.array(sorted(self._ended), np.int64)
-        count = int((~np.isin(offsets, ended)).sum())
+        count = int((~is_in(offsets, ended)).sum())
         if count:
             message = f"{count} of {len(offsets)} half records have no end yet"
             yield finding(CL_TRANREF, At("commitlog"), message, severity=Severity.NOTE)

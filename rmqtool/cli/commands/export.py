@@ -118,7 +118,7 @@ class Export(Command):
         if self.choice.engine is EngineName.AUTO or (is_spark and self.choice.engine is None):
             self.delivery.note(f"engine: {'spark' if is_spark else 'local'}, {why}")
         if is_spark:
-            from rmqtool.spark.session import check_spark
+            from rmqtool.spark.available import check_spark
 
             check_spark(self.choice.master)
         work = ExportRun(options)

@@ -50,7 +50,7 @@ class Sql(Command):
 
     def run(self) -> int:
         """Answer it; 1 when nothing is found, 3 when something could not be read."""
-        from rmqtool.spark.session import check_spark
+        from rmqtool.spark.available import check_spark
 
         if self.views:
             return _list_views(self.delivery)
