@@ -9,7 +9,6 @@ IndexService#buildIndex, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqtool.broker import names
@@ -80,8 +79,7 @@ class DispatchThrows(Exception):
     """Java throws at a record: dispatch never gets past it. Nothing of it is shown to a user."""
 
 
-@dataclass(frozen=True, slots=True)
-class DispatchRules:
+class DispatchRules(NamedTuple):
     """How brokers of one release with one configuration dispatch. Picklable.
 
     Attributes:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +30,7 @@ class Observer(Protocol):
         """See one part of the log, in the order of the log; nothing of it is kept by others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Observers:
+class Observers(NamedTuple):
     """All who look on at one validation.
 
     Attributes:

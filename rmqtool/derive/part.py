@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.dispatch import DispatchRules
@@ -49,8 +49,7 @@ class DeriveOptions:
     @property
     def scan_options(self) -> ScanOptions:
         """What the scan has to read."""
-        return replace(
-            self.scan,
+        return self.scan._replace(
             texts=True,
             keys=self.index,
             tag_keys=self.rules.release.indexes_tags,

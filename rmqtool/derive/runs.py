@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from rmqtool.scan.batch import Extent
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """What is no record: a filler, a gap or an unused tail.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -95,8 +94,7 @@ def rocksdb_rules(
     levels = rules.delay_levels_ms
     if queues is not None and conf.DELAY_LEVELS.given(told) is None:
         levels = _stored_delays(queues, levels)
-    return replace(
-        rules,
+    return rules._replace(
         multi_dispatch=rules.multi_dispatch or lmq,
         lmq=rules.lmq or lmq,
         batch_topics=rules.batch_topics if has_files else frozenset(),

@@ -7,8 +7,7 @@ how bad it is and what helps stands once, with the code.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from rmqtool.findings.catalogue import DUMP, DUMP_FILLERS, DUMP_HEX, Code, Severity
 from rmqtool.table import Says, Table, Type, columns_of
@@ -22,8 +21,7 @@ LOGS: Final = ("commitlog", DLEDGER)  # a file there is shown from one offset to
 DUMPS: Final = frozenset({DUMP, DUMP_FILLERS, DUMP_HEX})
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One defect, with its place and its remedy."""
 
     code: Annotated[
@@ -55,8 +53,7 @@ class Finding:
 
     def row(self) -> dict[str, object]:
         """Give the row that it is in every format: its fields, in order, enums as text."""
-        row: dict[str, object] = {name: getattr(self, name) for name in self.__slots__}
-        return row | {"code": str(self.code), "severity": str(self.severity)}
+        return self._asdict() | {"code": str(self.code), "severity": str(self.severity)}
 
 
 FINDINGS: Final = Table(
@@ -68,8 +65,7 @@ FINDINGS: Final = Table(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(NamedTuple):
     """Where a defect is.
 
     Attributes:
@@ -137,7 +133,7 @@ def finding(  # noqa: PLR0913 - the one way to make a finding
 def of_queue(found: Iterable[Finding], topic: str, queue_id: int) -> Iterator[Finding]:
     """Name the queue in findings about its files."""
     for one in found:
-        yield replace(one, topic=topic, queue_id=queue_id)
+        yield one._replace(topic=topic, queue_id=queue_id)
 
 
 def _command(code: Code, at: At) -> str:

@@ -6,8 +6,7 @@ Source: BloomFilter, BitsArray, ConsumerFilterManager, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mmh3 import hash64
 
@@ -16,8 +15,7 @@ from rmqtool.formats.java import to_int32
 _BITS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class BloomFilter:
+class BloomFilter(NamedTuple):
     """A filter's size, and the bits of a text in it.
 
     Attributes:

@@ -9,7 +9,7 @@ Source: TopicConfig, SubscriptionGroupConfig, ConsumerOffsetManager, ConsumerFil
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.formats.java import parse_long
 
@@ -25,8 +25,7 @@ PERM_READ: Final = 4
 PERM_WRITE: Final = 2
 
 
-@dataclass(frozen=True, slots=True)
-class DataVersion:
+class DataVersion(NamedTuple):
     """How often a file's content has changed.
 
     Attributes:
@@ -75,8 +74,7 @@ class TopicConfig:
         return self.attributes.get("cleanup.policy") == "COMPACTION"
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerOffset:
+class ConsumerOffset(NamedTuple):
     """How far a group has consumed a queue.
 
     Attributes:
@@ -92,8 +90,7 @@ class ConsumerOffset:
     queue_offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SubscriptionGroup:
+class SubscriptionGroup(NamedTuple):
     """One group of `subscriptionGroup.json`.
 
     Attributes:
@@ -111,8 +108,7 @@ class SubscriptionGroup:
     entry: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerFilter:
+class ConsumerFilter(NamedTuple):
     """One SQL92 subscription of `consumerFilter.json`.
 
     Attributes:

@@ -7,8 +7,7 @@ Source: ConsumeQueueExt, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from construct import Int16sb, Int64sb, Struct
 
@@ -33,8 +32,7 @@ LARGEST_ADDRESS: Final = -(2**31) - 1
 MAX_REAL_OFFSET: Final = LARGEST_ADDRESS + 2**63
 
 
-@dataclass(frozen=True, slots=True)
-class ExtUnit:
+class ExtUnit(NamedTuple):
     """One ext unit.
 
     Attributes:

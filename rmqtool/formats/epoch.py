@@ -7,7 +7,7 @@ Source: EpochFileCache, CheckpointFile, BrokerMetadata, 5.0.0 to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from rmqtool.errors import DecodeError, Truncated
 from rmqtool.formats.java import crc31, parse_long
@@ -17,8 +17,7 @@ _ENTRY_PARTS: Final = 2
 _IDENTITY_PARTS: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEntry:
+class EpochEntry(NamedTuple):
     """One epoch.
 
     Attributes:
@@ -79,8 +78,7 @@ def encode(entries: tuple[EpochEntry, ...]) -> bytes:
     return f"{len(entries)}\n{crc31(body.encode())}\n{body}".encode()
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerIdentity:
+class BrokerIdentity(NamedTuple):
     """Who a broker is to its controller.
 
     Attributes:

@@ -7,8 +7,7 @@ Source: MessageDecoder#encodeMessage, #decodeMessage, 4.9.3 to 5.5.0; inner batc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 from construct import Int32sb, Struct
 
@@ -33,8 +32,7 @@ CLIENT_MESSAGE_PREFIX: Final = Layout(
 SMALLEST_CLIENT_MESSAGE: Final = CLIENT_MESSAGE_PREFIX.size + properties.LENGTH_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class ClientMessage:
+class ClientMessage(NamedTuple):
     """One message out of a batch.
 
     Attributes:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from struct import Struct as Packer
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from construct import Bytes, Construct, ConstructError, FormatField, Renamed, Struct
 
@@ -42,8 +42,7 @@ class NotDescriptive(TypeError):
     """A Layout holds a construct that asserts, skips, maps or points."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """One field of a Layout.
 
     Attributes:

@@ -7,8 +7,7 @@ Source: CommitLog#checkMessageAndReturnSize, MessageExtEncoder#encode, 4.9.3 to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from construct import Bytes, Construct, Int32sb, Int64sb, Struct
 
@@ -99,8 +98,7 @@ BLANK: Final = Layout(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One commitlog record: its fields as they are stored, and what they mean as properties.
 
     The defaults are those of an empty V1 record from and to IPv4 hosts; `sealed` fills the sizes.
@@ -275,7 +273,7 @@ def encode(message: Message) -> bytes:
     Raises:
         DecodeError: a value does not fit its field.
     """
-    values = {field: getattr(message, field) for field in message.__slots__}
+    values = message._asdict()
     width = TOPIC_LENGTH_BYTES.get(message.magic_code, 1)
     try:
         topic_length = message.topic_length.to_bytes(width, "big", signed=True)
@@ -312,8 +310,7 @@ def sealed(message: Message) -> Message:
         flags |= SysFlag.STOREHOSTADDRESS_V6_FLAG
     parts = (message.body, message.topic_bytes, message.properties_bytes)
     lengths = TOPIC_LENGTH_BYTES.get(message.magic_code, 1) + properties.LENGTH_BYTES
-    return replace(
-        message,
+    return message._replace(
         total_size=MESSAGE_PREFIX.size + middle_of(flags).size + lengths + sum(map(len, parts)),
         body_crc=java.crc31(message.body),
         sys_flag=flags,

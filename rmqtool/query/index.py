@@ -10,7 +10,6 @@ Source: IndexFile#selectPhyOffset, IndexService#queryOffset, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import UnreadablePath
@@ -250,7 +249,7 @@ class KeyIndex:
         usual = Counter(file.slots for file in files if file.slots).most_common(1)
         slots = usual[0][0] if usual else 0
         self.readers = [
-            IndexReader(file if file.slots else replace(file, slots=slots)) for file in files
+            IndexReader(file if file.slots else file._replace(slots=slots)) for file in files
         ]
 
     def __enter__(self) -> Self:

@@ -8,8 +8,7 @@ and, where segments have expired, index files, which then begin and end elsewher
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -44,8 +43,7 @@ COMPARED_BYTES: Final = 1 << 22
 SHOWN_BYTES: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """Where a file on disk is not what the log gives.
 
     Attributes:

@@ -7,9 +7,8 @@ Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank, BatchConsumeQueue, 4
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats import java
@@ -32,8 +31,7 @@ EARLY_BYTES_EACH: Final = 4 << 10  # but not less for each queue: opening a file
 PENDING_UNIT_COST: Final = 200  # bytes that one piece of units costs beside its bytes
 
 
-@dataclass(frozen=True, slots=True)
-class QueueFileBytes:
+class QueueFileBytes(NamedTuple):
     """Bytes at their place in one queue file.
 
     Attributes:
@@ -66,8 +64,7 @@ class QueueSink(Protocol):
         """Take pieces of one file, in order of their place."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueResult:
+class QueueResult(NamedTuple):
     """What became of one queue.
 
     Attributes:
@@ -91,8 +88,7 @@ class QueueResult:
     left_out: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueOptions:
+class QueueOptions(NamedTuple):
     """How queues are rebuilt.
 
     Attributes:
@@ -224,7 +220,7 @@ class _Queue:
     def keep(self, placed: Iterable[PlacedUnits]) -> int:
         """Keep units until they are written; return what they cost in memory."""
         before = len(self.pending)
-        self.pending += [replace(one, packed=self.packed(one)) for one in placed]
+        self.pending += [one._replace(packed=self.packed(one)) for one in placed]
         return sum(len(one.packed) + PENDING_UNIT_COST for one in self.pending[before:])
 
     def packed(self, units: PlacedUnits) -> bytes:

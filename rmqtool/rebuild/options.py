@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.broker.release import Version
 from rmqtool.errors import UsageError
@@ -133,8 +133,7 @@ class RebuildOptions:
             raise UsageError(option="--time-zone", reason=str(error)) from error
 
 
-@dataclass(frozen=True, slots=True)
-class LostRange:
+class LostRange(NamedTuple):
     """A stretch of the log from which nothing could be derived.
 
     Attributes:

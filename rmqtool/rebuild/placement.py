@@ -8,7 +8,7 @@ and fills true holes. Source: ConsumeQueue#putMessagePositionInfo, #fillPreBlank
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, first_offset, last_offset
 from rmqtool.formats.message import SMALLEST_RECORD
@@ -22,8 +22,7 @@ FILLER_TAGS_CODE: Final = 0
 FEW_FILLERS: Final = 1 << 16  # a queue file with default settings has 300,000 units
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedUnits:
+class PlacedUnits(NamedTuple):
     """Units that lie one behind the other.
 
     Attributes:

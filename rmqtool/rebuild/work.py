@@ -30,7 +30,6 @@ from rmqtool.rebuild.options import (
     StoreType,
     Target,
 )
-from rmqtool.rebuild.rocksdb import RocksComparingSink, RocksSink
 from rmqtool.rebuild.shuffled import Shuffler, rebuild_queues
 from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.rebuild.store_type import database_of, is_light_only, rules_for, store_types
@@ -155,6 +154,8 @@ def _run_writing(
     if StoreType.ROCKSDB not in types:
         return run(store, options, files, advance)
     database = database_of(store)
+    from rmqtool.rebuild.rocksdb import RocksSink
+
     path = database.path if database else QueueKind.CONSUME_QUEUE
     has_files = StoreType.FILES in types
     light_only = is_light_only(store)
@@ -171,6 +172,8 @@ def _run_comparing(
     types = store_types(store, options)
     if StoreType.ROCKSDB not in types:
         return run(store, options, files, advance)
+    from rmqtool.rebuild.rocksdb import RocksComparingSink
+
     with Queues(store) as queues:
         if queues.database.source is None:
             raise NotAStore(path=str(store.root), reason="has no queues in RocksDB to compare")

@@ -6,8 +6,7 @@ Apart from `emit.py`, so that whoever reads or explains a command line loads no 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +30,7 @@ class Color(enum.StrEnum):
     NEVER = "never"
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """How rows are to look.
 
     Attributes:

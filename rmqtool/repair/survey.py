@@ -24,7 +24,7 @@ from rmqtool.findings.registry_commitlog import (
     CL_TOPIC,
 )
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
-from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, Message, decode, encode
+from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, decode, encode
 from rmqtool.formats.properties import crc_matches
 from rmqtool.repair.log.lost import lost_record
 from rmqtool.repair.log.stretches import Damaged, Stretches
@@ -352,10 +352,7 @@ def _moved(said: Finding, log: LogReader) -> tuple[Moved | None, Damaged]:
     field_was = message.physical_offset
     if log.read_at(field_was, length) == raw:
         return None, damaged
-    message = Message(
-        **{name: getattr(message, name) for name in Message.__slots__ if name != "physical_offset"},
-        physical_offset=start,
-    )
+    message = message._replace(physical_offset=start)
     if crc_matches(encode(message), message.properties) is False:
         return None, damaged
     place = (message.topic_bytes, message.queue_id, message.queue_offset)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.scan import kernels_text
 from rmqtool.scan.window import DEFAULT_WINDOW_BYTES
@@ -30,8 +30,7 @@ class Extent(enum.StrEnum):
     UNUSED = "unused"  # zeros up to the end of the file
 
 
-@dataclass(frozen=True, slots=True)
-class ScanOptions:
+class ScanOptions(NamedTuple):
     """What a scan reads beside the headers of the records.
 
     Attributes:

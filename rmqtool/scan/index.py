@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -60,8 +60,7 @@ class EntryBatch:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class BadLink:
+class BadLink(NamedTuple):
     """An entry that is not chained to the one before it in its slot.
 
     Attributes:

@@ -12,7 +12,7 @@ believed; where the times of places are not in order, nothing is left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final, Self
 
@@ -106,7 +106,7 @@ class Trimmer:
         ends = [*(begin for begin, _ in begins[1:]), min(left[-1].end, high)] if left else []
         for part, (begin, is_known), end in zip(left, begins, ends, strict=True):
             if begin < end or not part.length:
-                yield Trimmed(replace(part, begin=begin, end=end), begin if is_known else None)
+                yield Trimmed(part._replace(begin=begin, end=end), begin if is_known else None)
 
     def _begin(self, part: SegmentPart, low: int) -> tuple[int, bool]:
         """Give the position where a part shall begin, and whether an extent begins there.

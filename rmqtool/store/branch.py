@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from rmqtool.store.place import Place
@@ -57,8 +56,7 @@ class Why(enum.StrEnum):
     ASKED = "asked"  # the user said so
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     """One artefact, or a directory of equal ones.
 
     Attributes:

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker import conf
 from rmqtool.formats import batch_queue, consume_queue, index
@@ -42,16 +41,14 @@ class LengthSource(enum.StrEnum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Length:
+class Length(NamedTuple):
     """One length and where it came from; bytes, or items for the index."""
 
     value: int
     source: LengthSource
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(NamedTuple):
     """The lengths of a store.
 
     Attributes:
@@ -83,7 +80,7 @@ class Geometry:
 
     def items(self) -> Iterator[tuple[str, Length]]:
         """Give all lengths with their names."""
-        return ((field.name, getattr(self, field.name)) for field in fields(self))
+        return zip(self._fields, self, strict=True)
 
 
 def index_size(slots: int, entries: int) -> int:
@@ -147,7 +144,7 @@ def geometry_of(configured: dict[str, int], from_files: dict[str, int]) -> Geome
             return Length(from_files[name], LengthSource.FILES)
         return Length(DEFAULTS[name], LengthSource.DEFAULT)
 
-    return Geometry(**{field.name: length(field.name) for field in fields(Geometry)})
+    return Geometry(**{name: length(name) for name in Geometry._fields})
 
 
 def as_told(told: conf.BrokerConf, version: Version) -> Geometry:

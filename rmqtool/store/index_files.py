@@ -7,9 +7,8 @@ Source: IndexService#load, IndexFile#putKey, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.index import (
@@ -41,8 +40,7 @@ SMALLEST = file_length(1, 2)
 MOST_CANDIDATES = 1000  # of numbers of slots: only a header that says nothing has so many
 
 
-@dataclass(frozen=True, slots=True)
-class IndexFile:
+class IndexFile(NamedTuple):
     """One key index file.
 
     Attributes:

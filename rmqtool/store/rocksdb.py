@@ -8,8 +8,7 @@ Source: ConsumeQueueRocksDBStorage, ConfigStorage, MessageRocksDBStorage, 5.1.4 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.broker.traces import DATABASES
 from rmqtool.errors import UnreadablePath
@@ -41,8 +40,7 @@ FILE_NAME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RocksDb:
+class RocksDb(NamedTuple):
     """One RocksDB database.
 
     Attributes:

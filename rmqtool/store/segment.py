@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import Trouble
 from rmqtool.store.place import EntryKind, printable
@@ -46,8 +46,7 @@ class OddityKind(enum.StrEnum):
 NO_FILES = {EntryKind.DIRECTORY: OddityKind.DIRECTORY, EntryKind.LINK: OddityKind.LINK}
 
 
-@dataclass(frozen=True, slots=True)
-class Oddity:
+class Oddity(NamedTuple):
     """One oddity of a directory.
 
     Attributes:
@@ -69,8 +68,7 @@ class Oddity:
     trouble: Trouble = Trouble.OTHER
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """One file of a mapped file queue.
 
     Attributes:
@@ -105,8 +103,7 @@ class Segment:
         return self.place.open()
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentPart:
+class SegmentPart(NamedTuple):
     """A stretch of one segment that one task reads.
 
     Attributes:
@@ -322,7 +319,7 @@ def _with_holes(segments: list[Segment], joints: list[Oddity], length: int) -> I
     }
     if not holes:
         return segments
-    return [replace(one, missing_before=holes.get(one.path, 0)) for one in segments]
+    return [one._replace(missing_before=holes.get(one.path, 0)) for one in segments]
 
 
 def _joints(segments: Sequence[Segment], length: int) -> Iterator[Oddity]:

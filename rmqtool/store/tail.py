@@ -10,7 +10,6 @@ Source: AllocateMappedFileService, CommitLog#recoverNormally, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.formats.dledger import BLANK_MAGIC as DLEDGER_BLANK_MAGIC
@@ -61,8 +60,7 @@ class WalkEnd(NamedTuple):
     stop: Stop | None
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(NamedTuple):
     """The end of a commitlog.
 
     Attributes:

@@ -117,8 +117,7 @@ def _row(
     record: Message, inner: ClientMessage, number: int, path: str, options: MessageOptions
 ) -> SingleRecord:
     """Give a message inside as a record, which has its own length, queue offset, flag and texts."""
-    own = replace(
-        record,
+    own = record._replace(
         total_size=inner.total_size,
         queue_offset=record.queue_offset + number,
         flag=inner.flag,

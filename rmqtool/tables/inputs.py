@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
@@ -79,7 +79,7 @@ def store_of(path: str, broker_conf: str | None, word: str | None) -> Store:
     if store.asked.kind in {BranchKind.STORE, kind}:
         return store
     if is_file:
-        return _as_told(replace(store.asked, kind=kind, why=Why.ASKED, queue=None))
+        return _as_told(store.asked._replace(kind=kind, why=Why.ASKED, queue=None))
     reason = f"{path} is a directory of {store.asked.kind}, not of {kind}"
     raise UsageError(option="--as", reason=reason)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from rmqtool.errors import PlanMismatch, RepairError
 from rmqtool.writing.staging import write_all, write_errors
@@ -27,8 +27,7 @@ SAVED_NAMES: Final = ("bytes.old", "bytes.new")
 _CHUNK_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(NamedTuple):
     """A stretch of `bytes.old` or `bytes.new`."""
 
     at: int
@@ -48,8 +47,7 @@ class ByteRange:
         return self.new if side else self.old
 
 
-@dataclass(frozen=True, slots=True)
-class FileEdit:
+class FileEdit(NamedTuple):
     """Bytes, length and mtime of one file that change in their place.
 
     Attributes:
@@ -80,8 +78,8 @@ class FileEdit:
                     "number": self.number,
                     "operation": "bytes",
                     "position": part.position,
-                    "old": {name: getattr(part.old, name) for name in Saved.__slots__},
-                    "new": {name: getattr(part.new, name) for name in Saved.__slots__},
+                    "old": {name: getattr(part.old, name) for name in Saved._fields},
+                    "new": {name: getattr(part.new, name) for name in Saved._fields},
                 }
                 for part in self.ranges
             ),

@@ -7,8 +7,7 @@ is which.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import PlanMismatch
 from rmqtool.writing.system_calls import exchange, rename_new
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 _BETWEEN: Final = ".between"
 
 
-@dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(NamedTuple):
     """A file or directory that changes places with one in the undo directory.
 
     Attributes:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import enum
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import PlanMismatch, RepairError, Trouble, WriteFailed
 from rmqtool.writing.discard import as_json, discard, remove_leftovers
@@ -44,8 +43,7 @@ class Outcome(enum.StrEnum):
     UNDONE = "undone"
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(NamedTuple):
     """One interrupted run that `resume` dealt with.
 
     Attributes:

@@ -10,9 +10,8 @@ import json
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import PlanMismatch, RepairError, Trouble
 from rmqtool.writing.directory import OTHERS_WRITE
@@ -29,8 +28,7 @@ _NO_JOURNAL: Final = "has no journal, or half of one: move it away if nothing in
 _LAST_LINE_BYTES: Final = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class UndoDirectory:
+class UndoDirectory(NamedTuple):
     """An edit in place, as its journal tells.
 
     Attributes:

@@ -11,8 +11,7 @@ import hashlib
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import PlanMismatch, RepairError, Trouble
 from rmqtool.store.names import relative_path
@@ -26,8 +25,7 @@ ASIDE: Final = "aside"
 _DIGESTED_BYTES: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Workplace:
+class Workplace(NamedTuple):
     """Where an edit happens.
 
     Attributes:

@@ -207,7 +207,7 @@ def without_codes(units: list[Unit]) -> list[Unit]:
 def test_all_agree(release: Version, data: st.DataObject) -> None:
     """Kernels, a starting broker and the reference send hostile records to the same places."""
     rules = data.draw(all_rules())
-    rules = DispatchRules(Rules(release), *(getattr(rules, name) for name in rules.__slots__[1:]))
+    rules = DispatchRules(Rules(release), *rules[1:])
     drawn = data.draw(st.lists(hostile_messages(rules), min_size=1, max_size=6))
     messages = placed(drawn)
     expected = by_reference(rules, messages)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -136,7 +135,7 @@ def numbered(messages: Sequence[Message]) -> list[Message]:
     seen: Counter[str] = Counter()
     found = []
     for one in messages:
-        found.append(replace(one, queue_offset=seen[one.topic]))
+        found.append(one._replace(queue_offset=seen[one.topic]))
         if one.sys_flag & 0xC in (0, 8):
             seen[one.topic] += 1
     return found

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -171,7 +170,7 @@ def test_new_and_gone(store: Path, book: Path) -> None:
 def test_unproven(store: Path, book: Path) -> None:
     """What was found wrong, or was not looked at, is looked at again."""
     proven = Manifest.read(book)
-    for weaker in (replace(proven, is_proven=False), replace(proven, level=CheckLevel.QUICK)):
+    for weaker in (proven._replace(is_proven=False), proven._replace(level=CheckLevel.QUICK)):
         book.write_bytes(weaker.encode())
         run, _ = checked(store, since=book)
         assert "taken over" not in changes(run)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.derive.runs import Runs
 
 RULES = DispatchRules(Rules(Version(5, 3, 3)), parse_delay_levels(DELAY_LEVELS.default))
-DELAYED = replace(MESSAGE, topic_bytes=b"SCHEDULE_TOPIC_XXXX")
+DELAYED = MESSAGE._replace(topic_bytes=b"SCHEDULE_TOPIC_XXXX")
 INNER = SysFlag.NEED_UNWRAP_FLAG | SysFlag.INNER_BATCH_FLAG
 
 
@@ -83,7 +83,7 @@ def properties(**values: str) -> bytes:
 def test_units_of_two_queues(tmp_path: Path) -> None:
     """Units are sorted by queue, in log order within each, and cut where offsets do not go on."""
     offsets = [(0, 5), (1, 0), (0, 6), (1, 1), (0, 8), (1, 1), (0, 9)]
-    drawn = [replace(MESSAGE, queue_id=queue, queue_offset=at) for queue, at in offsets]
+    drawn = [MESSAGE._replace(queue_id=queue, queue_offset=at) for queue, at in offsets]
     runs = runs_of(tmp_path, drawn)
     starts = [message.physical_offset for message in placed(drawn)]
     assert [(0, 5, 2), (0, 8, 2), (1, 0, 2), (1, 1, 1)] == [
@@ -94,7 +94,7 @@ def test_units_of_two_queues(tmp_path: Path) -> None:
 
 def test_runs_end_with_their_file(tmp_path: Path) -> None:
     """No run reaches over the end of a queue file; each knows its last store time."""
-    drawn = [replace(MESSAGE, queue_offset=8 + n, store_timestamp=n) for n in range(10)]
+    drawn = [MESSAGE._replace(queue_offset=8 + n, store_timestamp=n) for n in range(10)]
     runs = runs_of(tmp_path, drawn, run_units=5)
     assert [(8, 2, 1), (10, 5, 6), (15, 3, 9)] == [
         (run.queue_offset, run.count, run.store_timestamp) for run in runs.queues
@@ -112,7 +112,7 @@ def test_runs_end_with_their_file(tmp_path: Path) -> None:
 )
 def test_transactions(flags: int, queued: int, indexed: int, tmp_path: Path) -> None:
     """What is not committed reaches no queue, what was rolled back no index."""
-    runs = runs_of(tmp_path, [replace(MESSAGE, sys_flag=flags)])
+    runs = runs_of(tmp_path, [MESSAGE._replace(sys_flag=flags)])
     assert (queued, indexed) == (len(units(runs)), len(runs.index))
 
 
@@ -122,23 +122,23 @@ def test_transactions(flags: int, queued: int, indexed: int, tmp_path: Path) -> 
 )
 def test_delay(level: str, code: int | None, tmp_path: Path) -> None:
     """A delayed message has its deliver time as tags code; levels are capped."""
-    one = replace(DELAYED, properties_bytes=properties(DELAY=level, TAGS="TagA"))
+    one = DELAYED._replace(properties_bytes=properties(DELAY=level, TAGS="TagA"))
     expected = java.string_hash("TagA") if code is None else MESSAGE.store_timestamp + code
     assert [expected] == [unit[4] for unit in units(runs_of(tmp_path, [one]))]
-    delivered = replace(one, topic_bytes=b"real")
+    delivered = one._replace(topic_bytes=b"real")
     found = units(runs_of(tmp_path, [delivered]))
     assert [java.string_hash("TagA")] == [unit[4] for unit in found]
 
 
 def test_no_number(tmp_path: Path) -> None:
     """A delay that is no number: the record reaches neither queue nor index."""
-    bad = replace(DELAYED, properties_bytes=properties(DELAY="soon", KEYS="k"))
+    bad = DELAYED._replace(properties_bytes=properties(DELAY="soon", KEYS="k"))
     runs = runs_of(tmp_path, [MESSAGE, bad, MESSAGE])
     starts = [message.physical_offset for message in placed([MESSAGE, bad, MESSAGE])]
     assert (starts[1],) == runs.undispatched
     assert [starts[0], starts[2]] == [unit[3] for unit in units(runs)]
     assert [starts[0], starts[2]] == runs.index.physical_offsets.tolist()
-    harmless = replace(bad, topic_bytes=b"real")
+    harmless = bad._replace(topic_bytes=b"real")
     assert () == runs_of(tmp_path, [harmless]).undispatched
 
 
@@ -147,13 +147,12 @@ def test_no_number(tmp_path: Path) -> None:
 def test_batch_queues(version: str, batch_topics: list[str] | None, tmp_path: Path) -> None:
     """Records of a batch topic go to its batch queue, those in no batch as a batch of one."""
     drawn = [
-        replace(
-            MESSAGE,
+        MESSAGE._replace(
             queue_offset=10,
             sys_flag=INNER,
             properties_bytes=properties(INNER_NUM="3", INNER_BASE="10"),
         ),
-        replace(MESSAGE, queue_offset=13),
+        MESSAGE._replace(queue_offset=13),
     ]
     rules = DispatchRules(
         Rules(Version.parse(version)),
@@ -183,8 +182,8 @@ def test_batch_queues(version: str, batch_topics: list[str] | None, tmp_path: Pa
 def lmq(names: str, offsets: str, topic: str = "parent") -> Message:
     """Make a message that goes to further queues."""
     dispatch = properties(INNER_MULTI_DISPATCH=names, INNER_MULTI_QUEUE_OFFSET=offsets)
-    return replace(
-        MESSAGE, topic_bytes=topic.encode(), queue_id=4, properties_bytes=dispatch + b"TAGS\x01t"
+    return MESSAGE._replace(
+        topic_bytes=topic.encode(), queue_id=4, properties_bytes=dispatch + b"TAGS\x01t"
     )
 
 
@@ -205,7 +204,7 @@ def test_multi_dispatch(
     names: str, offsets: str, expected: list[tuple[bytes, int, int]], tmp_path: Path
 ) -> None:
     """Further queues get units with the plain tags code, if the broker is set so."""
-    rules = replace(RULES, multi_dispatch=True, lmq=True)
+    rules = RULES._replace(multi_dispatch=True, lmq=True)
     found = units(runs_of(tmp_path, [MESSAGE, lmq(names, offsets)], rules))
     assert expected == [unit[:3] for unit in found[2:]]
     assert all(unit[3:] == (found[1][3], java.string_hash("t")) for unit in found[2:])
@@ -214,14 +213,14 @@ def test_multi_dispatch(
 
 def test_many_queues(tmp_path: Path) -> None:
     """More queues than there is room for at first."""
-    drawn = [replace(MESSAGE, queue_id=number) for number in (*range(1200), -1)]
+    drawn = [MESSAGE._replace(queue_id=number) for number in (*range(1200), -1)]
     found = units(runs_of(tmp_path, drawn))
     assert [*range(1200), -1] == [unit[1] for unit in found]
 
 
 def test_facts_of_a_part(tmp_path: Path) -> None:
     """A part says where it begins and ends, what is no record, and what its last record is."""
-    runs = runs_of(tmp_path, [MESSAGE, replace(MESSAGE, store_timestamp=9)])
+    runs = runs_of(tmp_path, [MESSAGE, MESSAGE._replace(store_timestamp=9)])
     size = placed([MESSAGE])[0].size
     assert (0, 1 << 18, 2, size, 9) == (
         runs.first, runs.end, runs.records, runs.last_physical_offset, runs.last_store_timestamp

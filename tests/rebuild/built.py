@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,7 @@ SEGMENT_BYTES: Final = 1 << 20
 
 def message(topic: bytes, queue_id: int, queue_offset: int) -> Message:
     """Give a message of a queue."""
-    return replace(MESSAGE, topic_bytes=topic, queue_id=queue_id, queue_offset=queue_offset)
+    return MESSAGE._replace(topic_bytes=topic, queue_id=queue_id, queue_offset=queue_offset)
 
 
 def build_log(root: Path, messages: Iterable[Message], *, start: int = 0) -> Path:

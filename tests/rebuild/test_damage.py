@@ -6,7 +6,6 @@ import errno
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -160,8 +159,8 @@ def test_negative_queue(tmp_path: Path, queue_id: int) -> None:
 @pytest.mark.parametrize("moment", [-(1 << 63), -1, 0, 1 << 45, 1 << 53, (1 << 63) - 1])
 def test_far_times(tmp_path: Path, moment: int) -> None:
     """A store time that no calendar has costs neither files nor a traceback."""
-    far = replace(MESSAGE, store_timestamp=moment)
-    store = build_log(tmp_path / "s", [far, replace(MESSAGE, queue_offset=1)])
+    far = MESSAGE._replace(store_timestamp=moment)
+    store = build_log(tmp_path / "s", [far, MESSAGE._replace(queue_offset=1)])
     result = rebuild.all(store, tmp_path / "n")
     assert (2, 2) == (result.units, len({*range(result.index_files), *range(result.entries)}))
     assert all(len(path.name) == 17 for path in (tmp_path / "n" / "index").iterdir())
@@ -177,7 +176,7 @@ def test_far_queue_offsets(
     """A damaged queue offset costs at most its own unit, and no disk."""
     numbers = [0, 1, 2]
     numbers[at] = number
-    messages = [replace(MESSAGE, queue_offset=one) for one in numbers]
+    messages = [MESSAGE._replace(queue_offset=one) for one in numbers]
     store = build_log(tmp_path / "s", messages, start=start)
     rebuild.consume_queues(store, tmp_path / "n", like_broker=like_broker)
     files = files_of(tmp_path / "n", "consumequeue")
@@ -188,8 +187,8 @@ def test_far_queue_offsets(
 def test_no_message_lost(tmp_path: Path) -> None:
     """In an expired log, too, one damaged number costs no other message."""
     numbers = [700, *range(701, 720)]
-    messages = [replace(MESSAGE, queue_offset=one) for one in numbers]
-    messages[3] = replace(messages[3], queue_offset=703 ^ (1 << 33))
+    messages = [MESSAGE._replace(queue_offset=one) for one in numbers]
+    messages[3] = messages[3]._replace(queue_offset=703 ^ (1 << 33))
     store = build_log(tmp_path / "s", messages, start=SEGMENT_BYTES << 20)
     (queue,) = rebuild.consume_queues(store, tmp_path / "n").queues
     assert (QueueKind.CONSUME_QUEUE, 700, 720) == (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 from hypothesis import given
@@ -81,7 +80,7 @@ def test_failure() -> None:
 
 def test_less_than_asked_for() -> None:
     """What is less severe than --fail-on is told, and does not fail."""
-    note = replace(finding(CL_TIME, At("commitlog/0"), "m"), severity=Severity.NOTE)
+    note = finding(CL_TIME, At("commitlog/0"), "m")._replace(severity=Severity.NOTE)
     (suite,) = suites(a_suite(note))
     assert "system-out" == outcomes(suite)["CL-TIME"]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -215,7 +214,7 @@ def test_bytes_too_few_for_a_bridge(tmp_path: Path) -> None:
     # The record lies 40 bytes further on and says so: nothing is wrong but the bytes before it.
     message = decode(chosen.raw)
     place = chosen.physical_offset + 40
-    moved = encode(sealed(replace(message, physical_offset=place, body=message.body[:-40])))
+    moved = encode(sealed(message._replace(physical_offset=place, body=message.body[:-40])))
     assert chosen.size == len(moved) + 40
     write_at(chosen.path, chosen.position, b"\xaa" * 40 + moved)
     plan = store.plan()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.dledger import BLANK_MAGIC, DLEDGER_BLANK, DLEDGER_ENTRY, ENTRY_MAGIC
@@ -31,7 +30,7 @@ def placed(messages: Iterable[Message], start: int = 0, entry_header: int = 0) -
     made = []
     offset = start
     for message in messages:
-        one = sealed(replace(message, physical_offset=offset + entry_header))
+        one = sealed(message._replace(physical_offset=offset + entry_header))
         made.append(one)
         offset += entry_header + one.size
     return made

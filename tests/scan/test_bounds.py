@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,8 +30,8 @@ OPTIONS = ScanOptions(
 RAW = segment_bytes(
     [
         *varied(6),
-        replace(MESSAGE, properties_bytes=b"__CRC32#\x010123456789\x02DELAY\x013\x02KEYS\x01a b"),
-        replace(MESSAGE, body=bytes(3000)),
+        MESSAGE._replace(properties_bytes=b"__CRC32#\x010123456789\x02DELAY\x013\x02KEYS\x01a b"),
+        MESSAGE._replace(body=bytes(3000)),
         *varied(3),
     ],
     size=9000,
@@ -67,7 +66,7 @@ def test_nothing_behind_the_slack(
     for position, mask in flips:
         raw[position % len(raw)] ^= mask
     segment = written(tmp_path, bytes(raw[: max(cut, 1)]))
-    options = replace(OPTIONS, is_dledger=is_dledger)
+    options = OPTIONS._replace(is_dledger=is_dledger)
     expected = extents(whole(segment), options)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(windows, "room", guarded)
@@ -81,5 +80,5 @@ def test_any_bytes(raw: bytes, tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(windows, "room", guarded)
         for is_dledger in (False, True):
-            found = extents(whole(written(tmp_path, raw)), replace(OPTIONS, is_dledger=is_dledger))
+            found = extents(whole(written(tmp_path, raw)), OPTIONS._replace(is_dledger=is_dledger))
             assert len(raw) == sum(length for _, _, length, _ in found)

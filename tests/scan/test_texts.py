@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,7 +86,7 @@ def number(text: str | None, largest: int) -> int:
 def test_agrees_with_formats(drawn: list[tuple[str, bytes]], tmp_path: Path) -> None:
     """Any properties: tags, keys, numbers and index hashes are those of `formats`."""
     messages = [
-        replace(MESSAGE, topic_bytes=topic.encode(), properties_bytes=raw) for topic, raw in drawn
+        MESSAGE._replace(topic_bytes=topic.encode(), properties_bytes=raw) for topic, raw in drawn
     ]
     for message, found in zip(placed(messages), read(tmp_path, messages), strict=True):
         assert_agrees(message, found)
@@ -102,7 +101,7 @@ def test_same_shape(raw: bytes, changes: list[tuple[int, int]], tmp_path: Path) 
         other = bytearray(raw)
         other[place % len(raw)] = byte
         alike += [raw, raw, raw, bytes(other), bytes(other)]
-    messages = [replace(MESSAGE, properties_bytes=one) for one in [raw, raw, *alike, raw]]
+    messages = [MESSAGE._replace(properties_bytes=one) for one in [raw, raw, *alike, raw]]
     for message, found in zip(placed(messages), read(tmp_path, messages), strict=True):
         assert_agrees(message, found)
 
@@ -150,13 +149,13 @@ def items(message: Message) -> list[properties.PropertyItem]:
 )
 def test_rolled_back_is_not_indexed(flags: int, hashes: int, tmp_path: Path) -> None:
     """Transactions that were rolled back make no index entries, all others do."""
-    (found,) = read(tmp_path, [replace(MESSAGE, sys_flag=flags)])
+    (found,) = read(tmp_path, [MESSAGE._replace(sys_flag=flags)])
     assert hashes == len(found["hashes"])
 
 
 def test_tags_are_no_key_before_5_4(tmp_path: Path) -> None:
     """Only 5.4.0 and later index tags."""
-    (found,) = read(tmp_path, [MESSAGE], replace(ALL, tag_keys=False))
+    (found,) = read(tmp_path, [MESSAGE], ALL._replace(tag_keys=False))
     assert [java.key_hash("TopicTest", "ORDER-1")] == found["hashes"]
 
 
@@ -165,7 +164,7 @@ def test_property_crc(damage: int | None, matches: bool, tmp_path: Path) -> None
     """The property CRC covers all of the record before it, and is read only if asked for."""
     item = properties.crc_item(b"")
     (message,) = placed(
-        [replace(MESSAGE, properties_bytes=b"KEYS\x01k\x02" + item, body=bytes(60))]
+        [MESSAGE._replace(properties_bytes=b"KEYS\x01k\x02" + item, body=bytes(60))]
     )
     head = encode(message)[: -len(item)]
     raw = bytearray(head + properties.crc_item(head))
@@ -175,14 +174,14 @@ def test_property_crc(damage: int | None, matches: bool, tmp_path: Path) -> None
         column = batch.columns[:, 0].tolist()
         assert matches == (column[row.PROPERTY_CRC] == column[row.PROPERTY_CRC_FOUND])
         assert column[row.PROPERTY_CRC] >= 0
-    for batch in scan(whole(written(tmp_path, bytes(raw))), replace(ALL, property_crc=False)):
+    for batch in scan(whole(written(tmp_path, bytes(raw))), ALL._replace(property_crc=False)):
         assert -1 == batch.columns[row.PROPERTY_CRC_FOUND, 0]
 
 
 def test_duplicates_are_marked(tmp_path: Path) -> None:
     """The later of two equal names counts, and the record is marked."""
     raw = b"TAGS\x01one\x02KEYS\x01k\x02TAGS\x01two\x02"
-    (found,) = read(tmp_path, [replace(MESSAGE, properties_bytes=raw)])
+    (found,) = read(tmp_path, [MESSAGE._replace(properties_bytes=raw)])
     assert b"two" == found["tags"]
     assert row.MARK_DUPLICATE == found["column"][row.MARKS]
 
@@ -190,14 +189,14 @@ def test_duplicates_are_marked(tmp_path: Path) -> None:
 def test_unique_key_of_the_batch(tmp_path: Path) -> None:
     """What brokers append to each message of a batch is no oddity; the later one counts."""
     raw = b"UNIQ_KEY\x01own\x02UNIQ_KEY\x01batch\x02"
-    (found,) = read(tmp_path, [replace(MESSAGE, properties_bytes=raw)])
+    (found,) = read(tmp_path, [MESSAGE._replace(properties_bytes=raw)])
     assert (b"batch", 0) == (found["unique_key"], found["column"][row.MARKS])
 
 
 def test_many_topics(tmp_path: Path) -> None:
     """More topics, and longer ones, than the table has room for at first; numbers stay."""
     names = [b"%0*d" % (number % 120 + 4, number) for number in range(3000)]
-    messages = [replace(MESSAGE, topic_bytes=name) for name in names * 2]
+    messages = [MESSAGE._replace(topic_bytes=name) for name in names * 2]
     found = read(tmp_path, messages)
     assert names * 2 == [one["topic"] for one in found]
     assert list(range(3000)) * 2 == [one["column"][row.TOPIC_NUMBER] for one in found]
@@ -206,8 +205,8 @@ def test_many_topics(tmp_path: Path) -> None:
 def test_many_keys(tmp_path: Path) -> None:
     """More keys in a batch than there is room for at first."""
     text = " ".join(f"key{number}" for number in range(3000))
-    one = replace(MESSAGE, properties_bytes=b"KEYS\x01" + text.encode() + b"\x02")
-    options = replace(ALL, window_bytes=1 << 20)
+    one = MESSAGE._replace(properties_bytes=b"KEYS\x01" + text.encode() + b"\x02")
+    options = ALL._replace(window_bytes=1 << 20)
     found = read(tmp_path, [one] * 20, options)
     assert [java.key_hash("TopicTest", key) for key in text.split()] == found[-1]["hashes"]
     assert [3000] * 20 == [one["column"][row.KEY_COUNT] for one in found]

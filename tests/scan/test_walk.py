@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
@@ -57,8 +56,7 @@ FLIPS = st.lists(st.tuples(st.integers(0, SIZE - 1), st.integers(1, 255)), max_s
 def varied(count: int) -> list[Message]:
     """Give messages of different lengths and kinds of hosts."""
     return [
-        replace(
-            MESSAGE,
+        MESSAGE._replace(
             queue_offset=number,
             body=bytes([number]) * (number * 37 % 300),
             born_address=bytes(16 if number % 3 == 0 else 4),
@@ -131,7 +129,7 @@ def test_parts_are_the_whole(
     for position, mask in flips:
         raw[position] ^= mask
     segment = written(tmp_path, bytes(raw), START)
-    options = replace(SMALL, is_dledger=is_dledger)
+    options = SMALL._replace(is_dledger=is_dledger)
     edges = [0, *sorted(cuts), SIZE]
     parts = [SegmentPart(segment, *edge) for edge in pairwise(edges)]
 
@@ -180,7 +178,7 @@ def sizes(messages: list[Message]) -> list[int]:
 )
 def test_gap_is_one_record(position: int, mask: int, code: str, tmp_path: Path) -> None:
     """One bad field that the walk depends on costs one record, and says which kind it is of."""
-    drawn = [replace(MESSAGE, body=bytes(37)), *[replace(MESSAGE, body=bytes(37))] * 2]
+    drawn = [MESSAGE._replace(body=bytes(37)), *[MESSAGE._replace(body=bytes(37))] * 2]
     starts = sizes(drawn)
     raw = bytearray(segment_bytes(drawn, size=SIZE))
     raw[starts[1] + position] ^= mask
@@ -195,7 +193,7 @@ def test_gap_is_one_record(position: int, mask: int, code: str, tmp_path: Path) 
 def test_copies_in_bodies_mislead_nobody(tmp_path: Path) -> None:
     """A body that holds a copy of a segment, behind a damaged magic: the gap is the record."""
     copy = segment_bytes(varied(3), start=77, blank=False)
-    drawn = [MESSAGE, replace(MESSAGE, body=copy), MESSAGE]
+    drawn = [MESSAGE, MESSAGE._replace(body=copy), MESSAGE]
     starts = sizes(drawn)
     raw = bytearray(segment_bytes(drawn, size=SIZE))
     raw[starts[1] + 4] ^= 1
@@ -207,7 +205,7 @@ def test_copies_in_bodies_mislead_nobody(tmp_path: Path) -> None:
 def test_true_copy_in_a_body(tmp_path: Path) -> None:
     """A body with a record that lies where it says misleads neither a scan nor parts of one."""
     trap = encode(placed([MESSAGE], sizes([MESSAGE])[1] + 88)[0])
-    drawn = [MESSAGE, replace(MESSAGE, body=trap), MESSAGE]
+    drawn = [MESSAGE, MESSAGE._replace(body=trap), MESSAGE]
     starts = sizes(drawn)
     segment = written(tmp_path, segment_bytes(drawn, size=SIZE))
     inside = SegmentPart(segment, starts[1] + 20, SIZE)
@@ -244,7 +242,7 @@ def test_half_written_tail(tmp_path: Path) -> None:
 def test_cut_file(left: int, tmp_path: Path) -> None:
     """A file that ends inside a record ends in a gap."""
     end = sizes([MESSAGE])[1]
-    raw = segment_bytes([MESSAGE, replace(MESSAGE, flag=-1)], blank=False)[: end + left]
+    raw = segment_bytes([MESSAGE, MESSAGE._replace(flag=-1)], blank=False)[: end + left]
     found = extents(whole(written(tmp_path, raw)))
     assert ("record", 0, end, "") == found[0]
     assert {"CL-TAIL", ""} >= {code for *_, code in found}
@@ -253,7 +251,7 @@ def test_cut_file(left: int, tmp_path: Path) -> None:
 
 def test_lost_page(tmp_path: Path) -> None:
     """A run of zeros between records is a gap, not the end."""
-    drawn = [replace(MESSAGE, body=bytes([7]) * 100)] * 12
+    drawn = [MESSAGE._replace(body=bytes([7]) * 100)] * 12
     starts = sizes(drawn)
     raw = bytearray(segment_bytes(drawn, size=SIZE))
     raw[starts[2] : starts[5] + 10] = bytes(starts[5] + 10 - starts[2])
@@ -289,11 +287,11 @@ def test_record_longer_than_the_window(
 ) -> None:
     """A long record is read like any other; of a very long one only the body is not kept."""
     monkeypatch.setattr(scanner, "LARGEST_WINDOW", largest)
-    drawn = [MESSAGE, replace(MESSAGE, body=bytes(range(256)) * 100), MESSAGE]
+    drawn = [MESSAGE, MESSAGE._replace(body=bytes(range(256)) * 100), MESSAGE]
     make = dledger_bytes if is_dledger else segment_bytes
     segment = written(tmp_path, make(drawn, start=START, size=40_000), START)
     rows = []
-    for batch in scan(whole(segment), replace(SMALL, is_dledger=is_dledger)):
+    for batch in scan(whole(segment), SMALL._replace(is_dledger=is_dledger)):
         rows += batch.columns.T.tolist()
         if batch.count and batch.columns[row.SIZE, 0] > 10_000:
             body = drawn[1].body if largest > 40_000 else b""
@@ -310,7 +308,7 @@ def test_record_longer_than_the_window(
 
 def test_long_lie(tmp_path: Path) -> None:
     """A size that leads to the end of a long file, but is none, costs one record."""
-    drawn = [replace(MESSAGE, body=bytes(200))] * 200
+    drawn = [MESSAGE._replace(body=bytes(200))] * 200
     starts = sizes(drawn)
     raw = bytearray(segment_bytes(drawn, size=starts[-1] + 100))
     raw[starts[3] : starts[3] + 4] = (40_000).to_bytes(4, "big")
@@ -322,7 +320,7 @@ def test_long_lie(tmp_path: Path) -> None:
 def test_dledger_entry(field: int, tmp_path: Path) -> None:
     """An entry header that does not fit its record is a gap; the record behind it is read."""
     raw = bytearray(dledger_bytes(varied(6), start=START, size=SIZE))
-    options = replace(SMALL, is_dledger=True)
+    options = SMALL._replace(is_dledger=True)
     sound = extents(whole(written(tmp_path, bytes(raw), START)), options)
     assert ["record"] * 6 + ["filler"] == [kind for kind, *_ in sound]
     raw[sound[2][1] + field] ^= 0x01
@@ -339,5 +337,5 @@ def test_empty_file(tmp_path: Path) -> None:
 
 def test_part_in_which_nothing_begins(tmp_path: Path) -> None:
     """A part inside a record gives nothing; the record belongs to the part before."""
-    segment = written(tmp_path, segment_bytes([replace(MESSAGE, body=bytes(2000))], size=SIZE))
+    segment = written(tmp_path, segment_bytes([MESSAGE._replace(body=bytes(2000))], size=SIZE))
     assert [] == extents(SegmentPart(segment, 500, 1500))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,11 +82,11 @@ def test_blank_passes_whatever_its_length() -> None:
 @pytest.mark.parametrize(
     ("message", "stop"),
     [
-        (replace(MESSAGE, body_crc=1), RecordFailure.BODY_CRC),
-        (replace(MESSAGE, total_size=MESSAGE.size + 1), RecordFailure.LENGTHS),
-        (replace(MESSAGE, total_size=-5), RecordFailure.LENGTHS),
-        (replace(MESSAGE, magic_code=0), RecordFailure.NO_MAGIC),
-        (replace(MESSAGE, magic_code=0, total_size=0), RecordFailure.UNUSED),
+        (MESSAGE._replace(body_crc=1), RecordFailure.BODY_CRC),
+        (MESSAGE._replace(total_size=MESSAGE.size + 1), RecordFailure.LENGTHS),
+        (MESSAGE._replace(total_size=-5), RecordFailure.LENGTHS),
+        (MESSAGE._replace(magic_code=0), RecordFailure.NO_MAGIC),
+        (MESSAGE._replace(magic_code=0, total_size=0), RecordFailure.UNUSED),
     ],
 )
 def test_damage_stops(message: Message, stop: RecordFailure) -> None:
@@ -98,10 +98,10 @@ def test_damage_stops(message: Message, stop: RecordFailure) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        replace(MESSAGE, physical_offset=12345),
-        replace(MESSAGE, queue_offset=12345),
-        replace(MESSAGE, store_timestamp=0),
-        replace(MESSAGE, flag=-1),
+        MESSAGE._replace(physical_offset=12345),
+        MESSAGE._replace(queue_offset=12345),
+        MESSAGE._replace(store_timestamp=0),
+        MESSAGE._replace(flag=-1),
     ],
 )
 def test_unprotected_fields_pass(message: Message) -> None:
@@ -111,29 +111,29 @@ def test_unprotected_fields_pass(message: Message) -> None:
 
 def test_second_version_of_records() -> None:
     """Records with long topics stop a broker that is older than they are."""
-    message = sealed(replace(MESSAGE, magic_code=MESSAGE_MAGIC_CODE_V2, topic_bytes=b"t" * 200))
+    message = sealed(MESSAGE._replace(magic_code=MESSAGE_MAGIC_CODE_V2, topic_bytes=b"t" * 200))
     assert check(encode(message), NEW).passed
     assert RecordFailure.NO_MAGIC is check(encode(message), OLD).stop
 
 
 def test_size_that_fills_the_heap() -> None:
     """Before 5.3.2 the array comes first, and Java's Error is not caught."""
-    raw = encode(replace(MESSAGE, total_size=2**31 - 1))
+    raw = encode(MESSAGE._replace(total_size=2**31 - 1))
     assert RecordFailure.OUT_OF_MEMORY is check(raw, OLD).stop
     assert RecordFailure.BEYOND_FILE is check(raw, NEW).stop
 
 
 def test_delay_level_must_be_a_number() -> None:
     """Only in the topic of delayed messages is it read."""
-    odd = replace(MESSAGE, properties_bytes=b"DELAY\x01soon\x02")
-    delayed = replace(odd, topic_bytes=b"SCHEDULE_TOPIC_XXXX")
+    odd = MESSAGE._replace(properties_bytes=b"DELAY\x01soon\x02")
+    delayed = odd._replace(topic_bytes=b"SCHEDULE_TOPIC_XXXX")
     assert check(encode(sealed(odd))).passed
     assert RecordFailure.PROPERTY is check(encode(sealed(delayed))).stop
 
 
 def test_without_crc_check() -> None:
     """`checkCRCOnRecover=false` lets damaged bodies pass."""
-    raw = encode(replace(MESSAGE, body_crc=1))
+    raw = encode(MESSAGE._replace(body_crc=1))
     assert check(raw, settings=Settings(checks_crc=False)).passed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rmqtool.formats.consume_queue import CQ_UNIT, PRE_BLANK
@@ -104,7 +104,7 @@ def _append(
         files[base] += _blank(base + FILE_LENGTH - built.end, dledger=dledger)
         built.end = base = base + FILE_LENGTH
     at = built.end + header
-    raw = encode(sealed(replace(message, physical_offset=at)))
+    raw = encode(sealed(message._replace(physical_offset=at)))
     entry = _entry(built.end, number, len(raw)) if dledger else b""
     files.setdefault(base, bytearray()).extend(entry + raw)
     built.offsets.append(at)

@@ -6,7 +6,7 @@ Source: IndexHeader, IndexFile, IndexService#load, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -103,7 +103,7 @@ def _usual_geometry(files: Sequence[IndexFile]) -> Geometry | None:
 
 def _with_geometry(file: IndexFile, usual: Geometry | None) -> IndexFile:
     """Take slots and entries from the other files: one broker makes all alike."""
-    return replace(file, slots=usual[0], entries=usual[1]) if usual else file
+    return file._replace(slots=usual[0], entries=usual[1]) if usual else file
 
 
 def _judge(file: IndexFile, handle: OpenFile, opened: list[Opened]) -> Iterator[Finding]:

@@ -5,7 +5,6 @@ Source: EpochFileCache#initCacheFromFile, CheckpointFile#read, 5.0.0 to 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
@@ -74,7 +73,7 @@ def _places(inspection: Inspection, file: epoch.EpochFile, at: At) -> Iterator[F
             expected = f"{log.oldest} to {log.end}, at a record"
             segment = inspection.segment_at(start)
             offset = start if segment else None
-            place = replace(at, physical_offset=offset)
+            place = at._replace(physical_offset=offset)
             yield finding(
                 EP_RANGE, place, message, expected=expected, actual=start, severity=severity
             )

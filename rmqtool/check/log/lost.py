@@ -7,7 +7,7 @@ consequences, and are counted in its message instead of being findings of their 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -163,4 +163,4 @@ def _with_consequences(stretch: LostStretch) -> Finding:
         return stretch.finding
     verb = "point" if stretch.units + stretch.entries > 1 else "points"
     message = f"{stretch.finding.message}; {' and '.join(parts)} {verb} into it"
-    return replace(stretch.finding, message=message)
+    return stretch.finding._replace(message=message)

@@ -7,9 +7,8 @@ Source: CommitLog#checkMessageAndReturnSize, MessageSysFlag, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -61,8 +60,7 @@ UNUSABLE: Final = frozenset({CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF, CL_LMQ})
 CONTENT: Final = has.COMPRESSED | has.INNER_BATCH
 
 
-@dataclass(frozen=True, slots=True)
-class RecordOptions:
+class RecordOptions(NamedTuple):
     """What is wanted of each record. Picklable.
 
     Attributes:

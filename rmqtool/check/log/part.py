@@ -7,7 +7,7 @@ dispatch runs with which queues and index are compared.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.log.bridges import is_bridge
@@ -39,8 +39,7 @@ STALE = CL_STALE
 TAIL = CL_TAIL
 
 
-@dataclass(frozen=True, slots=True)
-class PartOptions:
+class PartOptions(NamedTuple):
     """What is asked of a part. Picklable.
 
     Attributes:

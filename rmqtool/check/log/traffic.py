@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ MOST_TOPICS: Final = 4096
 BEFORE, BEHIND = 0, -1  # places of a series for what lies outside of the grid
 
 
-@dataclass(frozen=True, slots=True)
-class TimeGrid:
+class TimeGrid(NamedTuple):
     """Stretches of time of the same length. Picklable.
 
     Attributes:

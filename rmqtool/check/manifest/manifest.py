@@ -7,8 +7,7 @@ a broker never touches again: the sealed segments of an append-only log.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from rmqtool.check.options import CheckLevel
 from rmqtool.errors import StoreError
@@ -21,8 +20,7 @@ FORMAT: Final = "rmqtool manifest 1"
 MOST_BYTES: Final = 1 << 30  # of a manifest that is read: some four million files
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestFile:
+class ManifestFile(NamedTuple):
     """One file of a store.
 
     Attributes:
@@ -59,8 +57,7 @@ class ManifestFile:
         return bool(self.sha256) and (self.used, self.sha256) == (other.used, other.sha256)
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(NamedTuple):
     """All files of a store after one validation.
 
     Attributes:
@@ -86,7 +83,7 @@ class Manifest:
             "is_proven": self.is_proven,
             "log_end": self.log_end,
         }
-        lines = ",\n".join(json.dumps(asdict(one)) for one in self.files.values())
+        lines = ",\n".join(json.dumps(one._asdict()) for one in self.files.values())
         text = json.dumps(head)[:-1] + f', "files": [\n{lines}\n]}}\n'
         return text.encode("utf-8", "backslashreplace")
 
@@ -131,7 +128,7 @@ _KINDS: Final = {"path": str, "kind": str, "sha256": str, "range_checksum": str,
 
 def _file(facts: dict[str, Any]) -> ManifestFile:
     """Read one file's line; what another release may have added is passed over."""
-    known = {field.name: facts[field.name] for field in fields(ManifestFile)}
+    known = {name: facts[name] for name in ManifestFile._fields}
     for name, value in known.items():
         kind = _KINDS.get(name, int)
         if not isinstance(value, kind) and not (name == "records" and value is None):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.check.log.range_checksum import range_checksum
 from rmqtool.errors import UnreadablePath
@@ -16,8 +15,7 @@ CHUNK: Final = 1 << 20
 ZEROS: Final = bytes(CHUNK)
 
 
-@dataclass(frozen=True, slots=True)
-class DigestTask:
+class DigestTask(NamedTuple):
     """A file to be hashed. Picklable.
 
     Attributes:
@@ -31,8 +29,7 @@ class DigestTask:
     in_range: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Digest:
+class Digest(NamedTuple):
     """What was found.
 
     Attributes:
@@ -55,7 +52,7 @@ def digest(task: DigestTask) -> Digest:
     try:
         with task.place.open() as file:
             found = _Hasher(file, task.mark).run()
-            return replace(found, range_checksum=range_checksum(file)) if task.in_range else found
+            return found._replace(range_checksum=range_checksum(file)) if task.in_range else found
     except UnreadablePath as error:
         return Digest(unread=error)
 

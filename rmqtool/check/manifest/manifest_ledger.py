@@ -8,7 +8,6 @@ then sets back the time, is found only by a validation that reads everything.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import engine
@@ -82,7 +81,7 @@ class Ledger:
         segments = [*store.old_commitlog.segments, *store.commitlog.segments]
         for path in _sealed(segments) & self._found.keys():
             place, file = self._found[path]
-            self._found[path] = place, replace(file, sealed=True)
+            self._found[path] = place, file._replace(sealed=True)
         self._take_over(inspection, segments)
 
     def _take_over(self, inspection: Inspection, segments: list[Segment]) -> None:
@@ -142,8 +141,7 @@ class Ledger:
                 yield inspection.unread(name, found.unread)
             now = place.stat()
             is_still = now is not None and (now.size, now.mtime_ns) == (file.size, file.mtime_ns)
-            files[name] = replace(
-                file,
+            files[name] = file._replace(
                 used=found.used,
                 sha256=found.sha256 if is_still else "",
                 range_checksum=found.range_checksum if is_still else "",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
@@ -21,8 +20,7 @@ SLACK: Final = 64
 ROWS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ExtUnits:
+class ExtUnits(NamedTuple):
     """All units of one queue's extension.
 
     Attributes:

@@ -6,7 +6,6 @@ units one by one.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec
 
@@ -24,7 +23,7 @@ def in_stretches(found: Iterator[Finding]) -> Iterator[Finding]:
     count = 0
     for one in found:
         if held is not None and _continues(held, one):
-            held = replace(held, length=(held.length or 0) + (one.length or 0))
+            held = held._replace(length=(held.length or 0) + (one.length or 0))
             count += 1
             continue
         if held is not None:
@@ -54,4 +53,4 @@ def _continues(held: Finding, one: Finding) -> bool:
 def _worded(held: Finding, count: int) -> Finding:
     if count == 1:
         return held
-    return replace(held, message=f"{held.message}; {count} in a row, this is the first")
+    return held._replace(message=f"{held.message}; {count} in a row, this is the first")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -128,5 +127,5 @@ class Tails:
             is_light = state.topic.startswith(LMQ_PREFIX)
             why = "brokers delete those of idle lite topics" if is_light else GONE
             message = f"{count} records have no queue; {why}"
-            at = replace(at_unit(state.units, start), position=None)
+            at = at_unit(state.units, start)._replace(position=None)
             yield finding(CQ_GAP, at, message, severity=Severity.NOTE)

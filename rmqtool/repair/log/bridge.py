@@ -10,7 +10,7 @@ CommitLog#isMappedFileMatchedRecover, 4.9.3 to 5.5.0; proven in tests/repair/bro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -78,5 +78,5 @@ class BridgeMaker:
         )
         if self.property_crc:
             head = encode(message)[:-CRC32_RESERVED_LENGTH]
-            message = replace(message, properties_bytes=crc_item(head))
+            message = message._replace(properties_bytes=crc_item(head))
         return Content.of(encode(message))

@@ -7,7 +7,7 @@ and 5.5.0.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -51,17 +51,17 @@ def with_database(store: Store, plain: Model, told: RocksSettings) -> RocksModel
     model = RocksModel(
         **{one.name: getattr(plain, one.name) for one in fields(plain)},
         told=told,
-        keyed_rules=replace(plain.dispatch_rules, batch_topics=frozenset()),
+        keyed_rules=plain.dispatch_rules._replace(batch_topics=frozenset()),
     )
     if not told.has_files:
         model.queues, model.batch_queues = {}, {}
     elif told.has_light_alone and plain.rules.may_keep_light_queues_in_rocksdb:
-        model.dispatch_rules = replace(plain.dispatch_rules, multi_dispatch=False)
+        model.dispatch_rules = plain.dispatch_rules._replace(multi_dispatch=False)
     if not told.path:
         return model
     _refuse_other_path(store, model)
     source = _source(store, told.path, model.loader)
-    rules = replace(model.dispatch_rules, batch_topics=frozenset())
+    rules = model.dispatch_rules._replace(batch_topics=frozenset())
     if source is None:
         model.keyed_rules = rocksdb_rules(store, rules, None, has_files=False)
         return model

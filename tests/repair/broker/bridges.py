@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -287,4 +287,4 @@ def bridge(record: Record) -> bytes:
         store_timestamp=record.integer("store_timestamp"),
     )
     room = record.size - len(encode(sealed(empty_record)))
-    return encode(sealed(replace(empty_record, body=bytes(room))))
+    return encode(sealed(empty_record._replace(body=bytes(room))))
