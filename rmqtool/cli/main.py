@@ -21,6 +21,20 @@ OBJECTS: Final = 100_000  # before they are looked through: imports make many, a
 ASKED_BY: Final = "_RMQTOOL_COMPLETE"  # a shell: set by the scripts in completion/
 
 
+class WithoutPandas:
+    """Hides pandas, which pyarrow else loads for its first array: half the time of a dump.
+
+    Spark needs it, and takes what `hides_pandas` out of `sys.meta_path` before it starts.
+    """
+
+    hides_pandas: Final = True
+
+    def find_spec(self, fullname: str, path: object, target: object = None, /) -> None:  # noqa: ARG002
+        """Say that there is no pandas; leave all else to those who know."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(name=fullname)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code.
 
@@ -30,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # numpy's linear algebra serves nothing here, and its idle threads take turns from ours.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.set_threshold(OBJECTS)
+    if arguments is None:
+        sys.meta_path.insert(0, WithoutPandas())
     try:
         with stoppable():
             code = _run(sys.argv[1:] if arguments is None else arguments)

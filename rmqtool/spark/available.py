@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +31,7 @@ def check_spark(master: str | None = None) -> None:
     Raises:
         EngineMissing: pyspark or Java is not there, or is too old.
     """
+    sys.meta_path[:] = (one for one in sys.meta_path if not hasattr(one, "hides_pandas"))
     for package in ("pyspark", "pandas"):
         if not _has(package):
             raise EngineMissing(needs=package, install=INSTALL)

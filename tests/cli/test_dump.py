@@ -420,3 +420,17 @@ def test_progress_is_for_a_terminal(tmp_path: Path) -> None:
             capture_output=True, text=True, check=True,
         )  # fmt: skip
         assert is_shown == ("━" in run.stdout)
+
+
+def test_pandas_is_left_out(tmp_path: Path) -> None:
+    """Pyarrow loads pandas for its first array; a command that makes none of it does not wait."""
+    build_store(tmp_path / "store", 1)
+    (tmp_path / "pandas.py").write_text("raise SystemExit('pandas was loaded')\n")
+    run = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-m", "rmqtool", "dump", str(tmp_path / "store"), "--format", "jsonl"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{Path(__file__).parents[2]}"},
+    )
+    assert (0, 1) == (run.returncode, run.stdout.count("physical_offset")), run.stderr
