@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from tests.plain_store import Record
 
 EARLY, MIDDLE, LATE = 0.1, 0.5, 0.97
+# A record's number is wrong, or it cannot be dispatched any more, and its unit is right.
+_UNIT_IS_RIGHT: Final = ("BQ-UNIT",)
 WHERE: Final = {"early": EARLY, "middle": MIDDLE, "late": LATE}
 
 
@@ -84,7 +86,12 @@ COMMITLOG: Final[list[Damage]] = [
     Damage(
         "false-compression", inflict.flip_field("sys_flag", bit=0), ("CL-DECOMP",), level="deep"
     ),
-    Damage("prepared-type", inflict.flip_field("sys_flag", bit=2), ("CL-TRANTYPE", "CQ-EXTRA")),
+    Damage(
+        "prepared-type",
+        inflict.flip_field("sys_flag", bit=2),
+        ("CL-TRANTYPE", "CQ-EXTRA"),
+        stays=_UNIT_IS_RIGHT,
+    ),
     Damage(
         "commit-without-half",
         inflict.set_field("prepared_transaction_offset", lambda old: old + 1, wanted=_is_commit),
@@ -99,11 +106,17 @@ COMMITLOG: Final[list[Damage]] = [
         ("CL-TRANREF",),
         fixture="traffic",
     ),
-    Damage("repeat-queue-offset", inflict.copy_field("queue_offset"), ("CL-QOFF-DUP",)),
+    Damage(
+        "repeat-queue-offset",
+        inflict.copy_field("queue_offset"),
+        ("CL-QOFF-DUP",),
+        stays=_UNIT_IS_RIGHT,
+    ),
     Damage(
         "queue-offset-ahead",
         inflict.set_field("queue_offset", lambda old: old + (1 << 20)),
         ("CL-QOFF-GAP",),
+        stays=_UNIT_IS_RIGHT,
     ),
     Damage(
         "flip-queue-id",

@@ -186,7 +186,13 @@ def _loop(store: Path) -> None:
 STATE: Final[list[Damage]] = [
     # ---- layout
     Damage("foreign-name", inflict.put_file("commitlog/notes.txt", b"?"), ("FS-NAME",)),
-    Damage("odd-name", inflict.put_file("commitlog/00000000000000000017"), ("FS-NAME", "FS-LEN")),
+    Damage(
+        "odd-name",
+        inflict.put_file("commitlog/00000000000000000017"),
+        ("FS-NAME", "FS-LEN"),
+        # With a file under a wrong name nothing can be judged against the log, or edited.
+        stays=("FS-NAME", "FS-LEN", "FS-GAP", "CQ-NOREC", "IX-KEY"),
+    ),
     Damage("directory-in-log", inflict.put_file("commitlog/copy/x", b"?"), ("FS-DIR",)),
     Damage(
         "segment-twice",

@@ -45,6 +45,7 @@ class Damage:
         conf: lines that are added to the broker.conf that the validation is given.
         also: codes that may follow, which depends on the release that wrote the store.
         version: of the broker that is to run on the store.
+        stays: codes that a repair leaves there, beside those that none can end.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Damage:
     conf: str = field(default="", kw_only=True)
     also: tuple[str, ...] = field(default=(), kw_only=True)
     version: str | None = field(default=None, kw_only=True)
+    stays: tuple[str, ...] = field(default=(), kw_only=True)
 
     def __str__(self) -> str:
         return self.name

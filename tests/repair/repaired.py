@@ -31,8 +31,6 @@ STAYS: Final = frozenset(
         "EP-CRC",  # without a .bak
     }
 )  # fmt: skip
-# With a file under a wrong name nothing can be judged against the log: nothing of it is edited.
-MISNAMED: Final = frozenset({"FS-NAME", "FS-LEN", "FS-GAP"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from rmqtool.errors import UnsupportedStore
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests.damage import DAMAGES
-from tests.repair.repaired import MISNAMED, STAYS, Broken, broken, traces
+from tests.inflict import Damage
+from tests.repair.repaired import STAYS, Broken, broken, traces
 from tests.stores import fixture_names
 
 FIXTURES: Final = [
@@ -34,24 +35,14 @@ def sample() -> list[tuple[str, str]]:
     return pairs
 
 
-# A record's number is wrong, or it cannot be dispatched any more, and its unit is right.
-_UNIT_IS_RIGHT: Final = frozenset({"BQ-UNIT"})
-OTHERWISE: Final = {
-    "odd-name": MISNAMED | {"CQ-NOREC", "IX-KEY"},
-    "prepared-type": _UNIT_IS_RIGHT,
-    "repeat-queue-offset": _UNIT_IS_RIGHT,
-    "queue-offset-ahead": _UNIT_IS_RIGHT,
-}
-
-
-def prove(store: Broken, otherwise: frozenset[str]) -> None:
+def prove(store: Broken, damage: Damage) -> None:
     """Prove all that a repair promises of one store."""
     before = traces(store.root)
     plan = store.plan()
     assert before == traces(store.root), "a plan writes nothing"
     undo = repair.apply(plan, in_place=True)
     assert bool(undo) == bool(plan.edits)
-    allowed = STAYS | otherwise
+    allowed = STAYS.union(damage.stays)
     worse = [one for one in store.findings() if one.code not in allowed]
     assert [] == worse
     left = {one.code for one in plan.left}
@@ -68,7 +59,7 @@ def test_sample(name: str, fixture: str, tmp_path: Path) -> None:
     store = broken(fixture, DAMAGES[name], tmp_path)
     if store is None:
         pytest.skip(f"{fixture} has nothing to damage so")
-    prove(store, OTHERWISE.get(name, frozenset()))
+    prove(store, DAMAGES[name])
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
@@ -79,12 +70,12 @@ def test_all(fixture: str, tmp_path: Path, request: pytest.FixtureRequest) -> No
     assert [] == sound.plan().edits
     if not request.config.getoption("--all-variants"):
         return
-    for number, (name, damage) in enumerate(DAMAGES.items()):
+    for number, damage in enumerate(DAMAGES.values()):
         place = tmp_path / str(number)
         place.mkdir()
         store = broken(fixture, damage, place)
         if store is not None:
-            prove(store, OTHERWISE.get(name, frozenset()))
+            prove(store, damage)
 
 
 VERSIONS: Final = ("4.9.3", "5.3.3", "5.5.0")
