@@ -18,7 +18,7 @@ FLOORS = (
     {"broker"},
     {"store"},
     {"queues", "writing"},
-    {"machine"},
+    {"machine", "archives"},
     {"scan", "info"},
     {"derive", "tables"},
     {"check"},

@@ -70,11 +70,13 @@ class Argument(NamedTuple):
         metavar: what stands for it in the help.
         help: sentences.
         completes: gives what may stand there; None is a file.
+        opens: it is a store, so it may be an archive, or a directory above a store.
     """
 
     metavar: str
     help: str
     completes: Completer | None = None
+    opens: bool = False
 
 
 class Option(NamedTuple):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.cli.delivery import Delivery
     from rmqtool.spark.engine import SparkEngine
 
+IN_ARCHIVE: Final = "an archive is read by this process only"
 NOTHING: Final = "as no master is named and the store is on this machine"
 
 
@@ -122,6 +123,14 @@ def decide(choice: EngineChoice, paths: Sequence[str]) -> tuple[bool, str]:
     Raises:
         UsageError: a master without Spark.
     """
+    from rmqtool.store.archive import is_inside
+
+    archive = next((path for path in paths if is_inside(path)), None)
+    if archive is not None:
+        if choice.engine is EngineName.SPARK or choice.master is not None:
+            option = "--engine" if choice.engine is EngineName.SPARK else "--master"
+            raise UsageError(option=option, reason=f"{archive}: unpack it first; {IN_ARCHIVE}")
+        return False, IN_ARCHIVE
     if choice.engine is EngineName.LOCAL:
         if choice.master is not None:
             raise UsageError(option="--master", reason="cannot be combined with --engine local")

@@ -81,16 +81,17 @@ def _run(arguments: Sequence[str]) -> int:
         from rmqtool.machine import announce
 
         announce.listen(say)
-    from rmqtool.cli import plain
+    from rmqtool.cli import opening, plain
 
     command = plain.read(arguments)
-    return _typed(arguments) if command is None else command.run()
+    return _typed(arguments) if command is None else opening.run(command)
 
 
 def _typed(arguments: Sequence[str]) -> int:
     """Let Typer read a line that is not plain."""
     import typer  # in here: when it cannot be imported that is a bug report, no traceback
 
+    from rmqtool.cli import opening
     from rmqtool.cli.typed import read
 
     try:
@@ -104,7 +105,7 @@ def _typed(arguments: Sequence[str]) -> int:
         if isinstance(error.__context__, BrokenPipeError):
             raise OutputClosed from error
         return error.code if isinstance(error.code, int) else DONE
-    return command if isinstance(command, int) else command.run()
+    return command if isinstance(command, int) else opening.run(command)
 
 
 def _offer() -> int:

@@ -7,10 +7,16 @@ from typing import Annotated, TypeAlias
 from rmqtool.cli.declaration import Argument, Option
 
 StorePath: TypeAlias = Annotated[
-    str, Argument("STORE", "A store root, a directory of it, or a file.")
+    str,
+    Argument(
+        "STORE",
+        "A store root, a directory of it, a file, or an archive: .tar, .tar.gz, .tar.zst, .zip.",
+        opens=True,
+    ),
 ]
 StorePaths: TypeAlias = Annotated[
-    tuple[str, ...], Argument("PATH", "Store roots, directories of a store, or files.")
+    tuple[str, ...],
+    Argument("PATH", "Store roots, directories of a store, files, or archives.", opens=True),
 ]
 BrokerConf: TypeAlias = Annotated[
     str | None,
@@ -19,6 +25,16 @@ BrokerConf: TypeAlias = Annotated[
         "The broker's configuration, for paths and file lengths that are not the usual ones.",
         "FILE",
         env="RMQTOOL_BROKER_CONF",
+    ),
+]
+UnpackLimit: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--unpack-limit",
+        "Bytes that an archive may take when it is unpacked, such as 20GiB; by default what the "
+        "disk of the temporary directory has to spare.",
+        "SIZE",
+        env="RMQTOOL_UNPACK_LIMIT",
     ),
 ]
 AsUser: TypeAlias = Annotated[

@@ -56,7 +56,11 @@ def _is_place(word: str) -> bool:
     """Tell whether a word that is no command is a store, or is written as the path of one."""
     if not word or word.startswith("-"):
         return False
-    return os.sep in word or os.path.lexists(word)
+    if os.sep in word or os.path.lexists(word):
+        return True
+    from rmqtool.store.archive import archive_of
+
+    return archive_of(word) is not None
 
 
 def _given(words: Sequence[str], known: Sequence[Parameter]) -> dict[str, Raw]:

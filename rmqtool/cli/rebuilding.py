@@ -9,7 +9,7 @@ from rmqtool.cli.completion.values import broker_versions, zones
 from rmqtool.cli.declaration import Option
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.in_place import InPlace, Yes, announce, ask
-from rmqtool.cli.options import BrokerConf, Jobs
+from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
 from rmqtool.errors import NoSuchQueue, UsageError
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ class RuleOptions:
         ),
     ] = None
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     time_zone: Annotated[
         str,
         Option(

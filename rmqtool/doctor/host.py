@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.store.access import held, owner_name, user_named, usual_user
-from rmqtool.store.place import is_remote
 
 if TYPE_CHECKING:
     from rmqtool.store.tree import Store
@@ -53,9 +52,9 @@ def host_of(store: Store, as_user: str | None = None) -> Host | None:
     Raises:
         UsageError: there is no such user.
     """
-    root = store.root.location
-    if is_remote(root):
+    if not store.root.is_local:
         return None
+    root = store.root.location
     outside = [one.place.location for one in store.branches if one.path.startswith("/")]
     disks = [os.statvfs(path) for path in (root, *outside)]
     fullest = min(disks, key=lambda one: one.f_bavail * one.f_frsize)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.broker.release import Version
 from rmqtool.errors import UsageError
+from rmqtool.store.archive import is_inside
 from rmqtool.store.place import is_remote
 from rmqtool.times import zone_of
 
@@ -97,8 +98,8 @@ class RebuildOptions:
         if sum(chosen) != 1:
             reason = "choose one of --output DIR, --in-place, --check and --dry-run"
             raise UsageError(option="--output", reason=reason)
-        if self.in_place and is_remote(self.store):
-            reason = "a remote file system cannot swap files: rebuild with --output, then copy"
+        if self.in_place and (is_remote(self.store) or is_inside(self.store)):
+            reason = "no files can be swapped there: rebuild with --output, then copy"
             raise UsageError(option="--in-place", reason=reason)
         if self.queue_id is not None and self.topic is None:
             raise UsageError(option="--queue", reason="needs --topic")

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.rebuild.options import Mode
+from rmqtool.store.archive import is_inside
 from rmqtool.store.place import is_remote
 from rmqtool.table import Column, Table, Type
 from rmqtool.words import counted
@@ -154,7 +155,7 @@ def _outcome(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
         yield "the store has the same already; nothing was changed"
     else:
         yield f"written to {options.output}"
-        if not is_remote(options.store):
+        if not is_remote(options.store) and not is_inside(options.store):
             yield "to put them into the store, undoable, with its checkpoint: --in-place instead"
 
 

@@ -19,7 +19,7 @@ from rmqtool.errors import RepairError, UsageError
 from rmqtool.findings.registry import CODES
 from rmqtool.repair.log.content import Content
 from rmqtool.store.names import relative_path
-from rmqtool.store.place import Place, is_remote
+from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
     from rmqtool.findings.catalogue import Code
@@ -219,8 +219,8 @@ def place_of(root: Place, path: str) -> Place:
         return Place(path)
     first, *rest = PurePosixPath(path).parts
     place = root.child(first)
-    if not is_remote(place.location):
-        place = Place.of(place.location)
+    if place.is_local:
+        place = place.resolved()
     for part in rest:
         place = place.child(part)
     return place

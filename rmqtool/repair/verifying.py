@@ -96,7 +96,7 @@ def _files(directory: Place, path: str) -> Iterator[tuple[str, Entry]]:
         place = directory.child(entry.name)
         is_link = entry.kind is EntryKind.LINK
         if is_link and not path and is_known(entry.name):  # a broker is led elsewhere, here only
-            place = Place.of(place.location)
+            place = place.resolved()
             found = place.stat()
             if found is not None and found.kind is EntryKind.DIRECTORY:
                 yield from _files(place, f"{below}/")

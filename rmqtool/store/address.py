@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
 
+from rmqtool.store.archive import OPENED, inside
 from rmqtool.store.place import Place
-
-if TYPE_CHECKING:
-    import os
 
 
 def place_of(path: str | os.PathLike[str]) -> Place:
@@ -19,6 +17,8 @@ def place_of(path: str | os.PathLike[str]) -> Place:
     Raises:
         UnreadablePath: no such kind of file system, or the path or URI is malformed.
     """
+    if OPENED and (found := inside(os.fspath(path))) is not None:
+        return found
     if not isinstance(path, str) or not Place.is_uri(path):
         return Place.of(path)
     from rmqtool.store.remote import place_of_uri

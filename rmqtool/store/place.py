@@ -117,6 +117,15 @@ class Place:
         return printable(self.location)
 
     @property
+    def is_local(self) -> bool:
+        """Whether the operating system knows the location: not remote, not in an archive."""
+        return type(self) is Place
+
+    def outside(self, path: str) -> Place:
+        """Give the place of an absolute path of the machine that this place is on."""
+        return Place.of(path)
+
+    @property
     def name(self) -> str:
         """Last part of the path, as the operating system spells it."""
         return os.path.basename(self.location)  # noqa: PTH119 - a Path per queue costs 50,000 times
@@ -130,7 +139,7 @@ class Place:
         """Give the place of a name in this directory."""
         return type(self)(f"{self.location.rstrip('/')}/{name}")
 
-    def resolved(self) -> Self:
+    def resolved(self) -> Place:
         """Give the place that a link leads to, there or not; itself when it is none.
 
         Raises:
@@ -172,18 +181,16 @@ class Place:
         try:
             mode = os.lstat(self.location).st_mode
         except (FileNotFoundError, NotADirectoryError):
-            raise UnreadablePath(
-                path=str(self), reason="no such file", trouble=Trouble.NO_FILE
-            ) from None
+            raise no_file(str(self)) from None
         except (OSError, ValueError) as error:
             raise _refused(str(self), error) from error
         if not stat.S_ISREG(mode):
-            raise _not_a_file(str(self), _kind(mode))
+            raise not_a_file(str(self), _kind(mode))
         descriptor = self._ask(lambda path: os.open(path, OPEN_FLAGS))
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):  # replaced between the two calls
             os.close(descriptor)
-            raise _not_a_file(str(self), _kind(facts.st_mode))
+            raise not_a_file(str(self), _kind(facts.st_mode))
         return OpenFile(self, descriptor, facts.st_size)
 
     def read(self, limit: int) -> bytes:
@@ -358,7 +365,13 @@ def _kind(mode: int) -> EntryKind:
     return EntryKind.LINK if stat.S_ISLNK(mode) else EntryKind.OTHER
 
 
-def _not_a_file(path: str, kind: EntryKind) -> UnreadablePath:
+def no_file(path: str) -> UnreadablePath:
+    """Say that there is no such file."""
+    return UnreadablePath(path=path, reason="no such file", trouble=Trouble.NO_FILE)
+
+
+def not_a_file(path: str, kind: EntryKind) -> UnreadablePath:
+    """Say that something else is in place of a file."""
     words, trouble = {
         EntryKind.DIRECTORY: ("is a directory, not a file", Trouble.DIRECTORY),
         EntryKind.LINK: ("is a link; links inside a store are not followed", Trouble.LINK),

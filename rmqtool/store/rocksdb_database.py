@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rmqtool.errors import DamagedDatabase, EngineMissing
-from rmqtool.store.place import EntryKind, is_remote
+from rmqtool.store.place import EntryKind
 from rmqtool.store.rocksdb import FILE_NAME
 from rmqtool.store.rocksdb_server import FRAME, ITEM, SKIP_CORRUPTED
 
@@ -286,7 +286,7 @@ def _require() -> None:
 
 def _link(file: Place, target: str) -> None:
     """Link to a file of this machine, or copy a remote one."""
-    if not is_remote(file.location):
+    if file.is_local:
         os.symlink(file.location, target)  # noqa: PTH211
         return
     with open(target, "wb") as copy, file.open() as opened:  # noqa: PTH123

@@ -251,7 +251,7 @@ def _rerooted(root: Place, path: str, conf: BrokerConf) -> tuple[Place, str]:
     if their_root and path.startswith(their_root.rstrip("/") + "/"):
         below = path[len(their_root.rstrip("/")) + 1 :].strip("/")
         return root.child(below).resolved(), below
-    place = Place.of(path)
+    place = root.outside(path)
     prefix = root.location.rstrip("/") + "/"
     if place.location.startswith(prefix):
         return place, printable(place.location[len(prefix) :])

@@ -9,7 +9,7 @@ from rmqtool.cli.completion.values import diff_sections
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO
-from rmqtool.cli.options import Jobs
+from rmqtool.cli.options import Jobs, UnpackLimit
 from rmqtool.errors import UsageError
 
 
@@ -28,8 +28,10 @@ class Diff(Command):
     differ, 3 when some input could not be read.
     """
 
-    first: Annotated[str, Argument("A", "A store root, a directory of it, or a file.")]
-    second: Annotated[str, Argument("B", "The store to compare it with.")]
+    first: Annotated[
+        str, Argument("A", "A store root, a directory of it, a file or an archive.", opens=True)
+    ]
+    second: Annotated[str, Argument("B", "The store to compare it with.", opens=True)]
     section: Annotated[
         tuple[str, ...],
         Option(
@@ -39,6 +41,7 @@ class Diff(Command):
             completes=diff_sections,
         ),
     ] = ()
+    unpack_limit: UnpackLimit = None
     jobs: Jobs = None
     delivery: Delivery = Delivery()
 

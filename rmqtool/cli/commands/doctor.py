@@ -8,7 +8,7 @@ from typing import Annotated
 from rmqtool.cli.completion.values import broker_versions
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePath
+from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePath, UnpackLimit
 from rmqtool.render.look import Format
 
 
@@ -38,6 +38,7 @@ class Doctor(Command):
         ),
     ] = None
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     as_user: AsUser = None
     jobs: Jobs = None
     delivery: Annotated[Delivery, Only("format", "output", "color", "quiet")] = Delivery()

@@ -12,7 +12,7 @@ from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
-from rmqtool.cli.options import BrokerConf, Jobs, StorePaths
+from rmqtool.cli.options import BrokerConf, Jobs, StorePaths, UnpackLimit
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 
@@ -62,6 +62,7 @@ class Dump(Command):
     hex: Hex = False
     fillers: Fillers = False
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     jobs: Jobs = None
     format: Annotated[
         DumpFormat | None,

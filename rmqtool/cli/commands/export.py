@@ -10,7 +10,7 @@ from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, EngineName, decide, everywhere
 from rmqtool.cli.exits import DONE, IN_PART
-from rmqtool.cli.options import BrokerConf, Jobs, StorePath
+from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
 from rmqtool.engine import LocalEngine
 from rmqtool.spark.export_options import ExportFormat, ExportOptions
 from rmqtool.spark.options import SourceOptions, TableName
@@ -65,6 +65,7 @@ class Export(Command):
         str, Option("--target-file-size", "From here on a file is closed, another begun.", "SIZE")
     ] = "256MiB"
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     delivery: Annotated[Delivery, Only("columns", "time_zone", "quiet")] = Delivery()
     jobs: Jobs = None
     choice: EngineChoice = EngineChoice()

@@ -9,7 +9,7 @@ from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.declaration import Argument, Command, Only, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
-from rmqtool.cli.options import BrokerConf, Jobs
+from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
 from rmqtool.messages.options import ExtractFormat, ExtractOptions
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class Extract(Command):
     """
 
     stores: Annotated[
-        tuple[str, ...], Argument("STORE", "Store roots, their commitlog, or files of it.")
+        tuple[str, ...],
+        Argument("STORE", "Store roots, their commitlog, files of it, or archives.", opens=True),
     ]
     output: Annotated[str, Option("--output", "The new file.", "FILE")]
     format: Annotated[
@@ -65,6 +66,7 @@ class Extract(Command):
         "64MiB"
     )
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     jobs: Jobs = None
     delivery: Annotated[Delivery, Only("columns", "time_zone", "quiet")] = Delivery()
 

@@ -9,7 +9,7 @@ from rmqtool.cli.completion.values import info_sections
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART
-from rmqtool.cli.options import BrokerConf, StorePath
+from rmqtool.cli.options import BrokerConf, StorePath, UnpackLimit
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 
@@ -35,6 +35,7 @@ class Info(Command):
         ),
     ] = ()
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     delivery: Delivery = Delivery()
 
     def run(self) -> int:

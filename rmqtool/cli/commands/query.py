@@ -12,7 +12,7 @@ from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.exits import DONE, NO, say
-from rmqtool.cli.options import BrokerConf, Jobs, StorePath
+from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
 from rmqtool.errors import UsageError
 from rmqtool.ranges import Boundary
 from rmqtool.render.look import Format
@@ -120,6 +120,7 @@ class Query(Command):
     bodies: Bodies = Bodies()
     hex: Hex = False
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     jobs: Jobs = None
     delivery: Delivery = Delivery()
     choice: EngineChoice = EngineChoice()

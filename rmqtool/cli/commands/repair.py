@@ -11,7 +11,7 @@ from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.in_place import InPlace, Yes, announce, ask
-from rmqtool.cli.options import BrokerConf, Jobs, StorePath
+from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 from rmqtool.store.place import printable
@@ -114,6 +114,7 @@ class Repair(Command):
         ),
     ] = None
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     jobs: Jobs = None
     delivery: Shown = Delivery()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Quiet
-from rmqtool.cli.options import BrokerConf, Jobs, StorePath
+from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class Report(Command):
         ),
     ] = False
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     jobs: Jobs = None
     delivery: Quiet = Delivery()
 

@@ -10,7 +10,7 @@ from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, OnSpark, everywhere
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
-from rmqtool.cli.options import BrokerConf, StorePath
+from rmqtool.cli.options import BrokerConf, StorePath, UnpackLimit
 from rmqtool.errors import OutputClosed, RmqtoolError, UsageError
 from rmqtool.rows import Rows, count_of
 from rmqtool.spark.options import SourceOptions, TableName
@@ -45,6 +45,7 @@ class Sql(Command):
         BodyMode.NONE
     )
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     delivery: Delivery = Delivery()
     choice: OnSpark = EngineChoice()
 

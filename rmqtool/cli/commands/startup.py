@@ -9,7 +9,7 @@ from rmqtool.cli.completion.values import broker_versions, startup_sections
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, NO
-from rmqtool.cli.options import AsUser, BrokerConf, StorePath
+from rmqtool.cli.options import AsUser, BrokerConf, StorePath, UnpackLimit
 from rmqtool.errors import UsageError
 
 
@@ -64,6 +64,7 @@ class Startup(Command):
         bool, Option("--all-queues", "Show queues that nothing happens to, too.")
     ] = False
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     as_user: AsUser = None
     delivery: Delivery = Delivery()
 

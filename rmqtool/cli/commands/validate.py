@@ -10,7 +10,7 @@ from rmqtool.cli.completion.values import areas, broker_versions, codes, topics
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Untimed
 from rmqtool.cli.engines import EngineChoice
-from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePaths
+from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePaths, UnpackLimit
 from rmqtool.findings.catalogue import Severity
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Validate(Command):
         ),
     ] = None
     broker_conf: BrokerConf = None
+    unpack_limit: UnpackLimit = None
     as_user: AsUser = None
     jobs: Jobs = None
     sarif: Annotated[

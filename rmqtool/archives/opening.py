@@ -1,0 +1,194 @@
+"""Open archives: what they are, what must be unpacked, and which stores are in them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.archives.members import Members
+from rmqtool.archives.stream import Stream
+from rmqtool.archives.tarred import BLOCK, read_tar
+from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
+from rmqtool.store.address import place_of
+from rmqtool.store.archive import INSIDE, OPENED, SEPARATOR, Archive, ArchivePlace
+from rmqtool.store.place import OpenFile, Place, printable
+from rmqtool.writing.temporary_copy import TemporaryCopy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+GZIP: Final = b"\x1f\x8b"
+ZSTD: Final = b"\x28\xb5\x2f\xfd"
+ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
+USTAR: Final = (257, b"ustar")  # where a tar has its magic
+PIECE_BYTES: Final = 64 << 10  # of a damaged stream the piece with the damage is lost
+
+
+@dataclass
+class Opened:
+    """What the archives of one command line are.
+
+    Attributes:
+        limit: bytes that a temporary copy may take; None is what the disk has to spare.
+        said: sentences for whoever typed the command.
+        is_whole: nothing is missing of any of them, as far as that can be told.
+    """
+
+    limit: int | None = None
+    said: list[str] = field(default_factory=list)
+    is_whole: bool = True
+    _kept: ExitStack = field(default_factory=ExitStack)
+
+    def open(self, path: str, advance: Callable[[int], None]) -> ArchivePlace:
+        """Open an archive for as long as this lives; give its top.
+
+        Args:
+            path: of the archive, as typed.
+            advance: takes the bytes that were unpacked.
+
+        Raises:
+            UnreadablePath: it cannot be read, is no archive, or has too many members.
+            WriteFailed: there is no room for what was compressed.
+        """
+        place = place_of(path)
+        top = ArchivePlace(f"{place.location}{INSIDE}")
+        if place.location in OPENED:
+            return top
+        archive = Archive(place.location)
+        members = Members(archive)
+        source = place.open()
+        self._kept.callback(source.close)
+        try:
+            self._read(path, source, members, advance)
+        except WriteFailed as error:
+            raise WriteFailed(path=path, reason=error.reason, trouble=error.trouble) from error
+        OPENED[place.location] = archive
+        self._kept.callback(OPENED.pop, place.location, None)
+        if archive.troubles:
+            self.is_whole = False
+            self.said += list(_incomplete(path, archive))
+        return top
+
+    def close(self) -> None:
+        """Forget the archives; temporary copies are gone."""
+        self._kept.close()
+
+    def _read(
+        self, path: str, source: OpenFile, members: Members, advance: Callable[[int], None]
+    ) -> None:
+        head = source.read_at(0, BLOCK)
+        if head.startswith(ZIP):
+            self._unzip(path, source, members, advance)
+        elif head.startswith((GZIP, ZSTD)):
+            copy = self._copy()
+            copy.require(source.size)
+            unpack(source, head, copy, members, advance)
+            self._say(path, copy)
+            read_tar(OpenFile(source.place, copy.handle, copy.size), members)
+        elif head[USTAR[0] :].startswith(USTAR[1]) or not head.strip(b"\0"):
+            read_tar(source, members)
+        else:
+            reason = "neither tar, gzip, zstd nor zip: it is cut at its beginning, or damaged"
+            raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD)
+
+    def _unzip(
+        self, path: str, source: OpenFile, members: Members, advance: Callable[[int], None]
+    ) -> None:
+        from rmqtool.archives.zipped import Zip
+
+        found = Zip(source, members)
+        if not found.unpacked_bytes:
+            found.read(None, advance)
+            return
+        copy = self._copy()
+        found.read(copy, advance)
+        self._say(path, copy)
+
+    def _copy(self) -> TemporaryCopy:
+        return self._kept.enter_context(TemporaryCopy(self.limit))
+
+    def _say(self, path: str, copy: TemporaryCopy) -> None:
+        self.said.append(
+            f"{path}: unpacked into a temporary file in {copy.directory}: {copy.size:,} bytes, "
+            "which are gone when rmqtool ends"
+        )
+
+
+@contextmanager
+def opening(limit: int | None = None) -> Iterator[Opened]:
+    """Let archives be opened in the block."""
+    opened = Opened(limit)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def unpack(
+    source: OpenFile,
+    head: bytes,
+    copy: TemporaryCopy,
+    members: Members,
+    advance: Callable[[int], None],
+) -> None:
+    """Unpack one compressed stream; where it is cut or damaged, what comes before it counts.
+
+    Args:
+        source: the compressed file.
+        head: its first bytes, which tell how it is compressed.
+        copy: takes the bytes.
+        members: is told where it ends.
+        advance: takes the bytes that were unpacked.
+
+    Raises:
+        WriteFailed: see `TemporaryCopy.append`.
+    """
+    stream = _unzstd(source) if head.startswith(ZSTD) else _gunzip(source)
+    while True:
+        try:
+            data = stream.read(PIECE_BYTES)
+        except (OSError, EOFError, ValueError) as error:
+            said = str(error).rstrip(".")
+            members.cut(f"it cannot be unpacked past byte {copy.size:,}: {said}")
+            return
+        if not data:
+            return
+        copy.append(data)
+        advance(len(data))
+
+
+def _gunzip(source: OpenFile) -> Any:  # noqa: ANN401 - a stream; isal has few types
+    from isal import igzip
+
+    opened: Any = igzip.IGzipFile
+    return opened(fileobj=Stream(source, PIECE_BYTES), mode="rb")
+
+
+def _unzstd(source: OpenFile) -> Any:  # noqa: ANN401 - pyarrow has no types
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.PythonFile(Stream(source, PIECE_BYTES), mode="r"), "zstd")
+
+
+def _incomplete(path: str, archive: Archive) -> Iterator[str]:
+    """Say what is missing of an archive."""
+    for member, reason in archive.troubles.items():
+        shown = f"{printable(path)}{SEPARATOR}{member}" if member else printable(path)
+        yield f"{shown}: {reason}"
+    yield f"{printable(path)} is not whole: nothing in it is proven sound"
+
+
+def start_of(top: Place) -> Place:
+    """Go down from the top of an archive while there is only one way."""
+    from rmqtool.store.place import EntryKind
+
+    place = top
+    while True:
+        entry = place.stat()
+        if entry is None or entry.kind is not EntryKind.DIRECTORY:
+            return place
+        names = place.names()
+        if len(names) != 1 or names[0][1] not in {EntryKind.DIRECTORY, EntryKind.FILE}:
+            return place
+        place = place.child(names[0][0])

@@ -1,0 +1,189 @@
+"""What people have in place of a store root: an archive, or a directory above one store.
+
+A command line that names a plain store pays for a listing of it, no more.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.cli.declaration import Argument, parameters
+from rmqtool.cli.exits import DONE, IN_PART, NO, say
+from rmqtool.errors import NotAStore, RmqtoolError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.archives.opening import Opened
+    from rmqtool.cli.declaration import Command, Parameter
+    from rmqtool.store.place import Place
+
+SHOWN: Final = 5  # stores that are named where one has to be chosen
+WRITING: Final = ("in_place", "undo", "apply")  # of a command that changes the store
+COPYING: Final = "repair"  # its --output copies files as they are on a disk
+ELSEWHERE: Final = "sql"  # reads in processes of Spark
+
+
+def run(command: Command) -> int:
+    """Run a command on what its arguments mean; 3 where an archive is not whole.
+
+    Raises:
+        RmqtoolError: it cannot be done.
+    """
+    places = {one.name: one for one in parameters(type(command)) if _opens(one)}
+    unusual = [path for path in _paths(command, places) if not is_plain(path)]
+    if not unusual:
+        return command.run()
+    from rmqtool.archives.opening import opening
+
+    with opening(_limit(command)) as opened:
+        meant = {path: _meant(path, command, opened) for path in unusual}
+        for sentence in opened.said:
+            if not _value(command, "quiet") or not opened.is_whole:
+                say(sentence)
+        code = replace(command, **_replaced(command, places, meant)).run()  # type: ignore[type-var]
+        return IN_PART if not opened.is_whole and code in {DONE, NO} else code
+
+
+def is_plain(path: str) -> bool:
+    """Tell whether a path needs no look here: a store root, a file, or nothing at all."""
+    from rmqtool.store.archive import archive_of
+    from rmqtool.store.below import is_store
+    from rmqtool.store.place import Place
+
+    if not path or Place.is_uri(path):
+        return True
+    if archive_of(path) is not None:
+        return False
+    try:
+        return is_store(Place.of(path).names())
+    except RmqtoolError:
+        return True  # a file, or whoever reads it says what is wrong
+
+
+def _opens(one: Parameter) -> bool:
+    return isinstance(one.said, Argument) and one.said.opens
+
+
+def _paths(command: Command, places: dict[str, Parameter]) -> Iterator[str]:
+    for name, one in places.items():
+        found = getattr(command, name)
+        yield from found if one.is_many else [found]
+
+
+def _replaced(
+    command: Command, places: dict[str, Parameter], meant: dict[str, str]
+) -> dict[str, object]:
+    """Give the arguments of a command with what was meant by them."""
+    fields: dict[str, object] = {}
+    for name, one in places.items():
+        found = getattr(command, name)
+        fields[name] = (
+            tuple(meant.get(path, path) for path in found)
+            if one.is_many
+            else meant.get(found, found)
+        )
+    return fields
+
+
+def _value(command: Command, name: str) -> Any:  # noqa: ANN401 - options are of many types
+    """Give an option by its name; None where the command has no such option."""
+    for one in parameters(type(command)):
+        if one.name == name:
+            return getattr(getattr(command, one.group) if one.group else command, name)
+    return None
+
+
+def _limit(command: Command) -> int | None:
+    text = _value(command, "unpack_limit")
+    if text is None:
+        return None
+    from rmqtool.ranges import size
+
+    return size("--unpack-limit", text)
+
+
+def _meant(path: str, command: Command, opened: Opened) -> str:
+    """Give the path of the store that is meant.
+
+    Raises:
+        UsageError: there are several, or the command would change an archive.
+        UnreadablePath: the archive cannot be read.
+        WriteFailed: there is no room to unpack it.
+    """
+    from rmqtool.store.archive import archive_of
+    from rmqtool.store.place import Place
+
+    found = archive_of(path)
+    if found is None:
+        return _below(path, Place.of(path), opened, f"{path.rstrip('/')}/")
+    archive, inner = found
+    _refuse(archive, command)
+    from rmqtool.render.progress import progress
+
+    with progress("unpack", None, quiet=bool(_value(command, "quiet"))) as advance:
+        top = opened.open(archive, advance)
+    if inner:
+        return f"{archive}!{inner}"
+    from rmqtool.archives.opening import start_of
+
+    chosen = _below(path, top, opened, f"{archive}!")
+    start = start_of(top) if chosen == path else top
+    return f"{archive}!{start.location.partition('!/')[2]}" if chosen == path else chosen
+
+
+def _below(path: str, top: Place, opened: Opened, prefix: str) -> str:
+    """Give the one store below a directory; the directory itself where it is no parent of one.
+
+    Raises:
+        UsageError: there are several.
+    """
+    from itertools import islice
+
+    from rmqtool.store.below import stores_below
+    from rmqtool.store.recognise import recognise
+
+    try:
+        recognise(top)
+    except NotAStore:
+        pass
+    except RmqtoolError:
+        return path
+    else:
+        return prefix if prefix.endswith("!") else path
+    found = list(islice(stores_below(top), SHOWN + 1))
+    names = [f"{prefix}{one.location[len(top.location) :].strip('/')}" for one in found]
+    if len(names) > 1:
+        more = " ..." if len(names) > SHOWN else ""
+        listed = " ".join(map(shlex.quote, names[:SHOWN])) + more
+        reason = f"{path} holds several stores, name one: {listed}"
+        step = shlex.join(["rmqtool", "validate", path, "--recursive"])
+        raise UsageError(option="STORE", reason=reason, step=step)
+    if not names:
+        return path
+    opened.said.append(f"reading {names[0]}")
+    return names[0]
+
+
+def _refuse(archive: str, command: Command) -> None:
+    """Refuse a command that would change an archive, or that cannot read in one.
+
+    Raises:
+        UsageError: it is one.
+    """
+    name = type(command).__module__.rpartition(".")[2].replace("_", "-")
+    chosen = next((one for one in WRITING if _value(command, one)), None)
+    if name == COPYING and chosen is None and _value(command, "output") is not None:
+        chosen = "output"
+    if chosen is None and name != ELSEWHERE:
+        return
+    words = "tar -xf" if not archive.lower().endswith(".zip") else "unzip -d DIR"
+    unpack = f"{words} {shlex.quote(archive)}" + (" -C DIR" if words.startswith("tar") else "")
+    if chosen is None:
+        step = f"mkdir DIR && {unpack}; then rmqtool {name} DIR ..."
+        raise UsageError(option="STORE", reason=f"Spark cannot look into {archive}", step=step)
+    step = f"mkdir DIR && {unpack}; then rmqtool {name} DIR --output NEW"
+    option = f"--{chosen.replace('_', '-')}"
+    raise UsageError(option=option, reason=f"{archive} is an archive: it is only read", step=step)
