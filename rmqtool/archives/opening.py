@@ -26,7 +26,7 @@ PIECE_BYTES: Final = 64 << 10  # of a damaged stream the piece with the damage i
 
 
 @dataclass
-class Opened:
+class OpenArchives:
     """What the archives of one command line are.
 
     Attributes:
@@ -40,7 +40,7 @@ class Opened:
     is_whole: bool = True
     _kept: ExitStack = field(default_factory=ExitStack)
 
-    def open(self, path: str, advance: Callable[[int], None]) -> ArchivePlace:
+    def add(self, path: str, advance: Callable[[int], None]) -> ArchivePlace:
         """Open an archive for as long as this lives; give its top.
 
         Args:
@@ -116,9 +116,9 @@ class Opened:
 
 
 @contextmanager
-def opening(limit: int | None = None) -> Iterator[Opened]:
+def opening(limit: int | None = None) -> Iterator[OpenArchives]:
     """Let archives be opened in the block."""
-    opened = Opened(limit)
+    opened = OpenArchives(limit)
     try:
         yield opened
     finally:

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.archives.stream import Stream
-from rmqtool.store.archive import Extent, Member
+from rmqtool.store.archive import Member, MemberPart
 from rmqtool.store.place import EntryKind
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _add(source: OpenFile, members: Members, found: tarfile.TarInfo) -> None:
             return
         members.add(found.name, linked)
         return
-    extents: tuple[Extent, ...] = ()
+    extents: tuple[MemberPart, ...] = ()
     size = 0
     if kind is EntryKind.FILE:
         size, extents = _extents(source, found)
@@ -134,17 +134,16 @@ def _add(source: OpenFile, members: Members, found: tarfile.TarInfo) -> None:
     members.add(found.name, member)
 
 
-def _extents(source: OpenFile, found: tarfile.TarInfo) -> tuple[int, tuple[Extent, ...]]:
+def _extents(source: OpenFile, found: tarfile.TarInfo) -> tuple[int, tuple[MemberPart, ...]]:
     """Give the bytes of a member that can be read, and where its data is.
 
     Raises:
         ValueError: its map of holes contradicts itself.
     """
-    pieces = getattr(found, "sparse", None)
-    if pieces is None:
-        pieces = [(0, found.size)]
+    holes = getattr(found, "sparse", None)  # ends in pieces of no length
+    pieces = [(0, found.size)] if holes is None else [one for one in holes if one[1]]
     offsets = accumulate((length for _, length in pieces), initial=found.offset_data)
-    extents: list[Extent] = []
+    extents: list[MemberPart] = []
     end = 0
     for (position, length), offset in zip(pieces, offsets, strict=False):
         if length < 0 or position < end or position + length > found.size:
@@ -152,7 +151,7 @@ def _extents(source: OpenFile, found: tarfile.TarInfo) -> tuple[int, tuple[Exten
             raise ValueError(message)
         there = min(length, source.size - offset)
         if there > 0:
-            extents.append(Extent(position, there, offset))
+            extents.append(MemberPart(position, there, offset))
         if there < length:
             return position + max(there, 0), tuple(extents)
         end = position + length

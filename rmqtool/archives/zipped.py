@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.archives.stream import Stream
 from rmqtool.errors import Trouble, UnreadablePath
-from rmqtool.store.archive import Extent, Member
+from rmqtool.store.archive import Member, MemberPart
 from rmqtool.store.place import EntryKind, OpenFile
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 DIRECTORY_BYTES: Final = 64 << 20  # zipfile reads it at once; some 600,000 members of a store
 PIECE_BYTES: Final = 1 << 20
-LOCAL_HEADER: Final = 30  # bytes; the lengths of name and extra field are its last four
 UNIX: Final = 3  # the system that made a member, as far as its mode is one of Unix
 LONGEST_TARGET: Final = 4096
 METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -53,8 +52,9 @@ class Zip:
 
     def __init__(self, source: OpenFile, members: Members) -> None:
         self.members, self._source = members, source
+        self._stream = Stream(source, DIRECTORY_BYTES)
         try:
-            self._zip = zipfile.ZipFile(Stream(source, DIRECTORY_BYTES))
+            self._zip = zipfile.ZipFile(self._stream)
         except DAMAGED as error:
             reason = f"its directory, which is its end, cannot be read: {error}"
             raise UnreadablePath(
@@ -88,11 +88,11 @@ class Zip:
                 self.members.trouble(one.filename, reason)
             elif _is_packed(one) and copy is not None:
                 offset, size = copy.size, self._unpack(one, copy, advance)
-                extents = (Extent(0, size, offset),) if size else ()
+                extents = (MemberPart(0, size, offset),) if size else ()
                 self._add(one, Member(kind, size, source=shared, extents=extents))
             else:
                 size, offset = self._stored(one)
-                extents = (Extent(0, size, offset),) if size else ()
+                extents = (MemberPart(0, size, offset),) if size else ()
                 self._add(one, Member(kind, size, source=self._source, extents=extents))
 
     def _add(self, one: zipfile.ZipInfo, member: Member) -> None:
@@ -105,7 +105,7 @@ class Zip:
         """Unpack a member; give the bytes that could be."""
         begin = copy.size
         try:
-            file = self._zip.open(one)
+            file = self._zip.open(name=one)
         except DAMAGED as error:
             self.members.trouble(one.filename, f"cannot be unpacked: {error}")
             return 0
@@ -127,12 +127,12 @@ class Zip:
 
     def _stored(self, one: zipfile.ZipInfo) -> tuple[int, int]:
         """Give the bytes of a member that is not compressed, and where they are."""
-        head = self._source.read_at(one.header_offset, LOCAL_HEADER)
-        if len(head) < LOCAL_HEADER or not head.startswith(b"PK\x03\x04"):
-            self.members.trouble(one.filename, "there is no header where it should be")
+        try:
+            with self._zip.open(name=one):
+                offset = self._stream.tell()  # zipfile has just read what stands before the data
+        except DAMAGED as error:
+            self.members.trouble(one.filename, f"cannot be read: {error}")
             return 0, 0
-        lengths = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
-        offset = one.header_offset + LOCAL_HEADER + lengths
         size = max(min(one.file_size, self._source.size - offset), 0)
         if size < one.file_size:
             self.members.trouble(one.filename, f"{size:,} of its {one.file_size:,} bytes are there")
@@ -141,7 +141,7 @@ class Zip:
     def _target(self, one: zipfile.ZipInfo) -> str:
         """Give where a link leads to; its content says so."""
         try:
-            with self._zip.open(one) as file:
+            with self._zip.open(name=one) as file:
                 return file.read(LONGEST_TARGET).decode("utf-8", "surrogateescape")
         except DAMAGED as error:
             self.members.trouble(one.filename, f"cannot be unpacked: {error}")

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass, replace
 from functools import cache
 from types import UnionType
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias, TypeVar, get_args, get_type_hints
 
 from rmqtool.errors import UsageError
 
@@ -37,7 +37,13 @@ NOT: Final = "/"  # in the name of a flag, before what switches it off
 
 
 class Command(ABC):
-    """What a command line asks for. The docstring is its help, below the summary in `CONTENTS`."""
+    """What a command line asks for. The docstring is its help, below the summary in `CONTENTS`.
+
+    Attributes:
+        is_declared: its fields are arguments and options.
+    """
+
+    is_declared: ClassVar[bool] = True
 
     @abstractmethod
     def run(self) -> int:

@@ -16,7 +16,7 @@ from rmqtool.errors import NotAStore, RmqtoolError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.archives.opening import Opened
+    from rmqtool.archives.opening import OpenArchives
     from rmqtool.cli.declaration import Command, Parameter
     from rmqtool.store.place import Place
 
@@ -32,6 +32,8 @@ def run(command: Command) -> int:
     Raises:
         RmqtoolError: it cannot be done.
     """
+    if not command.is_declared:
+        return command.run()
     places = {one.name: one for one in parameters(type(command)) if _opens(one)}
     unusual = [path for path in _paths(command, places) if not is_plain(path)]
     if not unusual:
@@ -105,7 +107,7 @@ def _limit(command: Command) -> int | None:
     return size("--unpack-limit", text)
 
 
-def _meant(path: str, command: Command, opened: Opened) -> str:
+def _meant(path: str, command: Command, opened: OpenArchives) -> str:
     """Give the path of the store that is meant.
 
     Raises:
@@ -124,7 +126,7 @@ def _meant(path: str, command: Command, opened: Opened) -> str:
     from rmqtool.render.progress import progress
 
     with progress("unpack", None, quiet=bool(_value(command, "quiet"))) as advance:
-        top = opened.open(archive, advance)
+        top = opened.add(archive, advance)
     if inner:
         return f"{archive}!{inner}"
     from rmqtool.archives.opening import start_of
@@ -134,7 +136,7 @@ def _meant(path: str, command: Command, opened: Opened) -> str:
     return f"{archive}!{start.location.partition('!/')[2]}" if chosen == path else chosen
 
 
-def _below(path: str, top: Place, opened: Opened, prefix: str) -> str:
+def _below(path: str, top: Place, opened: OpenArchives, prefix: str) -> str:
     """Give the one store below a directory; the directory itself where it is no parent of one.
 
     Raises:

@@ -27,7 +27,7 @@ ENDING: Final = re.compile(r"\.(tar\.gz|tar\.zst|tar|tgz|tzst|zip)", re.IGNORECA
 OPENED: Final[dict[str, Archive]] = {}  # by absolute path; a process opens an archive once
 
 
-class Extent(NamedTuple):
+class MemberPart(NamedTuple):
     """A stretch of a member that holds data; between two of them are zeros.
 
     Attributes:
@@ -64,7 +64,7 @@ class Member(NamedTuple):
     mode: int = 0
     target: str = ""
     source: OpenFile | None = None
-    extents: tuple[Extent, ...] = ()
+    extents: tuple[MemberPart, ...] = ()
 
 
 @dataclass
@@ -257,7 +257,7 @@ class ArchiveFile(OpenFile):
             position = end
         return self.size
 
-    def _piece(self, position: int, end: int) -> tuple[Extent | None, int, int]:
+    def _piece(self, position: int, end: int) -> tuple[MemberPart | None, int, int]:
         """Give the extent that holds a position, None in a hole, and how far it goes."""
         number = bisect_right(self._starts, position) - 1
         if number >= 0:

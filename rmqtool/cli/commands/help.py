@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from rmqtool.cli.commands import PROGRAM
 from rmqtool.cli.completion.values import help_topics
@@ -56,6 +56,7 @@ class Help(Command):
 class Brief(Command):
     """What `--help` shows of a command, or of the program."""
 
+    is_declared: ClassVar[bool] = False
     name: str
 
     def run(self) -> int:
@@ -69,6 +70,8 @@ class Brief(Command):
 @dataclass(frozen=True)
 class Versions(Command):
     """What `--version` shows."""
+
+    is_declared: ClassVar[bool] = False
 
     def run(self) -> int:
         """Show it."""
