@@ -34,6 +34,7 @@ from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.machine import announce
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
+from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.tree import open_store
@@ -147,7 +148,9 @@ class Findings:
             self._observer.begin(inspection)
         observers = Observers(self._watch, self._observer, self.ledger)
         try:
-            found = _keep_book(inspection, self.ledger, _once(_run(inspection, observers)))
+            found = _keep_book(
+                inspection, self.ledger, _once(_refused(inspection, _run(inspection, observers)))
+            )
             yield from bounded.take(filter(self._options.keeps, found))
             bounded.add(_kept(inspection, self._options).items())
             yield from bounded.rest()
@@ -217,6 +220,16 @@ def _once(found: Iterator[Finding]) -> Iterator[Finding]:
                 continue
             said.add(one.path)
         yield one
+
+
+def _refused(inspection: Inspection, found: Iterator[Finding]) -> Iterator[Finding]:
+    """Add what the disk refused to read without that any check said so."""
+    with refused_reads() as refused:
+        yield from found
+    for error in refused.values():
+        path = inspection.path_of(error.path)
+        if not (inspection.is_below_unread(path) or inspection.is_known_unread(error.path)):
+            yield inspection.unread(path, error)
 
 
 def _run(inspection: Inspection, observers: Observers) -> Iterator[Finding]:

@@ -8,9 +8,10 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
-from rmqtool.cli.exits import BUG, DONE, INTERRUPTED, NOT_DONE, TERMINATED, say
+from rmqtool.cli.exits import BUG, DONE, IN_PART, INTERRUPTED, NOT_DONE, TERMINATED, say
 from rmqtool.cli.signals import Terminated, stoppable
 from rmqtool.errors import OutputClosed, RepairError, RmqtoolError, Trouble, UsageError
+from rmqtool.store.refused import refused_reads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typer import TyperException
 
 OBJECTS: Final = 100_000  # before they are looked through: imports make many, and all of them stay
+NAMED: Final = 10  # files that cannot be read
 ASKED_BY: Final = "_RMQTOOL_COMPLETE"  # a shell: set by the scripts in completion/
 
 
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.meta_path.insert(0, WithoutPandas())
     try:
         with stoppable():
-            code = _run(sys.argv[1:] if arguments is None else arguments)
+            code = _run_and_tell(sys.argv[1:] if arguments is None else arguments)
             _flush()
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -69,6 +71,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         gc.freeze()  # the process ends: nobody needs what a last look through all objects frees
     return code
+
+
+def _run_and_tell(arguments: Sequence[str]) -> int:
+    """Do what a command line asks for; name the files that the disk refused to read."""
+    with refused_reads() as refused:
+        code = _run(arguments)
+    if not refused:
+        return code
+    files = [*refused.values()]
+    for error in files[:NAMED]:
+        say(f"could not be read in full: {error}")
+    if len(files) > NAMED:
+        say(f"and {len(files) - NAMED:,} more files")
+    return code or IN_PART
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -303,6 +303,7 @@ def database_rows(survey: Survey) -> list[rows.DatabaseRow]:
 
 def problem_rows(survey: Survey) -> list[rows.ProblemRow]:
     """What could not be read."""
+    survey.note_refused()
     return survey.problems
 
 

@@ -6,6 +6,7 @@ directory does not hide the rest; the rows that are made of this are in overview
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -13,6 +14,7 @@ from rmqtool.errors import RmqtoolError, UnreadablePath
 from rmqtool.info.overview_rows import ProblemRow, QueueRow
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.record_heads import LogReader, RecordHead
+from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
 from rmqtool.store.segment import MappedFiles
 from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail
@@ -42,11 +44,14 @@ class Survey:
         self.store = store
         self.problems: list[ProblemRow] = []
         self.queues = Queues(store)
+        self._listening = ExitStack()
+        self._refused = self._listening.enter_context(refused_reads())
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        self._listening.close()
         self.queues.__exit__(*exception)
         if "reader" in vars(self):
             self.reader.__exit__(*exception)
@@ -144,6 +149,13 @@ class Survey:
     def queue_rows(self) -> list[QueueRow]:
         """All queues with the times of their first and last messages."""
         return [_queue_row(self, queue) for queue in self.ranges]
+
+    def note_refused(self) -> None:
+        """Note the files of which a read failed, and nobody has said so."""
+        known = {problem.path for problem in self.problems}
+        for path, error in self._refused.items():
+            if not {path, path.removeprefix(f"{self.store.root}/")} & known:
+                self.problem(error)
 
     def problem(self, error: RmqtoolError) -> None:
         """Note what could not be read, once."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeVar
 
 from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.store.refused import note_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,7 +216,10 @@ class Place:
         try:
             return question(self.location)
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-            raise _refused(str(self), error) from error
+            refused = _refused(str(self), error)
+            if refused.trouble is Trouble.MEDIUM:
+                note_refused(refused)
+            raise refused from error
 
 
 class OpenFile:
@@ -316,7 +320,9 @@ class OpenFile:
             raise self._unreadable(error, position) from error
 
     def _unreadable(self, error: OSError, position: int) -> UnreadablePath:
-        return _refused(str(self.place), error, f"at {position:#x} ({position}): ")
+        refused = _refused(str(self.place), error, f"at {position:#x} ({position}): ")
+        note_refused(refused)
+        return refused
 
 
 def _followed(path: str) -> str:

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.place import Entry, EntryKind, OpenFile, Place, printable
+from rmqtool.store.refused import note_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,9 +199,11 @@ def _ask(shown: str, question: Callable[[], Any]) -> Any:  # noqa: ANN401 - pyar
     try:
         return question()
     except (OSError, ValueError, NotImplementedError) as error:
-        raise UnreadablePath(
-            path=shown, reason=reason_of(error), trouble=Trouble.of(error)
-        ) from error
+        trouble = Trouble.of(error)
+        refused = UnreadablePath(path=shown, reason=reason_of(error), trouble=trouble)
+        if trouble is Trouble.MEDIUM:
+            note_refused(refused)
+        raise refused from error
 
 
 def reason_of(error: Exception) -> str:

@@ -192,6 +192,10 @@ class Attack:
     def _look(self) -> tuple[Facts, Facts]:
         return facts(self.store, changes=True), _without_ours(facts(self.store, changes=False))
 
+    def edits(self) -> int:
+        """Count what there is to take back: log and RocksDB are edited one after the other."""
+        return len([*self.store.glob("rmqtool-undo-*")]) or 1
+
     def wrong(self, command: tuple[str, ...]) -> Iterator[str]:
         """Yield what a command that has run did to the store and beside it."""
         if self._beside != look(self.outside):
@@ -262,10 +266,13 @@ def campaign(seeds: range, seconds: float, top: Path, tally: Tally) -> None:
         attack = Attack(top / str(seed), seed)
         tally.stores += 1
         for command in COMMANDS:
-            is_fresh = tally.runs.total() % FRESH_EACH == FRESH_EACH - 1
-            done = run(attack.arguments(command, sound), said, is_fresh=is_fresh)
-            tally.add(command[0], done, is_fresh=is_fresh)
-            for what in (*done.ends, *attack.wrong(command)):
+            ends: list[str] = []
+            for _ in range(attack.edits() if command == UNDO else 1):
+                is_fresh = tally.runs.total() % FRESH_EACH == FRESH_EACH - 1
+                done = run(attack.arguments(command, sound), said, is_fresh=is_fresh)
+                tally.add(command[0], done, is_fresh=is_fresh)
+                ends += done.ends
+            for what in (*ends, *attack.wrong(command)):
                 tally.broken += 1
                 print(f"seed {seed} | {attack.fixture} | {' '.join(command)} | {what}", flush=True)
         shutil.rmtree(attack.top)

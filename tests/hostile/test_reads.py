@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,9 +17,10 @@ from tests.stores import fixture_store
 
 COMMANDS = (
     ("validate",), ("info",), ("dump",), ("query", "--key", "none"), ("rebuild", "--check"),
-    ("startup", "--broker-version", "5.3.3"), ("repair",),
+    ("startup", "--broker-version", "5.3.3"), ("repair",), ("doctor",), ("dump", "--as", "all"),
 )  # fmt: skip
-ONE_THREAD = {"info", "startup"}
+ONE_THREAD = {"info", "startup", "doctor"}
+ANSWERS = {"validate", "info"}  # rows name what cannot be read
 ERROR = "input/output error"
 FEW = 4  # reads of each command that fail, unless all variants are asked for
 
@@ -50,22 +50,20 @@ def reads(*, failing: int = -1, longest: int | None = None) -> Iterator[list[int
         yield count
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_fails_once(
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
     pytestconfig: pytest.Config,
     command: tuple[str, ...],
 ) -> None:
-    """A bad sector at any read is told of, or was asked for twice; no command fails in surprise."""
+    """A bad sector at any read is told of: no command says that all is well, or fails in surprise."""
     store = fixture_store("rocketmq-5.3.3-crash", tmp_path)
     before = snapshot(store)
     jobs = () if command[0] in ONE_THREAD else ("--jobs", "1")
     words = [command[0], str(store), *command[1:], *jobs, "--format", "jsonl"]
-    sound = main(words)
-    expected = capfd.readouterr().out
     with reads() as count:
-        assert sound == main(words)
+        main(words)
     capfd.readouterr()
     assert count[0] > 0, command
     step = 1 if pytestconfig.getoption("--all-variants") else max(count[0] // FEW, 1)
@@ -73,25 +71,18 @@ def test_fails_once(
         with reads(failing=number):
             code = main(words)
         told = capfd.readouterr()
-        assert code in {0, 1, 2, 3}, (number, told.err)
-        is_told = code or ERROR in told.out or ERROR in told.err
-        assert is_told or essence(command[0], expected) == essence(command[0], told.out), number
+        assert code in {1, 2, 3}, (number, told.err)
+        assert ERROR in told.err, (number, told.err)
+        assert command[0] not in ANSWERS or code == 2 or ERROR in told.out, (number, told.out)
         assert before == snapshot(store)
 
 
-def essence(command: str, out: str) -> object:
-    """Give what must be the same: damage. Notes and the release lean on files that many tell."""
-    if command == "info":
-        return None  # at a glance: what cannot be read is left out
-    if command != "validate":
-        return out
-    rows = map(json.loads, out.splitlines())
-    is_worse = (row for row in rows if row["severity"] != "note")
-    return [(row["code"], row["path"], row["position"]) for row in is_worse]
-
-
 @pytest.mark.parametrize("longest", [1000, 4097])
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
+@pytest.mark.parametrize(
+    "command",
+    [one for one in COMMANDS if one != ("doctor",)],  # which tells how full the disk is
+    ids=" ".join,
+)
 def test_short(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], command: tuple[str, ...], longest: int
 ) -> None:
