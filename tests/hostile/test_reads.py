@@ -57,7 +57,7 @@ def test_fails_once(
     pytestconfig: pytest.Config,
     command: tuple[str, ...],
 ) -> None:
-    """A bad sector at any read is told of: no command says that all is well, or fails in surprise."""
+    """A bad sector at any read is told of: no command says that all is well, or fails oddly."""
     store = fixture_store("rocketmq-5.3.3-crash", tmp_path)
     before = snapshot(store)
     jobs = () if command[0] in ONE_THREAD else ("--jobs", "1")
