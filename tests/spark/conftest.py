@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -13,6 +13,12 @@ from rmqtool.spark.session import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Each question is asked once: what is compiled well, or in many parts, costs more than it saves.
+QUICK: Final = {
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+}
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +30,6 @@ def spark() -> Iterator[SparkSession]:
         pytest.skip(str(error))
     from rmqtool.spark import register
 
-    started = register(session("local[2]"))
+    started = register(session("local[2]", options=QUICK))
     yield started
     started.stop()
