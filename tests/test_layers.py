@@ -36,13 +36,6 @@ OWNERS = {
     "drawsvg": "report", "jinja2": "report", "markupsafe": "report",
 }  # fmt: skip
 HEAVY = {"numpy", "numba", "llvmlite", "pyarrow", "pandas", "pyspark"}
-# Modules outside of the writing room that change files, until they use its doors: this list only
-# ever gets shorter, but for the one that runs before there is a room.
-WRITERS = {
-    "rmqtool.spark.shim": "unpacks the package on an executor, so it cannot import any of it",
-    "rmqtool.store.rocksdb_database": "a directory of links, in that for temporary files",
-    "rmqtool.store.rocksdb_server": "removes it",
-}
 
 
 def layer(module: str) -> str:

@@ -1,7 +1,7 @@
 """Give executors this package, so that a cluster needs only Python with its dependencies.
 
-What is sent is a zip whose `rmqtool/__init__.py` is `shim.py`: kernels are compiled and kept per
-source file, so the package has to lie in files on each executor, not in a zip.
+What is sent is a zip whose `rmqtool/__init__.py` is `writing/shim.py`: kernels are compiled and
+kept per source file, so the package has to lie in files on each executor, not in a zip.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 PACKAGE: Final = Path(__file__).parents[1]
 LEFT_OUT: Final = frozenset({"cli"})  # executors have nobody to talk to; `export` writes CSV
 EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the same package gives the same bytes, so the same place
-SHIM: Final = "shim.py"
-INNER: Final = "package.zip"  # as shim.py calls it
+SHIM: Final = "writing/shim.py"
+INNER: Final = "package.zip"  # as the shim calls it
 _shipped: set[str] = set()
 
 
@@ -44,7 +44,7 @@ def package_file() -> str:
     """Write the zip for executors; give its path. Spark hands the file out while it runs."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as outer:
-        shim = (Path(__file__).parent / SHIM).read_bytes()
+        shim = (PACKAGE / SHIM).read_bytes()
         outer.writestr(zipfile.ZipInfo("rmqtool/__init__.py", EPOCH), shim)
         outer.writestr(zipfile.ZipInfo(f"rmqtool/{INNER}", EPOCH), _package())
     return put("rmqtool-shipped.zip", packed.getvalue())

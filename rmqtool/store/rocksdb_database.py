@@ -1,8 +1,8 @@
 """Reads the rows of a RocksDB database, read-only, in a process of its own.
 
 The library writes a file into the directory that it opens, and may end the process on damaged
-files. So it gets a directory of links, and a process: see `rocksdb_server`. Nothing in the store
-changes. Damage is an error after the rows that could be read, never fewer rows in silence.
+files. So it gets a directory of links, and a process: see `writing.rocksdb_links`. Nothing in the
+store changes. Damage is an error after the rows that could be read, never fewer rows in silence.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import subprocess
 import sys
-import tempfile
 import weakref
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from rmqtool.errors import DamagedDatabase, EngineMissing
 from rmqtool.store.place import EntryKind
 from rmqtool.store.rocksdb import FILE_NAME
-from rmqtool.store.rocksdb_server import FRAME, ITEM, SKIP_CORRUPTED
+from rmqtool.store.rocksdb_server import FRAME, ITEM, PREFIX, SKIP_CORRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,16 +31,17 @@ if TYPE_CHECKING:
 PACKAGE: Final = "rocksdict"
 INSTALL: Final = "pip install rocksdict"
 PACKAGES: Final = str(Path(__file__).parents[2])
-MODULE: Final = "rmqtool.store.rocksdb_server"
-SILENCE_SECONDS: Final = 120.0  # without a byte from the process: it hangs
-SILENT: Final = f"RocksDB gave no answer for {SILENCE_SECONDS:.0f} s"
+MODULE: Final = "rmqtool.writing.rocksdb_links"  # a program: nothing of it is imported
+SILENCE_SECONDS = 60.0  # without a byte from the process: it hangs
+# Of address space. What lies in the logs is in memory as a whole.
+MEMORY_BYTES = 4 << 30
 CLOSED: Final = "the database was closed"
 READ_BYTES: Final = 1 << 20
 LINKED: Final = ("CURRENT", "IDENTITY", "MANIFEST-")  # and table files and write-ahead logs
 SUFFIXES: Final = (".sst", ".log", ".blob")
 # RocksDB reads the first two into memory, and the others from their begin to their end. Its own
 # are far below; a stranger has a hole of any length for nothing.
-LARGEST: Final = {"CURRENT": 4096, "IDENTITY": 4096, "MANIFEST-": 2 << 30, ".log": 16 << 30}
+LARGEST: Final = {"CURRENT": 4096, "IDENTITY": 4096, "MANIFEST-": 2 << 30, ".log": 4 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,11 @@ class Database:
         """
         self.place, self.path = place, path
         _require()
-        directory = self._links()
+        links, copies = self._files()
         self._process = _start()
         self._is_answered = True
-        self._close = weakref.finalize(self, _end, self._process, directory)
-        mode = SKIP_CORRUPTED if path.startswith("config/") else "point"
-        answer = self._ask({"directory": directory, "mode": mode})
+        self._close = weakref.finalize(self, _end, self._process)
+        answer = self._begin(links, copies)
         self.families: tuple[str, ...] = tuple(answer["families"])
         self.live: dict[str, int] = answer["live"]
 
@@ -155,25 +154,38 @@ class Database:
         found = list(self.rows(family, key, key + b"\0", 1))
         return found[0].values[0] if found else None
 
-    def _links(self) -> str:
-        """Make a directory of links to the files of the database; of remote ones, copies.
+    def _files(self) -> tuple[dict[str, str], dict[str, Place]]:
+        """Give the files of the database: of this machine to link to, and remote ones to copy.
 
         Raises:
             DamagedDatabase: a file is too large.
         """
-        directory = tempfile.mkdtemp(prefix="rmqtool-rocksdb-")
-        try:
-            for entry in self.place.entries():
-                if entry.kind is not EntryKind.FILE or not FILE_NAME.fullmatch(entry.name):
-                    continue
-                if not entry.name.startswith(LINKED) and not entry.name.endswith(SUFFIXES):
-                    continue
-                self._refuse_large(entry)
-                _link(self.place.child(entry.name), os.path.join(directory, entry.name))  # noqa: PTH118 - bytes of any kind
-        except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
-            raise
-        return directory
+        links: dict[str, str] = {}
+        copies: dict[str, Place] = {}
+        for entry in self.place.entries():
+            if entry.kind is not EntryKind.FILE or not FILE_NAME.fullmatch(entry.name):
+                continue
+            if not entry.name.startswith(LINKED) and not entry.name.endswith(SUFFIXES):
+                continue
+            self._refuse_large(entry)
+            file = self.place.child(entry.name)
+            if file.is_local:
+                links[entry.name] = os.path.abspath(file.location)  # noqa: PTH100 - of any bytes
+            else:
+                copies[entry.name] = file
+        return links, copies
+
+    def _begin(self, links: dict[str, str], copies: dict[str, Place]) -> dict[str, Any]:
+        """Have the process open the database; give what it says of it."""
+        mode = SKIP_CORRUPTED if self.path.startswith("config/") else "point"
+        with ExitStack() as stack:
+            opened = {name: stack.enter_context(file.open()) for name, file in copies.items()}
+            sizes = {name: file.size for name, file in opened.items()}
+            self._tell({"links": links, "copies": sizes, "mode": mode, "memory": MEMORY_BYTES})
+            for file in opened.values():
+                for position in range(0, file.size, READ_BYTES):
+                    self._send(file.read_at(position, READ_BYTES))
+        return self._answer()
 
     def _refuse_large(self, entry: Entry) -> None:
         for part, limit in LARGEST.items():
@@ -204,8 +216,7 @@ class Database:
             except DamagedDatabase:
                 return
 
-    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        self._tell(question)
+    def _answer(self) -> dict[str, Any]:
         rows, length, _ = FRAME.unpack(self._read(FRAME.size))
         answer: dict[str, Any] = json.loads(self._read(length))
         if rows or "error" in answer:
@@ -215,12 +226,15 @@ class Database:
 
     def _tell(self, question: dict[str, Any]) -> None:
         self._is_answered = False
-        stdin = self._process.stdin
+        self._send(json.dumps(question).encode() + b"\n")
+
+    def _send(self, data: bytes) -> None:
+        stdin, left = self._process.stdin, memoryview(data)
         try:
             if stdin is None or stdin.closed:
                 raise self._damaged(CLOSED)
-            stdin.write(json.dumps(question).encode() + b"\n")
-            stdin.flush()
+            while left:
+                left = left[stdin.write(left) :]
         except OSError as error:
             raise self._died() from error
 
@@ -249,8 +263,9 @@ class Database:
         parts, descriptor = [], stdout.fileno()
         while length:
             if not select.select([descriptor], [], [], SILENCE_SECONDS)[0]:
-                self._process.kill()
-                raise self._died(SILENT)
+                self._process.terminate()
+                reason = f"RocksDB gave no answer for {SILENCE_SECONDS:g} s"
+                raise self._died(reason)
             part = os.read(descriptor, min(length, READ_BYTES))
             if not part:
                 raise self._died()
@@ -270,10 +285,7 @@ class Database:
 
 def _without_links(reason: str) -> str:
     """Leave out the directory of links, which nobody else can see."""
-    words = (
-        word.rpartition("/")[2] if tempfile.gettempdir() in word else word
-        for word in reason.split()
-    )
+    words = (word.rpartition("/")[2] if f"/{PREFIX}" in word else word for word in reason.split())
     return " ".join(words)
 
 
@@ -282,16 +294,6 @@ def _require() -> None:
 
     if find_spec(PACKAGE) is None:
         raise EngineMissing(needs=f"{PACKAGE}, the reader of RocksDB databases", install=INSTALL)
-
-
-def _link(file: Place, target: str) -> None:
-    """Link to a file of this machine, or copy a remote one."""
-    if file.is_local:
-        os.symlink(file.location, target)  # noqa: PTH211
-        return
-    with open(target, "wb") as copy, file.open() as opened:  # noqa: PTH123
-        parts = range(0, opened.size, READ_BYTES)
-        copy.writelines(opened.read_at(position, READ_BYTES) for position in parts)
 
 
 def _start() -> subprocess.Popen[bytes]:
@@ -308,13 +310,12 @@ def _start() -> subprocess.Popen[bytes]:
     )
 
 
-def _end(process: subprocess.Popen[bytes], directory: str) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()
-    process.kill()  # it only reads
+    process.terminate()  # its child only reads; it removes its own directory
     process.wait()
-    shutil.rmtree(directory, ignore_errors=True)
 
 
 def _cut(joined: bytes, lengths: tuple[int, ...]) -> list[bytes]:

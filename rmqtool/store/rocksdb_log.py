@@ -16,7 +16,7 @@ from rmqtool.store.crc32c import masked_crc32c
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.store.place import Place
+    from rmqtool.store.place import OpenFile, Place
 
 BLOCK_BYTES: Final = 32768
 HEADER: Final = Struct("<IHB")  # masked CRC, length, type
@@ -62,7 +62,7 @@ def read_log(place: Place, take: Callable[[int, bytes], None]) -> LogContent:
         content.size = file.size
         parts: list[bytes] = []
         begin = 0
-        for block in range(0, file.size, BLOCK_BYTES):
+        for block in _blocks(file):
             for position, kind, payload, broken in _fragments(file.read_at(block, BLOCK_BYTES)):
                 problem = broken or _misplaced(kind, parts)
                 if problem:
@@ -83,6 +83,15 @@ def read_log(place: Place, take: Callable[[int, bytes], None]) -> LogContent:
         if parts and not content.problem:
             content.problem = "the last record is cut off"
     return content
+
+
+def _blocks(file: OpenFile) -> Iterator[int]:
+    """Yield where the blocks begin, but for those in a hole: a terabyte of zeros costs nothing."""
+    position: int | None = 0
+    while position is not None and position < file.size:
+        block = position - position % BLOCK_BYTES
+        yield block
+        position = file.next_data(block + BLOCK_BYTES)
 
 
 def writes_in(batch: bytes) -> int:

@@ -1,14 +1,13 @@
-"""The process that reads one RocksDB database, so that damage never takes rmqtool with it.
+"""What reads one RocksDB database, in a process of its own: damage never takes rmqtool with it.
 
-It is started by `rocksdb_database` with the path of a directory of links, reads requests, a line
-of JSON each, from stdin, and writes rows to stdout: frames of lengths, keys and values, and an
-answer, a line of JSON, in a frame of its own. It ends when stdin does.
+`writing.rocksdb_links` starts it for `rocksdb_database`, on a directory of links. It reads
+requests, a line of JSON each, from stdin, and writes rows to stdout: frames of lengths, keys and
+values, and an answer, a line of JSON, in a frame of its own. It ends when stdin does.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from array import array
 from struct import Struct
@@ -18,43 +17,42 @@ if TYPE_CHECKING:
     from rocksdict import Rdict, RdictIter
 
 FRAME: Final = Struct("<IQQ")  # rows, bytes of keys, bytes of values; no rows: an answer
+PREFIX: Final = "rmqtool-rocksdb-"  # of the directory of links, which nobody is told of
 ROWS_A_FRAME: Final = 8192
 BYTES_A_FRAME: Final = 4 << 20
-MEMORY_BYTES: Final = 8 << 30
 SKIP_CORRUPTED: Final = "skip"
 ITEM: Final = "I"  # lengths in a frame: unsigned, 4 bytes, little-endian on all platforms we read
 
 
-def main() -> int:
-    """Open the database that the first line names, and answer the lines that follow."""
-    _limit_memory()
-    lines, out = sys.stdin, sys.stdout.buffer
-    asked = json.loads(lines.readline())
-    directory = asked["directory"]
+def serve(directory: str, mode: str, memory: int) -> None:
+    """Open a database, and answer the lines of stdin.
+
+    Args:
+        directory: its files, or links to them.
+        mode: `SKIP_CORRUPTED` passes over damaged records of its logs; any other ends there.
+        memory: bytes of address space that this process may take.
+    """
+    _limit_memory(memory)
+    lines, out = sys.stdin.buffer, sys.stdout.buffer
     try:
-        try:
-            database, answer = _open(directory, asked["mode"])
-        except Exception as error:  # noqa: BLE001 - the library has one class for all
-            _answer(out, {"error": str(error)})
-            return 0
-        _answer(out, answer)
-        for line in lines:
-            _scan(database, json.loads(line), out)
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
-    return 0
+        database, answer = _open(directory, mode)
+    except Exception as error:  # noqa: BLE001 - the library has one class for all
+        _answer(out, {"error": str(error)})
+        return
+    _answer(out, answer)
+    for line in lines:
+        _scan(database, json.loads(line), out)
 
 
-def _limit_memory() -> None:
-    """Let a length from damaged bytes end this process, not the machine; and leave no core."""
+def _limit_memory(most: int) -> None:
+    """Let a length from damaged bytes end this process, not the machine."""
     try:
         import resource
     except ImportError:  # not on Windows
         return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if hard == resource.RLIM_INFINITY or hard > MEMORY_BYTES:
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, hard))
+    if hard == resource.RLIM_INFINITY or hard > most:
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _open(directory: str, mode: str) -> tuple[Rdict, dict[str, Any]]:
@@ -145,7 +143,3 @@ def _answer(out: BinaryIO, answer: dict[str, Any]) -> None:
     out.write(FRAME.pack(0, len(raw), 0))
     out.write(raw)
     out.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
+import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.formats.rocksdb_families import FAMILIES
+from rmqtool.store import rocksdb_database
 from rmqtool.store.crc32c import crc32c
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_database import Database
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 each_store = pytest.mark.parametrize("name", NAMES)
 QUEUES: Final = "rocketmq-5.5.0-rocksdb-crash"
+MARGIN: Final = 20  # seconds, on a machine that does other things
 
 
 def table_of(directory: Path) -> Path:
@@ -105,10 +108,11 @@ def test_nothing_stays_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     store = fixture(QUEUES, tmp_path)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv("TMPDIR", str(temporary))
     rows_of(store / "consumequeue", "consumequeue")
     forgotten = Database(Place.of(store / "consumequeue"), "consumequeue")
-    assert [*temporary.iterdir()]
+    (made,) = temporary.iterdir()
+    assert 0o700 == made.stat().st_mode & 0o777
     del forgotten
     assert [] == [*temporary.iterdir()]
 
@@ -254,6 +258,19 @@ def test_not_a_database(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "empty")
 
 
+def test_hole_in_a_log(tmp_path: Path) -> None:
+    """Judging a log costs nothing for a hole of a terabyte, and what lies past it is found."""
+    directory = fixture(QUEUES, tmp_path) / "config" / "topics"
+    path = max(directory.glob("*.log"), key=lambda one: one.stat().st_size)
+    whole = read_log(Place.of(path), lambda _, __: None)
+    with path.open("r+b") as file:
+        file.seek(1 << 40)
+        file.write(b"x" * 100)
+    found = read_log(Place.of(path), lambda _, __: None)
+    assert whole.records == found.records
+    assert found.problem
+
+
 @pytest.mark.parametrize("kind", ["CURRENT", "IDENTITY", "MANIFEST-*", "*.log"])
 def test_hole_of_a_terabyte(tmp_path: Path, kind: str) -> None:
     """A file that RocksDB would read to its end, or into memory, is not given to it."""
@@ -262,3 +279,41 @@ def test_hole_of_a_terabyte(tmp_path: Path, kind: str) -> None:
     os.truncate(path, 1 << 40)
     with pytest.raises(DamagedDatabase, match=r"1,099,511,627,776 bytes; at most"):
         Database(Place(str(directory)), "consumequeue")
+
+
+def test_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that keeps RocksDB busy without an answer is damaged, and nothing is left."""
+    directory = fixture(QUEUES, tmp_path) / "consumequeue"
+    os.truncate(next(directory.glob("*.log")), 4 << 30)  # zeros, each of which it looks at
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    monkeypatch.setattr(rocksdb_database, "SILENCE_SECONDS", 0.5)
+    begin = time.monotonic()
+    with pytest.raises(DamagedDatabase, match="no answer for 0"):
+        Database(Place.of(directory), "consumequeue")
+    assert time.monotonic() - begin < rocksdb_database.SILENCE_SECONDS + MARGIN
+    assert [] == [*temporary.iterdir()]
+
+
+def test_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A database that needs more memory than it may have is damaged."""
+    directory = fixture(QUEUES, tmp_path) / "consumequeue"
+    monkeypatch.setattr(rocksdb_database, "MEMORY_BYTES", 64 << 20)
+    with pytest.raises(DamagedDatabase):
+        Database(Place.of(directory), "consumequeue")
+
+
+def test_killed(tmp_path: Path) -> None:
+    """A process that is killed in the middle is an error of this database alone."""
+    directory = fixture(QUEUES, tmp_path) / "consumequeue"
+    with Database(Place.of(directory), "consumequeue") as database:
+        (answering,) = children(*children(os.getpid()))
+        os.kill(answering, signal.SIGKILL)
+        with pytest.raises(DamagedDatabase, match="ended, status -9"):
+            list(database.rows("default"))
+
+
+def children(process: int) -> list[int]:
+    """Give the processes that one has started."""
+    return [*map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())]
