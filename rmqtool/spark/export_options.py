@@ -22,6 +22,8 @@ PARTITIONS: Final = {
     TableName.INDEX_ENTRIES: (DATE,),
     TableName.FINDINGS: ("code", "severity"),
     TableName.SEGMENTS: (),
+    TableName.PENDING_TIMERS: ("topic", "queue_id"),
+    TableName.POP_IN_FLIGHT: ("topic", "queue_id"),
 }
 
 

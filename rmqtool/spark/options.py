@@ -24,7 +24,8 @@ FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"  # as with Spark's source for Kafka
 DEFAULT_PACK: Final = 128 << 20  # bytes: the default of spark.sql.files.maxPartitionBytes
 NAMES: Final = {
     "path": "a store root, a directory of it, or one file",
-    "table": "messages, queue_units, index_entries, findings or segments",
+    "table": "messages, queue_units, index_entries, findings, segments, pending_timers or "
+    "pop_in_flight",
     "columns": "names, comma separated; others are not decoded",
     "topic": "topics, comma separated",
     "queue_id": "number of the queue",
@@ -61,6 +62,8 @@ class TableName(enum.StrEnum):
     INDEX_ENTRIES = "index_entries"
     FINDINGS = "findings"
     SEGMENTS = "segments"
+    PENDING_TIMERS = "pending_timers"
+    POP_IN_FLIGHT = "pop_in_flight"
 
 
 class Scope(enum.StrEnum):

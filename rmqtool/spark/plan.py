@@ -128,6 +128,10 @@ def tasks(options: SourceOptions) -> list[Task]:
             _check_limits(options, frozenset())
             store_of(options.path, options.broker_conf, None)
             return [WholeTask()]
+        case TableName.PENDING_TIMERS | TableName.POP_IN_FLIGHT:
+            _check_limits(options, frozenset())
+            store_of(options.path, options.broker_conf, None)
+            return [WholeTask()]
         case _:
             return list(log_tasks(options))
 

@@ -5,6 +5,7 @@ Needs no pyspark: executors get tasks and options, and give batches with exactly
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from rmqtool.spark.borders import remember, true_start
 from rmqtool.spark.by_topic import by_topic, scan_options
 from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import FilesTask, LogTask, RocksTask, UnreadTask, WholeTask, view_of
-from rmqtool.spark.tables import SCHEMAS, chosen
+from rmqtool.spark.tables import PENDING, SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
 from rmqtool.tables.readers import READERS
@@ -66,6 +67,8 @@ def batches(
             yield from _units_in_rocksdb(task, options, names)
         case UnreadTask():
             yield _unread(options.table, names, file=task.path, position=0)
+        case WholeTask() if options.table in PENDING:
+            yield from _pending(options, names)
         case WholeTask():
             yield from _findings(_of_store(options), names)
 
@@ -132,6 +135,29 @@ def _units_in_rocksdb(
                 yield rows.select(names).cast(schema)
     except UnreadablePath:
         yield _unread(options.table, names, file=task.path, position=0)
+
+
+def _pending(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    from rmqtool.rows import rows_of
+    from rmqtool.tables.inputs import store_of
+    from rmqtool.tables.pending import pending_chunks
+
+    store = store_of(options.path, options.broker_conf, None)
+    schema = SCHEMAS[options.table]
+    times = [one.name for one in schema if pa.types.is_timestamp(one.type)]
+    for chunk in pending_chunks(PENDING[options.table], [store], []):
+        rows = [
+            {**row, **{name: _micros(row.get(name)) for name in times}} for row in rows_of(chunk)
+        ]
+        yield _batch(rows, schema, names)
+
+
+def _micros(text: object) -> int | None:
+    """Give a time of a row as µs since 1970; None for one that no calendar has."""
+    try:
+        return round(datetime.fromisoformat(str(text)).timestamp() * 1e6)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _unread(table: TableName, names: Sequence[str], **place: Any) -> pa.RecordBatch:  # noqa: ANN401

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPIC, OP_TOPIC
+from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.spark.jobs import Job, is_connect_session
 from rmqtool.spark.options import SourceOptions, TableName
@@ -41,7 +41,7 @@ OPERATION_COLUMNS: Final = (
     *("physical_offset", "topic", "queue_id", "queue_offset", "store_time", "unique_key"),
     *("properties", "body", "extent"),
 )
-OPERATION_TOPICS: Final = f"{HALF_TOPIC},{OP_TOPIC},{CHECK_MAX_TIME_TOPIC}"
+OPERATION_TOPICS: Final = ",".join(sorted((*HALF_TOPICS, *OP_TOPICS, CHECK_MAX_TIME_TOPIC)))
 
 
 @dataclass(frozen=True, slots=True)

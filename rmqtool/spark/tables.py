@@ -8,8 +8,10 @@ import pyarrow as pa
 
 from rmqtool.findings.finding import FINDINGS
 from rmqtool.spark.options import TableName
+from rmqtool.tables import views
 from rmqtool.tables.arrow import TEXT
 from rmqtool.tables.file_tables import SEGMENTS
+from rmqtool.tables.pending_tables import PENDING_TIMERS, POP_IN_FLIGHT
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.unit_tables import CONSUME_QUEUE, INDEX
 
@@ -22,8 +24,15 @@ TABLES: Final = {
     TableName.INDEX_ENTRIES: INDEX,
     TableName.FINDINGS: FINDINGS,
     TableName.SEGMENTS: SEGMENTS,
+    TableName.PENDING_TIMERS: PENDING_TIMERS,
+    TableName.POP_IN_FLIGHT: POP_IN_FLIGHT,
 }
 SCHEMAS: Final = {name: table.arrow for name, table in TABLES.items()}
+# Few rows, which lie in several places: one task reads them all.
+PENDING: Final = {
+    TableName.PENDING_TIMERS: views.PENDING_TIMERS,
+    TableName.POP_IN_FLIGHT: views.POP_IN_FLIGHT,
+}
 ENCODED: Final = pa.dictionary(pa.int32(), TEXT)
 VIEWS: Final = {TableName.QUEUE_UNITS: "consume-queue", TableName.INDEX_ENTRIES: "index"}
 

@@ -93,16 +93,21 @@ _VIEWS: Final = (
         "transactions without commit, rollback or end of checks; a half record that the broker "
         "asked about is stored again each time, and counts once",
         """
-        WITH places AS (
-            SELECT *, explode(if(topic = 'RMQ_SYS_TRANS_OP_HALF_TOPIC',
-                transform(split(body, ','), one -> try_cast(trim(one) AS BIGINT)),
-                array(queue_offset))) AS place
+        WITH kinds AS (
+            SELECT *, topic LIKE '%OP_HALF_TOPIC' AS is_op, topic LIKE '%ROCKSDB%' AS is_rocksdb
             FROM transaction_operations
             WHERE extent IS NULL AND topic IN ('RMQ_SYS_TRANS_HALF_TOPIC',
-                'RMQ_SYS_TRANS_OP_HALF_TOPIC', 'TRANS_CHECK_MAX_TIME_TOPIC')
+                'RMQ_SYS_TRANS_OP_HALF_TOPIC', 'RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC',
+                'RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC', 'TRANS_CHECK_MAX_TIME_TOPIC')
+        ), places AS (
+            SELECT *, explode(if(is_op,
+                transform(split(if(is_rocksdb, try_element_at(properties, 'TRANS_OFFSET'), body),
+                    ','), one -> try_cast(trim(one) AS BIGINT)),
+                array(if(is_rocksdb, physical_offset, queue_offset)))) AS place
+            FROM kinds
         ), marked AS (
-            SELECT *, max(topic = 'RMQ_SYS_TRANS_OP_HALF_TOPIC')
-                OVER (PARTITION BY queue_id, place) AS is_ended
+            SELECT *, max(is_op)
+                OVER (PARTITION BY is_rocksdb, if(is_rocksdb, 0, queue_id), place) AS is_ended
             FROM places
         )
         SELECT unique_key,
@@ -110,7 +115,7 @@ _VIEWS: Final = (
                try_element_at(max_by(properties, physical_offset), 'PGROUP') AS producer_group,
                count(*) AS half_records, min(store_time) AS first_store_time,
                max(store_time) AS last_store_time, max(physical_offset) AS last_physical_offset
-        FROM marked WHERE topic <> 'RMQ_SYS_TRANS_OP_HALF_TOPIC'
+        FROM marked WHERE NOT is_op
         GROUP BY unique_key
         HAVING NOT bool_or(is_ended OR topic = 'TRANS_CHECK_MAX_TIME_TOPIC')
         ORDER BY first_store_time, last_physical_offset

@@ -37,7 +37,7 @@ from rmqtool.tables.inputs import (
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import EVERYTHING as ALL_VIEWS
-from rmqtool.tables.views import INNER_BATCH, LOGS, VIEWS
+from rmqtool.tables.views import INNER_BATCH, LOGS, PENDING, VIEWS
 from rmqtool.words import meant
 
 if TYPE_CHECKING:
@@ -184,6 +184,11 @@ def _check_filters(view: View, options: DumpOptions) -> None:
 
 def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:
     """Give the rows of one view out of one or more stores."""
+    if view.word in PENDING:
+        from rmqtool.tables.pending import pending_chunks
+
+        found = pending_chunks(view.word, stores, outcome.unread)
+        return view.table.rows(_cut(last_of(found, options.tail), options, outcome), view.word)
     if view.branch is BranchKind.ROCKSDB:
         cut = _cut(last_of(_of_databases(stores, options, outcome), options.tail), options, outcome)
         return (LINES if options.is_hex else view.table).rows(cut, view.word)

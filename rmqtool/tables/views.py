@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.store.branch import BranchKind
 from rmqtool.tables import file_tables as files
+from rmqtool.tables import pending_tables as pending
 from rmqtool.tables import record_tables
 from rmqtool.tables import unit_tables as units
 from rmqtool.tables.record_tables import MESSAGES
@@ -46,6 +47,10 @@ class View:
 
 
 INNER_BATCH: Final = "inner-batch"
+PENDING_TIMERS: Final = "pending-timers"
+POP_IN_FLIGHT: Final = "pop-in-flight"
+UNDECIDED: Final = "undecided-transactions"
+PENDING: Final = (PENDING_TIMERS, POP_IN_FLIGHT, UNDECIDED)  # of a store, not of one file
 LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER, BranchKind.COMPACTION_LOG)
 VIEWS: Final = {
     view.word: view
@@ -100,6 +105,9 @@ VIEWS: Final = {
         View("tiered-index-header", BranchKind.TIERED_INDEX, files.TIERED_INDEX_HEADER),
         View("tiered-index-slot", BranchKind.TIERED_INDEX, units.TIERED_INDEX_SLOTS, is_bulk=True),
         View("rocksdb", BranchKind.ROCKSDB, files.ROCKSDB, UNITS | OFFSETS),
+        View(PENDING_TIMERS, BranchKind.TIMER_LOG, pending.PENDING_TIMERS),
+        View(POP_IN_FLIGHT, BranchKind.ROCKSDB, pending.POP_IN_FLIGHT),
+        View(UNDECIDED, BranchKind.COMMITLOG, pending.UNDECIDED_TRANSACTIONS),
         View("epoch", BranchKind.EPOCH, files.EPOCH),
         View("broker-identity", BranchKind.BROKER_IDENTITY, files.IDENTITY),
     )
@@ -107,5 +115,8 @@ VIEWS: Final = {
 EVERYTHING: Final = "all"
 # `all` shows each artefact once, not its parts again.
 PARTS: Final = frozenset(
-    {"dledger-entry", "index-header", "index-slot", "tiered-index-header", "tiered-index-slot"}
+    {
+        *("dledger-entry", "index-header", "index-slot", "tiered-index-header"),
+        *("tiered-index-slot", *PENDING),
+    }
 )

@@ -10,6 +10,7 @@ from rmqtool.rows import rows_of
 from rmqtool.spark import plan
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import RocksTask, UnreadTask, tasks
+from rmqtool.spark.sql import Questions
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.rocksdb import state_of
 from tests.spark.test_readers import read
@@ -71,3 +72,15 @@ def test_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     store = fixture_store(NAME, tmp_path)
     table = spark.read.format("rocketmq").options(path=str(store), table="queue_units").load()
     assert dumped(store) == table.toArrow().to_pylist()
+
+
+@pytest.mark.spark
+def test_transactions(spark: SparkSession, tmp_path: Path) -> None:
+    """Undecided transactions in RocksDB are those that `dump` gives; pending timers, too."""
+    store = fixture_store("rocketmq-5.5.0-rocksdb-store", tmp_path)
+    questions = Questions(spark, SourceOptions(str(store)))
+    for table in ("undecided_transactions", "pending_timers"):
+        (rows,) = dump(DumpOptions((str(store),), table.replace("_", "-")), DumpOutcome())
+        expected = {row["unique_key"] for chunk in rows for row in rows_of(chunk)}
+        found = (row for chunk in questions.ask(f"TABLE {table}").chunks for row in chunk)
+        assert expected == {row["unique_key"] for row in found} != set()

@@ -41,7 +41,7 @@ def test_tables(name: TableName, spark: SparkSession, tmp_path: Path) -> None:
     found = table(spark, store, table=name, split="64KiB").toArrow()
     assert SCHEMAS[name].names == found.schema.names
     assert read(store, table=name).to_pylist() == found.to_pylist()
-    assert found.num_rows > 0
+    assert (found.num_rows > 0) == (name is not TableName.POP_IN_FLIGHT)
 
 
 def test_describe(spark: SparkSession, tmp_path: Path) -> None:
