@@ -91,7 +91,7 @@ class Option(NamedTuple):
     Attributes:
         names: as typed, comma separated; `--do/--no-do` is a flag and what switches it off.
         help: sentences.
-        metavar: what stands for its value in the help; a choice has its words there.
+        metavar: what stands for its value in the help; without one a choice has its words there.
         least: the least number.
         completes: gives what may stand there; None is a file, or the words of a choice.
         env: the environment variable that counts where the option is not given.
@@ -178,7 +178,7 @@ class Parameter(NamedTuple):
             name = self.said.metavar if self.is_required else f"[{self.said.metavar}]"
             return f"{name}{dots}"
         names = self.said.names.replace(NOT, f" {NOT} ")
-        return f"{names} {'|'.join(self.choices) or self.said.metavar}".rstrip()
+        return f"{names} {self.said.metavar or '|'.join(self.choices)}".rstrip()
 
     @property
     def text(self) -> str:

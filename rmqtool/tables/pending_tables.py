@@ -26,8 +26,7 @@ PENDING_TIMERS: Final = Table(
         Column(
             "waits_in",
             Type.TEXT,
-            "timer-log: found through the wheel; rocksdb: rocksdbstore; timer-queue: the timer has "
-            "not taken it yet; delay-level: SCHEDULE_TOPIC_XXXX",
+            "timer-log (the wheel), rocksdb, timer-queue (not taken yet), delay-level",
             has_few=True,
         ),
         Column("delay_level", Type.INT32, "level of a message in delay-level", is_optional=True),

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+import pytest
+
+import rmqtool
+from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
-from tests.stores import broker_conf, fixture_store, sent
+from tests.broker.broker import running_broker
+from tests.rocksdb import rows_of
+from tests.stores import broker_conf, fixture_store, manifest, sent
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "rocketmq-5.5.0-rocksdb-store"
+YEARS_IN_HOURS: Final = 500000
+MOST_SECONDS: Final = 60
+
+
+class Stopped(NamedTuple):
+    """How the broker before had ended.
+
+    Attributes:
+        is_clean: in order; else it was killed.
+        in_sample: whether a broker is started on it in each run.
+    """
+
+    is_clean: bool
+    in_sample: bool
+
+    def __str__(self) -> str:
+        return "clean" if self.is_clean else "abort"
 
 
 def test_untouched(tmp_path: Path) -> None:
@@ -42,3 +67,41 @@ def test_crash(tmp_path: Path) -> None:
     (root / "abort").touch()
     found = predict(open_store(root, broker_conf(NAME)))
     assert ["repeat"] == [one.step for one in found.further]
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("variant", [Stopped(True, True), Stopped(False, False)], ids=str)
+def test_real_broker(variant: Stopped, tmp_path: Path) -> None:
+    """A real broker repeats as many timers, and forgets as many halves, as were predicted."""
+    root = fixture_store(NAME, tmp_path)
+    shutil.rmtree(root / "rocksdbstore")
+    if not variant.is_clean:
+        (root / "abort").touch()
+    predicted = {
+        one.step: one.count for one in predict(open_store(root, broker_conf(NAME))).further
+    }
+    timers = {row["unique_key"] for row in sent(NAME) if row["kind"] == "timer"}
+    halves = {row["physical_offset"] for row in sent(NAME) if row.get("outcome") == "undecided"}
+    before = copies(root, timers)
+    settings = {**manifest(NAME)["settings"], "fileReservedTime": YEARS_IN_HOURS}
+    with running_broker("5.5.0", tmp_path, settings) as broker:
+        end = time.monotonic() + MOST_SECONDS
+        while (copies(root, timers) - before).total() < len(timers) and time.monotonic() < end:
+            time.sleep(1)  # all were due before today
+        broker.wait_dispatched()
+    again = copies(root, timers) - before
+    assert predicted["repeat"] == sum(before[key] > 0 for key in again)
+    rows = dict(rows_of(root / "rocksdbstore", "rocksdbstore").get("trans", []))
+    rows.pop(LAST_OFFSET, None)
+    known = {HALF_OFFSET["physical_offset"].of(key) for key in rows}
+    assert predicted.get("forget", 0) == len(halves - known)
+
+
+def copies(root: Path, keys: set[str]) -> Counter[str]:
+    """Count the delivered copies of timers in the log."""
+    found = rmqtool.open_store(str(root)).rows(columns=("topic", "unique_key"))
+    return Counter(
+        row["unique_key"]
+        for row in found
+        if row["unique_key"] in keys and row["topic"] == "store-orders"
+    )

@@ -38,7 +38,15 @@ class Export(Command):
             "DIR",
         ),
     ]
-    table: Annotated[TableName, Option("--table", "Which rows of the store.")] = TableName.MESSAGES
+    table: Annotated[
+        TableName,
+        Option(
+            "--table",
+            "Which rows of the store: messages (default), queue_units, index_entries, findings, "
+            "segments, pending_timers or pop_in_flight.",
+            "TABLE",
+        ),
+    ] = TableName.MESSAGES
     format: Annotated[ExportFormat, Option("--format", "How to write rows.")] = ExportFormat.PARQUET
     partition_by: Annotated[
         str | None,
