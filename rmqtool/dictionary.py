@@ -52,7 +52,7 @@ def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.findings.finding import FINDINGS
     from rmqtool.info import overview_rows
     from rmqtool.messages import sent
-    from rmqtool.query import decoded, explain, lost
+    from rmqtool.query import decoded, explain, groups, lost
     from rmqtool.query import rows as query
     from rmqtool.rebuild import report as rebuild
     from rmqtool.repair import result as repair
@@ -69,6 +69,8 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("query", query.FOUND)
     yield PublicTable("query (many requests)", query.BATCH)
     yield PublicTable("query --time", query.TIMES)
+    yield PublicTable("query --group", groups.GROUP_QUEUES)
+    yield PublicTable("query --id ID --group", groups.CONSUMED)
     yield PublicTable("doctor, repair, report (lost messages)", lost.LOST_MESSAGES)
     yield PublicTable("query --explain", explain.STEPS)
     yield PublicTable("query --hex", query.BYTES)

@@ -51,6 +51,11 @@ def test_brokers_agree(version: str, tmp_path: Path) -> None:
 
 def loaded(jvm: Jvm, root: Path, settings: Mapping[str, object]) -> dict[str, Any]:
     """Let a real broker load everything, and give what its managers then hold."""
+    return dict(_managers(controller_of(jvm, root, settings)))
+
+
+def controller_of(jvm: Jvm, root: Path, settings: Mapping[str, object]) -> JavaObject:
+    """Let a real broker load everything."""
     places = {"storePathRootDir": root, "storePathCommitLog": root / "commitlog"}
     properties = jvm.properties({**settings, "timerWheelEnable": False, **places})
     configs = [
@@ -66,7 +71,7 @@ def loaded(jvm: Jvm, root: Path, settings: Mapping[str, object]) -> dict[str, An
         jvm.rocketmq("common.MixAll").properties2Object(properties, config)
     controller = jvm.rocketmq("broker.BrokerController")(*configs)
     assert controller.initialize()
-    return dict(_managers(controller))
+    return controller
 
 
 def _managers(controller: JavaObject) -> Iterator[tuple[str, object]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from rmqtool.cli.choosing import TIMES, Bodies, Hex
-from rmqtool.cli.completion.values import broker_versions, queues, topics
+from rmqtool.cli.completion.values import broker_versions, groups, queues, topics
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice
@@ -95,6 +95,16 @@ class Query(Command):
     transaction: Annotated[
         str | None, Option("--transaction", "Transaction ID; implies --trace.", "ID")
     ] = None
+    group: Annotated[
+        str | None,
+        Option(
+            "--group",
+            "Alone or with --topic: committed offset, lag and its age, queue by queue. With an ID, "
+            "key or offset: whether this consumer group has consumed the message, and what tells.",
+            "GROUP",
+            completes=groups,
+        ),
+    ] = None
     trace: Annotated[
         bool, Option("--trace", "Follow the message across topics, in order of time.")
     ] = False
@@ -136,6 +146,8 @@ class Query(Command):
         if (text := self._lone_id()) is not None:
             return self._decode(text)
         self.delivery.keep_out_of(self.store)
+        if self.group is not None and not self._is_about_messages:
+            return self._of_group(self.group)
         show = Show(
             self.trace or self.transaction is not None,
             self.explain,
@@ -149,6 +161,25 @@ class Query(Command):
             return self._answer(wanted, show)
         with self.choice.working([self.store], self.delivery):
             return self._answer(wanted, show)
+
+    @property
+    def _is_about_messages(self) -> bool:
+        """Whether something besides a group and topics was asked for."""
+        return bool(self.what or self.key or any(text is not None for _, text in self._named()))
+
+    def _of_group(self, group: str) -> int:
+        """Show how far a group is; 1 when it has no queue."""
+        from rmqtool.query.groups import GROUP_QUEUES, Group, summary
+        from rmqtool.query.sources import Sources
+        from rmqtool.store.tree import open_store
+
+        with Sources(open_store(self.store, self.broker_conf)) as sources:
+            found = Group(sources, group)
+            found.require()
+            rows = list(found.rows(self.topic))
+            self.delivery.emit(GROUP_QUEUES.rows([rows]))
+            self.delivery.note(summary(group, rows))
+        return DONE if rows else NO
 
     def _lone_id(self) -> str | None:
         """Give the ID that is asked about without a store; None where there is a store.
@@ -254,6 +285,8 @@ class Query(Command):
 
         store = open_store(self.store, self.broker_conf)
         with Lookup(store, scan=self.scan, jobs=self.jobs) as lookup:
+            if self.group is not None:
+                return _consumed(lookup, wanted, self.group, self.delivery)
             if self.is_file or len(wanted) > 1:
                 return _many(lookup, wanted, show, self.delivery)
             return _one(lookup, wanted[0], show, self.delivery)
@@ -304,6 +337,36 @@ def _one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> in
     for step in next_steps(lookup, answer):
         delivery.note(f"try: {step}")
     return NO
+
+
+def _consumed(lookup: Lookup, requests: list[Request], name: str, delivery: Delivery) -> int:
+    """Say whether a group has consumed what was asked for; 1 when not all of it, for all we know.
+
+    Raises:
+        UsageError: a time was asked for, or nothing is known of the group.
+    """
+    from rmqtool.query.consumed import YES, consumed_rows
+    from rmqtool.query.groups import CONSUMED, Group
+    from rmqtool.query.requests import ByTime
+    from rmqtool.rows import turned
+
+    group = Group(lookup, name)
+    group.require()
+    if any(isinstance(request, ByTime) for request in requests):
+        raise UsageError(option="--group", reason="is for messages, not for times")
+    rows: list[dict[str, object]] = []
+    is_found = True
+    for request in requests:
+        answer = lookup.find(request)
+        rows += consumed_rows(lookup, answer, group)
+        if not answer.found:
+            is_found = False
+            say(answer.summary)
+    found = CONSUMED.rows([rows])
+    is_table = delivery.wanted_format is Format.TABLE and delivery.columns is None
+    if rows:
+        delivery.emit(turned(found) if is_table and len(rows) <= FEW else found)
+    return DONE if is_found and all(row["consumed"] == YES for row in rows) else NO
 
 
 def _extend(lookup: Lookup, answer: Answer, show: Show) -> None:

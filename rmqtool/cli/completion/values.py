@@ -31,6 +31,14 @@ def topics(line: Line) -> Iterator[Word]:
         yield from ((topic, "topic") for topic in found)
 
 
+def groups(line: Line) -> Iterator[Word]:
+    """Give the consumer groups that have offsets or are configured."""
+    from rmqtool.query.groups import known_groups
+
+    for store in _stores(line):
+        yield from ((group, "consumer group") for group in known_groups(store))
+
+
 def queues(line: Line) -> Iterator[Word]:
     """Give the numbers of the queues of the topics on the line, or of all."""
     from rmqtool.queues.discovery import Queues

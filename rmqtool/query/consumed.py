@@ -1,0 +1,167 @@
+"""Has a group consumed a message? What the committed offset of its queue tells, and what it cannot.
+
+A committed offset past a message says that a consumer acknowledged it, gave it back for a retry, or
+that an operator reset the offset. So copies in retry and dead letter topics are looked at first.
+Source: ConsumerOffsetManager#commitOffset, SendMessageProcessor#consumerSendMsgBack,
+AckMessageProcessor, PopBufferMergeService, CompactionStore, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.broker import names
+from rmqtool.formats import config_shapes
+from rmqtool.query.consume_queue import places_of
+from rmqtool.query.topics import TOPICS_FILE
+from rmqtool.query.trace import follow
+from rmqtool.times import iso_time
+
+if TYPE_CHECKING:
+    from rmqtool.formats.message import Message
+    from rmqtool.query.answer import Answer
+    from rmqtool.query.groups import Group
+    from rmqtool.query.lookup import Lookup
+
+YES: Final = "yes"
+NO: Final = "no"
+UNKNOWN: Final = "not known"
+COPIES: Final = (
+    names.RETRY_PREFIX, names.DLQ_PREFIX, names.SCHEDULE_TOPIC, names.TIMER_TOPIC,
+    *sorted(names.HALF_TOPICS),
+)  # fmt: skip
+HELD: Final = frozenset({*names.HALF_TOPICS, names.SCHEDULE_TOPIC, names.TIMER_TOPIC})
+
+
+def consumed_rows(lookup: Lookup, answer: Answer, group: Group) -> list[dict[str, object]]:
+    """Give a row of CONSUMED for each queue of each message that was found.
+
+    Args:
+        lookup: the store.
+        answer: what was found; the whole life of the message is added to it.
+        group: who consumes.
+
+    Raises:
+        UnreadablePath: a file may not be read.
+    """
+    asked = [one.record.message for one in answer.found]
+    asked = [one for one in asked if not one.topic.startswith(COPIES)] or asked
+    follow(lookup, answer)
+    everything = [one.record.message for one in answer.found]
+    rows = []
+    for message in asked:
+        topic, queue_id, queue_offset, _ = places_of(message)[0]
+        committed = group.committed.get((topic, queue_id))
+        verdict, reason = _verdict(lookup, group, message, everything)
+        rows.append(
+            {
+                "group": group.name,
+                "consumed": verdict,
+                "reason": reason,
+                "topic": topic,
+                "queue_id": queue_id,
+                "queue_offset": queue_offset,
+                "committed_offset": committed,
+                "physical_offset": message.physical_offset,
+                "store_time": iso_time(message.store_timestamp),
+                "unique_key": message.unique_key,
+            }
+        )
+    return rows
+
+
+def _verdict(
+    lookup: Lookup, group: Group, message: Message, everything: list[Message]
+) -> tuple[str, str]:
+    if message.topic in HELD:
+        return NO, f"no consumer gets messages of {message.topic}: ask for the delivered copy"
+    topic, queue_id, queue_offset, count = places_of(message)[0]
+    committed = group.committed.get((topic, queue_id))
+    if committed is None:
+        return UNKNOWN, _no_offset(lookup, group, topic, queue_id)
+    if committed < queue_offset + count:
+        where = (
+            "in the middle of this batch" if committed > queue_offset else "not past the message"
+        )
+        return NO, f"the group goes on at {committed} in this queue, {where}"
+    return given_back(group, message, everything) or _passed(lookup, group, topic, committed)
+
+
+def _passed(lookup: Lookup, group: Group, topic: str, committed: int) -> tuple[str, str]:
+    """Say what an offset past a message tells, of which the group gave nothing back."""
+    if (pop := group.pop_topic(topic)) is not None:
+        return UNKNOWN, (
+            f"the group pops messages ({pop}): the offset tells what was handed out, not what was "
+            "acknowledged"
+        )
+    if _is_compacted(lookup, topic):
+        return UNKNOWN, (
+            f"{topic} is compacted: the offset may have passed the message after its key was "
+            "written again"
+        )
+    return YES, (
+        f"the group goes on at {committed} in this queue, past the message; a reset of the offset "
+        "or a filter looks the same"
+    )
+
+
+def _no_offset(lookup: Lookup, group: Group, topic: str, queue_id: int) -> str:
+    document = lookup.store.config("consumerOffset.json")
+    if not document:
+        return "there is no consumerOffset.json to tell committed offsets"
+    others = [one for one in group.committed if one[0] == topic]
+    where = f"queue {queue_id} of {topic}"
+    if others:
+        return f"the group has offsets of {topic}, but none of queue {queue_id}"
+    return (
+        f"the group has no committed offset of {where}: it never consumed it, or broadcasts, and "
+        "its clients keep their offsets themselves"
+    )
+
+
+def given_back(group: Group, message: Message, everything: list[Message]) -> tuple[str, str] | None:
+    """Say what the last copy that a group gave back tells; None where it gave none back.
+
+    Args:
+        group: who consumes.
+        message: that was consumed, or not.
+        everything: all records of its life.
+
+    Returns:
+        Whether it was consumed, and why.
+    """
+    ours = {group.retry_topic, group.dead_letter_topic, group.pop_topic(message.topic)}
+    copies = [
+        one
+        for one in everything
+        if one.topic in ours
+        and one.physical_offset > message.physical_offset
+        and (one.unique_key or "") == (message.unique_key or "")
+    ]
+    scheduled = [
+        one
+        for one in everything
+        if one.topic == names.SCHEDULE_TOPIC
+        and one.properties.get("REAL_TOPIC", "") in ours
+        and one.physical_offset > message.physical_offset
+    ]
+    if not copies and not scheduled:
+        return None
+    last = max((*copies, *scheduled), key=lambda one: one.physical_offset)
+    if last.topic == group.dead_letter_topic:
+        at = f"dead letter at queue offset {last.queue_offset} of {last.topic}"
+        return NO, f"the group gave it up after {last.reconsume_times} retries: {at}"
+    if last.topic == names.SCHEDULE_TOPIC:
+        return NO, f"the group gave it back; it waits in {last.topic} to be retried"
+    committed = group.committed.get((last.topic, last.queue_id))
+    where = f"queue offset {last.queue_offset} of {last.topic}"
+    if committed is None:
+        return UNKNOWN, f"the group gave it back, to {where}, for which it has no offset"
+    if committed <= last.queue_offset:
+        return NO, f"the group gave it back; the retry at {where} is not consumed"
+    return YES, f"the group gave it back, and consumed the retry at {where}"
+
+
+def _is_compacted(lookup: Lookup, topic: str) -> bool:
+    found = config_shapes.topics(lookup.store.config(TOPICS_FILE).document)
+    return any(one.topic == topic and one.is_compaction for one in found)

@@ -1,0 +1,228 @@
+"""Consumer groups: how far each queue is consumed, as offsets that brokers keep tell.
+
+The difference that a broker states is `lag` + `expired`: it counts what it deleted, too.
+Source: ConsumerOffsetManager, AdminBrokerProcessor#getConsumeStats, MixAll#getRetryTopic,
+#getDLQTopic, KeyBuilder#buildPopRetryTopic, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
+from rmqtool.errors import UsageError
+from rmqtool.formats import config_shapes
+from rmqtool.query.log import LogRecord
+from rmqtool.query.topics import GROUPS_FILE
+from rmqtool.table import Column, Table, Type
+from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.times import iso_time
+from rmqtool.words import counted, meant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.query.consume_queue import Queue
+    from rmqtool.query.sources import Sources
+    from rmqtool.store.tree import Store
+
+OFFSETS_FILE: Final = "consumerOffset.json"
+LIGHT_OFFSETS_FILE: Final = "lmqConsumerOffset.json"
+POP_SEPARATORS: Final = ("_", "+")  # between group and topic in the retry topics of pop consumers
+COMMITTED: Final = Column(
+    "committed_offset",
+    Type.INT64,
+    "queue offset that the group consumes next; null where the broker keeps none",
+    is_optional=True,
+    aliases=("consumerOffset",),
+)
+GROUP_QUEUES: Final = Table(
+    "group",
+    "how far a consumer group has consumed one queue",
+    (
+        Column("group", Type.TEXT, "consumer group"),
+        MESSAGES["topic"],
+        MESSAGES["queue_id"],
+        COMMITTED,
+        Column(
+            "min_offset", Type.INT64, "queue offset of the first message", aliases=("minOffset",)
+        ),
+        Column(
+            "max_offset", Type.INT64, "queue offset of the next message", aliases=("maxOffset",)
+        ),
+        Column(
+            "lag",
+            Type.INT64,
+            "messages that are there and not consumed; null without a committed offset",
+            is_optional=True,
+            aliases=("diff",),
+        ),
+        Column("expired", Type.INT64, "messages that were deleted before they were consumed"),
+        Column(
+            "lag_since",
+            Type.TIME,
+            "store time of the first message that is not consumed",
+            is_optional=True,
+        ),
+        Column(
+            "state", Type.TEXT, "consumed, lag, expired, ahead, no offset, no queue or dead letters"
+        ),
+    ),
+)
+CONSUMED: Final = Table(
+    "consumed",
+    "whether a consumer group has consumed a message",
+    (
+        Column("group", Type.TEXT, "consumer group"),
+        Column("consumed", Type.TEXT, "yes, no or not known"),
+        Column("reason", Type.TEXT, "what tells it, or what stands in the way"),
+        MESSAGES["topic"],
+        MESSAGES["queue_id"],
+        MESSAGES["queue_offset"],
+        COMMITTED,
+        MESSAGES["physical_offset"],
+        MESSAGES["store_time"],
+        MESSAGES["unique_key"],
+    ),
+)
+
+
+def known_groups(store: Store) -> list[str]:
+    """Give every group that has offsets or is configured, sorted."""
+    found = {one.group for one in _offsets(store)}
+    configured = store.config(GROUPS_FILE).document
+    return sorted(found | {one.group for one in config_shapes.subscription_groups(configured)})
+
+
+def _offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
+    yield from config_shapes.consumer_offsets(store.config(OFFSETS_FILE).document)
+    yield from config_shapes.lmq_consumer_offsets(store.config(LIGHT_OFFSETS_FILE).document)
+
+
+class Group:
+    """One consumer group of a store.
+
+    Attributes:
+        name: of the group.
+        committed: queue offset that is consumed next, by topic and queue.
+
+    Args:
+        sources: the store.
+        name: of the group.
+    """
+
+    def __init__(self, sources: Sources, name: str) -> None:
+        self.name, self._sources = name, sources
+        self.committed = {
+            (one.topic, one.queue_id): one.queue_offset
+            for one in _offsets(sources.store)
+            if one.group == name and one.queue_offset is not None
+        }
+
+    @property
+    def retry_topic(self) -> str:
+        """Topic of messages that consumers of the group gave back."""
+        return RETRY_PREFIX + self.name
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """Topic of messages that the group gave up."""
+        return DLQ_PREFIX + self.name
+
+    def pop_topic(self, topic: str) -> str | None:
+        """Give the retry topic of pop consumers of a topic; None where there is none."""
+        names = (f"{self.retry_topic}{one}{topic}" for one in POP_SEPARATORS)
+        return next((name for name in names if name in self._sources.topics), None)
+
+    def require(self) -> None:
+        """Refuse a group of which the store knows nothing.
+
+        Raises:
+            UsageError: it is one.
+        """
+        store = self._sources.store
+        topics = {self.retry_topic, self.dead_letter_topic} & {*self._sources.queues.topics()}
+        known = known_groups(store)
+        if self.committed or topics or self.name in known:
+            return
+        said = [one.says for one in store.config(OFFSETS_FILE).problems]
+        if not store.config(OFFSETS_FILE):
+            said.append("there is no consumerOffset.json, so no committed offset")
+        hint = meant(self.name, known) if known else "no group is known"
+        reason = "; ".join([f"nothing is known of group {self.name!r}", hint, *said])
+        raise UsageError(option="--group", reason=reason)
+
+    def rows(self, topics: Sequence[str] = ()) -> Iterator[dict[str, object]]:
+        """Yield a row of GROUP_QUEUES for each queue, by topic and queue.
+
+        Args:
+            topics: only these; empty is all that the group has offsets for, then its retry topics
+                and its dead letters.
+
+        Raises:
+            UnreadablePath: a queue may not be read.
+        """
+        names = topics or self._topics()
+        for topic in names:
+            queues = {one.units.queue_id: one for one in self._sources.queues_of(topic)}
+            numbers = {number for name, number in self.committed if name == topic} | {*queues}
+            for queue_id in sorted(numbers):
+                yield self._row(topic, queue_id, queues.get(queue_id))
+
+    def _topics(self) -> list[str]:
+        found = sorted({topic for topic, _ in self.committed} - {self.retry_topic})
+        pop = [name for topic in found if (name := self.pop_topic(topic)) and name not in found]
+        last = [self.retry_topic, self.dead_letter_topic]
+        there = {*self._sources.queues.topics(), *(topic for topic, _ in self.committed)}
+        return [*found, *pop, *(name for name in last if name in there)]
+
+    def _row(self, topic: str, queue_id: int, queue: Queue | None) -> dict[str, object]:
+        committed = self.committed.get((topic, queue_id))
+        row: dict[str, object] = {
+            "group": self.name,
+            "topic": topic,
+            "queue_id": queue_id,
+            "committed_offset": committed,
+        }
+        if queue is None:
+            return row | {"state": "no queue"}
+        first, end = queue.span.min_offset, queue.span.max_offset
+        row |= {"min_offset": first, "max_offset": end}
+        if committed is None:
+            is_dead = topic == self.dead_letter_topic
+            return row | {"state": "dead letters" if is_dead else "no offset"}
+        following = max(committed, first)
+        lag = max(end - following, 0)
+        row |= {"lag": lag, "expired": following - committed}
+        if not lag:
+            state = "expired" if following > committed else "consumed"
+            return row | {"state": "ahead" if committed > end else state}
+        return row | {"lag_since": self._time(queue, following), "state": "lag"}
+
+    def _time(self, queue: Queue, queue_offset: int) -> str | None:
+        place = queue.units.find(queue_offset)
+        if place is None or place.unit is None:
+            return None
+        record = self._sources.log.record_at(place.unit.physical_offset)
+        return iso_time(record.message.store_timestamp) if isinstance(record, LogRecord) else None
+
+
+def summary(name: str, rows: Sequence[dict[str, object]]) -> str:
+    """Say in one sentence how far a group is."""
+    lags = [one for one in rows if one.get("lag")]
+    waiting = sum(int(str(one["lag"])) for one in lags)
+    dead = sum(
+        int(str(one["max_offset"])) - int(str(one["min_offset"]))
+        for one in rows
+        if one["state"] == "dead letters"
+    )
+    since = min((str(one["lag_since"]) for one in lags if one.get("lag_since")), default="")
+    said = [
+        f"group {name}: {counted(waiting, 'message')} of {counted(len(lags), 'queue')} wait",
+        f"the first since {since}" if since else "",
+        counted(dead, "dead letter"),
+    ]
+    unknown = sum(one["state"] == "no offset" for one in rows)
+    if unknown:
+        said.append(f"{counted(unknown, 'queue')} without a committed offset")
+    return "; ".join(filter(None, said))
