@@ -264,15 +264,12 @@ class Store:
     @cached_property
     def config_in_rocksdb(self) -> dict[str, ConfigDocument]:
         """What lies in RocksDB, before any merge, by the name of the JSON file."""
-        try:
-            databases = self.rocksdb()
-        except UnreadablePath:
-            return {}  # who lists them says so
-        if not databases:
-            return {}
-        from rmqtool.store.rocksdb_config import config_documents
+        with suppress(UnreadablePath):  # who lists them says so
+            if databases := self.rocksdb():
+                from rmqtool.store.rocksdb_config import config_documents
 
-        return config_documents(databases)
+                return config_documents(databases)
+        return {}
 
     def rocksdb(self) -> list[RocksDb]:
         """Give the RocksDB databases below the root, or the one that was asked for.

@@ -1,0 +1,65 @@
+"""No command that reads changes a store with databases: no content, inode or time, no file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+from rmqtool.cli import commands
+from tests.cli.run import rmqtool
+from tests.rocksdb import state_of
+from tests.stores import broker_conf, fixture_store
+
+# Queues that a crash has left, metadata in three databases with live logs; pop state and
+# `rocksdbstore` of other stores beside them.
+NAME: Final = "rocketmq-5.3.3-rocksdb-crash"
+OTHERS: Final = {
+    "kvStore": "rocketmq-5.3.3-rocksdb-pop",
+    "rocksdbstore": "rocketmq-5.5.0-rocksdb-store",
+    "config/rdb": "rocketmq-5.3.3-rocksdb-v2",
+}
+# Of those that read no store, and of one that tests/spark/test_rocksdb.py has.
+NO_STORE: Final = {"completion", "help", "warm_up", "sql"}
+LINES: Final = (
+    "info STORE",
+    "doctor STORE --broker-conf CONF",
+    "dump STORE --as all --limit 2000 --format jsonl",
+    "dump STORE --as rocksdb --hex --limit 200",
+    "dump STORE --as config --format broker-json --output NEW-config",
+    "dump STORE --as pending-timers",
+    "dump STORE --as pop-in-flight",
+    "query STORE --topic rocksdb-orders --queue 0 --queue-offset 1",
+    "query STORE --key ORDER-1 --topic rocksdb-orders",
+    "validate STORE --level deep --broker-conf CONF",
+    "startup STORE --broker-conf CONF",
+    "rebuild STORE --check --broker-conf CONF",
+    "rebuild STORE --output NEW-both",
+    "rebuild-cq STORE --as files --output NEW-files",
+    "rebuild-index STORE --output NEW-index",
+    "repair STORE --broker-conf CONF",
+    "repair STORE --output NEW-repaired --broker-conf CONF",
+    "report STORE --output NEW.html",
+    "export STORE --engine local --table queue_units --output NEW-units",
+    "extract STORE --output NEW.jsonl",
+    "diff STORE STORE",
+)
+
+
+def test_every_command(tmp_path: Path) -> None:
+    """Each command that reads is run; the store, and the directory that it lies in, stay."""
+    root = fixture_store(NAME, tmp_path)
+    for number, (path, name) in enumerate(OTHERS.items()):
+        (tmp_path / str(number)).mkdir()
+        other = fixture_store(name, tmp_path / str(number))
+        shutil.rmtree(root / path, ignore_errors=True)
+        shutil.copytree(other / path, root / path)
+    modules = {path.stem for path in Path(commands.__path__[0]).glob("*.py")} - {"__init__"}
+    assert modules - NO_STORE == {line.split()[0].replace("-", "_") for line in LINES}
+    before = state_of(root)
+    names = {"STORE": str(root), "CONF": str(broker_conf(NAME))}
+    for line in LINES:
+        words = [names.get(word, word.replace("NEW", f"{tmp_path}/new")) for word in line.split()]
+        done = rmqtool(*words, "--quiet") if "--quiet" not in words else rmqtool(*words)
+        assert done.code in {0, 1, 3}, (line, done.err)
+        assert before == state_of(root), line
