@@ -20,7 +20,7 @@ from rmqtool.times import iso_time
 if TYPE_CHECKING:
     from rmqtool.formats.message import Message
     from rmqtool.query.answer import Answer
-    from rmqtool.query.groups import Group
+    from rmqtool.query.groups import ConsumerGroup
     from rmqtool.query.lookup import Lookup
 
 YES: Final = "yes"
@@ -33,7 +33,7 @@ COPIES: Final = (
 HELD: Final = frozenset({*names.HALF_TOPICS, names.SCHEDULE_TOPIC, names.TIMER_TOPIC})
 
 
-def consumed_rows(lookup: Lookup, answer: Answer, group: Group) -> list[dict[str, object]]:
+def consumed_rows(lookup: Lookup, answer: Answer, group: ConsumerGroup) -> list[dict[str, object]]:
     """Give a row of CONSUMED for each queue of each message that was found.
 
     Args:
@@ -71,7 +71,7 @@ def consumed_rows(lookup: Lookup, answer: Answer, group: Group) -> list[dict[str
 
 
 def _verdict(
-    lookup: Lookup, group: Group, message: Message, everything: list[Message]
+    lookup: Lookup, group: ConsumerGroup, message: Message, everything: list[Message]
 ) -> tuple[str, str]:
     if message.topic in HELD:
         return NO, f"no consumer gets messages of {message.topic}: ask for the delivered copy"
@@ -87,7 +87,7 @@ def _verdict(
     return given_back(group, message, everything) or _passed(lookup, group, topic, committed)
 
 
-def _passed(lookup: Lookup, group: Group, topic: str, committed: int) -> tuple[str, str]:
+def _passed(lookup: Lookup, group: ConsumerGroup, topic: str, committed: int) -> tuple[str, str]:
     """Say what an offset past a message tells, of which the group gave nothing back."""
     if (pop := group.pop_topic(topic)) is not None:
         return UNKNOWN, (
@@ -105,7 +105,7 @@ def _passed(lookup: Lookup, group: Group, topic: str, committed: int) -> tuple[s
     )
 
 
-def _no_offset(lookup: Lookup, group: Group, topic: str, queue_id: int) -> str:
+def _no_offset(lookup: Lookup, group: ConsumerGroup, topic: str, queue_id: int) -> str:
     document = lookup.store.config("consumerOffset.json")
     if not document:
         return "there is no consumerOffset.json to tell committed offsets"
@@ -119,7 +119,9 @@ def _no_offset(lookup: Lookup, group: Group, topic: str, queue_id: int) -> str:
     )
 
 
-def given_back(group: Group, message: Message, everything: list[Message]) -> tuple[str, str] | None:
+def given_back(
+    group: ConsumerGroup, message: Message, everything: list[Message]
+) -> tuple[str, str] | None:
     """Say what the last copy that a group gave back tells; None where it gave none back.
 
     Args:

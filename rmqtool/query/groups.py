@@ -99,7 +99,7 @@ def _offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
     yield from config_shapes.lmq_consumer_offsets(store.config(LIGHT_OFFSETS_FILE).document)
 
 
-class Group:
+class ConsumerGroup:
     """One consumer group of a store.
 
     Attributes:
@@ -218,8 +218,8 @@ def summary(name: str, rows: Sequence[dict[str, object]]) -> str:
     )
     since = min((str(one["lag_since"]) for one in lags if one.get("lag_since")), default="")
     said = [
-        f"group {name}: {counted(waiting, 'message')} of {counted(len(lags), 'queue')} wait",
-        f"the first since {since}" if since else "",
+        f"group {name}: {waiting:,} messages in {counted(len(lags), 'queue')} are not consumed",
+        f"the first was stored at {since}" if since else "",
         counted(dead, "dead letter"),
     ]
     unknown = sum(one["state"] == "no offset" for one in rows)

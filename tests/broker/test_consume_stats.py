@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.query.groups import Group, known_groups
+from rmqtool.query.groups import ConsumerGroup, known_groups
 from rmqtool.query.lookup import Lookup
 from rmqtool.store.tree import open_store
 from rmqtool.times import iso_time
@@ -38,7 +38,7 @@ def test_consume_stats(tmp_path: Path) -> None:
                     int(str(row["max_offset"])),
                     int(str(row["lag"])) + int(str(row["expired"])),
                 )
-                for row in Group(lookup, name).rows()
+                for row in ConsumerGroup(lookup, name).rows()
                 if row["committed_offset"] is not None
             }
     with Jvm("5.5.0", tmp_path / "jvm") as jvm:
@@ -53,7 +53,7 @@ def test_consume_stats(tmp_path: Path) -> None:
     assert checked >= 10
     assert sum(diff for _, _, diff in ours["traffic-slow"].values()) == 1074
     with Lookup(open_store(root)) as lookup:  # the broker gives the time of the one before
-        since = [str(row["lag_since"]) for row in Group(lookup, "traffic-slow").rows()]
+        since = [str(row["lag_since"]) for row in ConsumerGroup(lookup, "traffic-slow").rows()]
         times = [iso_time(one[3]) or "" for _, one in sorted(theirs["traffic-slow"].items())]
     assert all(before <= after for before, after in zip(times, since, strict=True))
 

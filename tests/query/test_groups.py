@@ -11,7 +11,7 @@ import pytest
 from rmqtool.errors import UsageError
 from rmqtool.info.overview_groups import group_rows
 from rmqtool.query.consumed import consumed_rows, given_back
-from rmqtool.query.groups import Group, known_groups, summary
+from rmqtool.query.groups import ConsumerGroup, known_groups, summary
 from rmqtool.query.lookup import Lookup
 from rmqtool.query.requests import ByQueueOffset, pasted
 from rmqtool.query.trace import follow
@@ -30,7 +30,7 @@ def edited(store: Path, name: str, queues: dict[str, int]) -> None:
 def lags(store: Path, group: str, *topics: str) -> list[dict[str, object]]:
     """Give the rows of a group."""
     with Lookup(open_store(store)) as lookup:
-        found = Group(lookup, group)
+        found = ConsumerGroup(lookup, group)
         found.require()
         return list(found.rows(topics))
 
@@ -47,8 +47,9 @@ def test_rows(traffic: Path) -> None:
     assert [10, 11, 12, 13] == [row["committed_offset"] for row in found]
     assert [270, 269, 268, 267] == [row["lag"] for row in found]
     assert found[0]["lag_since"] == "2026-11-21T03:31:02.813Z"
-    assert "1074 messages of 4 queues wait; the first since 2026-11-21T03:31:02" in summary(
-        "traffic-slow", found
+    assert (
+        "1,074 messages in 4 queues are not consumed; the first was stored at 2026-11-21T03:31:02"
+        in summary("traffic-slow", found)
     )
 
 
@@ -60,7 +61,7 @@ def test_as_overview(traffic: Path) -> None:
                  for queue in lookup.queues.queues_of(topic)]  # fmt: skip
         overview = group_rows([store.config("consumerOffset.json").document], spans)
         for one in overview:
-            rows = list(Group(lookup, one.group).rows([one.topic]))
+            rows = list(ConsumerGroup(lookup, one.group).rows([one.topic]))
             assert (one.lag, one.expired) == (
                 sum(int(str(row.get("lag") or 0)) for row in rows),
                 sum(int(str(row.get("expired") or 0)) for row in rows),
@@ -104,7 +105,7 @@ def test_states(tmp_path: Path) -> None:
 def lags_of_all(store: Path, topic: str) -> list[dict[str, object]]:
     """Give the queues of a topic, as somebody sees them who has consumed nothing."""
     with Lookup(open_store(store)) as lookup:
-        return list(Group(lookup, "nobody").rows([topic]))
+        return list(ConsumerGroup(lookup, "nobody").rows([topic]))
 
 
 def test_unknown(traffic: Path) -> None:
@@ -119,7 +120,7 @@ def consumed(store: Path, group: str, place: tuple[str, int, int]) -> tuple[str,
     with Lookup(open_store(store)) as lookup:
         answer = lookup.find(ByQueueOffset(*place))
         assert answer.found
-        row = consumed_rows(lookup, answer, Group(lookup, group))[0]
+        row = consumed_rows(lookup, answer, ConsumerGroup(lookup, group))[0]
         return str(row["consumed"]), str(row["reason"])
 
 
@@ -168,7 +169,7 @@ def test_given_back(tmp_path: Path, committed: int, verdict: str) -> None:
     edited(store, "%RETRY%traffic-failing@traffic-failing", {"0": committed})
     with Lookup(open_store(store)) as lookup:
         answer = lookup.find(ByQueueOffset(*place))
-        group = Group(lookup, "traffic-failing")
+        group = ConsumerGroup(lookup, "traffic-failing")
         follow(lookup, answer)
         records = [one.record.message for one in answer.found]
         alive = [one for one in records if not one.topic.startswith("%DLQ%")]

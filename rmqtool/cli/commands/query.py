@@ -169,12 +169,12 @@ class Query(Command):
 
     def _of_group(self, group: str) -> int:
         """Show how far a group is; 1 when it has no queue."""
-        from rmqtool.query.groups import GROUP_QUEUES, Group, summary
+        from rmqtool.query.groups import GROUP_QUEUES, ConsumerGroup, summary
         from rmqtool.query.sources import Sources
         from rmqtool.store.tree import open_store
 
         with Sources(open_store(self.store, self.broker_conf)) as sources:
-            found = Group(sources, group)
+            found = ConsumerGroup(sources, group)
             found.require()
             rows = list(found.rows(self.topic))
             self.delivery.emit(GROUP_QUEUES.rows([rows]))
@@ -192,7 +192,7 @@ class Query(Command):
         from rmqtool.query.requests import id_problem
 
         others = [name for name, text in self._named() if name != "id" and text is not None]
-        is_alone = not (self.what or self.key or others)
+        is_alone = not (self.what or self.key or others or self.group)
         if not self.store:
             if self.id is None or not is_alone:
                 raise UsageError(option="STORE", reason="is missing; only --id ID needs none")
@@ -346,11 +346,11 @@ def _consumed(lookup: Lookup, requests: list[Request], name: str, delivery: Deli
         UsageError: a time was asked for, or nothing is known of the group.
     """
     from rmqtool.query.consumed import YES, consumed_rows
-    from rmqtool.query.groups import CONSUMED, Group
+    from rmqtool.query.groups import CONSUMED, ConsumerGroup
     from rmqtool.query.requests import ByTime
     from rmqtool.rows import turned
 
-    group = Group(lookup, name)
+    group = ConsumerGroup(lookup, name)
     group.require()
     if any(isinstance(request, ByTime) for request in requests):
         raise UsageError(option="--group", reason="is for messages, not for times")
