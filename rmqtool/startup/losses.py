@@ -45,6 +45,8 @@ class LossTally:
 
     def add(self, segment: SegmentCensus, mask: Mask) -> None:
         """Add the messages of a segment that a mask chooses."""
+        if not mask.any():
+            return
         for number in np.unique(segment.topics[mask]):
             chosen = mask & (segment.topics == number)
             times = segment.store_timestamps[chosen]
@@ -156,7 +158,9 @@ class LossCount:
         for segment in run(count, self._files_in_doubt(files, ends), jobs=self.jobs):
             self._ask(segment, ends.get(segment.path, 0), losses)
             pointed = self.coverage.now.of(segment.start)[0]
-            holes.append(segment.start + pointed[~is_in(pointed, segment.positions)])
+            missed = pointed[~is_in(pointed, segment.positions)] if pointed.size else pointed
+            if missed.size:
+                holes.append(segment.start + missed)
         losses.holes = np.unique(np.concatenate(holes))
         return losses
 
@@ -169,6 +173,8 @@ class LossCount:
         return outside[outside >= min((one.start for one in files), default=0)]
 
     def _ask(self, segment: SegmentCensus, end: int, losses: Losses) -> None:
+        if not segment.positions.size:
+            return
         stays = segment.positions + segment.sizes <= end
         had = self.coverage.had(segment.start, segment.positions)
         # An earlier cut leaves records in the file that it cut, without units, and older than the
