@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -72,10 +72,6 @@ class NameServer:
         """Whether clients that ask are told where the topic is."""
         routes = self._controller.getRouteInfoManager()
         return routes.pickupTopicRouteData(topic) is not None
-
-    def stop(self) -> None:
-        """Stop it in order."""
-        self._controller.shutdown()
 
 
 class Broker:
@@ -172,7 +168,9 @@ def running_broker(
     *,
     ipv6: bool = False,
 ) -> Iterator[Broker]:
-    """Run a name server and a broker in one Java process; stop both in order at the end.
+    """Run a name server and a broker in one Java process; stop the broker in order at the end.
+
+    The name server, which keeps nothing, ends with the process: it would wait for seconds.
 
     Args:
         version: RocketMQ's version.
@@ -181,13 +179,12 @@ def running_broker(
         ipv6: whether the process may use IPv6 addresses.
     """
     home.mkdir(parents=True, exist_ok=True)
-    with Jvm(version, home, ipv6=ipv6) as jvm, ExitStack() as stops:
+    with Jvm(version, home, ipv6=ipv6) as jvm:
         names = NameServer(jvm)
         broker = Broker(jvm, names, settings or {})
         yield broker
         if jvm.is_running:
-            stops.callback(names.stop)
-            stops.callback(broker.stop)
+            broker.stop()
 
 
 def conf_text(settings: Mapping[str, object]) -> str:

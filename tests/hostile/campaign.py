@@ -218,7 +218,7 @@ class Attack:
 
 
 def _contents(store: Path) -> dict[str, str]:
-    found = {name: seen.digest for name, seen in look(store).items()}
+    found = {name: seen.content for name, seen in look(store).items()}
     return {name: digest for name, digest in found.items() if not name.startswith(OURS)}
 
 

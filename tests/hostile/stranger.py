@@ -30,14 +30,18 @@ SECONDS = 60  # before a command counts as hanging; the first one may compile ke
 
 
 class Seen(NamedTuple):
-    """All that can be changed of a file or a directory, but for its access time."""
+    """All that can be changed of a file or a directory, but for its access time.
+
+    The content is a digest or, which takes less time, when the inode was last changed: whoever
+    writes moves that on, and nobody can put it back.
+    """
 
     mode: int
     owner: tuple[int, int]
     inode: int
     links: int
     mtime_ns: int
-    digest: str
+    content: str
 
 
 class Answer(NamedTuple):
@@ -100,7 +104,7 @@ class Scene:
 
     def seen(self) -> dict[str, Seen]:
         """Give all that lies outside of the store."""
-        return look(self.outside)
+        return look(self.outside, reads=False)
 
 
 def warm_up(made: Scene) -> None:
@@ -144,26 +148,33 @@ def give(top: Path, user: int) -> None:
             os.chown(path, user, user, follow_symlinks=False)
 
 
-def look(top: Path) -> dict[str, Seen]:
-    """Give what lies in a directory, links for themselves."""
-    return {str(path.relative_to(top)): _seen(path) for path in [top, *sorted(top.rglob("*"))]}
+def look(top: Path, *, reads: bool = True) -> dict[str, Seen]:
+    """Give what lies in a directory, links for themselves; with digests where it reads."""
+    paths = [top, *sorted(top.rglob("*"))]
+    return {str(path.relative_to(top)): _seen(path, reads=reads) for path in paths}
 
 
-def _seen(path: Path) -> Seen:
+def _seen(path: Path, *, reads: bool) -> Seen:
     facts = path.lstat()
-    digest = ""
+    reads |= facts.st_nlink > 1 and not path.is_dir()  # a name of it in the store may be moved
+    content = "" if reads else str(facts.st_ctime_ns)
     if stat.S_ISLNK(facts.st_mode):
-        digest = os.readlink(path)  # noqa: PTH115
-    elif stat.S_ISREG(facts.st_mode):
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        content = os.readlink(path)  # noqa: PTH115
+    elif reads and stat.S_ISREG(facts.st_mode):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
     owner = (facts.st_uid, facts.st_gid)
-    return Seen(facts.st_mode, owner, facts.st_ino, facts.st_nlink, facts.st_mtime_ns, digest)
+    return Seen(facts.st_mode, owner, facts.st_ino, facts.st_nlink, facts.st_mtime_ns, content)
 
 
 @contextmanager
 def scene(user: int) -> Iterator[Scene]:
     """Make a damaged store and something outside of it."""
-    with tempfile.TemporaryDirectory(prefix="rmqtool-hostile-", ignore_cleanup_errors=True) as top:
+    memory = "/dev/shm"  # noqa: S108 - a directory of its own is made in it
+    with tempfile.TemporaryDirectory(
+        prefix="rmqtool-hostile-",
+        dir=memory if os.access(memory, os.W_OK) else None,
+        ignore_cleanup_errors=True,
+    ) as top:
         Path(top).chmod(0o755)
         made = Scene(Path(top), user)
         made.work.mkdir()

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from tests.hostile.conftest import InTurn
 from tests.hostile.stranger import SECRET, Scene, forge
 
 UNDO = "rmqtool-undo-20260101T000000Z"
@@ -39,7 +40,7 @@ def edit(path: str) -> list[dict[str, object]]:
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("how", ["{}/secret", "../outside/secret", "link/secret", "zz/../x"])
 @pytest.mark.parametrize("what", [swap, edit])
-def test_path(stage: Scene, what: object, how: str, state: str) -> None:
+def test_path(stage: Scene, what: object, how: str, state: str, in_turn: InTurn) -> None:
     """Neither a swap nor an edit of a forged journal reaches anything outside of the store."""
     assert callable(what)
     (stage.store / "link").symlink_to("../outside")
@@ -47,35 +48,35 @@ def test_path(stage: Scene, what: object, how: str, state: str) -> None:
     aside = stage.store / UNDO / "aside/0001"
     pair = (stage.outside / "secret", aside)
     forge(stage.store, UNDO, lines, state=state, swaps={"1": pair} if what is swap else {})
-    refused_or_harmless(stage, state)
+    refused_or_harmless(stage, state, in_turn)
 
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("aside", ["{}/secret", "../../outside/secret", "../journal.jsonl"])
-def test_aside(stage: Scene, aside: str, state: str) -> None:
+def test_aside(stage: Scene, aside: str, state: str, in_turn: InTurn) -> None:
     """What is outside of the store is not brought into it, either."""
     lines = swap("abort", aside.format(stage.outside))
     pair = (stage.store / "abort", stage.outside / "secret")
     forge(stage.store, UNDO, lines, state=state, swaps={"1": pair})
-    refused_or_harmless(stage, state)
+    refused_or_harmless(stage, state, in_turn)
 
 
 @pytest.mark.parametrize("name", [UNDO, UNDO.replace("undo", "discard")])
-def test_outside(stage: Scene, name: str) -> None:
+def test_outside(stage: Scene, name: str, in_turn: InTurn) -> None:
     """What a journal says that it has elsewhere is not removed."""
     victim = stage.outside / UNDO
     victim.mkdir()
     (victim / "file").write_text("precious")
     forge(stage.store, name, [{"outside": str(victim)}], state="prepared")
-    refused_or_harmless(stage, "prepared")
+    refused_or_harmless(stage, "prepared", in_turn)
 
 
-def refused_or_harmless(stage: Scene, state: str) -> None:
+def refused_or_harmless(stage: Scene, state: str, in_turn: InTurn) -> None:
     """Demand that no command changes anything outside; root does not even believe the journal."""
     stage.yield_to_stranger()
     before = stage.seen()
     is_stranger = stage.user != 0 or os.geteuid() != 0
-    for command, *options in COMMANDS:
+    for command, *options in in_turn(COMMANDS):
         answer = stage.run(command, stage.store, *options)
         assert answer.code in {0, 1, 2, 3}, answer
         assert before == stage.seen(), (command, options, answer.err)

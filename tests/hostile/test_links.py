@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.hostile.conftest import InTurn
 from tests.hostile.stranger import QUEUE, SECRET, SEGMENT, Attack, Scene, forge, look
 
 FILE = "00000000000000000000"
@@ -90,12 +91,12 @@ LINKS = (
 
 
 @pytest.mark.parametrize("attack", LINKS, ids=lambda attack: attack.__name__)
-def test_links(stage: Scene, attack: Attack) -> None:
+def test_links(stage: Scene, attack: Attack, in_turn: InTurn) -> None:
     """No command that writes reaches outside of the store; nothing there changes in any way."""
     attack(stage)
     stage.yield_to_stranger()
     before = stage.seen()
-    for command, *options in IN_PLACE:
+    for command, *options in in_turn(IN_PLACE):
         answer = stage.run(command, stage.store, *options)
         assert answer.code in {0, 1, 2, 3}, answer
         assert before == stage.seen(), (command, options, answer.err)
@@ -140,11 +141,11 @@ def test_copies(stage: Scene, attack: Attack) -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_never_waits(stage: Scene, name: str) -> None:
+def test_never_waits(stage: Scene, name: str, in_turn: InTurn) -> None:
     """A FIFO in the place of a file is never opened: no command that writes waits for it."""
     put_odd(stage.store, name, os.mkfifo)
     stage.yield_to_stranger()
-    for command, *options in IN_PLACE:
+    for command, *options in in_turn(IN_PLACE):
         answer = stage.run(command, stage.store, *options)
         assert answer.code in {0, 1, 2, 3}, answer
 

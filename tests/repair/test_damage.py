@@ -43,10 +43,10 @@ def prove(store: Broken, damage: Damage) -> None:
     undo = repair.apply(plan, in_place=True)
     assert bool(undo) == bool(plan.edits)
     allowed = STAYS.union(damage.stays)
-    worse = [one for one in store.findings() if one.code not in allowed]
-    assert [] == worse
+    found = store.findings()
+    assert [] == [one for one in found if one.code not in allowed]
     left = {one.code for one in plan.left}
-    assert {one.code for one in store.findings()} <= left | {edit.code for edit in plan.edits}
+    assert {one.code for one in found} <= left | {edit.code for edit in plan.edits}
     assert [] == store.plan().edits, "repaired twice"
     if undo:
         repair.undo(store.root)

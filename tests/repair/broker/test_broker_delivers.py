@@ -81,6 +81,7 @@ def test_broker_delivers(version: str, damage: Damage, tmp_path: Path) -> None:
     assert findings(root, name, version) <= found_before(name, version)
     with running_broker(version, tmp_path, settings) as broker:  # a second start
         assert_pulled(broker, kept, lost, new)
+        broker.crash()
 
 
 def assert_pulled(
