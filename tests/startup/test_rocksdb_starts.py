@@ -82,6 +82,13 @@ def _no_database(store: Path) -> None:
             path.unlink()
 
 
+def _no_files(store: Path) -> None:
+    """Delete the queues in files, not the database beside them."""
+    for path in (store / QUEUES).iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+
+
 def _earlier_checkpoint(store: Path) -> None:
     """Write CHECKPOINT - 1, so that the comparison includes the next record."""
     rows = dict(rocksdb.rows_of(store / QUEUES, QUEUES)["offset"])
@@ -150,6 +157,8 @@ TRIALS: Final = (
     Trial("combined", base="combined"),
     Trial("combined, no database", (_no_database,), base="combined"),
     Trial("combined, no database, abort", (_no_database, ABORT), base="combined"),
+    Trial("combined, no files", (_no_files,), base="combined"),
+    Trial("combined, no files, abort", (_no_files, ABORT), base="combined"),
     Trial("combined, shorter", (_shorter,), base="combined"),
     Trial(
         "combined, read, no database",
