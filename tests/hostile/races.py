@@ -54,19 +54,20 @@ class Race:
     """One command on a stranger's store, again and again.
 
     Attributes:
+        made: the store, and what lies outside of it.
         work: out of `WORKS`.
         count: calls of the system that it makes.
     """
 
     def __init__(self, made: Scene, work: str) -> None:
-        self._made, self.work = made, work
+        self.made, self.work = made, work
         made.yield_to_stranger()
         self._wanted: Plan = plan(made.store)
         self._before = made.seen()
         self._pristine = made.top / "pristine"
         shutil.copytree(made.store, self._pristine, symlinks=True)
-        self._prepare()
-        self.count = operations(self._go, reads=True)
+        self.prepare()
+        self.count = operations(self.go, reads=True)
 
     def tries(self, begin: int = 0, step: int = 1) -> Iterator[tuple[int, str, bool]]:
         """Yield number of a call, component, and whether all outside stayed as it was.
@@ -77,26 +78,31 @@ class Race:
         """
         for later, name in enumerate(COMPONENTS):
             for number in range((begin + later) % step, self.count, step):
-                self._prepare()
-                action = swapping(self._made.store, name, self._made.outside)
+                self.prepare()
+                action = swapping(self.made.store, name, self.made.outside)
                 with Faults(number, action, reads=True).injected():
-                    self._go()
-                yield number, name, self._before == self._made.seen()
+                    self.go()
+                yield number, name, self.is_whole_outside()
 
-    def _prepare(self) -> None:
-        renew(self._made, self._pristine)
+    def is_whole_outside(self) -> bool:
+        """Tell whether all that lies outside of the store is as it was."""
+        return self._before == self.made.seen()
+
+    def prepare(self) -> None:
+        """Put the store back as it is when the work begins."""
+        renew(self.made, self._pristine)
         if self.work == "undo":
             apply(self._wanted, in_place=True)
 
-    def _go(self) -> None:
+    def go(self) -> None:
         """Do the work, as far as that goes."""
         with suppress(RmqtoolError):
             if self.work == "repair":
                 apply(self._wanted, in_place=True)
             elif self.work == "undo":
-                undo(self._made.store)
+                undo(self.made.store)
             else:
-                rebuild.all(self._made.store, in_place=True, jobs=1)
+                rebuild.all(self.made.store, in_place=True, jobs=1)
 
 
 def renew(made: Scene, pristine: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from rmqtool.errors import RmqtoolError
 from rmqtool.repair import undo
 from rmqtool.writing.lock import StoreLock
+from tests.hostile.kills import HOW, wrong_after
 from tests.hostile.races import WORKS, races, swapping
 from tests.hostile.stranger import look
 from tests.store.edited_store import FILE, QUEUE, SEGMENT, edit, make_store
@@ -76,3 +77,14 @@ def test_swapped_in_store(work: str) -> None:
     with races(work) as race:
         assert race.count > 200
         assert [] == [(number, name) for number, name, good in race.tries(0, STEP) if not good]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can show what root does")
+@pytest.mark.parametrize(("begin", "how"), [*enumerate(HOW)])
+@pytest.mark.parametrize("work", WORKS)
+def test_ends_in_store(work: str, begin: int, how: str) -> None:
+    """Killed, or on a disk that fails: undo gives the store as it was."""
+    with races(work) as race:
+        tries, wrong = wrong_after(race, how, 7 * begin, STEP)
+        assert tries
+        assert [] == wrong
