@@ -67,7 +67,7 @@ def test_swapped(quick_path: Path, work: str, name: str) -> None:
     assert count > 100
 
 
-STEP = 97  # every so many calls, others for each component; all of them: `races`
+STEP = 197  # every so many calls, others for each component; all of them: `races`
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can show what root does")
