@@ -47,6 +47,7 @@ def public_tables() -> tuple[PublicTable, ...]:
 
 
 def _public_tables() -> Iterator[PublicTable]:
+    from rmqtool.check import many
     from rmqtool.diff import report as diff
     from rmqtool.doctor import report as doctor
     from rmqtool.findings.finding import FINDINGS
@@ -76,6 +77,7 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("query --hex", query.BYTES)
     yield PublicTable("query (without a store)", decoded.DECODED)
     yield PublicTable("validate", FINDINGS)
+    yield PublicTable("validate --recursive", many.STORES)
     for name in overview_rows.NAMES:
         yield PublicTable(f"info --section {name}", overview_rows.table(name))
     for table in diff.TABLES:

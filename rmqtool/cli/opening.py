@@ -120,7 +120,7 @@ def _meant(path: str, command: Command, opened: OpenArchives) -> str:
 
     found = archive_of(path)
     if found is None:
-        return _below(path, Place.of(path), opened, f"{path.rstrip('/')}/")
+        return _below(path, Place.of(path), opened, f"{path.rstrip('/')}/", command)
     archive, inner = found
     _refuse(archive, command)
     from rmqtool.render.progress import progress
@@ -131,12 +131,12 @@ def _meant(path: str, command: Command, opened: OpenArchives) -> str:
         return f"{archive}!{inner}"
     from rmqtool.archives.opening import start_of
 
-    chosen = _below(path, top, opened, f"{archive}!")
+    chosen = _below(path, top, opened, f"{archive}!", command)
     start = start_of(top) if chosen == path else top
     return f"{archive}!{start.location.partition('!/')[2]}" if chosen == path else chosen
 
 
-def _below(path: str, top: Place, opened: OpenArchives, prefix: str) -> str:
+def _below(path: str, top: Place, opened: OpenArchives, prefix: str, command: Command) -> str:
     """Give the one store below a directory; the directory itself where it is no parent of one.
 
     Raises:
@@ -147,6 +147,8 @@ def _below(path: str, top: Place, opened: OpenArchives, prefix: str) -> str:
     from rmqtool.store.below import stores_below
     from rmqtool.store.recognise import recognise
 
+    if _value(command, "recursive"):
+        return prefix if prefix.endswith("!") else path
     try:
         recognise(top)
     except NotAStore:

@@ -16,7 +16,7 @@ import zstandard
 
 def as_tar(store: Path, target: Path) -> None:
     """Pack with tar."""
-    with tarfile.open(target, "w") as tar:
+    with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as tar:
         tar.add(store, "store")
 
 

@@ -153,3 +153,45 @@ def test_no_archive(tmp_path: Path) -> None:
     assert NOT_DONE == done.code
     assert "neither tar, gzip, zstd nor zip" in done.err
     assert "no such file" in rmqtool("info", tmp_path / "none.zip").err
+
+
+def test_recursive(store: Path, tmp_path: Path) -> None:
+    """Below a directory every store has its row; a broken one stops none, and the worst counts."""
+    top = tmp_path / "brokers"
+    shutil.copytree(store, top / "a" / "store")
+    shutil.copytree(store, top / "b")
+    shutil.copytree(store, top / "c")
+    segment = top / "b" / "commitlog" / ("0" * 20)
+    with segment.open("r+b") as file:
+        file.seek(60)
+        file.write(b"\xff" * 200)
+    lost = top / "d" / "commitlog"
+    lost.mkdir(parents=True)
+    (top / "d" / "consumequeue").symlink_to("consumequeue")
+    done = rmqtool("validate", top, "--recursive")
+    import orjson
+
+    rows = [orjson.loads(line) for line in done.lines]
+    assert [f"{top}/{name}" for name in ("a/store", "b", "c", "d")] == [row["path"] for row in rows]
+    assert ["sound", "damaged", "sound"] == [row["verdict"] for row in rows[:3]]
+    assert rows[1]["worst"].startswith("CL-")
+    assert rows[0]["messages"] == rows[2]["messages"] > rows[1]["messages"]
+    assert "4.9.3" in rows[0]["release"]
+    assert rows[3]["verdict"] in {"incomplete", "not read"}
+    assert 3 == done.code
+    shutil.rmtree(top / "d")
+    packed = tmp_path / "s.tar"
+    as_tar(top, packed)
+    inside = rmqtool("validate", packed, "--recursive", "--columns", "path,verdict")
+    assert 1 == inside.code
+    assert f'{{"path":"{packed}!store/a/store","verdict":"sound"}}' == inside.lines[0]
+    shutil.rmtree(top / "b")
+    assert DONE == rmqtool("validate", top, "--recursive").code
+
+
+def test_recursive_refused(tmp_path: Path) -> None:
+    """Without any store there is nothing to do; reports are of one store."""
+    assert NOT_DONE == rmqtool("validate", tmp_path, "--recursive").code
+    done = rmqtool("validate", tmp_path, "--recursive", "--junit", tmp_path / "x.xml")
+    assert NOT_DONE == done.code
+    assert "--junit: cannot be combined with --recursive" in done.err

@@ -21,6 +21,7 @@ import pytest
 from rmqtool.machine.announce import COMPILING
 from rmqtool.writing.lock import StoreLock
 from tests import damage, inflict
+from tests.archives.packed import as_tar
 from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence
 from tests.stores import fixture_store
@@ -38,8 +39,16 @@ def nothing(_: Path) -> None:
     """Leave a store as it is."""
 
 
+def archived(store: Path) -> None:
+    """Leave a store as it is, and put it into archives beside it, one whole and one cut."""
+    as_tar(store, store.parent / "backup.tar")
+    whole = (store.parent / "backup.tar").read_bytes()
+    (store.parent / "cut.tar").write_bytes(whole[: len(whole) // 2])
+
+
 DAMAGES: dict[str, Callable[[Path], None]] = {
     "": nothing,
+    "archived": archived,
     "no-index": lambda store: shutil.rmtree(store / "index"),
     "no-queues": lambda store: shutil.rmtree(store / "consumequeue"),
     "lost-queues": inflict.together([inflict.remove("consumequeue"), inflict.remove("index")]),

@@ -11,6 +11,7 @@ from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Untimed
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePaths, UnpackLimit
+from rmqtool.errors import UsageError
 from rmqtool.findings.catalogue import Severity
 
 if TYPE_CHECKING:
@@ -117,6 +118,14 @@ class Validate(Command):
             "broker (5.0 and later) computes for its range; takes half a minute for each GiB.",
         ),
     ] = False
+    recursive: Annotated[
+        bool,
+        Option(
+            "--recursive",
+            "Validate every store below PATH: a row for each, with release, messages, verdict and "
+            "worst finding. One that cannot be read does not stop the others.",
+        ),
+    ] = False
     delivery: Untimed = Delivery()
     choice: EngineChoice = EngineChoice()
 
@@ -130,6 +139,8 @@ class Validate(Command):
         gc.disable()  # what is imported stays: looking through it again takes 40 of 500 ms
         from rmqtool.cli.validation import Reports, Validation
 
+        if self.recursive:
+            return self._each()
         reports = Reports(self.sarif, self.junit, self.manifest, self.since_manifest)
         reports.refuse(self.paths, self.delivery.output)
         validation = Validation([self._options(path) for path in self.paths])
@@ -141,6 +152,28 @@ class Validate(Command):
                 self.delivery.note(sentence)
         with self.choice.working(self.paths, self.delivery):
             return self._deliver(validation, reports)
+
+    def _each(self) -> int:
+        """Validate all stores below the paths."""
+        from rmqtool.check.many import STORES, Stores
+        from rmqtool.render.progress import counted
+        from rmqtool.words import counted as number_of
+        from rmqtool.writing.output import refuse_targets
+
+        files = {"--sarif": self.sarif, "--junit": self.junit, "--manifest": self.manifest}
+        for option, file in {**files, "--since-manifest": self.since_manifest}.items():
+            if file is not None:
+                raise UsageError(option=option, reason="cannot be combined with --recursive")
+        refuse_targets(self.paths, self.delivery.output)
+        stores = Stores(self._options(self.paths[0]), self.paths)
+        hides = self.delivery.hides_bar(streams=True)
+        with (
+            self.choice.working(self.paths, self.delivery),
+            counted("validate", quiet=hides) as watch,
+        ):
+            self.delivery.emit(STORES.rows([row] for row in stores.rows(watch)))
+        self.delivery.note(number_of(len(stores.paths), "store"))
+        return stores.exit_code
 
     def _options(self, path: str) -> ValidateOptions:
         from rmqtool.check.options import ValidateOptions
