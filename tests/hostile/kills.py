@@ -33,8 +33,8 @@ Facts = dict[str, tuple[int, tuple[int, int], int, str]]
 def facts(store: Path) -> Facts:
     """Give mode, owner, mtime and digest of all that is the store's own."""
     return {
-        name: (one.mode, one.owner, one.mtime_ns, one.digest)
-        for name, one in look(store).items()
+        name: (one.mode, one.owner, one.mtime_ns, one.content)
+        for name, one in look(store, reads=True).items()
         if not name.startswith(OURS)
     }
 
