@@ -11,20 +11,25 @@ from pathlib import Path
 import pytest
 
 from rmqtool.check import findings_list
+from tests.evidence import Evidence
 from tests.stores import fixture_store
 
 
 @pytest.fixture(scope="session")
-def pristine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Give a fixture's store, unpacked once; nobody may change it."""
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+    """Give a fixture's store, unpacked once, under guard: nobody may change it."""
     unpacked: dict[str, Path] = {}
+    guard = Evidence()
 
     def give(name: str) -> Path:
         if name not in unpacked:
             unpacked[name] = fixture_store(name, tmp_path_factory.mktemp(name))
+            if "default-geometry" not in name:  # 1.4 GB of holes take seconds to hash
+                guard.keep(unpacked[name])
         return unpacked[name]
 
-    return give
+    yield give
+    assert [] == guard.changes()
 
 
 @pytest.fixture

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rmqtool.query import ById, ByKey, ByOffset, ByQueueOffset, Lookup
 from rmqtool.query.answer import BY_INDEX, BY_QUEUE
 from rmqtool.query.match import SUPERFICIAL
 from tests.query.expected import Expected, offsets
 
-SOME = 60
+
+@pytest.fixture
+def some(*, is_whole: bool) -> int:
+    """Give how many records each question is asked about: more when all is asked for."""
+    return 60 if is_whole else 15
 
 
 def test_offset_ids(expected: Expected, lookup: Lookup) -> None:
@@ -18,12 +24,12 @@ def test_offset_ids(expected: Expected, lookup: Lookup) -> None:
             assert [line["physical_offset"]] == offsets(lookup.find(ById(text)))
 
 
-def test_unique_keys(expected: Expected, lookup: Lookup) -> None:
+def test_unique_keys(expected: Expected, lookup: Lookup, some: int) -> None:
     """A unique key finds all records that a broker sees under it.
 
     A message whose own key hides in a batch is found nevertheless, and that it hides is said.
     """
-    for line in expected.sent(10 * SOME):
+    for line in expected.sent(10 * some):
         answer = lookup.find(ById(line["unique_key"]))
         known = expected.by_unique_key.get(line["unique_key"], [])
         if known:
@@ -33,9 +39,9 @@ def test_unique_keys(expected: Expected, lookup: Lookup) -> None:
             assert {found.how for found in answer.found} <= SUPERFICIAL
 
 
-def test_keys(expected: Expected, lookup: Lookup) -> None:
+def test_keys(expected: Expected, lookup: Lookup, some: int) -> None:
     """A key finds all records that have it, and the index says so where the broker keeps one."""
-    for key in expected.key_names(5 * SOME):
+    for key in expected.key_names(5 * some):
         answer = lookup.find(ByKey(key))
         assert expected.by_key[key] == offsets(answer), key
         if expected.fixture.name.endswith("traffic"):
@@ -55,19 +61,19 @@ def test_keys_of_a_topic(expected: Expected, lookup: Lookup) -> None:
             assert known == offsets(lookup.find(ByKey(key, (record.topic,))))
 
 
-def test_places(expected: Expected, lookup: Lookup) -> None:
+def test_places(expected: Expected, lookup: Lookup, some: int) -> None:
     """Topic, queue and queue offset find the record, through the queue where there are queues."""
-    for place in expected.places(10 * SOME):
+    for place in expected.places(10 * some):
         answer = lookup.find(ByQueueOffset(*place))
         assert [expected.by_place[place]] == offsets(answer), place
         if lookup.keeps_queues:
             assert BY_QUEUE == answer.found[0].found_by
 
 
-def test_covering(expected: Expected, lookup: Lookup) -> None:
+def test_covering(expected: Expected, lookup: Lookup, some: int) -> None:
     """Every byte of a record leads to it: the first, the last, one in between."""
     records = expected.fixture.records
-    for record in records[:: max(len(records) // SOME, 1)]:
+    for record in records[:: max(len(records) // some, 1)]:
         start = record.physical_offset
         for physical_offset in (
             start,

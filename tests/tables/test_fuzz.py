@@ -74,7 +74,7 @@ def words_of(kind: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
+@settings(max_examples=settings().max_examples // 5)
 @given(edits=EDITS)
 def test_damaged_files(
     samples: dict[str, tuple[Path, bytes]], kind: str, edits: list[tuple[str, float, bytes]]
