@@ -90,7 +90,7 @@ def _around(seen: Examination) -> Iterator[AdviceStep]:
             f"the broker runs as {host.owner} and cannot read and write {first}{also}",
             _consequence(seen) if _is_harmful(seen) else FS_OWNER.consequence,
             f"chown -R {host.owner}: {root} && chmod -R u+rwX {root}",
-            "as root",
+            "give the files to the broker's user; run this as root",
         )
     yield from _disk(seen, host)
 
@@ -103,21 +103,25 @@ def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
     yield AdviceStep(
         cause,
         f"a broker deletes the oldest commitlog files before their time{also}",
-        f"make room: du -xh --max-depth=1 {shlex.quote(seen.store)}; or set "
-        "cleanFileForciblyEnable=false in broker.conf before the start",
+        f"du -xh --max-depth=1 {shlex.quote(seen.store)}",
+        "make room, or set cleanFileForciblyEnable=false in broker.conf, before the start",
     )
 
 
 def _lengths(seen: Examination) -> Iterator[AdviceStep]:
     """Yield what is to be done about lengths that are configured wrongly."""
-    conf = seen.options.broker_conf
-    for one in seen.lengths:
-        yield AdviceStep(
-            f"{conf} says {one.key}={one.told}, and the files have {one.found} bytes",
-            "the broker refuses to start, or reads records and units at wrong places",
-            f"sed -i '$a {one.key}={one.found}' {shlex.quote(conf or '')}",
-            "the last line of a key counts",
-        )
+    if not seen.lengths:
+        return
+    conf = seen.options.broker_conf or ""
+    first, *more = seen.lengths
+    also = f"; and {numbered(len(more), 'length')} more" if more else ""
+    lines = " ".join(f"-e '$a {one.key}={one.found}'" for one in seen.lengths)
+    yield AdviceStep(
+        f"{conf}: {first}{also}",
+        "the broker refuses to start, or reads records and units at wrong places",
+        f"sed -i {lines} {shlex.quote(conf)}",
+        "the command appends what the files have; the last line of a key counts",
+    )
 
 
 def _log(seen: Examination) -> Iterator[AdviceStep]:

@@ -1,8 +1,14 @@
-"""For each kind of trouble the doctor names what is wrong and the right first command."""
+"""For each kind of trouble the doctor names what is wrong and the right first command.
+
+`screens/` has what an operator then sees, on terminals of 80 and of 200 columns.
+"""
 
 from __future__ import annotations
 
+import io
 import os
+import re
+import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,8 +20,11 @@ import pytest
 
 from rmqtool.cli.main import main
 from rmqtool.doctor.advice import steps_for
-from rmqtool.doctor.examination import examine_store
-from rmqtool.doctor.report import exit_code, screen
+from rmqtool.doctor.examination import Examination, examine_store
+from rmqtool.doctor.report import exit_code, screen, summary
+from rmqtool.render.emit import emit
+from rmqtool.render.look import Format, Look
+from rmqtool.render.sink import Sink
 from rmqtool.repair.options import RepairOptions
 from rmqtool.rows import rows_of
 from rmqtool.writing.lock import StoreLock
@@ -27,6 +36,53 @@ CRASH: Final = "rocketmq-4.9.3-crash"
 REPAIR: Final = "rmqtool repair STORE --in-place"
 BRIDGE: Final = "rmqtool repair STORE --bridge-missing --in-place"
 NOBODY: Final = 65534
+SCREENS: Final = Path(__file__).parent / "screens"
+PLACE: Final = re.compile(r"^store .*?\n(?=what)", re.DOTALL | re.MULTILINE)
+WIDTHS: Final = (80, 200)
+See = Callable[..., Examination]
+MOST_LINES: Final = 25  # of a terminal that nobody made larger
+BLOCKS: Final = 1_000_000  # of the disk
+
+
+@pytest.fixture(autouse=True)
+def free_blocks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Put stores on a disk that is half full; what a test puts into the list is free instead."""
+    free = [BLOCKS // 2]
+    stated = os.statvfs
+
+    def told(path: str) -> os.statvfs_result:
+        fields = list(stated(path))
+        fields[1:5] = 4096, BLOCKS, free[-1], free[-1]
+        return os.statvfs_result(fields)
+
+    monkeypatch.setattr("rmqtool.doctor.host.os.statvfs", told)
+    return free
+
+
+@pytest.fixture
+def see(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> See:
+    """Give a function that examines a store and compares its screens with the golden ones."""
+
+    def examine(name: str, store: Path, conf: str | None = None) -> Examination:
+        monkeypatch.chdir(tmp_path)
+        seen = examine_store(RepairOptions(str(store.relative_to(tmp_path)), broker_conf=conf))
+        shown = [screen_of(seen, width) for width in WIDTHS]
+        assert max(one.count("\n") for one in shown) <= MOST_LINES
+        golden = SCREENS / f"{name.replace(' ', '-')}.txt"
+        if update_golden:
+            golden.write_text("\n".join(shown), encoding="utf-8")
+        assert golden.read_text(encoding="utf-8") == "\n".join(shown)
+        return seen
+
+    return examine
+
+
+def screen_of(seen: Examination, width: int) -> str:
+    """Give what stands on a terminal, with the remark below it."""
+    out = io.BytesIO()
+    emit(screen(seen), Look(Format.TABLE), Sink(out, "test", width))
+    more = f"{summary(seen)}\n" if summary(seen) else ""
+    return PLACE.sub("store STORE\n", out.getvalue().decode() + more)
 
 
 def nothing(_: Path) -> None:
@@ -60,6 +116,12 @@ def deny(store: Path) -> None:
 def spoil_database(store: Path) -> None:
     """Change a bit of the first data block of a RocksDB table of queues."""
     inflict.flip_bits(max(store.glob("consumequeue/*.sst")), 100, 1)
+
+
+def forget_timers(store: Path) -> None:
+    """Take away the wheel of a store whose oldest timers wait, too: no start finds them then."""
+    inflict.edit_integer("config/timercheck", 0, 8, lambda old: old - 25_000)(store)
+    (store / "timerwheel").unlink()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +172,7 @@ CASES: Final = (
     Case("no log", inflict.remove_log, "no commitlog", "", "do not start a broker"),
     Case("topics spoilt twice", spoil_topics, "CF-JSON", REPAIR, starts=False),
     Case("torn tail", inflict.tear_tail, "CL-TAIL", REPAIR),
+    Case("timers gone", forget_timers, "TW-LOST", REPAIR, fixture="rocketmq-5.3.3-timer"),
     Case(
         "DLedger", nothing, "cannot be predicted", "", "start the broker", 0,
         "rocketmq-5.3.3-dledger", None,
@@ -118,14 +181,14 @@ CASES: Final = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_first_step(case: Case, tmp_path: Path) -> None:
+def test_first_step(case: Case, see: See, tmp_path: Path) -> None:
     """Cause, command and exit code fit the trouble, and a screen holds it all."""
     store = fixture_store(case.fixture, tmp_path)
     case.harm(store)
-    seen = examine_store(RepairOptions(str(store)))
+    seen = see(case.name, store)
     first = steps_for(seen)[0]
     assert case.cause in first.cause
-    assert case.command == first.command.replace(str(store), "STORE")
+    assert case.command == first.command.replace("store", "STORE")
     assert case.advice in first.advice
     assert case.code == exit_code(seen)
     assert case.starts == (seen.prediction and seen.prediction.starts)
@@ -142,41 +205,60 @@ def test_losses(tmp_path: Path) -> None:
     assert "3 messages" == lines["lost already"]
 
 
-def test_wrong_lengths(tmp_path: Path) -> None:
+def test_wrong_lengths(see: See, tmp_path: Path) -> None:
     """A configuration whose lengths are not those of the files comes before any repair."""
     store = fixture_store(TRAFFIC, tmp_path)
     conf = tmp_path / "broker.conf"
     conf.write_text("mappedFileSizeCommitLog=65536\nmappedFileSizeConsumeQueue=2000")
-    seen = examine_store(RepairOptions(str(store), broker_conf=str(conf)))
+    seen = see("wrong configuration", store, conf.name)
     first = steps_for(seen)[0]
-    assert f"sed -i '$a mappedFileSizeCommitLog=131072' {conf}" == first.command
+    assert first.command.startswith("sed -i -e '$a mappedFileSizeCommitLog=131072' -e ")
+    assert first.command.endswith("' broker.conf")
+    assert 1 == len(steps_for(seen))
     assert 1 == exit_code(seen)
-    with conf.open("a") as file:
-        file.write("\nmappedFileSizeCommitLog=131072\nmaxHashSlotNum=500\nmaxIndexNum=2000\n")
+    subprocess.run(["/bin/sh", "-c", first.command], check=True, cwd=tmp_path)  # noqa: S603
     assert 0 == exit_code(examine_store(RepairOptions(str(store), broker_conf=str(conf))))
 
 
-def test_wrong_mode(tmp_path: Path) -> None:
+def test_wrong_owner(see: See, tmp_path: Path) -> None:
     """A file that the broker's user may not write keeps it from starting."""
     store = fixture_store(TRAFFIC, tmp_path)
     deny(store)
-    seen = examine_store(RepairOptions(str(store)))
+    is_root = os.geteuid() == 0  # the screen names the owner: not whoever tests
+    seen = see("wrong owner", store) if is_root else examine_store(RepairOptions(str(store)))
     assert seen.host is not None
     assert ("commitlog/00000000000000131072",) == seen.host.denied
     first = steps_for(seen)[0]
-    assert first.command.startswith(f"chown -R {seen.host.owner}: {store} && chmod -R u+rwX")
+    shown = seen.store
+    assert f"chown -R {seen.host.owner}: {shown} && chmod -R u+rwX {shown}" == first.command
     assert 1 == exit_code(seen)
 
 
+@pytest.mark.parametrize(
+    ("name", "share", "refuses"), [("disk nearly full", 0.12, False), ("full disk", 0.0, True)]
+)
+def test_full_disk(
+    name: str, share: float, see: See, free_blocks: list[int], tmp_path: Path, *, refuses: bool
+) -> None:
+    """A disk on which a broker would delete files comes before its start."""
+    free_blocks.append(int(share * BLOCKS))
+    seen = see(name, fixture_store(TRAFFIC, tmp_path))
+    first = steps_for(seen)[0]
+    assert "the disk of the store is" in first.cause
+    assert refuses == ("refuses new messages" in first.consequence)
+    assert "du -xh --max-depth=1 store" == first.command
+    assert "make room" in first.advice
+
+
 @pytest.mark.parametrize("is_damaged", [False, True])
-def test_live(tmp_path: Path, *, is_damaged: bool) -> None:
+def test_live(see: See, tmp_path: Path, *, is_damaged: bool) -> None:
     """Beside a running broker nothing is to be done, but for stopping it where it is damaged."""
     store = fixture_store(TRAFFIC, tmp_path)
     if is_damaged:
         inflict.zero_sector()(store)
     with ExitStack() as stack:
         stack.enter_context(StoreLock(str(store)))
-        seen = examine_store(RepairOptions(str(store)))
+        seen = see("live and damaged" if is_damaged else "live", store)
     first = steps_for(seen)[0]
     assert "a broker runs on this store" in first.cause
     assert ("sh bin/mqshutdown broker" if is_damaged else "") == first.command
