@@ -69,7 +69,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--all-variants",
         action="store_true",
         help="run all cases, where there is a sample otherwise: each damaged store with each "
-        "broker, each operation killed in each way (an hour or more)",
+        "broker, each operation killed in each way (takes long)",
     )
 
 
