@@ -104,6 +104,14 @@ def test_arrow() -> None:
     assert {b"comment": b"where the record lies in the commitlog, bytes"} == field.metadata
 
 
+def test_schemas() -> None:
+    """Each table has a JSON schema that is one, with each of its columns."""
+    for command, table in TABLES.items():
+        schema = table.json_schema()
+        Draft202012Validator.check_schema(schema)
+        assert set(table.names) == set(schema["required"]) <= set(schema["properties"]), command
+
+
 TOPIC: Final = "traffic-orders"
 COMMANDS: Final = {
     "dump --as commitlog": ["dump", "STORE", "--as", "commitlog", "--body", "text", "--fillers"],
