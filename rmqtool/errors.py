@@ -59,7 +59,7 @@ _BY_NUMBER: Final = {
 _TO_READ: Final = {
     Trouble.MISSING: _ROOT,
     Trouble.DENIED: _OWNER,
-    Trouble.MEDIUM: "on a copy of the disk, made with a tool that passes over bad sectors",
+    Trouble.MEDIUM: "on a copy of the disk, made with a tool that skips bad sectors",
     Trouble.LINK: "with the path that the link leads to: ls -l shows it",
     Trouble.TOO_LARGE: "without this file: no broker's is so large",
     Trouble.DIRECTORY: "with a file in it",

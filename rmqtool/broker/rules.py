@@ -128,7 +128,7 @@ class Rules:
     skips_directories = _since(
         "5.1.0",
         "MappedFileQueue#doLoad",
-        "the loader passes over directories among mapped files",
+        "the loader skips directories among mapped files",
     )
     deletes_empty_last_file = _since(
         "5.1.3", "MappedFileQueue#doLoad", "the loader deletes a last file of no bytes"
@@ -197,7 +197,7 @@ class Rules:
         "with enableMultiDispatch, too, a record may have no properties; before, Java throws",
     )
     skips_separators = _since(
-        "5.1.2", "ConsumeQueue#multiDispatchLmqQueue", "a light queue with a / in its name is none"
+        "5.1.2", "ConsumeQueue#multiDispatchLmqQueue", "a light queue with a / in its name is skipped"
     )
     may_keep_light_queues_in_rocksdb = _since(
         "5.5.0",

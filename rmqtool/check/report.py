@@ -44,7 +44,7 @@ def sentences(summary: Summary) -> Iterator[str]:
     for what, why in account.left_out:
         yield f"not checked: {what}: {why}"
     if not summary.is_finished:
-        yield "not checked: what comes behind the interruption"
+        yield "not checked: what comes after the interruption"
 
 
 def _rate(bytes_a_second: float) -> str:

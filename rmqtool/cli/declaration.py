@@ -206,7 +206,7 @@ class Parameter(NamedTuple):
             return self._number(str(raw))
         if self.kind is Kind.CHOICE:
             if raw not in self.choices:
-                reason = f"{raw!r} is none of: {' '.join(self.choices)}"
+                reason = f"{raw!r} is not one of: {' '.join(self.choices)}"
                 raise self._refusal(reason)
             return self.type(raw)
         return raw

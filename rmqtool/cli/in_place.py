@@ -40,7 +40,7 @@ def announce(store: str, delivery: Delivery, *, yes: bool) -> None:
     delivery.note(f"this changes {store} itself; what is replaced is kept in rmqtool-undo-TIME")
     streams = (sys.stdin, sys.stderr)
     if not yes and not all(stream is not None and stream.isatty() for stream in streams):
-        reason = "changes the store itself; where nobody can be asked it needs --yes"
+        reason = "changes the store itself; without a terminal to ask on, it needs --yes"
         raise UsageError(option="--in-place", reason=reason)
 
 

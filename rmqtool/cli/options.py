@@ -41,7 +41,7 @@ AsUser: TypeAlias = Annotated[
     str | None,
     Option(
         "--as-user",
-        "The user that runs the broker, by name or number; by default whoever owns most of the "
+        "The user that runs the broker, by name or number; by default the owner of most of the "
         "store. What this user cannot read and write is reported.",
         "NAME",
     ),

@@ -46,7 +46,7 @@ class Finding(NamedTuple):
     queue_offset: Annotated[
         int | None, Says("offset of the unit or record in that queue, the first of several")
     ]
-    expected: Annotated[str, Says("what should be there; empty where nobody knows")]
+    expected: Annotated[str, Says("what should be there; empty where it is not known")]
     actual: Annotated[str, Says("what is there")]
     message: Annotated[str, Says("what happened, in one sentence", has_few=True)]
     repair: Annotated[str, Says("what helps, with the command", has_few=True)]

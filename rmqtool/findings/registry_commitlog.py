@@ -248,8 +248,8 @@ CL_LMQ: Final = Code(
     WARNING,
     Owner.LIGHT_QUEUES,
     meaning="INNER_MULTI_DISPATCH and INNER_MULTI_QUEUE_OFFSET do not fit together",
-    consequence="the record is not dispatched to its light message queues; at a number that is "
-    "none, a broker that recovers after a crash refuses to start",
+    consequence="the record is not dispatched to its light queues; if an offset is not a "
+    "number, a broker that recovers after a crash refuses to start",
     remedy="the number that the queue's unit gives, or its neighbours in the log",
     command=REPAIR,
     also=(DAMAGE,),

@@ -111,8 +111,8 @@ FS_OWNER: Final = Code(
     DAMAGE,
     Owner.PERSON,
     also=(NOTE,),
-    when="damage where the user of the broker cannot read and write it, a note where somebody "
-    "else owns it; the user is that of --as-user, else whoever owns most of the store",
+    when="damage if the user of the broker cannot read and write it; a note if somebody else "
+    "owns it; the user is that of --as-user, else the owner of most of the store",
     meaning="owner or mode is not that of the other files of the store",
     consequence="a broker of that user refuses to start, or takes a directory for empty; it may "
     "write no further",
@@ -126,7 +126,7 @@ FS_ORPHAN: Final = Code(
     also=(WARNING, NOTE),
     when="damage for messages of a topic that is not configured; a warning for a queue past the "
     "configured number, which consumers may have emptied before; a note for expired messages and "
-    "for further queues of another topic's messages",
+    "for light queues of another topic's messages",
     meaning="a consume queue belongs to no configured topic or queue",
     consequence="kept on disk and recovered at each start, but no client can consume it",
     remedy="none; bring topics.json back, or configure the topic anew with mqadmin updateTopic; "

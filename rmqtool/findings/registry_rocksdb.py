@@ -92,7 +92,7 @@ RD_KEY: Final = Code(
     "RD-KEY",
     DAMAGE,
     Owner.PERSON,
-    meaning="a key or a value is none that RocketMQ writes in this family",
+    meaning="RocketMQ writes no such key or value in this family",
     consequence="depends on the row: the broker throws, or never finds it",
     remedy="none: another program wrote it, or a key was damaged before it was written",
     command=ROWS,

@@ -20,7 +20,7 @@ UNDETECTABLE: Final[Mapping[str, str]] = {
     "covers it",
     "message.store_host": "where the records on both sides were stored under another address; "
     "only a property CRC covers it",
-    "message.reconsume_times": "in topics in which attempts are counted; only a property CRC "
+    "message.reconsume_times": "in retry topics, which count attempts; only a property CRC "
     "covers it",
     "message.born_timestamp": "by less than a second when there is a unique key, which holds the "
     "same moment; by any amount without one; only a property CRC covers it",

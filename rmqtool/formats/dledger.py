@@ -22,7 +22,7 @@ DLEDGER_ENTRY: Final = Layout(
         "magic" / Int32sb * "1: an entry",  #  0
         "size" / Int32sb * "length of header and body, bytes",  #  4
         "index" / Int64sb * "number of the entry",  #  8
-        "term" / Int64sb * "raft term in which it was appended",  # 16
+        "term" / Int64sb * "raft term when it was appended",  # 16
         "pos" / Int64sb * "position of this entry in the logical data, bytes",  # 24
         "channel" / Int32sb * "always 0",  # 32
         "chain_crc" / Int32sb * "0, never computed",  # 36
@@ -48,7 +48,7 @@ DLEDGER_INDEX_UNIT: Final = Layout(
         "pos" / Int64sb * "position of the entry in the logical data, bytes",  #  4
         "size" / Int32sb * "length of header and body, bytes",  # 12
         "index" / Int64sb * "number of the entry",  # 16
-        "term" / Int64sb * "raft term in which it was appended",  # 24
+        "term" / Int64sb * "raft term when it was appended",  # 24
     ),  # 32
     "dledger-<id>/index/*: one unit an entry, at 32 times its number",
 )

@@ -99,7 +99,7 @@ class EndRow(NamedTuple):
     """The real end of data."""
 
     physical_offset: Annotated[int, Says("first byte past the last record", "bytes")]
-    path: Annotated[str, Says("file in which the end lies; empty where it lies past all files")]
+    path: Annotated[str, Says("file that holds the end; empty where it lies past all files")]
     position: Annotated[int | None, Says("first byte past the last record in the file", "bytes")]
     last_store_timestamp: Annotated[
         int | None, Says("when the last record was stored", type=Type.TIME, name="last_store_time")
@@ -173,10 +173,10 @@ class IndexRow(NamedTuple):
     path: Path
     keys: Annotated[int, Says("entries in use", "entries", aliases=("indexCount",))]
     capacity: Annotated[
-        int, Says("entries that the file has room for; 0 where nobody knows", "entries")
+        int, Says("entries that the file has room for; 0 where it is not known", "entries")
     ]
     fill_percent: Annotated[float | None, Says("share of the capacity that is in use", "percent")]
-    slots: Annotated[int, Says("hash slots; 0 where nobody knows", "slots")]
+    slots: Annotated[int, Says("hash slots; 0 where it is not known", "slots")]
     used_slots: Annotated[int, Says("hash slots that are not empty", "slots")]
     first_store_timestamp: First
     last_store_timestamp: Last
@@ -213,7 +213,7 @@ class GroupRow(NamedTuple):
 
     group: Annotated[str, Says("name of the consumer group", aliases=("consumerGroup",))]
     topic: Annotated[str, Says("topic that it consumes")]
-    queues: Annotated[int, Says("queues for which the group has stored an offset", "queues")]
+    queues: Annotated[int, Says("queues where the group has stored an offset", "queues")]
     queues_without_offset: Annotated[
         int,
         Says("queues of the topic without an offset of the group; not part of the lag", "queues"),

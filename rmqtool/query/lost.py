@@ -58,12 +58,12 @@ NEIGHBOURS: Final = 32  # records on each side whose keys are tried
 PAST_ALL: Final = 2**63 - 1
 LOST_MESSAGES: Final = Table(
     "lost_messages",
-    "a message that is lost, or whose bytes nobody can vouch for",
+    "a message that is lost, or whose bytes are damaged",
     (
         Column(
             "fate",
             Type.TEXT,
-            "lost; doubtful: bytes are damaged; unlisted: too many; unknown: nobody could look",
+            "lost; doubtful: bytes are damaged; unlisted: too many; unknown: could not be looked for",
         ),
         MESSAGES["topic"],
         MESSAGES["queue_id"],

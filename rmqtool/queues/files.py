@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CHUNK_UNITS: Final = 1 << 15
 PROBLEMS: Final = {
-    UnitKind.PRE_BLANK: "a filler in front of the first unit",
+    UnitKind.PRE_BLANK: "a filler before the first unit",
     UnitKind.EMPTY: "zeros: unused space",
 }
 

@@ -171,7 +171,7 @@ def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     if result.lost:
         yield f"what that is, and what helps: rmqtool validate {shlex.quote(options.store)}"
     for offset in result.undispatched[:LOST_SHOWN]:
-        yield f"no broker can dispatch the record at physical offset {offset}: a number is none"
+        yield f"physical offset {offset}: a numeric property cannot be parsed; dispatch stops here"
     yield from _trouble(result)
     for queue in result.queues:
         if queue.left_out:

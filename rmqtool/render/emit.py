@@ -141,8 +141,10 @@ class _Table:
     def close(self) -> None:
         self._table.close()
         if self._table.left_out:
-            names = " ".join(self._table.left_out)
-            self._note(f"no room for: {names} (a wider terminal, --columns or --format jsonl)")
+            names = ", ".join(self._table.left_out)
+            count = len(self._table.left_out)
+            hidden = f"{count} column{'' if count == 1 else 's'} hidden: {names}"
+            self._note(f"{hidden} (shown with --columns, --format jsonl or a wider terminal)")
 
 
 def _in_zone(row: Row, zone: tzinfo) -> Row:

@@ -191,5 +191,5 @@ def _word(kind: type[Word], option: str, text: str) -> Word:
     try:
         return kind(text.lower())
     except ValueError as error:
-        reason = f"{text!r} is none of: {' '.join(kind)}"
+        reason = f"{text!r} is not one of: {' '.join(kind)}"
         raise UsageError(option=option, reason=reason) from error

@@ -56,7 +56,7 @@ class RecordFailure(enum.StrEnum):
     BODY_CRC = "the body differs from what was stored"
     PROPERTY_CRC = "the property CRC differs or is missing"
     LENGTHS = "the lengths do not fit together"
-    PROPERTY = "a property that must be a number is none"
+    PROPERTY = "a numeric property cannot be parsed"
     FOREIGN_OFFSET = "the physicalOffset lies in another file"
     OUT_OF_MEMORY = "totalSize is more than the heap can hold"
 

@@ -184,7 +184,7 @@ def steps(prediction: Prediction) -> Iterator[Row]:
     for further in prediction.further:
         yield _step(further.step, further.message, further.path, count=further.count)
     for name in prediction.not_foretold:
-        yield _step("not-foretold", f"{name}: a broker starts from it, too", name)
+        yield _step("not_modelled", f"{name}: a broker starts from it, too", name)
 
 
 def _recovery(prediction: Prediction) -> Iterator[Row]:

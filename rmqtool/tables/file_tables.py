@@ -84,7 +84,7 @@ EPOCH: Final = _file_table(
     Column("number", Type.INT64, "number of the row, from 0 on"),
     Column("epoch", Type.INT64, "number of the epoch"),
     Column("start_offset", Type.INT64, "physical offset where the epoch begins", "bytes"),
-    Column("crc", Type.INT64, "checksum as stored, 0 where there is none"),
+    Column("crc", Type.INT64, "checksum as stored, 0 where none is stored"),
     Column("crc_found", Type.INT64, "checksum as computed"),
 )
 IDENTITY: Final = _file_table(

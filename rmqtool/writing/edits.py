@@ -247,7 +247,7 @@ class Transaction:
             staged = StagedSwap(number, top, self._work, aside, name, what, reason, bool(rest))
             self._swaps[top] = staged
         elif not (rest and staged.is_ancestor):
-            raise RepairError(path=shown, reason="is to be changed twice")
+            raise RepairError(path=shown, reason="would be changed twice")
         return staged, rest
 
     def _edit(self, path: str | os.PathLike[str], reason: str) -> StagedEdit:
@@ -311,7 +311,7 @@ class Transaction:
         paths = [tuple(self._work.real(path).split("/")) for path in (*self._swaps, *self._edits)]
         for outer, inner in itertools.pairwise(sorted(paths)):
             if inner[: len(outer)] == outer:
-                raise RepairError(path="/".join(inner), reason="is to be changed twice")
+                raise RepairError(path="/".join(inner), reason="would be changed twice")
 
     def _committed_line(self, changes: list[Change]) -> dict[str, Any]:
         """Give the line that commits: what is where now, and what will have to be put back."""

@@ -134,10 +134,10 @@ def is_believed(facts: os.stat_result) -> bool:
 
 def _not_believed(facts: os.stat_result) -> str:
     if facts.st_uid in {0, os.geteuid()}:
-        return "is not believed, as others may write into it: move it away if nobody needs it"
+        return "is not believed, as others may write into it: move it away if it is not needed"
     return (
         f"is not believed, as it belongs to user {facts.st_uid}: run rmqtool as that user, or "
-        "move it away if nobody needs it"
+        "move it away if it is not needed"
     )
 
 

@@ -67,7 +67,7 @@ def test_script(command: tuple[str, ...], store: Path) -> None:
     what, refused, _ = run.err.splitlines()
     assert (2, b"") == (run.code, run.out)
     assert f"rmqtool: this changes {store} itself; what is replaced is kept in " in what
-    assert "--in-place: changes the store itself; where nobody can be asked it needs --yes" in (
+    assert "--in-place: changes the store itself; without a terminal to ask on, it needs --yes" in (
         refused
     )
     assert before == contents(store)

@@ -351,6 +351,6 @@ class FileReader:
             yield finding(
                 IX_STALE,
                 At(self.path, begin, last - begin),
-                "bytes behind the last entry are not zero",
+                "bytes past the last entry are not zero",
                 severity=Severity.NOTE if crashed else None,
             )

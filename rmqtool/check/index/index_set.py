@@ -232,9 +232,9 @@ class IndexComparer:
             message = f"{self._duplicates} entries are there twice"
             yield finding(IX_DUP, self._first_duplicate, message)
         left_out = {
-            "behind the last entry of the index": self._missing_behind,
+            "past the last entry of the index": self._missing_behind,
             "before or between index files that are not full": self._missing_between,
-            "which are for tags, that releases before 5.4.0 do not index": self._skipped,
+            "for tags; releases before 5.4.0 do not index tags": self._skipped,
         }
         for words, count in left_out.items():
             if count and self._files:
@@ -264,7 +264,7 @@ class IndexComparer:
         return finding(
             IX_KEY,
             At(at.path, at.position, len(rows) * INDEX_ENTRY.size, int(have[1, first])),
-            f"{len(rows)} entries point behind the end of the commitlog",
+            f"{len(rows)} entries point past the end of the commitlog",
             actual=int(have[1, first]),
             severity=Severity.NOTE if self._inspection.has_crashed else None,
         )

@@ -280,7 +280,7 @@ def _of_time(at: At, stored: int, before: int) -> Finding:
     return finding(
         CL_TIME,
         at,
-        f"storeTimestamp is {before - stored} ms before that of the record in front of it",
+        f"storeTimestamp is {before - stored} ms before that of the previous record",
         expected=f"{iso_time(before)} or later",
         actual=iso_time(stored),
     )
@@ -330,7 +330,7 @@ def _of_marks(record: npt.NDArray[np.int64], at: At) -> Finding:
         words
         for mark, words in (
             (row.MARK_DROPPED_ITEM, "an item without name or value, which readers drop"),
-            (row.MARK_DUPLICATE, "a system property twice, of which the later one counts"),
+            (row.MARK_DUPLICATE, "a system property twice; the later one counts"),
             (row.MARK_MALFORMED, "text that is no UTF-8"),
         )
         if marks & mark

@@ -90,13 +90,13 @@ def _multi_dispatch(
     names, offsets = light_queue_texts(values)
     if len(names) != len(offsets):
         if is_deep:
-            message = "the number of further queues is not that of their offsets"
+            message = "the number of light queues differs from the number of their offsets"
             yield finding(CL_LMQ, at, message, expected=len(names), actual=len(offsets))
     elif any(parse_long(one) is None for one in offsets):
         yield finding(
             CL_LMQ,
             at,
-            "an offset of a further queue is no number",
+            "the offset of a light queue is not a number",
             actual=values[properties.INNER_MULTI_QUEUE_OFFSET],
             severity=Severity.DAMAGE if is_dispatched else None,
         )

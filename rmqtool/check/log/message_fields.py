@@ -80,7 +80,7 @@ class FieldJudge:
         born_port = batch.columns[row.RECORD_START] + MESSAGE_PREFIX.size + born
         ports = _integers(batch.window, born_port)
         for number in np.flatnonzero((ports < 0) | (ports > HIGHEST_PORT)).tolist():
-            message = "the port of bornHost is none"
+            message = "the port of bornHost is not a valid port"
             expected = f"at most {HIGHEST_PORT}"
             yield _field(place(number), message, expected, int(ports[number]))
         yield from self._store_hosts(batch, place, born_port + PORT_BYTES + TIME_BYTES)
@@ -178,8 +178,8 @@ def _born(
     differs = np.minimum(rest, ZONE_STEP_MS - rest) > KEY_TOLERANCE_MS
     for one in np.flatnonzero(differs).tolist():
         message = (
-            "bornTimestamp is not the time at which the unique key was made; so it is with "
-            "messages that were sent on under their old key"
+            "bornTimestamp is not the time when the unique key was made; messages that were sent "
+            "on under their old key have such times, too"
         )
         expected = f"{int(times[one])} ms into a month"
         at = place(int(numbers[one]))

@@ -169,7 +169,7 @@ class SegmentJudge:
             place = segment.start + stretch.position + position
             if SMALLEST_RECORD <= size <= len(raw) - position and own != place:
                 at = At(segment.path, stretch.position + position, size, place)
-                message = "behind the tail lies a record that says it belongs elsewhere"
+                message = "a record past the tail says it belongs elsewhere"
                 return finding(CL_STALE, at, message, expected=place, actual=own)
         return None
 

@@ -227,7 +227,7 @@ class BatchComparer:
             at = state.at(state.next + int(left[0]), len(left), units[left[0]])
             log = self._inspection.log
             beyond = log is not None and int(offsets[~lost][0]) >= log.end
-            message = f"{len(left)} units stand behind the last one that a record asks for"
+            message = f"{len(left)} units stand past the last one that a record asks for"
             yield finding(CQ_RANGE if beyond else BQ_UNIT, at, message)
 
 

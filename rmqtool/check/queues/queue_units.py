@@ -178,7 +178,7 @@ class UnitJudge:
         return finding(
             CQ_RANGE,
             at,
-            f"{plural} behind the end of the commitlog",
+            f"{plural} past the end of the commitlog",
             expected=f"at most {self._end}",
             actual=int(offsets[first]),
             severity=Severity.NOTE if self._inspection.has_crashed and not is_wanted else None,

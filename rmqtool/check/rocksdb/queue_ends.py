@@ -232,7 +232,7 @@ class EndJudge:
         elif len(segments) > self._recovered() and inspection.release.recovers_newest_only:
             severity = Severity.DAMAGE
             message += (
-                f"; they lie in {len(segments)} segments, of which {self._recovered()} are read"
+                f"; they lie in {len(segments)} segments, and a start reads {self._recovered()} of them"
             )
         return finding(
             RQ_BEHIND, at, message, expected=dispatch.end, actual=dispatch.checkpoint,

@@ -71,7 +71,7 @@ def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
         yield finding(CP_LEN, at, expected=FILE_LENGTH, actual=size)
     values = CHECKPOINT.parse(raw[: CHECKPOINT.size].ljust(CHECKPOINT.size, b"\0"))
     if any(raw[CHECKPOINT.size :]):
-        message = "bytes behind the known fields are set"
+        message = "bytes past the known fields are set"
         place = At(branch.path, CHECKPOINT.size, FILE_LENGTH - CHECKPOINT.size)
         yield finding(CP_LEN, place, message, severity=Severity.NOTE)
     if values["physic_msg_timestamp"] <= 0 or values["logics_msg_timestamp"] <= 0:
@@ -159,7 +159,7 @@ def _logics_offset(
     limit = log.last_record if newest_unit is None else min(log.last_record, newest_unit)
     if value > limit:
         what = "the last record" if limit == log.last_record else "the last unit of every queue"
-        message = f"logicsPhysicalOffset lies behind {what}"
+        message = f"logicsPhysicalOffset is past {what}"
         yield finding(CP_LOGICOFF, place, message, expected=f"at most {limit}", actual=value)
     elif value < 0 or (value >= log.start and not _is_record(inspection, value)):
         message = "logicsPhysicalOffset is not the start of a record"

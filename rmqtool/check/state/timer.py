@@ -181,11 +181,11 @@ def _checkpoint(inspection: Inspection, values: dict[str, int], log: TimerLog) -
         yield finding(TC_AHEAD, at, message, expected=iso_time(latest), actual=actual)
     if flushed > log.end:
         at = At(CHECK_PATH, positions["last_timer_log_flush_pos"], 8)
-        message = "lastTimerLogFlushPos lies behind the timer log"
+        message = "lastTimerLogFlushPos is past the end of the timer log"
         yield finding(TC_AHEAD, at, message, expected=f"at most {log.end}", actual=flushed)
     found = inspection.range_of(TIMER_TOPIC, 0) if inspection.log else None
     offset = values["last_timer_queue_offset"]
     if found is not None and offset > found[1]:
         at = At(CHECK_PATH, positions["last_timer_queue_offset"], 8)
-        message = "lastTimerQueueOffset lies behind the queue of the timer topic"
+        message = "lastTimerQueueOffset is past the end of the queue of the timer topic"
         yield finding(TC_AHEAD, at, message, expected=f"at most {found[1]}", actual=offset)

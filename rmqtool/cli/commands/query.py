@@ -266,7 +266,7 @@ class Query(Command):
         if not self.topic:
             return found
         if not isinstance(found, ByKey):
-            raise UsageError(option="--topic", reason=f"is for a key; {text} is none")
+            raise UsageError(option="--topic", reason=f"is for a key, and {text} is not a key")
         return found._replace(topics=self.topic)
 
     def _named(self) -> Iterator[tuple[str, str | None]]:

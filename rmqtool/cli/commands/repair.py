@@ -32,7 +32,7 @@ LEFT_OUT_SHOWN: Final = 5
 class Repair(Command):
     """First comes a plan: each edit with its place, its reason and what is lost. Nothing is
     written without --in-place or --output. A damaged record is bridged: a record of the same
-    length takes its place, which brokers walk over and deliver to nobody; the unit of its queue
+    length takes its place, which brokers skip and never deliver; the unit of its queue
     repeats the neighbour's, so that later messages keep their queue offset: the neighbour is
     delivered twice, no other message is lost. No message is invented, and no checksum is made for
     bad bytes. Queues in RocksDB are written anew from the repaired log, in a step of its own:
@@ -92,8 +92,8 @@ class Repair(Command):
         bool,
         Option(
             "--reset-config",
-            "Write configuration files anew of which no copy is sound, and put topics and queues "
-            "that the log has into topics.json; implies --clamp-offsets.",
+            "Rewrite configuration files that have no sound copy. Put the topics and queues that "
+            "the log has into topics.json. Implies --clamp-offsets.",
         ),
     ] = False
     fast_start: Annotated[

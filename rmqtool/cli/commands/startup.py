@@ -35,7 +35,7 @@ class Startup(Command):
     Other releases follow their source. Queues in RocksDB are predicted, too, with those in files
     beside them (compared with 5.3.3 and 5.5.0), and of rocksdbstore what is forgotten or done
     twice. Refused, as a store's files do not tell: DLedger logs. Not looked at, and named in the
-    steps as 'not-foretold': consumequeue_ext, which can keep a broker from starting (repair takes
+    steps as 'not_modelled': consumequeue_ext, which can keep a broker from starting (repair takes
     a bad one out), where timerlog is cut, compaction. Files of the index that are made within one
     millisecond get one name: the broker then has fewer of them than are predicted.
     """

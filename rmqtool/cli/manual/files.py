@@ -49,7 +49,7 @@ ARTEFACTS: Final = (
             "blank",
         ),
         """
-        Behind the middle: body_length bytes of body; the length of the topic, one byte in V1 and
+        After the middle: body_length bytes of body; the length of the topic, one byte in V1 and
         two in V2, signed; the topic; the length of the properties, two bytes, signed; the
         properties. They are UTF-8, each a name, 0x01, a value, 0x02; the last 0x02 may be missing.
         The smallest record has 91 bytes.
@@ -280,5 +280,5 @@ TEXT_FILES: Final = {
     "brokerIdentity": "cluster#broker#id (5.1.1 and later).",
     "dledger-<id>/checkpoint, dledger-<id>/currterm": "Java properties: endIndex and "
     "committedIndex; currTerm and voteLeader.",
-    "compaction/position-checkpoint": "JSON: queue offset up to which each queue is compacted.",
+    "compaction/position-checkpoint": "JSON: the queue offset where compaction of each queue ends.",
 }

@@ -27,7 +27,7 @@ SEVERITIES: Final = {
     "wrong time; or a file leads its readers astray, or keeps a broker from starting.",
     Severity.WARNING: "No consumer misses a message by it yet. A search by key or time may miss "
     "one, or the next start, expiry or change of settings may lose one.",
-    Severity.NOTE: "Nobody misses anything by it. A sound store may have it.",
+    Severity.NOTE: "No message is affected. A sound store may have it.",
 }
 
 

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from rmqtool.findings.catalogue import Code
 
 PUT_BACK: Final = """
-A field that no checksum covers is put back instead of bridging its record where other bytes of the
-store tell what it was: the place in the log; topic and queue id, by the unit of the record in its
-true consume queue, if no other record claims that place; the numbers of a record in light queues,
-by their units there or, without these, by the number that is missing between its neighbours in the
-log. At a number that is none a broker which recovers after a crash does not start; where nothing
-tells it, spaces are written, and brokers then leave light queues out: the message stays in its own
-queue.
+Some fields are covered by no checksum. Repair puts such a field back, and keeps its record, if other
+bytes of the store hold the same value: the place in the log; topic and queue id, by the unit of the
+record in its true consume queue, if no other record claims that place; the offsets of a record in
+light queues, by their units there or by the offset that is missing between its neighbours in the
+log. If a light-queue offset is not a number, a broker that recovers after a crash refuses to start.
+Where the number cannot be recovered, repair writes spaces: brokers then skip the light queues, and
+the message stays in its own queue.
 """
 LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
     ((CL_QOFF_BACK,), (
@@ -70,7 +70,7 @@ cluster those of each executor, or from the URI: s3://KEY:SECRET@bucket/store?re
 ?scheme=http&endpoint_override=HOST:PORT. They are never shown.
 
 An object has the time of its upload instead of the file's own, there are no empty directories, and
-nobody can tell whether a broker holds the lock. Many jobs help: --jobs 16 keeps as many requests
+and whether a broker holds the lock is not known. Many jobs help: --jobs 16 keeps as many requests
 under way.
 """
 FILES: Final = """

@@ -45,7 +45,7 @@ LEAST: Final = END_FILE_MIN_BLANK_LENGTH
 FIELD: Final = MESSAGE_PREFIX.positions["physical_offset"]
 CHUNK: Final = 1 << 22
 MOST_MISSING: Final = 1000  # segments between two files; where more are missing, a name is wrong
-BRIDGED: Final = "a bridge, over which brokers walk and which is delivered to nobody"
+BRIDGED: Final = "a bridge record: brokers skip it and never deliver it"
 
 
 @dataclass(slots=True)

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
 CODE: Final = CL_LMQ
 FURTHER: Final = INNER_MULTI_QUEUE_OFFSET.encode()
-PUT_BACK: Final = "the record's numbers in its further queues, as their units and neighbours tell"
+PUT_BACK: Final = "the record's numbers in its light queues, as their units and neighbours tell"
 BLANKED: Final = (
-    "spaces, and brokers then leave further queues out: nothing tells what the numbers were, and "
-    "the message stays in its own queue"
+    "spaces: the numbers cannot be recovered, so brokers skip the light queues, and the message "
+    "stays in its own queue"
 )
 
 

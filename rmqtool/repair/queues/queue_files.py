@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import MappedFiles, Segment
 
 NO_UNIT: Final = "no unit is left in it, and a broker would count one"
-TORN_REASON: Final = "what is left of a unit, with which the file ended"
+TORN_REASON: Final = "the rest of a unit that was cut off at the end of the file"
 BATCH_REASON: Final = "units of these records, in the order of the log"
 
 
