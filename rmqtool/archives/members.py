@@ -106,6 +106,6 @@ class Members:
         if self.count > MOST_MEMBERS:
             raise UnreadablePath(
                 path=self.archive.location,
-                reason=f"more than {MOST_MEMBERS:,} members: unpack it, if it is to be trusted",
+                reason=f"more than {MOST_MEMBERS:,} members: unpack it if you trust it",
                 trouble=Trouble.TOLD,
             )

@@ -197,7 +197,9 @@ class Rules:
         "with enableMultiDispatch, too, a record may have no properties; before, Java throws",
     )
     skips_separators = _since(
-        "5.1.2", "ConsumeQueue#multiDispatchLmqQueue", "a light queue with a / in its name is skipped"
+        "5.1.2",
+        "ConsumeQueue#multiDispatchLmqQueue",
+        "a light queue with a / in its name is skipped",
     )
     may_keep_light_queues_in_rocksdb = _since(
         "5.5.0",

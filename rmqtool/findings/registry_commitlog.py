@@ -224,7 +224,7 @@ CL_PROPS: Final = Code(
     when="a note for what brokers themselves write: items without a value, and up to 5.3.3 the "
     "properties of a batch after those of its messages",
     meaning="the properties hold items that a reader drops, twice the same name, or bytes "
-    "that are no UTF-8",
+    "that are not UTF-8",
     consequence="consumers do not see these properties, or see one of the two",
     remedy="none",
     command=DUMP_HEX,

@@ -63,7 +63,7 @@ LOST_MESSAGES: Final = Table(
         Column(
             "fate",
             Type.TEXT,
-            "lost; doubtful: bytes are damaged; unlisted: too many; unknown: could not be looked for",
+            "lost; doubtful: bytes are damaged; unlisted: too many; unknown: not looked for",
         ),
         MESSAGES["topic"],
         MESSAGES["queue_id"],

@@ -195,9 +195,9 @@ def _refuse_unused(asked: Mapping[str, str], topics: tuple[str, ...], name: str)
         UsageError: there is one.
     """
     if topics and name not in {"key", "queue-offset", *TIMES}:
-        raise UsageError(option="--topic", reason=f"says nothing about --{name}")
+        raise UsageError(option="--topic", reason=f"has no effect with --{name}")
     if "queue" in asked and name not in {"queue-offset", *TIMES}:
-        raise UsageError(option="--queue", reason=f"says nothing about --{name}")
+        raise UsageError(option="--queue", reason=f"has no effect with --{name}")
     if name != "key" and len(topics) > 1:
         raise UsageError(option="--topic", reason=f"only one with --{name}")
 

@@ -233,7 +233,7 @@ def _notes(survey: LogSurvey) -> Iterator[str]:
     if counts:
         messages = f"{sum(counts):,} lost message{'' if sum(counts) == 1 else 's'}"
         in_queues = f"{len(counts):,} queue{'' if len(counts) == 1 else 's'}"
-        yield f"{messages} in {in_queues} passed over: neighbours are delivered again instead"
+        yield f"{messages} in {in_queues}: consumers receive a neighbouring message again instead"
 
 
 def _lost(survey: LogSurvey) -> list[int]:

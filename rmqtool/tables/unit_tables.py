@@ -71,7 +71,7 @@ _STORE_TIME: Final = MESSAGES["store_time"]._replace(source=None)
 _DELIVER_TIME: Final = Column(
     "deliver_time",
     Type.TIME,
-    "when the message is to be delivered",
+    "when the message is due",
     aliases=("deliverTimestamp", "TIMER_DELIVER_MS"),
     is_optional=True,
 )

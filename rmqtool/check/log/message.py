@@ -331,12 +331,12 @@ def _of_marks(record: npt.NDArray[np.int64], at: At) -> Finding:
         for mark, words in (
             (row.MARK_DROPPED_ITEM, "an item without name or value, which readers drop"),
             (row.MARK_DUPLICATE, "a system property twice; the later one counts"),
-            (row.MARK_MALFORMED, "text that is no UTF-8"),
+            (row.MARK_MALFORMED, "text that is not UTF-8"),
         )
         if marks & mark
     ]
     if int(record[row.DELAY_LEVEL]) == row.UNPARSABLE:
-        problems.append("a DELAY that is no number")
+        problems.append("a DELAY that is not a number")
     is_wrong = marks & row.MARK_MALFORMED or int(record[row.DELAY_LEVEL]) == row.UNPARSABLE
     severity = None if is_wrong else Severity.NOTE
     return finding(CL_PROPS, at, f"the properties hold {' and '.join(problems)}", severity=severity)

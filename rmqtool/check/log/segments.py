@@ -215,7 +215,7 @@ def _at(segment: Segment, stretch: Stretch) -> At:
 
 def _of_gap(code: Code, segment: Segment, stretch: Stretch) -> Finding:
     """Say that nothing can be read in a gap."""
-    return finding(code, _at(segment, stretch), actual=f"{stretch.length} bytes are passed over")
+    return finding(code, _at(segment, stretch), actual=f"{stretch.length} bytes are skipped")
 
 
 def _tail_code(head: bytes, length: int) -> Code:

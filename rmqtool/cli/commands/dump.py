@@ -36,8 +36,8 @@ class DumpFormat(enum.StrEnum):
 @dataclass(frozen=True)
 class Dump(Command):
     """A store root shows its messages. Bodies are shown on request only. Damage does not stop it:
-    a stretch that cannot be read is a row of its own, with the code of the finding, and the exit
-    code is then 1, as it is when there is nothing to show.
+    a stretch that cannot be read is a row of its own, with the code of the finding. The exit code
+    is 1 then, and when there is nothing to show.
 
     With --as config --format broker-json, topics, groups and offsets are written as the JSON files
     that a broker loads. A store that keeps them in RocksDB can then be read by a broker that keeps

@@ -27,10 +27,10 @@ class Help(Command):
         tuple[str, ...],
         Argument(
             "TOPIC",
-            "A command, 'formats', 'tables', 'findings', 'spark', or a word: a finding code such "
-            "as CL-CRC or CL, a file such as consumequeue, a structure such as index_header, a "
-            "field such as sys_flag, a column such as unique_key, or what others call it, such as "
-            "msgId. Default: rmqtool itself.",
+            "A command, 'formats', 'tables', 'findings', 'spark', or a word. Words are finding "
+            "codes (CL-CRC, CL), files (consumequeue), structures (index_header), fields "
+            "(sys_flag), columns (unique_key) and what others call them (msgId). Default: "
+            "rmqtool itself.",
             completes=help_topics,
         ),
     ] = ()

@@ -13,7 +13,7 @@ from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, options_of,
 
 @dataclass(frozen=True)
 class Rebuild(Command):
-    """One pass over the log gives both, byte for byte what a broker would write: expired segments,
+    """The log is read once for both, byte for byte what a broker would write: expired segments,
     delayed and transactional messages, light message queues and inner batches included. Nothing is
     written without --output or --in-place; evidence is opened read-only.
     """

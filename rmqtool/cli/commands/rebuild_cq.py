@@ -17,9 +17,9 @@ from rmqtool.rebuild.options import StoreType
 @dataclass(frozen=True)
 class RebuildCq(Command):
     """A unit is written at the queue offset that its record states. A hole in the sequence (its
-    records are lost) is filled with units that consumers pass over; a broker would append instead
-    and so shift all later units, which --like-broker reproduces. Units have the plain tags code,
-    which is right for every consumer: a broker without the bits of --ext looks at the message.
+    records are lost) is filled with units that consumers skip. A broker would append instead, and
+    so shift all later units; --like-broker does the same. Units have the plain tags code, which is
+    right for every consumer: a broker without the bits of --ext looks at the message.
     """
 
     store: StorePath

@@ -44,9 +44,9 @@ class Repair(Command):
     """
 
     store: StorePath
-    dry_run: Annotated[
-        bool, Option("--dry-run", "Only say what would be done; so it is by default.")
-    ] = False
+    dry_run: Annotated[bool, Option("--dry-run", "Print the plan and write nothing (default).")] = (
+        False
+    )
     in_place: InPlace = False
     output: Annotated[
         str | None, Option("--output", "Write a repaired copy: a new directory.", "DIR")

@@ -15,15 +15,16 @@ from rmqtool.errors import UsageError
 
 @dataclass(frozen=True)
 class Startup(Command):
-    """Whether it refuses and why, where recovery begins, where the log ends, which segments, index
-    files and queue units go, which messages are lost or out of reach, where dispatch goes on, the
-    next offset of each queue. Nothing is written. The exit code is 1 when a message would be lost
-    or be out of reach, or when the broker would not come up.
+    """It says whether the broker refuses and why, where recovery begins and where the log ends. It
+    names the segments, index files and queue units that go, and the messages that are lost or out
+    of reach. It says where dispatch goes on, and gives the next offset of each queue. Nothing is
+    written. The exit code is 1 when a message would be lost or be out of reach, or when the broker
+    would not come up.
 
-    Sections: verdict, losses, steps, queues. Losses are 'lost' (cut off the log for good), 'cut'
-    (still in the log, but the queue no longer has it), 'unlisted' (in the log, and no queue gets
-    it), 'light' (in the log, and a light queue that it names does not get it) and, for
-    information, 'deleted-topic' (as 'unlisted', in topics that are configured no more). Timer
+    Sections: verdict, losses, steps, queues. Losses are of five kinds. 'lost': cut off the log for
+    good. 'cut': still in the log, but the queue no longer has it. 'unlisted': in the log, and no
+    queue gets it. 'light': in the log, and a light queue that it names does not get it.
+    'deleted-topic', for information: as 'unlisted', in topics that are configured no more. Timer
     messages that wait are a step, with those that the broker would never deliver: a release before
     5.0.0 delivers none.
 

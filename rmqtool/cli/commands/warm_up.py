@@ -19,9 +19,9 @@ class WarmUp(Command):
 
     Run by root, it keeps the code beside the installed modules, where every user of the machine
     finds it, if only root may write there. Run by any other user, it keeps the code in the cache of
-    that user. Code is only ever run from directories that root or the user owns and that nobody
-    else can write to, and only if its SHA-256 is right. Without such a directory every command
-    compiles what it needs again, and says so.
+    that user. Code is run only if root or the user owns its directory, no other user can write
+    there, and its SHA-256 is right. Without such a directory every command compiles what it needs
+    again, and says so.
     """
 
     delivery: Quiet = Delivery()

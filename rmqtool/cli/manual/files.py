@@ -132,8 +132,8 @@ ARTEFACTS: Final = (
         index/*, named by the time of creation in the zone of the broker's JVM. A file is the
         header, the slots (5,000,000 by default) and the entries (20,000,000 by default); neither
         number is in the file. A key is topic#key, for each of UNIQ_KEY and KEYS; 5.4.0 and later
-        add topic#T#tags. Its hash is the absolute value of Java's hashCode, or 0 where there is
-        none; its slot is the remainder of the hash by their number.
+        add topic#T#tags. Its hash is the absolute value of Java's hashCode, or 0 if that value
+        does not exist; its slot is the remainder of the hash by their number.
         """,
         ("index_header", "index_slot", "index_entry"),
         """
@@ -259,8 +259,8 @@ ARTEFACTS: Final = (
         "Message IDs",
         """
         Not files: what is written in hexadecimal in logs, in answers to producers, and in the
-        property UNIQ_KEY. An offset message ID and a unique key may have the same length; nothing
-        but the record at the offset tells which it is.
+        property UNIQ_KEY. An offset message ID and a unique key may have the same length; only
+        the record at the offset tells which it is.
         """,
         ("offset_message_id", "offset_message_id_v6", "unique_key_tail", "client_message_id"),
     ),

@@ -36,10 +36,10 @@ def findings_page() -> Page:
     blocks: list[Block] = [
         Section("DESCRIPTION"),
         Text(
-            "A finding says that something in a store is not as it should be: its code, how bad it "
-            "is, the file, the position and length in it, the physical offset, the topic, queue "
-            "and queue offset of the unit or record that is concerned, what is there, what should "
-            "be, and what helps. Codes are permanent: none ever gets another meaning. "
+            "A finding says that something in a store is not as it should be. It has a code, a "
+            "severity, the file, the position and length in it, and the physical offset. It names "
+            "topic, queue and queue offset of the unit or record. It says what is there, what "
+            "should be there, and what helps. Codes are permanent: none ever gets another meaning. "
             "'rmqtool help CODE' shows a single one."
         ),
         Section("SEVERITIES"),

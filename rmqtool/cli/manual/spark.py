@@ -114,7 +114,7 @@ LIMITS: Final = """
 These are computed from the figures above, not measured. 100 executors of 4 cores validate 1 TiB as
 fast as storage gives it. What limits first: the bandwidth of the storage; then, for validate, dump
 and rebuild-index, the one driver, from some 10 TiB on; for rebuild-cq nothing of ours before the
-shuffle's disks, as no unit goes through the driver; for the table messages nothing but cores. A
+shuffle's disks, as no unit goes through the driver; for the table messages only cores. A
 store is one broker's, and no broker has 100 TiB: run one driver a store, as many as there are, and
 each is in the left column. One queue is written by one task: a topic with a single queue is written
 at the speed of one disk.

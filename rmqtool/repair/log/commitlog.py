@@ -334,7 +334,10 @@ class LogRepair:
         for start in range(before.start + self.length, after.start, self.length):
             name = f"{start:0{NAME_DIGITS}}"
             if not self.bridge_missing:
-                why = "with --bridge-missing, a file of bridges lets brokers walk over it"
+                why = (
+                    "with --bridge-missing, a file of bridge records takes its place, and brokers "
+                    "skip it"
+                )
                 path = f"{before.path.rpartition('/')[0]}/{name}"
                 self.writer.leave(FS_GAP, path, "the segment is missing", why)
             else:

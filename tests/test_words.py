@@ -1,0 +1,135 @@
+"""All that a user reads is in plain words: no inverted clauses, one word for one direction.
+
+Collected are the texts in the source that are more than a word or two (what findings, errors,
+hints, columns, options and the manual are made of), the help of the commands, the examples, and
+the pages for users. What only developers read, docstrings and comments, is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.imports import PACKAGE, modules
+
+ROOT: Final = PACKAGE.parent
+# What readers whose first language is another one stumble over; `words.md` of the design.
+HARD: Final = re.compile(
+    r"\b(behind|in front of|foretell|foretold|whereof|whoever"
+    r"|(of|at|over|in|by|for|to|from|with|through|after) which|what of it"
+    r"|is none|not nothing|why: none|where nothing tells|nobody (knows|can)|to nobody"
+    r"|stands? alone|pass(es)? over|no room for|further queues?|the same kind of nothing"
+    r"|(is|are) to be|surroundings)\b",
+    re.IGNORECASE,
+)
+MOST_WORDS: Final = 30  # of a sentence
+SENTENCE: Final = re.compile(r"(?<=[.;:?])\s+|\n\s*\n")
+WORD: Final = re.compile(r"[^\s\"'(),=]*[A-Za-z]{2}[^\s]*")
+LEAST_WORDS: Final = 3  # of what is not a name, a key or a piece of a line
+CODE: Final = re.compile(r"\bSELECT\b|^from rmqtool|\(\?P<|[0-9]{2}  +[0-9]", re.MULTILINE)
+SAMPLES: Final = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
+PAGES: Final = (
+    *("README.md", "CHANGELOG.md", "DEPENDENCIES.md", "SECURITY.md", "fixtures/README.md"),
+    *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")),
+)
+PAST: Final = re.compile(r"\n## \[?\d")  # of a changelog: what was released is as it was
+
+
+def text_of(node: ast.AST) -> str | None:
+    """Give a literal text; `{}` stands for what is filled in."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(text_of(part) or "{}" for part in node.values)
+    return None
+
+
+def texts(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the literal texts below a node with their lines, without docstrings."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Expr) and text_of(child.value) is not None:
+            continue
+        text = text_of(child)
+        if text is not None:
+            yield getattr(child, "lineno", 0), text
+        if text is None or isinstance(child, ast.JoinedStr):
+            yield from ((line, one) for line, one in texts(child) if one not in (text or ""))
+
+
+def is_command(node: ast.AST) -> bool:
+    """Tell whether a class is a command: its docstring is its help."""
+    return isinstance(node, ast.ClassDef) and any(
+        isinstance(base, ast.Name) and base.id == "Command" for base in node.bases
+    )
+
+
+def sentences_of_source() -> Iterator[tuple[str, str]]:
+    """Yield the texts of the source that have several words, each with its place."""
+    for name, tree in modules():
+        found = list(texts(tree))
+        found += [
+            (node.lineno, ast.get_docstring(node) or "")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ClassDef) and is_command(node)
+        ]
+        for line, text in found:
+            if len(WORD.findall(text)) >= LEAST_WORDS and not CODE.search(text):
+                yield f"{name}:{line}", text
+    for path in sorted((PACKAGE / "cli" / "examples").glob("*.txt")):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.startswith("#"):
+                yield f"{path.name}:{number}", line
+
+
+SOURCE: Final = tuple(sentences_of_source())
+
+
+def test_collected() -> None:
+    """The collection has what users read: a finding, an error, an option, help and an example."""
+    all_of_it = "\n".join(text for _, text in SOURCE)
+    for part in (
+        "the body does not have the CRC that the broker stored",
+        "without a terminal to ask on, it needs --yes",
+        "Write rows to a new file instead of standard output.",
+        "The one command to know.",
+        "# Transactions that are still open.",
+        "bytes past the last entry are not zero",
+    ):
+        assert part in all_of_it
+
+
+def test_source() -> None:
+    """No text of the source has a hard word."""
+    hard = [(place, match[0], text) for place, text in SOURCE for match in HARD.finditer(text)]
+    assert [] == hard
+
+
+def test_length() -> None:
+    """No sentence is longer than a reader keeps in mind."""
+    long = [
+        (place, sentence)
+        for place, text in SOURCE
+        for sentence in SENTENCE.split(text)
+        if len(WORD.findall(sentence)) > MOST_WORDS
+    ]
+    assert [] == long
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages(name: str) -> None:
+    """Nor has a page for users."""
+    text = PAST.split((ROOT / name).read_text(encoding="utf-8"))[0]
+    assert [] == [match[0] for match in HARD.finditer(SAMPLES.sub("", text))]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "man").rglob("*.[157]")), ids=lambda one: one.name)
+def test_manual(path: Path) -> None:
+    """Nor has the manual, whose sentences are put together of many."""
+    text = " ".join(path.read_text(encoding="utf-8").replace("\\-", "-").split())
+    text = re.sub(r"\b[A-Z]{2}-BEHIND\b", "", text)  # permanent names
+    assert [] == HARD.findall(text)
