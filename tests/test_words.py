@@ -81,9 +81,9 @@ def sentences_of_source() -> Iterator[tuple[str, str]]:
             if len(WORD.findall(text)) >= LEAST_WORDS and not CODE.search(text):
                 yield f"{name}:{line}", text
     for path in sorted((PACKAGE / "cli" / "examples").glob("*.txt")):
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if line.startswith("#"):
-                yield f"{path.name}:{number}", line
+        for number, typed in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if typed.startswith("#"):
+                yield f"{path.name}:{number}", typed
 
 
 SOURCE: Final = tuple(sentences_of_source())

@@ -158,7 +158,7 @@ def given_back(
     committed = group.committed.get((last.topic, last.queue_id))
     where = f"queue offset {last.queue_offset} of {last.topic}"
     if committed is None:
-        return UNKNOWN, f"the group gave it back, to {where}, for which it has no offset"
+        return UNKNOWN, f"the group gave it back, to {where}; no offset is stored there"
     if committed <= last.queue_offset:
         return NO, f"the group gave it back; the retry at {where} is not consumed"
     return YES, f"the group gave it back, and consumed the retry at {where}"

@@ -28,9 +28,9 @@ class Depth(StrEnum):
 class Report(Command):
     """The store is validated, and the page shows what was found. It has the findings with what
     helps, a map of each commitlog file to scale, and the traffic of each topic over time. It shows
-    which queues cover the log, lag of consumer groups, dead letters, and lost messages. The file needs
-    no network, no script and no other file, and stays below 5 MB however large the store is. It
-    holds names of topics and groups, but no keys and no bodies. Nothing is written to the store.
+    which queues cover the log, lag of consumer groups, dead letters, and lost messages. The file
+    needs no network, no script and no other file, and stays below 5 MB however large the store is.
+    It holds names of topics and groups, but no keys and no bodies. Nothing is written to the store.
 
     The exit code is that of 'rmqtool validate': 0 when no damage was found, 1 when some was, and 3
     when something could not be read.

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 PUT_BACK: Final = """
 Some fields are covered by no checksum. Repair puts such a field back, and keeps its record, if
-other bytes of the store hold the same value: the place in the log; topic and queue id, by the unit of the
-record in its true consume queue, if no other record claims that place; the offsets of a record in
-light queues, by their units there or by the offset that is missing between its neighbours in the
-log. If a light-queue offset is not a number, a broker that recovers after a crash refuses to start.
-Where the number cannot be recovered, repair writes spaces: brokers then skip the light queues, and
-the message stays in its own queue.
+other bytes of the store hold the same value: the place in the log; topic and queue id, by the unit
+of the record in its true consume queue, if no other record claims that place; the offsets of a
+record in light queues, by their units there or by the offset that is missing between its neighbours
+in the log. If a light-queue offset is not a number, a broker that recovers after a crash refuses to
+start. Where the number cannot be recovered, repair writes spaces: brokers then skip the light
+queues, and the message stays in its own queue.
 """
 LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
     ((CL_QOFF_BACK,), (
@@ -38,8 +38,8 @@ LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
     )),
     ((FS_NAME,), (
         "A commitlog file whose name is not a multiple of the segment size may hold records of the "
-        "log. Rename it to where its first record says it lies, as the plan words it, or move it away: "
-        "until then nothing can be judged against the log."
+        "log. Rename it to where its first record says it lies, as the plan words it, or move it "
+        "away: until then nothing can be judged against the log."
     )),
     ((FS_READ,), (
         "A link that is not followed, or a bad sector: what comes after it may be intact. Bring "
