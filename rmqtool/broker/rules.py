@@ -271,6 +271,12 @@ class Rules:
         "queues in files and in RocksDB are recovered and read together",
     )
 
+    pulls_by_place = _since(
+        "5.0.0",
+        "DefaultMessageStore#getMessage, ConsumeQueue#iterateFrom",
+        "a pull ends at the queue's maximum; the next goes on after the place of its last unit",
+    )
+
     # Search by time
     time_search = Rule(
         "how the queue offset of a store time is found",

@@ -10,6 +10,7 @@ from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
+from rmqtool.findings.registry_consume_queue import CQ_RANGE
 from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.findings.registry_layout import FS_DIR, FS_DUP, FS_LOCK, FS_NAME, FS_NOLOG
 from rmqtool.query.lost import lost_messages
@@ -256,8 +257,9 @@ def _obstacle(survey: LogSurvey, found: list[Finding]) -> str:
     for segment in log.segments:
         if segment.start in moved or (length and segment.start % length):
             return misnamed(segment, log, moved, unused)
-    if any(one.code == FS_NOLOG for one in found):
-        return NO_LOG
+    is_empty = not any(facts.is_used for facts in survey.segments.values())
+    if any(one.code == FS_NOLOG or (is_empty and one.code == CQ_RANGE) for one in found):
+        return NO_LOG  # files without a record are none, where queues point into a log
     if any(one.code == FS_DUP for one in found) and duplicates.copies(log) is None:
         return DUPLICATES
     return ""

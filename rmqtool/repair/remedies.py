@@ -17,6 +17,7 @@ from rmqtool.findings.registry_consume_queue import CQ_LMQ
 from rmqtool.findings.registry_layout import FS_GAP, FS_READ
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.repair.plans import Action
+from rmqtool.repair.state.offsets import CLAMPED
 from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
 from rmqtool.store.segment import NAME_DIGITS
 
@@ -38,7 +39,6 @@ DLEDGER: Final = (
     "a DLedger node gets its log from its group: move its data away and let it copy the leader's"
 )
 
-CLAMPED: Final = "--clamp-offsets sets it to the queue's end, so that the next message is consumed"
 DUPLICATES: Final = (
     "first move one of the two commitlog files of the same name away: they differ, and "
     "rmqtool validate FILE judges each"

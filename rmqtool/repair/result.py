@@ -170,6 +170,6 @@ def prove(store: str, options: RepairOptions, version: str) -> Proof:
     except RmqtoolError as error:
         proof.verdict = f"the next start cannot be predicted: {error}"
     else:
-        proof.verdict = verdict(prediction)
+        proof.verdict = verdict(prediction, is_validated=not proof.findings)
         proof.loses = not prediction.is_whole
     return proof

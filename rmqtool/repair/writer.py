@@ -124,6 +124,15 @@ class EditWriter:
             )
         )  # fmt: skip
 
+    def forget(self, location: str) -> Edit | None:
+        """Drop the edit that replaces a file, for another one; give it."""
+        path = self.path(location)
+        for edit in self.edits:
+            if edit.action is Action.REPLACE and edit.path == path:
+                self.edits.remove(edit)
+                return edit
+        return None
+
     def remove(self, location: str, code: Code, reason: str, *, lost: str = "") -> None:
         """Take a file, or a directory, out of the store; it is kept in the undo directory."""
         path, size = self.path(location), self._size(location)

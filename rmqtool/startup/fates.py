@@ -12,7 +12,7 @@ from rmqtool.queues.kinds import are_real
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import UnitCoverage, join
 from rmqtool.startup.prediction import IndexFate, QueueFate
-from rmqtool.startup.pull import LogExtent, Pull
+from rmqtool.startup.pull import LogExtent, Pull, pull_misnamed
 from rmqtool.startup.units import numbered_units, stored_units
 
 if TYPE_CHECKING:
@@ -117,6 +117,9 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
                 following = _following(units[handed_out], following)
             pull.add(units[handed_out], begins_file=begins_file)
             parts.append(units)
+        misnamed = None
+        if not isinstance(queue, BatchQueue):
+            misnamed = pull_misnamed(queue, log, by_place=model.rules.pulls_by_place)
         then = join(parts)
         was = before.counts.get(_key(queue), 0)
         if queue.appended or len(then[0]) != was:
@@ -131,7 +134,7 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
             units_cut=was + queue.appended - len(then[0]),
             units_appended=queue.appended,
             units_shifted=queue.shifted,
-            readable=pull.delivered,
+            readable=pull.delivered if misnamed is None else misnamed,
             deleted_files=tuple(queue.files.deleted),
             created_files=tuple(queue.files.created),
         )

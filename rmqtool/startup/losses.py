@@ -2,7 +2,7 @@
 
 Each whole message of the log is asked: would its bytes stay, and would a queue point to it, now and
 then? A file that units tile without a hole, and that the start does not touch, has no message
-that could answer no, and is not read.
+that could answer no, and is not read; how many those are is said.
 """
 
 from __future__ import annotations
@@ -87,6 +87,7 @@ class Losses:
 
     Attributes:
         holes: physical offsets, sorted, that queues point to and at which no whole record lies.
+        unread: files of the log that were not read.
     """
 
     lost: LossTally = field(default_factory=LossTally)
@@ -94,6 +95,7 @@ class Losses:
     unlisted: LossTally = field(default_factory=LossTally)
     deleted_topics: LossTally = field(default_factory=LossTally)
     holes: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    unread: int = 0
 
     def missing(self, model: Model, before: Before) -> Loss:
         """Give the messages that queues had units for, at the holes.
@@ -155,7 +157,9 @@ class LossCount:
         )
         files = list(log)
         holes = [self._absent(files)]
-        for segment in run(count, self._files_in_doubt(files, ends), jobs=self.jobs):
+        in_doubt = list(self._files_in_doubt(files, ends))
+        losses.unread = len(files) - len(in_doubt)
+        for segment in run(count, in_doubt, jobs=self.jobs):
             self._ask(segment, ends.get(segment.path, 0), losses)
             pointed = self.coverage.now.of(segment.start)[0]
             missed = pointed[~is_in(pointed, segment.positions)] if pointed.size else pointed

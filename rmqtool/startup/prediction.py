@@ -162,6 +162,8 @@ class Prediction:
             likely an administrator deleted them.
         missing: messages that queues point to now and that no file of the log holds whole: they
             are lost already, whatever the start does.
+        files_unread: files of the log whose messages nothing has looked at: queues point to all of
+            them, and no start changes that.
         light: messages in the log that a light queue would not have, by light queue; one that two
             of them lack counts twice, and its own queue may have it.
         timers: timer messages that wait for their time.
@@ -190,6 +192,7 @@ class Prediction:
     unlisted: Loss = field(default_factory=Loss)
     deleted_topics: Loss = field(default_factory=Loss)
     missing: Loss = field(default_factory=Loss)
+    files_unread: int = 0
     light: Loss = field(default_factory=Loss)
     timers: int = 0
     timers_lost: int = 0

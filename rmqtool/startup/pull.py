@@ -9,17 +9,22 @@ to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rmqtool.queues.kinds import are_real
+from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
+from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.files import java_remainder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from rmqtool.startup.files import FileQueue
+    from rmqtool.startup.queues import ConsumeQueue
+
+
+_MESSAGES_OF_A_PULL: Final = 32  # maxTransferCountOnMessageInMemory
 
 
 class LogExtent:
@@ -78,6 +83,41 @@ class Pull:
             else:
                 length = self.log.file_length
                 self._skip_below = offset + length - java_remainder(offset, length)
+
+
+def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int | None:
+    """Give what is handed out of a queue with files whose names are no multiples of their length.
+
+    Such a file is found by its name, and read from a place that is counted from 0; a consumer that
+    is sent back ends there. None for a queue without one.
+    Source: ConsumeQueue#getIndexBuffer, #rollNextFile, DefaultMessageStore#getMessage, 4.9.3 to
+    5.5.0.
+
+    Args:
+        queue: after recovery.
+        log: which records are there.
+        by_place: `Rules.pulls_by_place` of the release.
+    """
+    files, length = queue.files, queue.files.file_length
+    if not any(file.start % length for file in files.files):
+        return None
+    pull, number = Pull(log), queue.minimum
+    while number < queue.maximum:
+        file, position = files.find(number * CQ_UNIT_SIZE), number * CQ_UNIT_SIZE % length
+        if file is None or position + CQ_UNIT_SIZE > file.wrote_position:
+            number += (length - position) // CQ_UNIT_SIZE
+            continue
+        first = (file.start + position) // CQ_UNIT_SIZE if by_place else number
+        count = min((file.wrote_position - position) // CQ_UNIT_SIZE, _MESSAGES_OF_A_PULL)
+        if by_place:
+            count = max(min(count, queue.maximum - first), 1)
+        with file.open() as reader:
+            raw = reader.read_at(position, count * CQ_UNIT_SIZE)
+        pull.add(as_units(raw, CQ_UNIT), begins_file=True)
+        if first + count <= number:
+            break
+        number = first + count
+    return pull.delivered
 
 
 def _messages(units: NDArray[Any]) -> NDArray[np.int64]:

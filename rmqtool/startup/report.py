@@ -181,6 +181,10 @@ def steps(prediction: Prediction) -> Iterator[Row]:
         if lost := prediction.timers_lost:
             message += f"; {lost} of them would never be delivered"
         yield _step("timers", message, "timerlog", count=count)
+    if count := prediction.files_unread:
+        files = counted(count, "file")
+        message = f"{files} of the log: rmqtool validate finds what is lost inside"
+        yield _step("not_read", message, "commitlog", count=count)
     for further in prediction.further:
         yield _step(further.step, further.message, further.path, count=further.count)
     for name in prediction.not_foretold:

@@ -248,6 +248,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         unlisted=losses.unlisted.loss(),
         deleted_topics=losses.deleted_topics.loss(),
         missing=losses.missing(model, before),
+        files_unread=losses.unread,
         light=Loss()
         if run.recovered is None
         else light.missing(model, store.config("topics.json").document),

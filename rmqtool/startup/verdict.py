@@ -10,9 +10,14 @@ if TYPE_CHECKING:
     from rmqtool.startup.prediction import Loss, Prediction
 
 
-def verdict(prediction: Prediction) -> str:
-    """Say what the broker would do, the worst first."""
-    return f"{outcome(prediction)}: {_cost(prediction)}"
+def verdict(prediction: Prediction, *, is_validated: bool = False) -> str:
+    """Say what the broker would do, the worst first.
+
+    Args:
+        prediction: what would happen.
+        is_validated: whether the whole log was read, and is sound.
+    """
+    return f"{outcome(prediction)}: {_cost(prediction, is_validated=is_validated)}"
 
 
 def outcome(prediction: Prediction) -> str:
@@ -29,7 +34,7 @@ def _outcome(prediction: Prediction) -> str:
     return f"start after {kind} recovery"
 
 
-def _cost(prediction: Prediction) -> str:
+def _cost(prediction: Prediction, *, is_validated: bool) -> str:
     """Say what it costs; of a refusal, what it is about."""
     parts = list(_losses(prediction))
     if prediction.segments_deleted:
@@ -52,7 +57,8 @@ def _cost(prediction: Prediction) -> str:
         verb = "is" if missing == 1 else "are"
         parts.append(f"{counted(missing, 'message')} {verb} already missing")
     elif not prediction.loses and not prediction.further:
-        parts.insert(0, "no message lost")
+        is_whole = is_validated or not prediction.files_unread
+        parts.insert(0, "no message lost" if is_whole else "this start loses no message")
     return ", ".join(parts)
 
 

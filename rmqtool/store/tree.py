@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.broker.conf import BrokerConf
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.store.address import place_of
 from rmqtool.store.archive import SEPARATOR, ArchivePlace
 from rmqtool.store.artefacts import artefacts
@@ -45,6 +47,7 @@ QUEUE_LENGTHS = {
     "compaction_log": BranchKind.COMPACTION_LOG,
     "compaction_queue": BranchKind.COMPACTION_QUEUE,
 }
+UNITS = {BranchKind.CONSUME_QUEUE: CQ_UNIT_SIZE, BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT_SIZE}
 
 
 @dataclass(frozen=True)
@@ -316,13 +319,17 @@ class Store:
             yield from family.queues()
 
     def _sampled(self, kind: BranchKind) -> list[int]:
-        """Look at some queues for the lengths of their files; empty when there is none."""
+        """Look at some queues for the lengths of their files; empty when there is none.
+
+        A length that brokers round away is that of a damaged file.
+        """
         family = self.family(kind)
         if family is None:
             return []
         queues = islice(family.queues(), SAMPLED_QUEUES)
         with suppress(UnreadablePath):
-            return [segment.size for queue in queues for segment in queue.files]
+            sizes = [segment.size for queue in queues for segment in queue.files]
+            return [size for size in sizes if not size % UNITS.get(kind, 1)]
         return []
 
 

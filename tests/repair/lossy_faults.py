@@ -135,6 +135,13 @@ def _flip_in_queue(queue: tuple[str, int], which: int, field: str, bit: int) -> 
     return harm
 
 
+def _index_zeroed(root: Path) -> None:
+    """Zero half of the entries of the first index file."""
+    path = plain_store.index_files(root)[0].path
+    size = path.stat().st_size
+    inflict.write_at(path, 2040, bytes((size - 2040) // 2))
+
+
 QUEUE: Final = ("traffic-batch", 0)
 LOG: Final = "commitlog/00000000000000"
 ORDERS: Final = "consumequeue/expired-orders"
@@ -245,6 +252,11 @@ def _faults() -> list[Fault]:
             "all messages of some queues, in the middle of the log",
             "rocketmq-4.9.3-traffic",
             (_zeros(f"{LOG}131072", 47104, 57344),),
+        ),
+        Fault(
+            "topic flipped, entries of the index zeroed",
+            "rocketmq-5.3.3-traffic",
+            (_flip_in_queue(("traffic-orders", 1), 3, "topic", 0), _index_zeroed),
         ),
         Fault(
             "queue offset of a message that has no unit",

@@ -58,7 +58,10 @@ def _files(
         was = seen.files.get(directory, set())
         for path in sorted(expected - was):
             yield f"{path}: predicted to stay, was deleted"
-        for path in sorted(was - expected):
+        # In which order queues are loaded is the file system's: what comes after the one that is
+        # refused stays as it is.
+        after = gone if not seen.loaded and prediction.refusals else set()
+        for path in sorted(was - expected - after):
             yield f"{path}: predicted to go, stayed"
 
 

@@ -85,9 +85,11 @@ def compare(oracle: Oracle, root: Path, opened: Path, settings: Mapping[str, obj
     assert [] == differences(prediction, files_of(root), seen)
 
 
-def foretell(root: Path, version: str, settings: Mapping[str, object]) -> Prediction:
+def foretell(
+    root: Path, version: str, settings: Mapping[str, object], heap_bytes: int = HEAP_BYTES
+) -> Prediction:
     """Foretell what a broker with these settings would do."""
     conf = root.with_name("broker.conf")
     conf.write_text(conf_text(settings), encoding="utf-8")
     store = open_store(root, conf)
-    return predict(store, version, replace(settings_of(store.broker_conf), heap_bytes=HEAP_BYTES))
+    return predict(store, version, replace(settings_of(store.broker_conf), heap_bytes=heap_bytes))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from rmqtool.startup import Loss, Prediction, predict
+from rmqtool.startup.report import steps
 from rmqtool.startup.verdict import verdict
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
@@ -204,3 +206,26 @@ def test_units_that_come_again_serve_once(tmp_path: Path) -> None:
     fates = foretell_with(root, "5.3.3", settings).queues
     (fate,) = (one for one in fates if (one.topic, one.queue_id) == ("batch-queue", 1))
     assert (0, 176, 176) == (fate.minimum, fate.maximum, fate.readable)
+
+
+def test_not_read(tmp_path: Path) -> None:
+    """What is lost in a file that is not read is not vouched for: zeros inside of one, here."""
+    root = fixture_store(NAME, tmp_path)
+    inflict.zero_sector(where=0.1)(root)
+    prediction = foretell(root, "5.3.3")
+    assert (prediction.files_unread, prediction.missing.messages) == (3, 0)
+    assert verdict(prediction).endswith(": this start loses no message")
+    assert verdict(prediction, is_validated=True).endswith(": no message lost")
+    (row,) = [row for row in steps(prediction) if row["step"] == "not_read"]
+    assert row["count"] == 3
+
+
+def test_odd_queue_file(tmp_path: Path) -> None:
+    """A queue file under an odd name is read from another place; 187 is what 5.5.0 delivered."""
+    name = "rocketmq-5.5.0-expired"
+    root = fixture_store(name, tmp_path)
+    queue = root / "consumequeue" / "expired-orders" / "1"
+    shutil.copy2(queue / f"{3000:020}", queue / f"{8096:020}")
+    fates = {(one.topic, one.queue_id): one for one in foretell(root, "5.5.0", name).queues}
+    fate = fates["expired-orders", 1]
+    assert (fate.minimum, fate.maximum, fate.readable) == (145, 454, 187)

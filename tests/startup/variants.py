@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -296,6 +297,19 @@ def _bad_delay(store: Path) -> None:
     inflict.write_at(record.path, record.position + position + place, b"x")
 
 
+def _odd_queue_file(root: Path) -> None:
+    """Copy a queue file to a name that is no multiple of its length."""
+    for directory in plain_store.queue_directories(root):
+        paths = plain_store.numbered(directory)
+        if len(paths) > 1:
+            size = paths[-1].stat().st_size
+            name = int(paths[-1].name) + 2 * size + 96
+            shutil.copy2(paths[-2], directory / f"{name:020}")
+            return
+    message = "no queue of several files"
+    raise inflict.NotApplicable(message)
+
+
 def _bad_further_offset(store: Path) -> None:
     """Let a record name a further queue, and no number as its offset there."""
     name = b"INNER_MULTI_QUEUE_OFFSET\x01"
@@ -378,6 +392,7 @@ FIXTURE_VARIANTS: Final = (
     Variant("first segment gone", (inflict.remove_segment(0),)),
     Variant("torn tail", (inflict.tear_tail, ABORT)),
     Variant("light queue gone", (harm.remove("consumequeue/%LMQ%home-1"),), in_sample=True),
+    Variant("queue file under an odd name", (_odd_queue_file,)),
     Variant("further queue offset", (_bad_further_offset,)),
     Variant("further queue offset, abort", (_bad_further_offset, ABORT), in_sample=True),
     Variant("further queue offset, rebuild", (_bad_further_offset, *REBUILD)),

@@ -14,8 +14,8 @@ from rmqtool.findings.registry_state import CF_JSON, EP_CRC
 from rmqtool.formats import epoch
 from rmqtool.formats.config import parse_object
 from rmqtool.repair.log.content import Content
+from rmqtool.repair.state import offsets
 from rmqtool.repair.state.config_text import topics_text
-from rmqtool.repair.state.offsets import clamp_offsets
 from rmqtool.repair.state.reset import neutral
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG
 
@@ -48,7 +48,7 @@ def edit(
         writer: takes the edits.
         survey: of the store.
         found: what is wrong.
-        clamp: offsets past the end of their queue are set to it.
+        clamp: offsets outside of their queue are set into it.
         resets: files of which no copy is sound are written anew, and topics put back.
     """
     said = [one for one in found if one.severity is not Severity.NOTE]
@@ -57,10 +57,8 @@ def edit(
         _restore(writer, survey, path, CF_JSON, _is_json, resets=resets)
     for path in sorted({one.path for one in said if one.code == EP_CRC}):
         _restore(writer, survey, path, EP_CRC, _is_epoch)
-    dropped = survey.queues.dropped
-    if clamp or dropped:
-        only = None if clamp else frozenset(dropped)
-        clamp_offsets(writer, survey, broken=frozenset(broken), only=only)
+    codes = {one.code for one in said}
+    offsets.edit(writer, survey, frozenset(broken), clamps=clamp, known=codes)
 
 
 def _restore(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.dispatch import index_keys
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.runs import IndexRun
 from rmqtool.derive.settings import rules_of
@@ -19,12 +20,15 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Owner, Severity
 from rmqtool.findings.registry_commitlog import CL_CRC, CL_PHYOFF, CL_PROPCRC, CL_TOPIC
 from rmqtool.findings.registry_index import IX_KEY
+from rmqtool.formats import java
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position
+from rmqtool.formats.message import decode
 from rmqtool.rebuild.index_file import IndexBuilder
 from rmqtool.repair.state.index_edits import IndexEdits
 from rmqtool.scan.join import run_joined
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.index_files import names_by_begin, readable_headers
+from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import parts
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.broker.rules import Rules
     from rmqtool.derive.runs import Runs
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.survey import LogSurvey
@@ -97,7 +102,7 @@ def _runs(survey: LogSurvey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple
     yield kept.before(store.commitlog.start), (-1, 0)
     for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=jobs):
         run = _up_to(_with_true_places(runs.index, survey), survey.end)
-        run = kept.with_true_topics(run, survey)
+        run = _with_true_topics(run, survey, rules.release)
         end = part.segment.start + runs.end
         newest = (runs.last_physical_offset, runs.last_store_timestamp)
         yield kept.merged(run, end), newest if runs.records else (-1, 0)
@@ -130,6 +135,24 @@ def _with_true_places(run: IndexRun, survey: LogSurvey) -> IndexRun:
     return IndexRun(run.hashes, offsets, run.store_timestamps)
 
 
+def _with_true_topics(run: IndexRun, survey: LogSurvey, rules: Rules) -> IndexRun:
+    """Hash the keys of records whose topic is put back with the topic that they will have."""
+    wrong = [one for one in survey.misplaced if one.field == "topic"]
+    if not wrong:
+        return run
+    hashes, store = run.hashes.copy(), survey.inspection.store
+    with LogReader(store.commitlog) as log:
+        for one in wrong:
+            rows = run.physical_offsets == one.physical_offset
+            head = log.head_at(one.physical_offset)
+            if head is None or not rows.any():
+                continue
+            message = decode(log.read_at(one.physical_offset, head.size))
+            topic = java.text(one.own[0])
+            hashes[rows] = [java.key_hash(topic, key) for key in index_keys(rules, message)]
+    return IndexRun(hashes, run.physical_offsets, run.store_timestamps)
+
+
 @dataclass(slots=True)
 class _Kept:
     """Entries that the log no longer gives: of expired and of lost records, in their order.
@@ -138,13 +161,11 @@ class _Kept:
         hashes: of them.
         offsets: physical ones.
         times: store times of the records.
-        found: all entries of the files: hash, physical offset, time.
     """
 
     hashes: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
-    found: npt.NDArray[np.int64]
     _done: int = 0
 
     @classmethod
@@ -162,17 +183,7 @@ class _Kept:
         kept = joined[:, gaps]
         kept = kept[:, np.argsort(kept[1], kind="stable")]
         offsets, times = np.ascontiguousarray(kept[1]), _likely(kept[2], survey.newest_time)
-        return cls(kept[0].astype(np.int32), offsets, times, joined)
-
-    def with_true_topics(self, run: IndexRun, survey: LogSurvey) -> IndexRun:
-        """Leave the entries of records whose topic is put back as they are."""
-        hashes = run.hashes.copy() if survey.misplaced else run.hashes
-        for one in survey.misplaced:
-            rows = run.physical_offsets == one.physical_offset
-            known = self.found[0][self.found[1] == one.physical_offset]
-            if one.field == "topic" and rows.sum() == known.size:
-                hashes[rows] = known
-        return IndexRun(hashes, run.physical_offsets, run.store_timestamps)
+        return cls(kept[0].astype(np.int32), offsets, times)
 
     def before(self, physical_offset: int) -> IndexRun:
         """Give the entries in front of an offset that were not given yet."""

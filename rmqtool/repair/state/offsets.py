@@ -1,12 +1,13 @@
 """Move committed offsets that lie outside of their queue, when the user asks for it.
 
-An offset ahead of its queue's end is set to that end: what comes next is consumed. Offsets behind
+An offset ahead of its queue's end is set to that end: what comes next is consumed. Offsets below
 the queue's first message stay; the broker corrects those consumers itself.
 Source: ConsumerOffsetManager, ScheduleMessageService, 4.9.3 to 5.5.0.
 """
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,58 +19,64 @@ from rmqtool.repair.state.config_text import text_of
 from rmqtool.store.config_files import BACKUP
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Container, Iterator
 
     from rmqtool.findings.catalogue import Code
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
 
 REASON: Final = "offsets ahead of their queue are set to its end"
+CLAMPED: Final = "--clamp-offsets sets it to the queue's end, so that the next message is consumed"
 
 
-def clamp_offsets(
+def edit(
     writer: EditWriter,
     survey: LogSurvey,
+    restored: frozenset[str],
     *,
-    broken: frozenset[str],
-    only: frozenset[tuple[str, int]] | None,
+    clamps: bool,
+    known: Container[Code],
 ) -> None:
-    """Clamp consumer offsets and delay offsets; a file that is just restored is left for later.
+    """Clamp consumer offsets and delay offsets, or name those that will be ahead of their queue.
 
     Args:
-        writer: takes the edits.
+        writer: takes the edits; those of the configuration are there already.
         survey: tells where queues end.
-        broken: paths of files that cannot be parsed.
-        only: queues whose offsets are meant; None is all.
+        restored: paths of files that cannot be parsed as they are.
+        clamps: all of them; else only those of queues that begin anew.
+        known: codes of what was found, which the plan names anyhow.
     """
-    ends = _Ends(survey, only)
-    _clamp(writer, survey, broken, ("consumerOffset.json", CO_RANGE, ends.consumers))
-    _clamp(writer, survey, broken, ("delayOffset.json", DO_RANGE, ends.delays))
-
-
-def _clamp(
-    writer: EditWriter,
-    survey: LogSurvey,
-    broken: frozenset[str],
-    how: tuple[str, Code, Callable[[dict[str, Any]], list[str]]],
-) -> None:
-    name, code, change = how
-    found = survey.inspection.document_with_path(name)
-    if found is None or found[1] in broken or f"config/{name}" in broken:
-        return
-    document, path = found
-    if not path.removesuffix(BACKUP).endswith(".json"):
-        return  # it lies in RocksDB
-    changed = change(document)
-    if changed:
-        content = Content.of(text_of(document).encode())
-        place = survey.inspection.child(path)
-        writer.replace(place.location, content, code, REASON, lost="; ".join(changed))
+    ends = _Ends(survey, None if clamps else frozenset(survey.queues.dropped))
+    ahead = _Ends(survey, None)
+    for name, code, change, tell in (
+        ("consumerOffset.json", CO_RANGE, ends.consumers, ahead.consumers),
+        ("delayOffset.json", DO_RANGE, ends.delays, ahead.delays),
+    ):
+        found = survey.inspection.document_with_path(name)
+        if found is None or not found[1].removesuffix(BACKUP).endswith(".json"):
+            continue  # not there, or in RocksDB
+        document, main = deepcopy(found[0]), f"config/{name}"
+        path = main if main in restored else found[1]
+        if changed := change(document):
+            content, place = Content.of(text_of(document).encode()), survey.inspection.child(path)
+            before = writer.forget(place.location)
+            reason = f"{before.reason}; {REASON}" if before else REASON
+            of = before.code if before else code
+            writer.replace(place.location, content, of, reason, lost="; ".join(changed))
+        if code not in known and (left := tell(document)):
+            writer.leave(
+                code, path, f"{left[0]}: the offset lies ahead of the queue's end", CLAMPED
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Where queues will end, and which of them are meant."""
+    """Where queues will end, and which of them are meant.
+
+    Attributes:
+        survey: of the store.
+        only: queues whose offsets are meant; None is all.
+    """
 
     survey: LogSurvey
     only: frozenset[tuple[str, int]] | None
@@ -108,13 +115,14 @@ class _Ends:
         inspection = self.survey.inspection
         if not queue.isdecimal() or not inspection.compares_queues:
             return None
-        if self.only is not None and (topic, int(queue)) not in self.only:
+        number = int(queue)
+        if self.only is not None and (topic, number) not in self.only:
             return None
-        end = self.survey.queues.next_offset(topic.encode(), int(queue))
+        end = self.survey.queues.next_offset(topic.encode(errors="surrogateescape"), number)
         if end is not None:
             return end
         try:
-            found = inspection.range_of(topic, int(queue))
+            found = inspection.range_of(topic, number)
         except UnreadablePath:
             return None
         return found[1] if found else None
