@@ -8,7 +8,7 @@ Source: RocksDBConsumeQueueStore, 5.2.0 to 5.5.0; observed, 5.3.3 and 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -78,6 +78,41 @@ class QueueSeen:
         return f"topic {self.queue.topic}, queue {self.queue.queue_id}"
 
 
+class StoredTimes(NamedTuple):
+    """Store times of units, as the database has them; arrays are int64, shape (n,).
+
+    Attributes:
+        seen: the queue.
+        numbers: of the units.
+        offsets: physical offsets of their records.
+        times: ms since 1970.
+    """
+
+    seen: QueueSeen
+    numbers: Int64s
+    offsets: Int64s
+    times: Int64s
+
+    def findings(self, wanted: Int64s) -> Iterator[Finding]:
+        """Say where units have another time than their records; neighbours are one finding."""
+        wrong = np.flatnonzero((wanted != UNKNOWN) & (self.times != wanted))
+        if not len(wrong):
+            return
+        first_number = int(self.numbers[0])
+        marked = np.zeros(int(self.numbers[-1]) - first_number + 1, np.bool_)
+        marked[self.numbers[wrong] - first_number] = True
+        for first, count in stretches(marked):
+            at = int(np.searchsorted(self.numbers, first_number + first))
+            units = units_of(first_number + first, count)
+            yield finding(
+                RQ_UNIT,
+                At(self.seen.queue.path, physical_offset=int(self.offsets[at])),
+                f"{self.seen.name}: another store time: {units}",
+                expected=int(wanted[at]),
+                actual=int(self.times[at]),
+            )
+
+
 @dataclass(slots=True)
 class Dispatch:
     """How far the log goes, and how far the database.
@@ -136,15 +171,17 @@ class RocksComparer:
         return self.seen[name]
 
     def _compare(self, runs: QueueRuns) -> Iterator[Finding]:
+        stored: list[StoredTimes] = []
         for run in runs:
             seen = self.queue_of(run.topic, run.queue_id)
             if self._inspection.options.topic in {None, seen.queue.topic}:
                 try:
-                    yield from self._run(seen, run)
+                    yield from self._run(seen, run, stored)
                 except DamagedDatabase as error:
                     yield from self.databases.cannot_read(self.source.path, error)
+        yield from self._wrong_times(stored)
 
-    def _run(self, seen: QueueSeen, run: QueueRun) -> Iterator[Finding]:
+    def _run(self, seen: QueueSeen, run: QueueRun, stored: list[StoredTimes]) -> Iterator[Finding]:
         wanted = np.frombuffer(run.units, CQ_UNIT.dtype)
         offsets = wanted["physical_offset"].astype(np.int64)
         ends = offsets + wanted["size"]
@@ -171,7 +208,9 @@ class RocksComparer:
         rows = np.frombuffer(run.units, np.uint8).reshape(-1, CQ_UNIT_SIZE)[:due]
         wrong = there & (found[:, :CQ_UNIT_SIZE] != rows).any(axis=1)
         yield from self._wrong(seen, begin, wrong, rows, found)
-        yield from self._wrong_times(seen, begin, there & ~wrong, offsets[:due], found)
+        chosen = np.flatnonzero(there & ~wrong)
+        times = ROCKSDB_CQ_UNIT["store_timestamp"].column(found[chosen])
+        stored.append(StoredTimes(seen, begin + chosen, offsets[chosen], times))
 
     def _read(
         self, seen: QueueSeen, begin: int, end: int | None
@@ -219,23 +258,22 @@ class RocksComparer:
                 actual=_worded(CQ_UNIT.parse(found[first, :CQ_UNIT_SIZE].tobytes())),
             )
 
-    def _wrong_times(
-        self,
-        seen: QueueSeen,
-        begin: int,
-        there: Mask,
-        offsets: Int64s,
-        found: npt.NDArray[np.uint8],
-    ) -> Iterator[Finding]:
-        """Compare store times, which files do not hold: RocksDB finds queue offsets by them."""
-        wanted = record_times(self._log, offsets)
-        stored = ROCKSDB_CQ_UNIT["store_timestamp"].column(found)
-        for first, count in stretches(there & (wanted != UNKNOWN) & (stored != wanted)):
-            message = f"{seen.name}: another store time: {units_of(begin + first, count)}"
-            at = At(seen.queue.path, physical_offset=int(offsets[first]))
-            yield finding(
-                RQ_UNIT, at, message, expected=int(wanted[first]), actual=int(stored[first])
-            )
+    def _wrong_times(self, stored: list[StoredTimes]) -> Iterator[Finding]:
+        """Compare store times, which files do not hold: RocksDB finds queue offsets by them.
+
+        Of all queues together, in the order of the log, which is then read once more and not once
+        for each queue.
+        """
+        if not stored:
+            return
+        offsets = np.concatenate([one.offsets for one in stored])
+        order = np.argsort(offsets, kind="stable")
+        wanted = np.empty(len(offsets), np.int64)
+        wanted[order] = record_times(self._log, offsets[order])
+        end = 0
+        for one in stored:
+            begin, end = end, end + len(one.offsets)
+            yield from one.findings(wanted[begin:end])
 
     def uncovered(self, seen: QueueSeen) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield numbers and physical offsets of the units that the log does not imply.
