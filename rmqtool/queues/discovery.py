@@ -186,6 +186,11 @@ class Queues:
         """
         return list(dict.fromkeys(topic for source in self.sources for topic in source.topics()))
 
+    @cached_property
+    def _topics(self) -> tuple[frozenset[str], ...]:
+        """The topics of each source, listed once and not for each topic that is asked for."""
+        return tuple(frozenset(source.topics()) for source in self.sources)
+
     def queue(self, topic: str, queue_id: int) -> QueueUnits | None:
         """Give a queue from the first source that has it; None when none has."""
         found = (source.queue(topic, queue_id) for source in self.sources)
@@ -198,8 +203,8 @@ class Queues:
             UnreadablePath: a directory may not be listed.
         """
         found: dict[int, QueueUnits] = {}
-        for source in self.sources:
-            for queue in source.queues_of(topic) if topic in source.topics() else ():
+        for source, topics in zip(self.sources, self._topics, strict=True):
+            for queue in source.queues_of(topic) if topic in topics else ():
                 found.setdefault(queue.queue_id, queue)
         return [found[queue_id] for queue_id in sorted(found)]
 
