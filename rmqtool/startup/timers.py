@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rmqtool.broker.conf import TIMER_PRECISION_MS
 from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.state.timer_log import timer_log_of
-from rmqtool.check.state.timer_waiting import waiting
+from rmqtool.check.state.timer_waiting import out_of_reach, waiting
 from rmqtool.errors import DecodeError
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def timers(store: Store, model: Model) -> Timers:
     slots = list(waiting(store, log, values, precision))
     queue = model.queues.get((TIMER_TOPIC, 0))
     unread = max(queue.maximum - values["last_timer_queue_offset"], 0) if queue else 0
-    total = sum(slot.timers for slot in slots) + unread
+    passed = None if log.starts.size else out_of_reach(store, values)
+    lost = passed.timers if passed else 0
+    total = sum(slot.timers for slot in slots) + unread + lost
     if not model.rules.has_timer:
         return Timers(total, total)
-    return Timers(total, sum(slot.timers for slot in slots if slot.is_lost))
+    return Timers(total, lost + sum(slot.timers for slot in slots if slot.is_lost))

@@ -13,7 +13,7 @@ from rmqtool.broker.conf import TIMER_PRECISION_MS
 from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.state.timer_log import TimerLog, check_chains, read_segment
-from rmqtool.check.state.timer_waiting import WHEEL, waiting
+from rmqtool.check.state.timer_waiting import WHEEL, out_of_reach, waiting
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -126,6 +126,23 @@ def _lost(inspection: Inspection, log: TimerLog, values: dict[str, int]) -> Iter
         yield finding(TW_LOST, At(WHEEL), f"{message} for them", expected=len(slots), actual=0)
 
 
+def _out_of_reach(
+    inspection: Inspection, log: TimerLog, values: dict[str, int]
+) -> Iterator[Finding]:
+    """Find timers that wait in the topic alone, before the place from which it is read on."""
+    try:
+        found = None if log.starts.size else out_of_reach(inspection.store, values)
+    except UnreadablePath as error:
+        yield inspection.unread(inspection.path_of(error.path), error)
+        return
+    if found is not None:
+        at = At(CHECK_PATH, TIMER_CHECK.positions["last_timer_queue_offset"], 8)
+        count = counted(found.timers, "waiting timer message")
+        message = f"lastTimerQueueOffset is past {count}, and the timer log does not hold them"
+        expected, actual = f"at most {found.queue_offset}", values["last_timer_queue_offset"]
+        yield finding(TC_AHEAD, at, message, expected=expected, actual=actual)
+
+
 def _precision(inspection: Inspection) -> int:
     conf = inspection.store.broker_conf
     return TIMER_PRECISION_MS.of(conf)
@@ -170,6 +187,7 @@ def _count(slot: np.void, at: At, log: TimerLog, precision: int) -> Iterator[Fin
 
 def _checkpoint(inspection: Inspection, values: dict[str, int], log: TimerLog) -> Iterator[Finding]:
     """Judge timercheck against timer log and timer queue."""
+    yield from _out_of_reach(inspection, log, values)
     flushed = values["last_timer_log_flush_pos"]
     positions = TIMER_CHECK.positions
     entry = inspection.child(CHECK_PATH).stat()

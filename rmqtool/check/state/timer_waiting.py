@@ -11,15 +11,25 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from rmqtool.broker.names import TIMER_TOPIC
+from rmqtool.check.log.message_content import LONGEST_TIME, TIMER_DEL_UNIQKEY, TIMER_OUT_MS
+from rmqtool.errors import DecodeError
+from rmqtool.formats import properties
+from rmqtool.formats.message import decode
 from rmqtool.formats.timer import SLOTS_TOTAL, TIMER_SLOT
+from rmqtool.queues.discovery import Queues
+from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.state.timer_log import TimerLog
+    from rmqtool.formats.message import Message
     from rmqtool.store.tree import Store
 
 WHEEL: Final = "timerwheel"
+IN_ROCKSDB: Final = "rocksdbstore"
+UNITS_AT_ONCE: Final = 4096
 
 
 class Slot(NamedTuple):
@@ -67,6 +77,67 @@ def waiting(store: Store, log: TimerLog, values: dict[str, int], precision: int)
     for number in np.flatnonzero(counts > 0).tolist():
         is_read_again = bool(last[number] >= revised)
         yield Slot(int(times[number]), int(counts[number]), is_read_again, held[number])
+
+
+class OutOfReach(NamedTuple):
+    """Timers that wait, but that neither the timer log nor the rest of their topic gives.
+
+    Attributes:
+        queue_offset: of the first one, in the timer's topic.
+        timers: how many.
+    """
+
+    queue_offset: int
+    timers: int
+
+
+def out_of_reach(store: Store, values: dict[str, int]) -> OutOfReach | None:
+    """Find what an empty timer log should hold; None for nothing.
+
+    With a record in its log, a broker goes on in the topic after that one. Without one it goes on
+    where `timercheck` says, and what waits before that is never read again. Where timers are kept
+    in RocksDB, nothing follows from an empty log.
+    Source: TimerMessageStore#recover, #reviseQueueOffset, 5.0.0 to 5.5.0.
+
+    Args:
+        store: whose timer log is empty, or gone.
+        values: of `timercheck`.
+
+    Raises:
+        UnreadablePath: a queue or the log cannot be read.
+    """
+    end = values.get("last_timer_queue_offset", 0)
+    if end <= 0 or any(one.path == IN_ROCKSDB and not one.is_empty for one in store.rocksdb()):
+        return None
+    newest: dict[str | int, int] = {}  # a timer that waits long is stored again and again
+    with Queues(store) as queues, LogReader(store.old_commitlog, store.commitlog) as reader:
+        for number, message in _messages(queues, reader):
+            said = message.properties
+            due = said.get(TIMER_OUT_MS, "")
+            is_time = due.isdecimal() and len(due) <= LONGEST_TIME
+            if TIMER_DEL_UNIQKEY in said:
+                newest.pop(said[TIMER_DEL_UNIQKEY].rpartition("+")[2], None)
+            elif is_time and int(due) > values.get("last_read_time_ms", 0):
+                newest[said.get(properties.UNIQ_KEY, number)] = number
+    passed = [number for number in newest.values() if number < end]
+    return OutOfReach(min(passed), len(passed)) if passed else None
+
+
+def _messages(queues: Queues, reader: LogReader) -> Iterator[tuple[int, Message]]:
+    """Yield the messages of the timer's topic, by their queue offsets."""
+    queue = queues.queue(TIMER_TOPIC, 0)
+    if queue is None:
+        return
+    span = queue.span(reader.logs[0].start if reader.logs else 0)
+    for first in range(span.min_offset, span.max_offset, UNITS_AT_ONCE):
+        units = queue.read(first, min(UNITS_AT_ONCE, span.max_offset - first))
+        for number, (offset, size, _) in enumerate(units.tolist(), first):
+            try:
+                message = decode(reader.read_at(offset, max(size, 0)))
+            except DecodeError:
+                continue
+            if message.physical_offset == offset:
+                yield number, message
 
 
 def _revised_from(log: TimerLog, flushed: int) -> int:

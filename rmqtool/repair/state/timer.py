@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS
+from rmqtool.check.state.timer_waiting import out_of_reach
 from rmqtool.errors import DecodeError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TW_LEN, TW_LOST, TW_POS
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
 from rmqtool.repair.log.content import Content
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 CUT: Final = "zeros: the broker cuts the timer log here, and reads these timers from their topic"
+AGAIN: Final = "are in no timer log; the broker reads their topic again, and may deliver some twice"
 WHEEL: Final = "the broker makes the wheel anew from the timer log"
 
 
@@ -92,12 +95,16 @@ def _lower(
         wanted["last_timer_log_flush_pos"] = min(values["last_timer_log_flush_pos"], log.start)
     limit = log.end if end is None else end
     flushed = wanted["last_timer_log_flush_pos"]
-    wanted["last_timer_log_flush_pos"] = min(flushed, _used_end(survey, limit))
+    used = _used_end(survey, limit)
+    wanted["last_timer_log_flush_pos"] = min(flushed, used)
     compares = survey.inspection.compares_queues
     last = survey.queues.next_offset(TIMER_TOPIC.raw, 0) if compares else None
     if last is not None:
         offset = wanted["last_timer_queue_offset"]
         wanted["last_timer_queue_offset"] = min(offset, last)
+    passed = out_of_reach(store, wanted) if used <= log.start else None
+    if passed is not None:
+        wanted["last_timer_queue_offset"] = passed.queue_offset
     place = survey.inspection.child("config/timercheck")
     entry = place.stat()
     if entry is not None:
@@ -112,6 +119,8 @@ def _lower(
             code, reason = TC_AHEAD, f"{name}: not ahead of what is there"
             if is_for_wheel:
                 code, reason = TW_LOST, f"{name}: so that a start reads the whole timer log"
+            if passed is not None and name == "last_timer_queue_offset":
+                reason = f"{name}: {counted(passed.timers, 'timer message')} {AGAIN}"
             writer.write_at(at, content, code, reason)
 
 

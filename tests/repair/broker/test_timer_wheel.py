@@ -1,7 +1,8 @@
-"""Timers that wait in the timer log are delivered though their wheel is zeroed, or gone."""
+"""Timers that wait are delivered though their wheel is zeroed, or gone with the timer log."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 from typing import Final
@@ -75,4 +76,30 @@ def test_wheel(version: str, tmp_path: Path, *, is_repaired: bool) -> None:
         wait_until(lambda: len(consumer.wait(0)) >= _COUNT - lost, "all that are left", 60)
         time.sleep(3)
         assert _COUNT - lost == len({message.body for message in consumer.wait(0)})
+        broker.crash()
+
+
+@pytest.mark.parametrize("version", _FIVE)
+def test_wheel_and_log(version: str, tmp_path: Path) -> None:
+    """With both gone, all that wait would be lost; after a repair none is, and none comes early."""
+    root = _written(version, tmp_path)
+    conf = tmp_path / "broker.conf"
+    shutil.rmtree(root / "timerlog")
+    for one in root.glob("timerwheel*"):
+        one.unlink()
+    found, _, _ = run(root, "full", conf, version)
+    assert {"TC-AHEAD"} == {one.code for one in found if one.severity != "note"}
+    before = predict(open_store(root, conf), version)
+    assert (_COUNT, _COUNT) == (before.timers, before.timers_lost)
+    plan = repair.plan(root, broker_version=version, broker_conf=str(conf))
+    repair.apply(plan, in_place=True)
+    after = predict(open_store(root, conf), version)
+    assert (_COUNT, 0) == (after.timers, after.timers_lost)
+    assert [] == repair.plan(root, broker_version=version, broker_conf=str(conf)).edits
+    with (
+        running_broker(version, tmp_path, _SETTINGS) as broker,
+        PushConsumer(broker, "timer-consumer", _TOPIC) as consumer,
+    ):
+        wait_until(lambda: len(consumer.wait(0)) >= _COUNT, "all of them", 60)
+        assert _COUNT == len({message.body for message in consumer.wait(0)})
         broker.crash()
