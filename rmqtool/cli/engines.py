@@ -7,7 +7,7 @@ Nothing of Spark is imported before it is chosen.
 from __future__ import annotations
 
 import enum
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
@@ -102,7 +102,8 @@ class EngineChoice:
             yield SparkEngine.on(spark)
         finally:
             if running is None:
-                spark.stop()
+                with suppress(OSError):  # Java is gone: the block has failed, and says why
+                    spark.stop()
 
 
 # What commands take of it that only Spark can do.
