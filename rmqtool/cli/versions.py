@@ -58,7 +58,10 @@ def _installed() -> dict[str, str]:
 
 def _asked(name: str) -> str:
     """Ask the long way, for what was installed in some other way."""
-    if find_spec(name) is None:
+    try:
+        if find_spec(name) is None:
+            return "not installed"
+    except ModuleNotFoundError:  # what commands hide, where it is not there either
         return "not installed"
     from importlib.metadata import PackageNotFoundError, version
 

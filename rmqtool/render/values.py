@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _PIECE: Final = 1 << 16  # characters of a text that are escaped at a time
 _NOT_PLAIN: Final = re.compile(r"[^ -\[\]-~]+")
 _NOT_ASCII: Final = re.compile(r"[^ -~]")
+_KEPT: Final = 4096  # bytes that orjson takes for the shortest line
 _FORMULA: Final = ("=", "+", "-", "@")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SIMPLE: Final = frozenset({str, int, float, bool, type(None)})  # most rows have nothing else
@@ -185,7 +186,8 @@ def dump_json(value: object, option: int = 0) -> bytes:
     """Give the UTF-8 JSON of plain values, with what does not print as Unicode escapes."""
     raw = orjson.dumps(value, option=option)
     if raw.isascii() and b"\x7f" not in raw:
-        return bytes(memoryview(raw))  # a copy: orjson's own keeps 4 KiB, however short it is
+        # A copy of what is short: orjson's own keeps 4 KiB.
+        return bytes(memoryview(raw)) if len(raw) < _KEPT else raw
     return _replaced(_RAW_IN_JSON, _escape_json, raw.decode()).encode()
 
 

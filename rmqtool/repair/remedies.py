@@ -117,9 +117,9 @@ def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
     if code == CQ_LMQ:
         below = f"{one.path}/"  # of a queue whose files are gone its directory is named
         return any(_covers(edit, one) or edit.path.startswith(below) for edit in writer.edits)
-    return (code == FS_GAP and _is_filled(one, writer)) or code in {
-        edit.code for edit in writer.edits
-    } | {left.code for left in writer.left}
+    is_filled = code == FS_GAP and _is_filled(one, writer)
+    is_said = any((left.code, left.path) == (code, one.path) for left in writer.left)
+    return is_filled or is_said or code in {edit.code for edit in writer.edits}
 
 
 def _is_filled(one: Finding, writer: EditWriter) -> bool:

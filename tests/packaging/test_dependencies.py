@@ -29,7 +29,7 @@ BY_FILE: Final = {"orjson", "hypothesis"}
 HEAD: Final = """# Dependencies
 
 Each with its bounds, its licence and the reason why it is there. A lower bound is the oldest
-release that has what is used; an upper bound ends in front of the next release that may break it.
+release that has what is used; an upper bound ends before the next release that may break it.
 rmqtool itself is under the Apache License 2.0, see [LICENSE](LICENSE).
 
 `pytest tests/packaging --update-golden` writes this page from `pyproject.toml` and from what the

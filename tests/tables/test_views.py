@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqtool.store.branch import BranchKind
 from rmqtool.tables.readers import READERS
 from rmqtool.tables.small_files import READERS as SMALL_READERS
-from rmqtool.tables.views import INNER_BATCH, PARTS, VIEWS
+from rmqtool.tables.views import INNER_BATCH, PARTS, PENDING, VIEWS
 
 
 def test_every_kind() -> None:
@@ -19,5 +19,10 @@ def test_every_view_has_a_reader() -> None:
     """Each view is read by somebody, and shows columns that are there."""
     for view in VIEWS.values():
         readers = READERS if view.is_bulk else SMALL_READERS
-        assert view.is_messages or view.word in {INNER_BATCH, str(BranchKind.ROCKSDB), *readers}
+        assert view.is_messages or view.word in {
+            INNER_BATCH,
+            str(BranchKind.ROCKSDB),
+            *readers,
+            *PENDING,
+        }
         assert set(view.table.shown) <= set(view.table.names)
