@@ -42,8 +42,9 @@ def main() -> int:
         try:
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         finally:
-            with suppress(ProcessLookupError):  # it has ended
+            with suppress(ProcessLookupError, ChildProcessError):  # it has ended
                 os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)  # so that its processor time counts as that of the command
     if status < 0:  # tell as what the child died of
         with suppress(OSError):  # SIGKILL has no other way
             signal.signal(-status, signal.SIG_DFL)
