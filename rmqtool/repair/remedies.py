@@ -117,15 +117,10 @@ def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
     if code == CQ_LMQ:
         below = f"{one.path}/"  # of a queue whose files are gone its directory is named
         return any(_covers(edit, one) or edit.path.startswith(below) for edit in writer.edits)
-    is_filled = code == FS_GAP and _is_filled(one, writer)
-    is_said = any((left.code, left.path) == (code, one.path) for left in writer.left)
-    return is_filled or is_said or code in {edit.code for edit in writer.edits}
-
-
-def _is_filled(one: Finding, writer: EditWriter) -> bool:
-    """Tell whether the first file that is missing in front of one is created."""
-    path = f"{one.path.rpartition('/')[0]}/{one.expected}"
-    return any(edit.action is Action.CREATE and edit.path == path for edit in writer.edits)
+    missing = f"{one.path.rpartition('/')[0]}/{one.expected}" if code == FS_GAP else one.path
+    is_filled = any(edit.action is Action.CREATE and edit.path == missing for edit in writer.edits)
+    is_said = any(left.code == code and left.path in {one.path, missing} for left in writer.left)
+    return is_filled or is_said or any(edit.code == code for edit in writer.edits)
 
 
 def _touches(edit: Edit, one: Finding) -> bool:
