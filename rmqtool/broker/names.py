@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.formats.config_shapes import topics
-
 if TYPE_CHECKING:
     from rmqtool.formats.config_shapes import Document
 
@@ -82,6 +80,8 @@ def is_deleted_when_idle(light_queue: str, configuration: Document | None) -> bo
     """
     if not light_queue.startswith(LITE_PREFIX):
         return False
+    from rmqtool.formats.config_shapes import topics
+
     parent = light_queue.removeprefix(LITE_PREFIX).partition("$")[0]
     found = [one for one in topics(configuration or {}) if one.topic == parent]
     if not found:

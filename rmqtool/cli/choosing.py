@@ -1,30 +1,20 @@
-"""Options that choose messages and say how bodies look, for commands that give messages."""
+"""Options that choose messages, for commands that give many."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.cli.completion.values import queues, topics
 from rmqtool.cli.declaration import Option
+from rmqtool.cli.showing import TIMES
 from rmqtool.errors import UsageError
-from rmqtool.tables.bodies import BodyMode, BodyOptions
 
 if TYPE_CHECKING:
     from rmqtool.clock import Clock
     from rmqtool.tables.selection import Selection
 
-TIMES: Final = (
-    "14:32, 'yesterday 14:32', '2026-11-21 09:04', '1h ago', ISO 8601 or ms. Without an offset "
-    "such as Z or +08:00, it is the time zone of this machine, or of --time-zone."
-)
 AROUND: Final = "Stored around a time: 14:32±5m, or 14:32+-5m; 5m by default."
-Fillers: TypeAlias = Annotated[
-    bool, Option("--fillers", "Show blank records, unused tails and empty slots, too.")
-]
-Hex: TypeAlias = Annotated[
-    bool, Option("--hex", "Show every byte with the name and the value of its field.")
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,29 +105,6 @@ class Choosing:
         if self.since is not None:
             start = clock.since("--since", self.since)
         return start, None if self.to is None else clock.ms("--to", self.to)
-
-
-@dataclass(frozen=True, slots=True)
-class Bodies:
-    """How bodies are shown."""
-
-    body: Annotated[
-        BodyMode, Option("--body", "How to show bodies; compressed ones are decompressed.")
-    ] = BodyMode.NONE
-    raw: Annotated[bool, Option("--raw", "Show bodies as they are stored.")] = False
-    body_limit: Annotated[str, Option("--body-limit", "Show no body that is larger.", "SIZE")] = (
-        "64MiB"
-    )
-
-    def options(self) -> BodyOptions:
-        """Give them as the tables want them.
-
-        Raises:
-            UsageError: the limit is no size.
-        """
-        from rmqtool.ranges import size
-
-        return BodyOptions(self.body, self.raw, size("--body-limit", self.body_limit))
 
 
 def _property(text: str) -> tuple[str, str]:

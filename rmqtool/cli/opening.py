@@ -5,7 +5,6 @@ A command line that names a plain store pays for a listing of it, no more.
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -142,6 +141,7 @@ def _below(path: str, top: Place, opened: OpenArchives, prefix: str, command: Co
     Raises:
         UsageError: there are several.
     """
+    import shlex
     from itertools import islice
 
     from rmqtool.store.below import stores_below
@@ -183,6 +183,8 @@ def _refuse(archive: str, command: Command) -> None:
         chosen = "output"
     if chosen is None and name != ELSEWHERE:
         return
+    import shlex
+
     words = "tar -xf" if not archive.lower().endswith(".zip") else "unzip -d DIR"
     unpack = f"{words} {shlex.quote(archive)}" + (" -C DIR" if words.startswith("tar") else "")
     if chosen is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SEPARATOR: Final = "!"
 INSIDE: Final = f"{SEPARATOR}/"
 MOST_LINKS: Final = 40  # as Linux follows
-ENDING: Final = re.compile(r"\.(tar\.gz|tar\.zst|tar|tgz|tzst|zip)", re.IGNORECASE)
+ENDING: Final = r"\.(tar\.gz|tar\.zst|tar|tgz|tzst|zip)"
 OPENED: Final[dict[str, Archive]] = {}  # by absolute path; a process opens an archive once
 
 
@@ -277,7 +277,9 @@ def archive_of(path: str) -> tuple[str, str] | None:
 
     An archive is meant by its ending, before `!` or the end of the path.
     """
-    for found in ENDING.finditer(path):
+    if not any(word in path.lower() for word in (".t", ".zip")):
+        return None  # to compile a pattern takes longer than all else that is asked of a path
+    for found in re.finditer(ENDING, path, re.IGNORECASE):
         rest = path[found.end() :]
         if not rest or rest.startswith(SEPARATOR):
             return path[: found.end()], rest.removeprefix(SEPARATOR).strip("/")

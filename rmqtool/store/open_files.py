@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Self
 
@@ -21,6 +20,8 @@ class OpenFiles:
     """
 
     def __init__(self, limit: int = OPEN_FILES) -> None:
+        import resource  # in here: most commands keep no files open
+
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._limit = limit if soft == resource.RLIM_INFINITY else max(min(limit, soft // 2), 1)
         self._open: OrderedDict[str, OpenFile] = OrderedDict()
