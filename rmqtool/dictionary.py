@@ -82,7 +82,7 @@ def _public_tables() -> Iterator[PublicTable]:
         yield PublicTable(f"info --section {name}", overview_rows.table(name))
     for table in diff.TABLES:
         yield PublicTable(f"diff --section {table.name}", table)
-    for table in (startup.VERDICT, startup.LOSSES, startup.STEPS, startup.QUEUES):
+    for table in startup.TABLES:
         yield PublicTable(f"startup --section {table.name}", table)
     for table in (doctor.DIAGNOSIS, doctor.STEPS, doctor.UNREAD):
         yield PublicTable(f"doctor ({table.name})", table)

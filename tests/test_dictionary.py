@@ -16,6 +16,7 @@ from jsonschema import Draft202012Validator
 from rmqtool.cli.main import main
 from rmqtool.dictionary import entries, names, public_tables
 from rmqtool.table import EXACT, Column, Table, Type
+from tests import inflict
 from tests.imports import modules
 from tests.stores import broker_conf, fixture_names, fixture_store
 
@@ -163,3 +164,65 @@ def test_json_schema(
         assert [] == [error.message for error in judge.iter_errors(row)], line
         present = [name for name in row if not name.endswith(EXACT)]
         assert present == [name for name in TABLES[command].names if name in present]
+
+
+NOWHERE: Final = "/nowhere/store"  # nothing is read for a schema
+
+
+def schema_of(capfd: pytest.CaptureFixture[str], *words: str) -> Any:  # noqa: ANN401 - a document
+    """Give what a command says of its rows."""
+    assert 0 == main([*words, "--format", "json-schema"])
+    told = capfd.readouterr()
+    assert not told.err
+    schema = orjson.loads(told.out)
+    Draft202012Validator.check_schema(schema)
+    return schema
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one != "repair (edits)"])
+def test_described(command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """`--format json-schema` gives the schema of the rows, though there is no store."""
+    words = [NOWHERE if word == "STORE" else word for word in COMMANDS[command]]
+    assert TABLES[command].json_schema() == schema_of(capfd, *words)
+
+
+@pytest.mark.parametrize("command", ["doctor", "info", "startup", "repair", "diff"])
+def test_described_kinds(command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Where rows of several kinds come, each line is of one of them."""
+    places = [NOWHERE, NOWHERE] if command == "diff" else [NOWHERE]
+    judge = Draft202012Validator(schema_of(capfd, command, *places))
+    kinds = {
+        str(label["const"]): name
+        for one in judge.schema["anyOf"]
+        for name, label in one["properties"].items()
+        if "const" in label
+    }
+    store = fixture_store(fixture_names(scenario="traffic")[-1], tmp_path)
+    inflict.zero_sector()(store)
+    stores = [str(store), str(broker_conf(fixture_names(scenario="traffic")[-1]).parent / "store")]
+    main([command, *stores[: len(places)], "--format", "jsonl", "--quiet"])
+    lines = [orjson.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert lines
+    for row in lines:
+        (label,) = {kinds[name] for name in kinds if name in row.values()} & {"kind", "section"}
+        assert row[label] in kinds
+        assert [] == [error.message for error in judge.iter_errors(row)], row
+    assert {name for name in kinds if not judge.is_valid({kinds[name]: name})} == {*kinds}
+
+
+def test_described_columns(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Columns that were asked for are described alone; a path tells what it is."""
+    schema = schema_of(capfd, "dump", NOWHERE, "--columns", "topic,size")
+    assert ["topic", "size"] == schema["required"]
+    assert {"topic", "size"} == set(schema["properties"])
+    store = fixture_store(fixture_names(scenario="traffic")[-1], tmp_path)
+    queues = schema_of(capfd, "dump", str(store / "consumequeue"))
+    assert TABLES["dump --as consume-queue"].json_schema() == queues
+    told = tmp_path / "sent.json"
+    words = ["extract", NOWHERE, "--output", str(told), "--format", "json-schema"]
+    assert 0 == main(words)
+    assert TABLES["extract (the file)"].json_schema() == orjson.loads(told.read_bytes())
+    assert 2 == main(["dump", NOWHERE, "--columns", "tpoic", "--format", "json-schema"])
+    assert "no column tpoic; nearest: topic" in capfd.readouterr().err
+    assert 2 == main(["sql", NOWHERE, "SELECT 1", "--format", "json-schema"])
+    assert "DESCRIBE QUERY" in capfd.readouterr().err

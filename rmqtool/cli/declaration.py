@@ -53,6 +53,14 @@ class Command(ABC):
             RmqtoolError: it cannot be done.
         """
 
+    def describe(self) -> int:
+        """Write what the rows would be, as `--format json-schema` asks; no store is read.
+
+        Raises:
+            RmqtoolError: it cannot be done.
+        """
+        raise UsageError(option="--format", reason="there are no rows to describe")
+
 
 class Line(NamedTuple):
     """What stands on a command line before the word that is to be completed.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from rmqtool.cli.completion.values import zones
 from rmqtool.cli.declaration import Only, Option
-from rmqtool.cli.exits import say
+from rmqtool.cli.exits import DONE, say
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Color, Format, Look
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.clock import Clock
     from rmqtool.render.sink import Sink
     from rmqtool.rows import Rows
+    from rmqtool.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,8 @@ class Delivery:
         Format | None,
         Option(
             "--format",
-            "How to write rows; 'table' on a terminal and 'jsonl' elsewhere by default.",
+            "How to write rows; 'table' on a terminal and 'jsonl' elsewhere by default. "
+            "'json-schema' says what they are, and reads nothing.",
             env="RMQTOOL_FORMAT",
         ),
     ] = None
@@ -146,6 +148,29 @@ class Delivery:
 
         with self._sink() as sink:
             return emit_all(kinds, self._look(sink), sink, empty)
+
+    def describe(self, tables: Iterable[Table | Rows], *stores: str) -> int:
+        """Write what rows are, in their place; give the exit code.
+
+        Args:
+            tables: whose rows a command would write, several where it writes several kinds.
+            stores: that the command would read; no output lies in them.
+
+        Raises:
+            UsageError: there is no such column.
+            OutputExists, WriteFailed: see `keep_out_of`.
+        """
+        from rmqtool.render.row_schema import row_schema
+        from rmqtool.render.values import dump_json
+        from rmqtool.rows import Rows
+
+        self.keep_out_of(*stores)
+        kinds = [one if isinstance(one, Rows) else one.rows(()) for one in tables]
+        schema = row_schema(kinds, self.wanted_columns)
+        with self._sink() as sink:
+            sink.write(dump_json(schema) + b"\n")
+            sink.flush()
+        return DONE
 
     def note(self, sentence: str) -> None:
         """Tell the person something that is no error; nothing where there is nothing to tell."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from rmqtool.cli.declaration import Argument, parameters
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.errors import NotAStore, RmqtoolError, UsageError
+from rmqtool.render.look import Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,8 @@ def run(command: Command) -> int:
     """
     if not command.is_declared:
         return command.run()
+    if _value(command, "format") == Format.JSON_SCHEMA:
+        return command.describe()
     places = {one.name: one for one in parameters(type(command)) if _opens(one)}
     unusual = [path for path in _paths(command, places) if not is_plain(path)]
     if not unusual:

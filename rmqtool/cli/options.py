@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from rmqtool.cli.declaration import Argument, Option
+from rmqtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 StorePath: TypeAlias = Annotated[
     str,
@@ -50,3 +54,18 @@ Jobs: TypeAlias = Annotated[
     int | None,
     Option("--jobs", "Threads; one for each processor by default.", "N", least=1),
 ]
+
+
+def sections(asked: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """Give the sections that were asked for with `--section`, each once; all where none was.
+
+    Raises:
+        UsageError: one of them is not known.
+    """
+    from rmqtool.words import meant
+
+    for name in asked:
+        if name not in known:
+            reason = f"no section {name!r}; {meant(name, known)}"
+            raise UsageError(option="--section", reason=reason)
+    return tuple(dict.fromkeys(asked or known))

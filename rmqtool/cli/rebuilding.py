@@ -104,6 +104,13 @@ def options_of(
     )
 
 
+def describe(target: Target, to: Output, delivery: Delivery) -> int:
+    """Write what the rows of a rebuild are, in their place; give the exit code."""
+    from rmqtool.rebuild.report import table_of
+
+    return delivery.describe([table_of(target, is_check=to.check)])
+
+
 def rebuild(
     options: RebuildOptions, delivery: Delivery, choice: EngineChoice, *, yes: bool = False
 ) -> int:

@@ -8,9 +8,9 @@ from rmqtool.doctor.advice import AdviceStep, numbered, steps_for
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
 from rmqtool.query.lost import LOST_MESSAGES
-from rmqtool.repair.result import rows_of
+from rmqtool.repair import result as repair
 from rmqtool.rows import sentences
-from rmqtool.startup.report import report as startup_sections
+from rmqtool.startup import report as startup
 from rmqtool.startup.verdict import outcome, verdict
 from rmqtool.table import Column, Table, Type
 from rmqtool.times import iso_time
@@ -84,6 +84,11 @@ UNREAD: Final = Table(
         Column("reason", Type.TEXT, "what stands in the way"),
     ),
 )
+# Of the document, in its order; what does not apply is left out there.
+TABLES: Final = (
+    *(DIAGNOSIS, STEPS, FINDINGS, LOST_MESSAGES, UNREAD, startup.LOSSES, startup.QUEUES),
+    *(repair.EDITS, repair.LEFT),
+)
 
 
 def sections(seen: Examination) -> list[Rows]:
@@ -100,10 +105,10 @@ def sections(seen: Examination) -> list[Rows]:
     if seen.prediction is not None:
         found += [
             one
-            for one in startup_sections(seen.prediction)
+            for one in startup.report(seen.prediction)
             if one.name not in {"verdict", STEPS.name}
         ]
-    plan = rows_of(seen.plan) if seen.plan else []
+    plan = repair.rows_of(seen.plan) if seen.plan else []
     return found + [one for one in plan if one.name != LOST_MESSAGES.name]
 
 

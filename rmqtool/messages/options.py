@@ -17,6 +17,7 @@ class ExtractFormat(enum.StrEnum):
 
     JSONL = "jsonl"  # a line a message
     RMQ = "rmq"  # records as they are stored, one after the other
+    JSON_SCHEMA = "json-schema"  # what the lines are
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rmqtool.words import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.rebuild.options import RebuildOptions, RebuildResult
+    from rmqtool.rebuild.options import RebuildOptions, RebuildResult, Target
     from rmqtool.rows import Row, Rows
 
 _TROUBLE: Final = (
@@ -75,12 +75,20 @@ TROUBLE: Final = {
 }
 
 
+def table_of(target: Target, *, is_check: bool) -> Table:
+    """Say what the rows are about: differences, files of the index, or queues."""
+    if is_check:
+        return DIFFERENCES
+    return QUEUES if target.has_queues else INDEX
+
+
 def rows_of(options: RebuildOptions, result: RebuildResult) -> Rows:
     """Give what was asked for as rows to be written."""
-    if result.mode is Mode.CHECK:
-        return DIFFERENCES.rows([list(_differences(result))])
-    if not options.target.has_queues:
-        return INDEX.rows([[{name: getattr(result, name) for name in INDEX.names}]])
+    table = table_of(options.target, is_check=result.mode is Mode.CHECK)
+    if table is DIFFERENCES:
+        return table.rows([list(_differences(result))])
+    if table is INDEX:
+        return table.rows([[{name: getattr(result, name) for name in INDEX.names}]])
     rows = list(_queues(result))
     trouble = [one.name for one in _TROUBLE if any(row[one.name] for row in rows)]
     # People see the columns about trouble only where there is some.

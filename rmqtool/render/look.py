@@ -20,6 +20,7 @@ class Format(enum.StrEnum):
     JSON = "json"
     JSONL = "jsonl"
     CSV = "csv"
+    JSON_SCHEMA = "json-schema"  # what the rows are, in their place
 
 
 class Color(enum.StrEnum):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rmqtool.rows import Row, Rows
     from rmqtool.startup.prediction import Loss, Prediction, QueueFate
 
-SECTIONS: Final = ("verdict", "losses", "steps", "queues")
 VERDICT: Final = Table(
     "verdict",
     "what would happen as a whole",
@@ -103,6 +102,8 @@ QUEUES: Final = Table(
         "queue_kind",
     ),
 )
+TABLES: Final = (VERDICT, LOSSES, STEPS, QUEUES)
+SECTIONS: Final = tuple(table.name for table in TABLES)
 
 
 def report(prediction: Prediction, *, all_queues: bool = False) -> list[Rows]:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from rmqtool.store.rocksdb import RocksDb
     from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
+    from rmqtool.table import Table
     from rmqtool.tables.messages import MessageOptions, MessagesOf
     from rmqtool.tables.views import View
 
@@ -182,6 +183,12 @@ def _check_filters(view: View, options: DumpOptions) -> None:
         raise UsageError(option="--key", reason=reason)
 
 
+def table_of(view: View, options: DumpOptions) -> Table:
+    """Say which table the rows of a view are of."""
+    is_hex = options.is_hex and view.word not in PENDING
+    return LINES if is_hex else view.table
+
+
 def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:
     """Give the rows of one view out of one or more stores."""
     if view.word in PENDING:
@@ -191,7 +198,7 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
         return view.table.rows(_cut(last_of(found, options.tail), options, outcome), view.word)
     if view.branch is BranchKind.ROCKSDB:
         cut = _cut(last_of(_of_databases(stores, options, outcome), options.tail), options, outcome)
-        return (LINES if options.is_hex else view.table).rows(cut, view.word)
+        return table_of(view, options).rows(cut, view.word)
     if options.is_hex:
         return _hex_rows(view, stores, options, outcome)
     if view.word == INNER_BATCH:

@@ -88,7 +88,7 @@ def test_codes() -> None:
     assert ["CL-MAGIC"] == offers("help", "CL-MA")
     assert ["verdict", "losses", "steps", "queues"] == offers("startup", "--section", "")
     assert ["quick", "full", "deep"] == offers("validate", "--level", "")
-    assert ["json", "jsonl"] == offers("info", "--format", "j")
+    assert ["json", "jsonl", "json-schema"] == offers("info", "--format", "j")
 
 
 def test_bash_cuts(store: Path) -> None:

@@ -108,7 +108,10 @@ def test_left_to_typer(line: str) -> None:
     ("line", "said"),
     [
         ("query store --boundary middle", "--boundary: 'middle' is not one of: lower upper"),
-        ("info store --format xml", "--format: 'xml' is not one of: table json jsonl csv"),
+        (
+            "info store --format xml",
+            "--format: 'xml' is not one of: table json jsonl csv json-schema",
+        ),
         ("query store --jobs 0", "--jobs: 0 is too small: at least 1"),
         ("rebuild-cq store --queue x", "--queue: 'x' is no whole number"),
         ("validate store --level none", "--level: 'none' is not one of: quick full deep"),
@@ -144,7 +147,9 @@ def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RMQTOOL_FORMAT", "xml")
     with pytest.raises(UsageError) as caught:
         plain.read(["info", "store"])
-    assert "RMQTOOL_FORMAT: 'xml' is not one of: table json jsonl csv" == str(caught.value)
+    assert "RMQTOOL_FORMAT: 'xml' is not one of: table json jsonl csv json-schema" == str(
+        caught.value
+    )
     assert plain.read(["info", "store", "--format", "json"]) is not None
 
 

@@ -28,6 +28,7 @@ from tests.stores import fixture_store
 
 TIMES = re.compile(r"\bin \d+\.\d\d s( \(\d+\.\d\d ([GM]B/s|s of it waiting for the disk)\))?")
 PROCESS = re.compile(r"\bprocess \d+(?=\))")
+STOPPED = re.compile(r"^exit: (130|143|-\d+)$", re.MULTILINE)  # killed from outside
 TRANSCRIPTS = sorted(
     path
     for path in (Path(__file__).parent / "transcripts").glob("*.txt")
@@ -79,9 +80,23 @@ def test_transcript(path: Path, tmp_path: Path, evidence: Evidence, *, update_go
         evidence.keep(fixture_store(name, tmp_path / "original"))
     commands = [line.removeprefix("$ ") for line in rest if line.startswith("$ ")]
     found = "".join([f"{head}\n", *(run(command, store) for command in commands)])
+    refuse_stopped(found)
     if update_golden:
         path.write_text(found, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == found
+
+
+def refuse_stopped(found: str) -> None:
+    """Refuse what a command said that somebody stopped: no golden file is made of that."""
+    assert not STOPPED.search(found), "a command was stopped while it ran: run the test again"
+
+
+@pytest.mark.parametrize("code", [130, 143, -15])
+def test_stopped(code: int) -> None:
+    """A transcript with a command that was stopped is not written."""
+    refuse_stopped("$ rmqtool info STORE\nexit: 1\n")
+    with pytest.raises(AssertionError, match="was stopped"):
+        refuse_stopped(f"$ rmqtool info STORE\nexit: {code}\n$ rmqtool\nexit: 0\n")
 
 
 def run(command: str, store: Path) -> str:

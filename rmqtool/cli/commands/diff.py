@@ -9,8 +9,7 @@ from rmqtool.cli.completion.values import diff_sections
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO
-from rmqtool.cli.options import Jobs, UnpackLimit
-from rmqtool.errors import UsageError
+from rmqtool.cli.options import Jobs, UnpackLimit, sections
 
 
 @dataclass(frozen=True)
@@ -45,30 +44,35 @@ class Diff(Command):
     jobs: Jobs = None
     delivery: Delivery = Delivery()
 
+    def describe(self) -> int:
+        """Write what the rows of the sections are."""
+        from rmqtool.diff.report import SECTIONS, TABLES
+
+        wanted = sections(self.section, SECTIONS)
+        tables = [one.rows((), label="section") for one in TABLES if one.name in wanted]
+        return self.delivery.describe(tables, self.first, self.second)
+
     def run(self) -> int:
         """Compare; 1 when the stores differ, 3 when some of them could not be read."""
         from rmqtool.diff import difference
         from rmqtool.diff.report import SECTIONS, report
         from rmqtool.diff.verdict import verdict
         from rmqtool.store.tree import open_store
-        from rmqtool.words import counted, meant
+        from rmqtool.words import counted
 
         self.delivery.keep_out_of(self.first, self.second)
-        for name in self.section:
-            if name not in SECTIONS:
-                reason = f"no section {name!r}; {meant(name, SECTIONS)}"
-                raise UsageError(option="--section", reason=reason)
+        wanted = sections(self.section, SECTIONS)
         found = difference(open_store(self.first), open_store(self.second), jobs=self.jobs)
-        sections = [
+        shown = [
             rows
             for rows in report(found)
-            if (rows.name in self.section if self.section else any(rows.chunks))
+            if rows.name in wanted and (self.section or any(rows.chunks))
         ]
-        if len(sections) == 1:
-            if not self.delivery.emit(sections[0]):
-                self.delivery.note(f"{sections[0].name}: none")
+        if len(shown) == 1:
+            if not self.delivery.emit(shown[0]):
+                self.delivery.note(f"{shown[0].name}: none")
         else:
-            self.delivery.emit_all(sections, empty="none")
+            self.delivery.emit_all(shown, empty="none")
         self.delivery.note(verdict(found))
         unread = sum(one.is_unread for some in found.troubles for one in some)
         if unread:

@@ -43,6 +43,12 @@ class Doctor(Command):
     jobs: Jobs = None
     delivery: Annotated[Delivery, Only("format", "output", "color", "quiet")] = Delivery()
 
+    def describe(self) -> int:
+        """Write what the rows of the document are."""
+        from rmqtool.doctor.report import TABLES
+
+        return self.delivery.describe(TABLES, self.store)
+
     def run(self) -> int:
         """Examine the store; 1 when something is to be done about it."""
         from rmqtool import memory

@@ -31,6 +31,7 @@ class DumpFormat(enum.StrEnum):
     JSON = "json"
     JSONL = "jsonl"
     CSV = "csv"
+    JSON_SCHEMA = "json-schema"
     BROKER_JSON = "broker-json"
 
 
@@ -70,6 +71,7 @@ class Dump(Command):
         Option(
             "--format",
             "How to write rows; 'table' on a terminal and 'jsonl' elsewhere by default. "
+            "'json-schema' says what they are; with --as it reads nothing. "
             "'broker-json' writes the broker's own files, of --as config.",
             env="RMQTOOL_FORMAT",
         ),
@@ -84,6 +86,26 @@ class Dump(Command):
     ] = None
     delivery: Annotated[Delivery, Only("columns", "color", "time_zone", "quiet")] = Delivery()
     choice: EngineChoice = EngineChoice()
+
+    def describe(self) -> int:
+        """Write what the rows are; without `--as` the path tells what it is."""
+        import os
+
+        from rmqtool.tables.dump import DumpOptions, table_of
+        from rmqtool.tables.inputs import store_of, views_of
+        from rmqtool.tables.views import EVERYTHING, VIEWS
+
+        options = DumpOptions(self.paths, self.as_, is_hex=self.hex)
+        if self.as_ is not None:
+            views = [one for one in VIEWS.values() if self.as_ in {one.word, EVERYTHING}]
+        elif any(map(os.path.lexists, self.paths)):
+            stores = [store_of(path, self.broker_conf, None) for path in self.paths]
+            views = [one for store in stores for one in views_of(store, None)]
+        else:
+            views = [VIEWS["commitlog"]]
+        views = list(dict.fromkeys(views))
+        tables = [table_of(view, options).rows((), view.word) for view in views]
+        return self._delivery.describe(tables, *self.paths)
 
     def run(self) -> int:
         """Write the rows; 1 when some are damage, or when there are none."""

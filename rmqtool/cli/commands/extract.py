@@ -41,7 +41,7 @@ class Extract(Command):
         Option(
             "--format",
             "JSON lines, or records as they are stored; 'rmq' by default for a FILE.rmq, else "
-            "'jsonl'.",
+            "'jsonl'. 'json-schema' writes what the lines are, and reads nothing.",
         ),
     ] = None
     choosing: Choosing = Choosing()
@@ -69,6 +69,12 @@ class Extract(Command):
     unpack_limit: UnpackLimit = None
     jobs: Jobs = None
     delivery: Annotated[Delivery, Only("columns", "time_zone", "quiet")] = Delivery()
+
+    def describe(self) -> int:
+        """Write what the lines of the file are into it."""
+        from rmqtool.messages.sent import SENT
+
+        return replace(self.delivery, output=self.output).describe([SENT], *self.stores)
 
     def run(self) -> int:
         """Write the file; 1 when something is damaged, or nothing was found."""

@@ -9,8 +9,7 @@ from rmqtool.cli.completion.values import info_sections
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART
-from rmqtool.cli.options import BrokerConf, StorePath, UnpackLimit
-from rmqtool.errors import UsageError
+from rmqtool.cli.options import BrokerConf, StorePath, UnpackLimit, sections
 from rmqtool.render.look import Format
 
 PROBLEMS: Final = "problems"
@@ -38,6 +37,13 @@ class Info(Command):
     unpack_limit: UnpackLimit = None
     delivery: Delivery = Delivery()
 
+    def describe(self) -> int:
+        """Write what the rows of the sections are."""
+        from rmqtool.info.overview_rows import NAMES, section_rows
+
+        wanted = [section_rows(name, ()) for name in sections(self.section, NAMES)]
+        return self.delivery.describe(wanted, self.store)
+
     def run(self) -> int:
         """Show the sections; 3 when something could not be read."""
         import shlex
@@ -47,14 +53,10 @@ class Info(Command):
         from rmqtool.info.survey import Survey
         from rmqtool.rows import turned
         from rmqtool.store.tree import open_store
-        from rmqtool.words import counted, meant
+        from rmqtool.words import counted
 
         self.delivery.keep_out_of(self.store)
-        names = list(dict.fromkeys(self.section or SECTIONS))
-        for name in names:
-            if name not in SECTIONS:
-                reason = f"no section {name!r}; {meant(name, SECTIONS)}"
-                raise UsageError(option="--section", reason=reason)
+        names = sections(self.section, SECTIONS)
         is_table = self.delivery.wanted_format is Format.TABLE
         is_seen = is_table and self.delivery.columns is None
         with Survey(open_store(self.store, self.broker_conf)) as survey:

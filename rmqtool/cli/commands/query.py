@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.query.lookup import Lookup
     from rmqtool.query.requests import Request
     from rmqtool.rows import Rows
+    from rmqtool.table import Table
     from rmqtool.tables.bodies import BodyOptions
 
 STANDARD_INPUT: Final = "-"
@@ -140,6 +141,29 @@ class Query(Command):
         if not self.scan and (self.choice.engine is not None or self.choice.master is not None):
             reason = "needs --scan; a lookup is done at once here"
             raise UsageError(option="--engine", reason=reason)
+
+    def describe(self) -> int:
+        """Write what the rows of the answer are."""
+        return self.delivery.describe(self._tables(), *filter(None, [self.store]))
+
+    def _tables(self) -> Iterator[Table]:
+        """Yield the tables of the answer: of messages, of queues, of an ID alone."""
+        from rmqtool.query import groups, rows
+        from rmqtool.query.decoded import DECODED
+        from rmqtool.query.explain import STEPS
+
+        if self._lone_id() is not None:
+            yield DECODED
+        elif self.group is not None:
+            yield groups.CONSUMED if self._is_about_messages else groups.GROUP_QUEUES
+        elif self.is_file or len(self.key) > 1:
+            yield rows.BATCH
+        else:
+            is_of_queues = self.time is not None and self.topic
+            found = rows.BYTES if self.hex else rows.FOUND
+            yield rows.TIMES if is_of_queues else found
+            if self.explain:
+                yield STEPS
 
     def run(self) -> int:
         """Answer what was asked; 1 when something was not found."""

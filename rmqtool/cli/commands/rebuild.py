@@ -8,7 +8,7 @@ from rmqtool.cli.declaration import Command
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, options_of, rebuild
+from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, describe, options_of, rebuild
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,12 @@ class Rebuild(Command):
     rules: RuleOptions = RuleOptions()
     delivery: Shown = Delivery()
     choice: EngineChoice = EngineChoice()
+
+    def describe(self) -> int:
+        """Write what the rows are."""
+        from rmqtool.rebuild.options import Target
+
+        return describe(Target.ALL, self.to, self.delivery)
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""

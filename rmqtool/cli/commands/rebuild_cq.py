@@ -10,7 +10,7 @@ from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
 from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, options_of, rebuild
+from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, describe, options_of, rebuild
 from rmqtool.rebuild.options import StoreType
 
 
@@ -42,6 +42,12 @@ class RebuildCq(Command):
     rules: Annotated[RuleOptions, Only("broker_version", "broker_conf", "jobs")] = RuleOptions()
     delivery: Shown = Delivery()
     choice: EngineChoice = EngineChoice()
+
+    def describe(self) -> int:
+        """Write what the rows are."""
+        from rmqtool.rebuild.options import Target
+
+        return describe(Target.QUEUES, self.to, self.delivery)
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""

@@ -118,6 +118,13 @@ class Repair(Command):
     jobs: Jobs = None
     delivery: Shown = Delivery()
 
+    def describe(self) -> int:
+        """Write what the rows of a plan are."""
+        from rmqtool.query.lost import LOST_MESSAGES
+        from rmqtool.repair.result import EDITS, LEFT
+
+        return self.delivery.describe([EDITS, LEFT, LOST_MESSAGES])
+
     def run(self) -> int:
         """Plan, repair or take back, as asked."""
         from rmqtool import memory

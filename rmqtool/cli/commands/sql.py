@@ -49,6 +49,17 @@ class Sql(Command):
     delivery: Delivery = Delivery()
     choice: OnSpark = EngineChoice()
 
+    def describe(self) -> int:
+        """Write what the rows of `--views` are; the columns of a question are Spark's to tell."""
+        from rmqtool.spark.views import VIEW_LIST
+
+        if not self.views:
+            reason = (
+                "Spark alone knows the columns of a question; ask it: DESCRIBE QUERY SELECT ..."
+            )
+            raise UsageError(option="--format", reason=reason)
+        return self.delivery.describe([VIEW_LIST], self.store)
+
     def run(self) -> int:
         """Answer it; 1 when nothing is found, 3 when something could not be read."""
         from rmqtool.spark.available import check_spark

@@ -9,8 +9,7 @@ from rmqtool.cli.completion.values import broker_versions, startup_sections
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, NO
-from rmqtool.cli.options import AsUser, BrokerConf, StorePath, UnpackLimit
-from rmqtool.errors import UsageError
+from rmqtool.cli.options import AsUser, BrokerConf, StorePath, UnpackLimit, sections
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,13 @@ class Startup(Command):
     as_user: AsUser = None
     delivery: Delivery = Delivery()
 
+    def describe(self) -> int:
+        """Write what the rows of the sections are."""
+        from rmqtool.startup.report import SECTIONS, TABLES
+
+        wanted = sections(self.section, SECTIONS)
+        return self.delivery.describe([one for one in TABLES if one.name in wanted], self.store)
+
     def run(self) -> int:
         """Predict it; 1 when messages would be lost or the broker would not come up."""
         import shlex
@@ -77,24 +83,17 @@ class Startup(Command):
         from rmqtool.startup.report import SECTIONS, report
         from rmqtool.startup.verdict import verdict
         from rmqtool.store.tree import open_store
-        from rmqtool.words import meant
 
         self.delivery.keep_out_of(self.store)
-        for name in self.section:
-            if name not in SECTIONS:
-                reason = f"no section {name!r}; {meant(name, SECTIONS)}"
-                raise UsageError(option="--section", reason=reason)
+        wanted = sections(self.section, SECTIONS)
         store = open_store(self.store, self.broker_conf)
         prediction = predict(store, self.broker_version, as_user=self.as_user)
-        sections = [
-            rows
-            for rows in report(prediction, all_queues=self.all_queues)
-            if not self.section or rows.name in self.section
-        ]
-        if len(sections) == 1:
-            self.delivery.emit(sections[0])
+        told = report(prediction, all_queues=self.all_queues)
+        found = [rows for rows in told if rows.name in wanted]
+        if len(found) == 1:
+            self.delivery.emit(found[0])
         else:
-            self.delivery.emit_all(sections)
+            self.delivery.emit_all(found)
         self.delivery.note(verdict(prediction))
         if self.broker_version is None:
             said = f"--broker-version {prediction.version}: the release that wrote the store"

@@ -129,6 +129,13 @@ class Validate(Command):
     delivery: Untimed = Delivery()
     choice: EngineChoice = EngineChoice()
 
+    def describe(self) -> int:
+        """Write what findings are, or the rows of stores."""
+        from rmqtool.check.many import STORES
+        from rmqtool.findings.finding import FINDINGS
+
+        return self.delivery.describe([STORES if self.recursive else FINDINGS], *self.paths)
+
     def run(self) -> int:
         """Validate the stores; the exit code is that of the worst."""
         import gc
