@@ -12,7 +12,7 @@ from rmqtool.queues.kinds import are_real
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import UnitCoverage, join
 from rmqtool.startup.prediction import IndexFate, QueueFate
-from rmqtool.startup.pull import LogExtent, Pull, pull_misnamed
+from rmqtool.startup.pull import LogExtent, Pull, pull_batches, pull_misnamed
 from rmqtool.startup.units import numbered_units, stored_units
 
 if TYPE_CHECKING:
@@ -108,19 +108,8 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
     """
     log = LogExtent(model.commitlog)
     for queue in sorted(model.all_queues(), key=_key):
-        pull, length = Pull(log), queue.files.file_length
-        parts, following = [], queue.minimum
-        for number, units in numbered_units(queue.files, queue.layout):
-            begins_file = number * units.itemsize % length == 0
-            handed_out = _queue_offsets(queue, number, units) >= following
-            if isinstance(queue, BatchQueue):
-                following = _following(units[handed_out], following)
-            pull.add(units[handed_out], begins_file=begins_file)
-            parts.append(units)
-        misnamed = None
-        if not isinstance(queue, BatchQueue):
-            misnamed = pull_misnamed(queue, log, by_place=model.rules.pulls_by_place)
-        then = join(parts)
+        parts = [*numbered_units(queue.files, queue.layout)]
+        then = join(units for _, units in parts)
         was = before.counts.get(_key(queue), 0)
         if queue.appended or len(then[0]) != was:
             before.coverage.change(before.units(queue), then)
@@ -134,7 +123,7 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
             units_cut=was + queue.appended - len(then[0]),
             units_appended=queue.appended,
             units_shifted=queue.shifted,
-            readable=pull.delivered if misnamed is None else misnamed,
+            readable=_readable(queue, parts, log, by_place=model.rules.pulls_by_place),
             deleted_files=tuple(queue.files.deleted),
             created_files=tuple(queue.files.created),
         )
@@ -161,20 +150,21 @@ def _key(queue: ConsumeQueue | BatchQueue) -> FateKey:
     return (queue.topic, queue.queue_id), isinstance(queue, BatchQueue)
 
 
-def _following(units: NDArray[Any], before: int) -> int:
-    """Give the queue offset that a consumer of a batch queue asks for next: no unit serves twice.
-
-    Source: BatchConsumeQueue#iterateFrom, 5.0.0 to 5.5.0.
-    """
-    ends = units["msg_base_offset"].astype(np.int64) + units["batch_size"].astype(np.int64)
-    return max(before, int(ends.max(initial=before)))
-
-
-def _queue_offsets(
-    queue: ConsumeQueue | BatchQueue, number: int, units: NDArray[Any]
-) -> NDArray[np.int64]:
-    """Give the queue offset that each unit begins with."""
+def _readable(
+    queue: ConsumeQueue | BatchQueue,
+    parts: list[tuple[int, NDArray[Any]]],
+    log: LogExtent,
+    *,
+    by_place: bool,
+) -> int:
+    """Give how many messages a consumer gets who pulls a queue from its minimum on."""
     if isinstance(queue, BatchQueue):
-        bases: NDArray[np.int64] = units["msg_base_offset"].astype(np.int64)
-        return bases
-    return np.arange(number, number + len(units), dtype=np.int64)
+        return pull_batches(queue, log)
+    misnamed = pull_misnamed(queue, log, by_place=by_place)
+    if misnamed is not None:
+        return misnamed
+    pull = Pull(log)
+    for number, units in parts:
+        begins_file = number * units.itemsize % queue.files.file_length == 0
+        pull.add(units[max(queue.minimum - number, 0) :], begins_file=begins_file)
+    return pull.delivered

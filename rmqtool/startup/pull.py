@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.files import java_remainder
+from rmqtool.startup.units import chunks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqtool.startup.files import FileQueue
+    from rmqtool.startup.batch_queues import BatchQueue
+    from rmqtool.startup.files import FileQueue, ModelFile
     from rmqtool.startup.queues import ConsumeQueue
 
 
@@ -118,6 +121,75 @@ def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int
             break
         number = first + count
     return pull.delivered
+
+
+def pull_batches(queue: BatchQueue, log: LogExtent) -> int:
+    """Give what is handed out of a batch queue, which finds its units by the offset asked for.
+
+    A file that holds none of them hands out its last one again, and a hole, whose units say 0,
+    sends the consumer back to 0: in both cases he never gets any further.
+    Source: BatchConsumeQueue#getBatchMsgIndexBuffer, #rollNextFile, 5.0.0 to 5.5.0.
+
+    Args:
+        queue: after recovery.
+        log: which records are there.
+    """
+    firsts = {_first_base(file): file for file in queue.files.files if _has_units(file)}
+    bases_of_files = np.array(sorted(firsts), np.int64)
+    last = queue.files.last
+    newest = _first_base(last) if last is not None and _has_units(last) else None
+    pull, wanted = Pull(log), queue.minimum
+    while wanted < queue.maximum:
+        older = int(np.searchsorted(bases_of_files, wanted, side="right"))
+        if not older:
+            break
+        base = newest if newest is not None and newest <= wanted else int(bases_of_files[older - 1])
+        units = _units_of(firsts[base])
+        bases = units["msg_base_offset"].astype(np.int64)
+        found = _batch_search(bases, wanted)
+        if found is None:
+            break
+        pull.add(units[found:], begins_file=True)
+        following = int(bases[-1]) + int(units["batch_size"][-1])
+        if following <= wanted:
+            break
+        wanted = following
+    return pull.delivered
+
+
+def _has_units(file: ModelFile) -> bool:
+    return file.wrote_position >= BATCH_CQ_UNIT_SIZE
+
+
+def _first_base(file: ModelFile) -> int:
+    with file.open() as reader:
+        (first,) = as_units(reader.read_at(0, BATCH_CQ_UNIT_SIZE), BATCH_CQ_UNIT)
+    return int(first["msg_base_offset"])
+
+
+def _units_of(file: ModelFile) -> NDArray[Any]:
+    with file.open() as reader:
+        return np.concatenate([*chunks(reader, BATCH_CQ_UNIT, 0, file.wrote_position)])
+
+
+def _batch_search(bases: NDArray[np.int64], wanted: int) -> int | None:
+    """Search as Java does, which gives a neighbour of what is not there.
+
+    Source: BatchConsumeQueue#binarySearch, 5.0.0 to 5.5.0.
+    """
+    left, right = 0, len(bases) - 1
+    while left <= right:
+        middle = (left + right) // 2
+        if bases[middle] == wanted:
+            return middle
+        if bases[middle] > wanted:
+            right = middle - 1
+        elif middle > left:
+            left = middle
+        else:
+            has_next = middle + 1 < len(bases) and bases[middle + 1] <= wanted
+            return middle + has_next
+    return None
 
 
 def _messages(units: NDArray[Any]) -> NDArray[np.int64]:

@@ -1,0 +1,66 @@
+"""What consumers get of a batch queue with a hole: a broker finds its units by queue offset."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.inflict import write_at
+from tests.startup.oracle import Oracle
+from tests.startup.test_against_stores import ALWAYS, compare, foretell
+from tests.stores import fixture_store, manifest
+
+NAME: Final = "rocketmq-5.3.3-batch-queue"
+QUEUE: Final = "batchconsumequeue/batch-queue/0"
+FILE: Final = 460  # bytes; the queue has four of them, and 177 messages
+
+# Start of the file, zeros in it or none of it, whether the broker was killed, what is handed out.
+HOLES: Final = (
+    pytest.param(920, (0, 460), False, 0, id="file that recovery ends at"),
+    pytest.param(920, (0, 460), True, 177, id="the same after a crash"),
+    pytest.param(460, None, False, 40, id="lost file"),
+    pytest.param(460, (92, 230), False, 48, id="units in the middle"),
+    pytest.param(0, (0, 460), False, 0, id="first file"),
+    pytest.param(0, (0, 46), False, 176, id="first unit"),
+)
+SETTINGS: Final = {**manifest(NAME)["settings"], **ALWAYS}
+
+
+def _damaged(place: Path, start: int, zeros: tuple[int, int] | None, is_killed: bool) -> Path:
+    place.mkdir()
+    root = fixture_store(NAME, place)
+    path = root / QUEUE / f"{start:020}"
+    if zeros is None:
+        path.unlink()
+    else:
+        write_at(path, zeros[0], bytes(zeros[1] - zeros[0]))
+    if is_killed:
+        (root / "abort").touch()
+    return root
+
+
+@pytest.mark.parametrize(("start", "zeros", "is_killed", "readable"), HOLES)
+def test_readable(
+    start: int, zeros: tuple[int, int] | None, is_killed: bool, readable: int, tmp_path: Path
+) -> None:
+    """The search of a broker gives a neighbour of what is not there, or sends consumers to 0."""
+    root = _damaged(tmp_path / "store", start, zeros, is_killed)
+    said = {
+        (queue.topic, queue.queue_id): queue.readable
+        for queue in foretell(root, "5.3.3", SETTINGS).queues
+    }
+    assert (readable, 176) == (said["batch-queue", 0], said["batch-queue", 1])
+
+
+@pytest.mark.broker
+def test_judged(oracle: Oracle, tmp_path: Path) -> None:
+    """A real store hands out what is said of a queue with a lost file."""
+    root = _damaged(tmp_path / "kept", 460, None, is_killed=False)
+    opened = tmp_path / "opened"
+    shutil.copytree(root, opened)
+    if oracle.jvm.version.startswith("4"):
+        pytest.skip("has no batch queues")
+    compare(oracle, root, opened, SETTINGS)
