@@ -244,6 +244,17 @@ class LogSurvey:
         self.queues.last_start = max(used, default=0)
         end = self.queues.last_start + self.inspection.store.commitlog.file_length
         self.damaged.cut(end)
+        for facts in self.segments.values():
+            if facts.segment.start < self.queues.last_start:
+                self._add_zeros(facts)
+
+    def _add_zeros(self, facts: SegmentFacts) -> None:
+        """Take zeros up to the end of a segment that others follow for damage: so queues do."""
+        for stretch in facts.stretches[-1:]:
+            if stretch.kind is Extent.UNUSED and stretch.length >= self.maker.smallest:
+                start, code = facts.segment.start + stretch.position, CL_CHAIN
+                lost = f"{stretch.length} bytes of zeros"
+                self.damaged.add(Damaged(start, start + stretch.length, code, lost))
 
     def bridge_early(self) -> None:
         """Take blanks for damage that queues have units into."""

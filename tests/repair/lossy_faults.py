@@ -199,6 +199,19 @@ def _faults() -> list[Fault]:
     return [
         *found,
         Fault(
+            "first segment of zeros",
+            "rocketmq-4.9.3-crash",
+            (_zeros(f"{LOG}000000", 0),),
+            is_killed=True,
+        ),
+        Fault(
+            "empty queue file whose oldest messages are gone",
+            "rocketmq-4.9.3-traffic",
+            (_size(f"consumequeue/traffic-transaction/0/{FIRST}", 0), _gone(f"{LOG}000000")),
+            release="5.3.3",
+            is_proven=True,
+        ),
+        Fault(
             "queue file cut inside of a unit",
             "rocketmq-4.9.3-expired",
             (_size(f"{ORDERS}/0/00000000000000005000", 859),),

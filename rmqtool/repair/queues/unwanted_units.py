@@ -14,6 +14,7 @@ import numpy as np
 
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.findings.registry_consume_queue import CQ_HOLE, CQ_ORDER, CQ_RANGE
+from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.queues.kinds import UnitKind, are_recovered, as_units, kind_of, kinds_of
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.repair.queues.expired_order import ExpiredOrder
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.store.record_heads import LogReader
 
 MOST_MISSING: Final = 1 << 20  # units; several queue files
+BLANKED: Final = "a filler, which brokers pass over, as older messages have expired"
 ALONE: Final = "all of its queue are lost, and for this unit nothing is read"
 
 
@@ -183,6 +185,8 @@ class UnwantedUnits:
         for number, units in self._all(queue, 0, begin):
             foreign = self._foreign(queue, number, units, bound)
             self._restore(queue, number, order.wild(units, last, foreign))
+        if not begin:
+            begin = self._blank(queue, end)
         for number, units in self._all(queue, begin, end):
             offsets = units["physical_offset"]
             is_right = are_recovered(units) & (offsets <= bound)
@@ -191,6 +195,27 @@ class UnwantedUnits:
             is_blank = kinds_of(units) == UnitKind.PRE_BLANK
             rows = np.flatnonzero((lost | ~is_right) & ~is_blank).tolist()
             self._patch(queue, number, units, [_ReplacedUnit(row, unit, REPEATED) for row in rows])
+
+    def _blank(self, queue: RepairedQueue, end: int) -> int:
+        """Fill the zeros that the queue's first file begins with; give the number of what follows.
+
+        Where the log has expired a broker passes over pre-blanks, and hands nothing out for them.
+        """
+        first = queue.files.start // UNIT if queue.files else 0
+        length = queue.files.file_length // UNIT
+        if not self._place[0] or not queue.files or first > end:
+            return 0
+        found = (
+            number + int(rows[0])
+            for number, units in queue.units.used(first, end)
+            if (rows := np.flatnonzero(kinds_of(units) != UnitKind.EMPTY)).size
+        )
+        count = min(next(found, end), first + length) - first
+        if count > 0:
+            raw = PRE_BLANK * count
+            patch = self._judge.filler(queue, first, raw, as_units(bytes(len(raw))), BLANKED)
+            queue.patches.append(patch)
+        return first + count
 
     def _foreign(
         self, queue: RepairedQueue, number: int, units: npt.NDArray[np.void], first: int = -1
