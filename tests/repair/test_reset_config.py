@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,6 +75,20 @@ def test_topic_and_queues_missing(tmp_path: Path) -> None:
     assert table.keys() == after.keys()
     others = table.keys() - {"traffic-orders", "traffic-transaction"}
     assert {topic: table[topic] for topic in others} == {topic: after[topic] for topic in others}
+
+
+@pytest.mark.parametrize("number", [1, 0])
+def test_queue_lost_with_topics(number: int, tmp_path: Path) -> None:
+    """A topic gets a queue back that its messages are dispatched to, or nobody would read it."""
+    store = fixture_store("rocketmq-4.9.3-ext", tmp_path)
+    before = document(store, "topics.json")["topicConfigTable"]["ext-orders"]
+    shutil.rmtree(store / f"consumequeue/ext-orders/{number}")
+    for path in store.glob("config/topics.json*"):
+        path.write_text("<nil>")
+    repair.apply(repair.plan(store), in_place=True)
+    after = document(store, "topics.json")["topicConfigTable"]["ext-orders"]
+    assert (before["readQueueNums"], 2) == (2, after["readQueueNums"])
+    assert [] == [one for one in run(store)[0] if one.severity is not Severity.NOTE]
 
 
 def test_offset_ahead(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def _restore(
         reason = TO_BACKUP if is_backup else FROM_BACKUP
         writer.replace(place.location, Content.of(raw), code, reason)
     elif main == TOPICS:
-        text = topics_text(survey.inspection)
+        text = topics_text(survey)
         reason = "the topics that have queues, as many as there are, readable and writable"
         lost = "permissions, attributes and topics without a queue"
         writer.replace(place.location, Content.of(text.encode()), code, reason, lost=lost)

@@ -6,7 +6,6 @@ Source: TopicConfigSerializeWrapper, ConsumerOffsetManager, fastjson 1.2, 4.9.3 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.names import LMQ_PREFIX
@@ -14,26 +13,44 @@ from rmqtool.check.inspection import UNIT_FAMILIES
 
 if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
+    from rmqtool.repair.survey import LogSurvey
 
 PERMISSION: Final = 6  # read and write
 DELAY_QUEUES: Final = 18
 
 
-def topics_text(inspection: Inspection) -> str:
-    """Give a `topics.json` of the topics that have queues."""
-    queues: dict[str, int] = defaultdict(int)
-    batch: set[str] = set()
+def queue_counts(survey: LogSurvey) -> dict[str, int]:
+    """Give how many queues each topic has or will have: in files, and by what the log dispatches.
+
+    Light queues have no topic of their own.
+    """
+    queues = survey.queues
+    names = [
+        (name.decode("utf-8", "replace"), queue_id)
+        for name, queue_id in [*queues.queues, *queues.batches.queues]
+    ]
     for family in UNIT_FAMILIES:
-        for topic, queue_id in inspection.units(family):
-            if topic.startswith(LMQ_PREFIX):
-                continue
-            queues[topic] = max(queues[topic], queue_id + 1)
-            if family == "batch_queues":
-                batch.add(topic)
+        names += survey.inspection.units(family)
+    counts: dict[str, int] = {}
+    for topic, queue_id in names:
+        if not topic.startswith(LMQ_PREFIX):
+            counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+    return counts
+
+
+def batch_topics(survey: LogSurvey) -> set[str]:
+    """Give the topics with batch queues."""
+    names = {name.decode("utf-8", "replace") for name, _ in survey.queues.batches.queues}
+    return names | {topic for topic, _ in survey.inspection.units("batch_queues")}
+
+
+def topics_text(survey: LogSurvey) -> str:
+    """Give a `topics.json` of the topics that have queues, or will have."""
+    inspection, batch = survey.inspection, batch_topics(survey)
     is_5 = inspection.release.has_state_version
     table = {
         topic: topic_entry(inspection, topic, count, is_batch=topic in batch)
-        for topic, count in sorted(queues.items())
+        for topic, count in sorted(queue_counts(survey).items())
     }
     facts = inspection.log
     version: dict[str, Any] = {"counter": 1}

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_made_by_brokers
-from rmqtool.check.inspection import UNIT_FAMILIES
+from rmqtool.broker.names import SCHEDULE_TOPIC, is_made_by_brokers
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.repair.log.content import Content
-from rmqtool.repair.state.config_text import text_of, topic_entry
+from rmqtool.repair.state.config_text import batch_topics, queue_counts, text_of, topic_entry
 from rmqtool.repair.state.delay_offsets import delay_offsets
 from rmqtool.store.config_files import BACKUP
 
@@ -84,17 +83,10 @@ def missing_topics(survey: LogSurvey) -> dict[str, int]:
         return {}
     table = found[0].get("topicConfigTable")
     known = table if isinstance(table, dict) else {}
-    wanted: dict[str, int] = {}
-    names = [(name.decode("utf-8", "replace"), number) for name, number in survey.queues.queues]
-    for family in UNIT_FAMILIES:
-        names += inspection.units(family)
-    for topic, queue_id in names:
-        if not is_made_by_brokers(topic) and not topic.startswith(LMQ_PREFIX):
-            wanted[topic] = max(wanted.get(topic, 0), queue_id + 1)
     return {
         topic: count
-        for topic, count in sorted(wanted.items())
-        if count > _configured(known.get(topic))
+        for topic, count in sorted(queue_counts(survey).items())
+        if not is_made_by_brokers(topic) and count > _configured(known.get(topic))
     }
 
 
@@ -110,7 +102,7 @@ def restore_topics(writer: EditWriter, survey: LogSurvey, wanted: dict[str, int]
         return
     document, path = found
     table = document.setdefault("topicConfigTable", {})
-    batches = {topic for topic, _ in survey.inspection.units("batch_queues")}
+    batches = batch_topics(survey)
     for topic, count in wanted.items():
         entry = topic_entry(survey.inspection, topic, count, is_batch=topic in batches)
         if isinstance(table.get(topic), dict):
