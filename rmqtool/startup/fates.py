@@ -11,8 +11,9 @@ import numpy as np
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import UnitCoverage, join
+from rmqtool.startup.extensions import Unfit
 from rmqtool.startup.prediction import IndexFate, QueueFate
-from rmqtool.startup.pull import LogExtent, Pull, pull_batches, pull_misnamed
+from rmqtool.startup.pull import LogExtent, Pull, pull_batches, pull_misnamed, reach
 from rmqtool.startup.units import numbered_units, stored_units
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqtool.startup.files import ModelFile
+    from rmqtool.startup.extensions import Extensions
+    from rmqtool.startup.files import FileQueue, ModelFile
     from rmqtool.startup.indexes import ModelIndex
     from rmqtool.startup.model import Model, QueueKey
     from rmqtool.startup.queues import ConsumeQueue
@@ -100,8 +102,15 @@ class Before:
             queue.files.files = then
 
 
-def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
+def queue_fates(
+    model: Model, before: Before, extensions: Extensions | None = None
+) -> Iterator[QueueFate]:
     """Give what becomes of each queue, by topic and number, and tell the coverage what changes.
+
+    Args:
+        model: after the start.
+        before: the store before it.
+        extensions: of queues, after the start.
 
     Raises:
         UnreadablePath: a file may not be read.
@@ -123,7 +132,13 @@ def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
             units_cut=was + queue.appended - len(then[0]),
             units_appended=queue.appended,
             units_shifted=queue.shifted,
-            readable=_readable(queue, parts, log, by_place=model.rules.pulls_by_place),
+            readable=_readable(
+                queue,
+                parts,
+                log,
+                (extensions or {}).get((queue.topic, queue.queue_id)),
+                by_place=model.rules.pulls_by_place,
+            ),
             deleted_files=tuple(queue.files.deleted),
             created_files=tuple(queue.files.created),
         )
@@ -154,6 +169,7 @@ def _readable(
     queue: ConsumeQueue | BatchQueue,
     parts: list[tuple[int, NDArray[Any]]],
     log: LogExtent,
+    extension: FileQueue | None,
     *,
     by_place: bool,
 ) -> int:
@@ -163,8 +179,12 @@ def _readable(
     misnamed = pull_misnamed(queue, log, by_place=by_place)
     if misnamed is not None:
         return misnamed
+    end = queue.maximum
+    if extension is not None and extension.files:
+        end = reach(queue, parts, Unfit(extension), reads_ahead=by_place)
     pull = Pull(log)
     for number, units in parts:
         begins_file = number * units.itemsize % queue.files.file_length == 0
-        pull.add(units[max(queue.minimum - number, 0) :], begins_file=begins_file)
+        handed_out = units[max(queue.minimum - number, 0) : max(end - number, 0)]
+        pull.add(handed_out, begins_file=begins_file)
     return pull.delivered

@@ -20,9 +20,12 @@ from rmqtool.startup.files import java_remainder
 from rmqtool.startup.units import chunks
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from rmqtool.startup.batch_queues import BatchQueue
+    from rmqtool.startup.extensions import Unfit
     from rmqtool.startup.files import FileQueue, ModelFile
     from rmqtool.startup.queues import ConsumeQueue
 
@@ -121,6 +124,38 @@ def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int
             break
         number = first + count
     return pull.delivered
+
+
+def reach(
+    queue: ConsumeQueue,
+    parts: Iterable[tuple[int, NDArray[Any]]],
+    unfit: Unfit,
+    *,
+    reads_ahead: bool,
+) -> int:
+    """Give the queue offset at which pulls begin to fail for ever, or the queue's maximum.
+
+    A pull whose units have an extension that Java cannot read gives nothing, from its first one on;
+    consumers ask for the same again. Source: DefaultMessageStore#getMessage, 4.9.3 to 5.5.0.
+
+    Args:
+        queue: after recovery.
+        parts: number of the first, and units of shape (n,); in order.
+        unfit: tells of units whose extension cannot be read.
+        reads_ahead: whether a full pull reads one unit more, as 5.0.0 and newer do.
+    """
+    number = queue.minimum
+    for first, units in parts:
+        if first * CQ_UNIT_SIZE % queue.files.file_length == 0:
+            number = max(first, queue.minimum)
+        rows = unfit.rows(units) + first
+        rows = rows[rows >= number]
+        if rows.size:
+            before = int(rows[0]) - number
+            if reads_ahead:
+                before = max(before - 1, 0)
+            return number + before // _MESSAGES_OF_A_PULL * _MESSAGES_OF_A_PULL
+    return queue.maximum
 
 
 def pull_batches(queue: BatchQueue, log: LogExtent) -> int:

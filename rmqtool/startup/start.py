@@ -222,7 +222,7 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
 def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Prediction:
     """Join what the stages left into one answer."""
     log = model.commitlog
-    fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before))
+    fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before, run.extensions))
     known = partial(surroundings.is_known, store, model.topics)
     if run.recovered is None:  # the log stays as it is
         losses = Losses()

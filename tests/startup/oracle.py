@@ -145,13 +145,15 @@ class Oracle:
     def _pulled(
         self, store: JavaObject, key: tuple[str, int], offsets: tuple[int, int], *, empties: bool
     ) -> int:
-        """Count what a consumer gets who pulls from the minimum to the end."""
+        """Count what a consumer gets who pulls from the minimum to the end, or to an error."""
         position, maximum = offsets
         count = 0
         while position < maximum:
-            with self._borrowed(
-                store.getMessage("oracle", *key, position, _WHOLE_FILE, None)
-            ) as result:
+            try:
+                answer = store.getMessage("oracle", *key, position, _WHOLE_FILE, None)
+            except Py4JJavaError:  # the same each time that he asks
+                return count
+            with self._borrowed(answer) as result:
                 count += int(result.getMessageCount())
                 if not empties:
                     count -= self._empty(result)
