@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.store.record_heads import LogReader
 
 MOST_MISSING: Final = 1 << 20  # units; several queue files
-BLANKED: Final = "a filler, which brokers pass over, as older messages have expired"
+BLANKED: Final = "a filler that no broker hands out, as older messages have expired"
 ALONE: Final = "all of its queue are lost, and for this unit nothing is read"
 
 
