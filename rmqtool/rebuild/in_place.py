@@ -46,26 +46,34 @@ def rebuild_in_place(
     """
     elsewhere = places_elsewhere(place_of(options.store), options.broker_conf)
     with StoreLock(options.store, elsewhere) as lock:
-        # Queues of somebody else's records would be for the owner of the store to read.
-        Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(BranchKind.COMMITLOG))
         resumed = [one.told for one in resume(lock)]
-        result = swap_in(options, lock, run)
+        with Transaction(lock, command=COMMAND) as edits:
+            result = stage(lock, edits, options, run)
+            _set_checkpoint(edits, lock.root.as_posix(), result, options)
+        if edits.is_changing:
+            result.undo = edits.undo_directory.name
+        result.fsync_seconds = edits.fsync_seconds
     result.resumed = resumed
     return result
 
 
-def swap_in(
-    options: RebuildOptions, lock: StoreLock, run: Callable[[WritingSink], RebuildResult]
+def stage(
+    lock: StoreLock,
+    edits: Transaction,
+    options: RebuildOptions,
+    run: Callable[[WritingSink], RebuildResult],
 ) -> RebuildResult:
-    """Do the same in a store whose lock is held, and in which no transaction is open."""
-    with Transaction(lock, command=COMMAND) as edits:
-        trees = _Trees(edits, options)
-        result = run(WritingSink(trees.tree, skipped=trees.skipped))
-        trees.finish()
-        _set_checkpoint(edits, lock.root.as_posix(), result, options)
-    if edits.is_changing:
-        result.undo = edits.undo_directory.name
-    result.fsync_seconds = edits.fsync_seconds
+    """Rebuild into trees that a transaction swaps in at its end.
+
+    Raises:
+        RepairError: the commitlog is a link of the root to a place that no configuration names.
+        WriteFailed: the system refused.
+    """
+    # Queues of somebody else's records would be for the owner of the store to read.
+    Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(BranchKind.COMMITLOG))
+    trees = _Trees(edits, options)
+    result = run(WritingSink(trees.tree, skipped=trees.skipped))
+    trees.finish()
     return result
 
 

@@ -20,7 +20,7 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.ext import ext_rules
-from rmqtool.rebuild.in_place import rebuild_in_place, swap_in
+from rmqtool.rebuild.in_place import rebuild_in_place
 from rmqtool.rebuild.index_file import IndexBuilder, IndexSink
 from rmqtool.rebuild.options import (
     LostRange,
@@ -35,7 +35,6 @@ from rmqtool.rebuild.sinks import CountingSink, WritingSink
 from rmqtool.rebuild.store_type import database_of, is_light_only, rules_for, store_types
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
-from rmqtool.store.branch import BranchKind
 from rmqtool.store.geometry import LengthSource
 from rmqtool.store.index_files import names_by_begin
 from rmqtool.store.segment import SegmentPart, parts
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.store.tree import Store
-    from rmqtool.writing.lock import StoreLock
     from rmqtool.writing.output_tree import OutputTree
 
     Advance = Callable[[int], None]
@@ -123,27 +121,15 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
     return result
 
 
-def rebuild_held(options: RebuildOptions, lock: StoreLock) -> RebuildResult:
-    """Rebuild in place in a store whose lock is held; see `rebuild`."""
-    return swap_in(
-        options,
-        lock,
-        lambda sink: _run_writing(_open(options), options, sink, lambda _: None),
-    )
-
-
-def rebuild_into(options: RebuildOptions, tree: OutputTree) -> RebuildResult:
-    """Rebuild queues from the log of a copy that is written just now, into that copy.
+def rebuild_from(store: Store, options: RebuildOptions, files: WritingSink) -> RebuildResult:
+    """Rebuild from a store that is open; see `rebuild`.
 
     Args:
-        options: of the original, whose configuration and queues say what is written.
-        tree: the copy; it has the log, and no queues yet.
+        store: whose log is read, and whose queues and configuration say what is written.
+        options: what is asked; where it goes, the sink says.
+        files: takes what is written.
     """
-    own = open_store(options.store, options.broker_conf)
-    log = open_store(tree.location).branches_of(BranchKind.COMMITLOG)
-    others = (one for one in own.branches if one.kind is not BranchKind.COMMITLOG)
-    store = replace(own, branches=(*log, *others), follows_conf=True)
-    return _run_writing(store, options, WritingSink(tree.subtree), lambda _: None)
+    return _run_writing(replace(store, follows_conf=True), options, files, lambda _: None)
 
 
 def _run_writing(

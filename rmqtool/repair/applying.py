@@ -51,13 +51,13 @@ def apply_in_place(plan: Plan, lock: StoreLock) -> str:
     verify(plan, Place.of(os.fspath(lock.root)))
     with Transaction(lock, command=COMMAND) as edits:
         for edit in plan.edits:
-            _stage(edits, edit)
-    name = edits.undo_directory.name if edits.is_changing else ""
-    if any(edit.action is Action.REBUILD for edit in plan.edits):
-        from rmqtool.repair.rocksdb import rebuild_in_store  # few stores have it
+            if edit.action is Action.REBUILD:
+                from rmqtool.repair.rocksdb import stage_in_store  # few stores have it
 
-        return rebuild_in_store(plan, lock)
-    return name
+                stage_in_store(plan, lock, edits)
+            else:
+                _stage(edits, edit)
+    return edits.undo_directory.name if edits.is_changing else ""
 
 
 def _stage(edits: Transaction, edit: Edit) -> None:
@@ -131,9 +131,9 @@ def apply_to_copy(plan: Plan, store: Place, output: str) -> list[str]:
                     if edit.action is Action.CREATE and edit.content is not None:
                         _create(tree, path, edit)
             if copy.rebuilt:
-                from rmqtool.repair.rocksdb import rebuild_in_copy  # few stores have it
+                from rmqtool.repair.rocksdb import write_in_copy  # few stores have it
 
-                rebuild_in_copy(plan, tree)
+                write_in_copy(plan, tree)
     return copy.left_out
 
 

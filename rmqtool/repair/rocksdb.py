@@ -7,7 +7,6 @@ RocksDB's own repair is never run. Source: observed, 5.3.3 and 5.5.0, which star
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.findings.catalogue import Severity
@@ -22,17 +21,22 @@ from rmqtool.findings.registry_rocksdb import (
     RQ_BEHIND,
     RQ_UNIT,
 )
+from rmqtool.rebuild.in_place import stage
 from rmqtool.rebuild.options import RebuildOptions, Target
-from rmqtool.rebuild.work import rebuild_held, rebuild_into
+from rmqtool.rebuild.sinks import WritingSink
+from rmqtool.rebuild.work import rebuild_from
+from rmqtool.repair.edited_place import with_edited_log
 from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.rocksdb import is_queue_database
+from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.plans import Plan
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.tree import Store
+    from rmqtool.writing.edits import Transaction
     from rmqtool.writing.lock import StoreLock
     from rmqtool.writing.output_tree import OutputTree
 
@@ -89,29 +93,28 @@ def _is_replaced(one: Edit, paths: list[str]) -> bool:
     return first in QUEUE_DIRECTORIES or first in paths
 
 
-def rebuild_in_store(plan: Plan, lock: StoreLock) -> str:
-    """Write the database anew in the store, when the other edits are made.
-
-    A run that is killed before leaves the log repaired and the database as it was: the next plan
-    is to write it.
-
-    Returns:
-        Name of the undo directory.
+def stage_in_store(plan: Plan, lock: StoreLock, edits: Transaction) -> None:
+    """Stage the database in the transaction of the other edits, from the log as these leave it.
 
     Raises:
-        WriteFailed: the system refused; the database is as it was.
+        RepairError: the log is a link to a place that no configuration names.
+        WriteFailed: the system refused.
     """
-    options = replace(_options(plan), store=lock.root.as_posix(), in_place=True, dry_run=False)
-    return rebuild_held(options, lock).undo
+    options = _options(plan)
+    stage(lock, edits, options, lambda sink: rebuild_from(_repaired(plan), options, sink))
 
 
-def rebuild_in_copy(plan: Plan, tree: OutputTree) -> None:
+def write_in_copy(plan: Plan, tree: OutputTree) -> None:
     """Write the database anew in a repaired copy, which has all but the queues.
 
     Raises:
         WriteFailed: the system refused.
     """
-    rebuild_into(_options(plan), tree)
+    rebuild_from(_repaired(plan), _options(plan), WritingSink(tree.subtree))
+
+
+def _repaired(plan: Plan) -> Store:
+    return with_edited_log(open_store(plan.store, plan.broker_conf), plan.edits)
 
 
 def _options(plan: Plan) -> RebuildOptions:

@@ -1,0 +1,212 @@
+"""Files as the edits of a plan leave them, to be read before any edit is made.
+
+Queues in RocksDB are written anew from the repaired log, in the transaction that repairs the log:
+so that log is read while its edits are still staged. Nothing here is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Self
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.repair.plans import Action, place_of
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.place import Entry, EntryKind, OpenFile, Place, no_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from typing_extensions import Buffer
+
+    from rmqtool.repair.plans import Edit
+    from rmqtool.store.tree import Store
+
+WHOLE = (Action.CREATE, Action.REPLACE)
+
+
+def with_edited_log(store: Store, edits: Iterable[Edit]) -> Store:
+    """Give a store whose commitlog reads as it will be after some edits.
+
+    Args:
+        store: the store that the edits are for.
+        edits: of a plan, in order.
+    """
+    by_location: dict[str, tuple[Edit, ...]] = {}
+    for edit in edits:
+        location = place_of(store.root, edit.path).location
+        by_location[location] = (*by_location.get(location, ()), edit)
+    branches = (
+        one._replace(place=EditedPlace(one.place.location, by_location))
+        if one.kind is BranchKind.COMMITLOG
+        else one
+        for one in store.branches
+    )
+    return replace(store, branches=tuple(branches))
+
+
+@dataclass(frozen=True, slots=True)
+class EditedPlace(Place):
+    """A local directory or file, as edits leave it.
+
+    Attributes:
+        edits: by location, each in the order of the plan.
+    """
+
+    edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def parent(self) -> Self:
+        """The directory that holds this place."""
+        return self._at(self._own.parent)
+
+    def child(self, name: str) -> Self:
+        """Give the place of a name in this directory."""
+        return self._at(self._own.child(name))
+
+    def resolved(self) -> Self:
+        """Give the place that a link leads to, there or not; itself when it is none."""
+        return self._at(self._own.resolved())
+
+    def stat(self) -> Entry | None:
+        """Say what will be here; None when nothing will."""
+        entry = self._own.stat()
+        for edit in self._edits:
+            entry = _edited(entry, edit, self.name)
+        return entry
+
+    def names(self) -> list[tuple[str, EntryKind]]:
+        """List this directory, sorted by name.
+
+        Raises:
+            UnreadablePath: it is no directory, or may not be listed.
+        """
+        return [(entry.name, entry.kind) for entry in self.entries()]
+
+    def entries(self) -> list[Entry]:
+        """List this directory, sorted by name.
+
+        Raises:
+            UnreadablePath: it is no directory, or may not be listed.
+        """
+        names = {entry.name for entry in self._own.entries()}
+        above = f"{self.location}/"
+        for location in self.edits:
+            name = location.removeprefix(above)
+            if location != name and "/" not in name:
+                names.add(name)
+        found = (self.child(name).stat() for name in sorted(names))
+        return [entry for entry in found if entry is not None]
+
+    def open(self) -> OpenFile:
+        """Open a regular file for reading.
+
+        Raises:
+            UnreadablePath: there will be none, or it cannot be opened.
+        """
+        entry = self.stat()
+        if entry is None:
+            raise no_file(str(self))
+        if not self._edits:
+            return self._own.open()
+        whole = [at for at, edit in enumerate(self._edits) if edit.action in WHOLE]
+        edits = self._edits[whole[-1] :] if whole else self._edits
+        return EditedFile(self, None if whole else self._own.open(), entry.size, edits)
+
+    @property
+    def _own(self) -> Place:
+        return Place(self.location)
+
+    @property
+    def _edits(self) -> tuple[Edit, ...]:
+        return self.edits.get(self.location, ())
+
+    def _at(self, place: Place) -> Self:
+        return type(self)(place.location, self.edits)
+
+
+class EditedFile(OpenFile):
+    """A file, open for positioned reads, with what edits bring in place of what they replace."""
+
+    __slots__ = ("_brought", "_own")
+
+    def __init__(
+        self, place: Place, own: OpenFile | None, size: int, edits: Iterable[Edit]
+    ) -> None:
+        OpenFile.__init__(self, place, -1, size)
+        self._own = own
+        self._brought = [
+            (0 if edit.action in WHOLE else edit.position, edit.content)
+            for edit in edits
+            if edit.content is not None
+        ]
+
+    def close(self) -> None:
+        """Close the file; twice does no harm."""
+        if self._own is not None:
+            self._own.close()
+
+    def fileno(self) -> int:
+        """Refuse: no descriptor has these bytes.
+
+        Raises:
+            UnreadablePath: always.
+        """
+        raise UnreadablePath(path=str(self.place), reason="is not written yet: no descriptor")
+
+    def read_into(self, buffer: Buffer, position: int) -> int:
+        """Fill a writable buffer from `position` on; return the bytes read.
+
+        Raises:
+            UnreadablePath: the disk refused (a bad sector, a lost mount).
+        """
+        view = memoryview(buffer).cast("B")
+        wanted = max(min(len(view), self.size - position), 0) if position >= 0 else 0
+        view = view[:wanted]
+        done = self._own.read_into(view, position) if self._own is not None else 0
+        view[done:] = bytes(wanted - done)  # longer than it was: zeros
+        for start, content in self._brought:
+            _put(view, position, start, bytes(0), content.size)
+            for at, raw in content.pieces:
+                _put(view, position, start + at, raw, len(raw))
+        return wanted
+
+    def next_data(self, position: int) -> int | None:
+        """Give a position at or past which data may be; None past the end."""
+        return position if position < self.size else None
+
+    def next_hole(self, position: int) -> int:
+        """Give where the file ends: holes are read as zeros."""
+        return max(position, self.size)
+
+    def _pread(self, length: int, position: int) -> bytes:
+        buffer = bytearray(length)
+        return bytes(buffer[: self.read_into(buffer, position)])
+
+
+def _edited(entry: Entry | None, edit: Edit, name: str) -> Entry | None:
+    """Give what an edit makes of a name."""
+    if edit.action is Action.REMOVE:
+        return None
+    if edit.action in WHOLE:
+        entry = Entry(name, EntryKind.FILE, 0, (edit.mtime_ms or 0) * 1_000_000, 0)
+    is_sized = edit.action in WHOLE or edit.action is Action.LENGTH
+    if entry is None or not is_sized:
+        return entry
+    return entry._replace(size=edit.size, allocated=edit.size)
+
+
+def _put(view: memoryview, position: int, start: int, raw: bytes, length: int) -> None:
+    """Put the part of some bytes that lies in a window into it; without bytes, zeros.
+
+    Args:
+        view: the window.
+        position: of the window in the file.
+        start: of the bytes in the file.
+        raw: the bytes; empty for zeros.
+        length: how many they are.
+    """
+    begin, end = max(start, position), min(start + length, position + len(view))
+    if begin < end:
+        part = raw[begin - start : end - start] if raw else bytes(end - begin)
+        view[begin - position : end - position] = part
