@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.rows import ROWS_A_CHUNK
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow as pa
 
+    from rmqtool.findings.finding import Finding
     from rmqtool.formats.message import Message
     from rmqtool.store.branch import Branch
     from rmqtool.store.tree import Store
+    from rmqtool.table import Table
     from rmqtool.tables.selection import Selection
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OpenStore:
     """A store root, a directory of it, or one file.
 
@@ -30,6 +34,11 @@ class OpenStore:
     store: Store
     path: str
     broker_conf: str | None = None
+
+    def __repr__(self) -> str:
+        size = self.store.commitlog.size
+        log = f": {size:,} bytes of commitlog" if size else ""
+        return f"<{self.store.asked.kind} {self.path}{log}>"
 
     def artefacts(self) -> Iterator[Branch]:
         """Give every file that was recognised, with its kind and what told."""
@@ -60,38 +69,60 @@ class OpenStore:
                 yield from (dict(row) for row in rows_of(chunk))
 
     def batches(
-        self, kind: str | None = None, selection: Selection | None = None
+        self, kind: str | None = None, selection: Selection | None = None, body: str = "none"
     ) -> Iterator[pa.RecordBatch]:
         """Give rows as Arrow batches: messages, queue units, index entries, timer.
 
         Args:
             kind: as `dump --as`; small files have rows only.
             selection: which rows; None is all.
+            body: what the column `body` of messages holds, as `dump --body`: `text`, `hex`,
+                `base64`, `redacted`, or `none` where it is null.
 
         Raises:
             UsageError: rows of this kind do not come as columns.
+            ValueError: bodies cannot be shown so.
         """
         from rmqtool.tables.arrow_batches import batches
+        from rmqtool.tables.bodies import BodyMode, BodyOptions
         from rmqtool.tables.dump import DumpOptions
         from rmqtool.tables.selection import Selection
 
-        wanted = DumpOptions((self.path,), kind, self.broker_conf, selection or Selection())
+        shown = BodyOptions(BodyMode(body))
+        wanted = DumpOptions((self.path,), kind, self.broker_conf, selection or Selection(), shown)
         yield from batches(self.store, wanted)
+
+    def findings(self, level: str = "full") -> Iterator[Finding]:
+        """Give what `rmqtool validate` finds, while it is found.
+
+        Args:
+            level: how deep: `quick`, `full` or `deep`.
+
+        Raises:
+            ValueError: there is no such level.
+        """
+        from rmqtool.check.options import CheckLevel, ValidateOptions
+        from rmqtool.check.validate import validate
+
+        options = ValidateOptions(self.path, level=CheckLevel(level), broker_conf=self.broker_conf)
+        yield from validate(options)
 
     def scanner(
         self,
         kind: str = "messages",
         selection: Selection | None = None,
         columns: Sequence[str] | None = None,
+        body: str = "none",
     ) -> pa.RecordBatchReader:
-        """Give rows as one Arrow stream, for pandas and whatever else reads those.
+        """Give rows as one Arrow stream, for pandas, polars, DuckDB and whatever else reads those.
 
         Of the log no more is read than the stream's reader asks for.
 
         Args:
-            kind: `messages`, or as `dump --as`.
-            selection: which rows; None is all.
+            kind: `messages`, `findings`, or as `dump --as`.
+            selection: which rows; None is all. It does not count for findings.
             columns: their names, in order; None is all.
+            body: as in `batches`.
 
         Raises:
             UsageError: rows of this kind do not come as columns, or there is no such column.
@@ -99,14 +130,17 @@ class OpenStore:
         import pyarrow as pa
 
         from rmqtool.errors import UsageError
+        from rmqtool.findings.finding import FINDINGS
         from rmqtool.tables.record_tables import MESSAGES
         from rmqtool.tables.views import VIEWS
         from rmqtool.words import meant
 
-        word = None if kind == "messages" else kind
-        batches = self.batches(word, selection)
+        if kind == FINDINGS.name:
+            table, batches = FINDINGS, _batches_of(FINDINGS, self.findings())
+        else:
+            batches = self.batches(None if kind == MESSAGES.name else kind, selection, body)
+            table = VIEWS[kind].table if kind in VIEWS else MESSAGES
         first = next(batches, None)
-        table = VIEWS[kind].table if kind in VIEWS else MESSAGES
         schema = table.arrow if first is None else first.schema
         names = list(schema.names if columns is None else columns)
         for name in names:
@@ -132,6 +166,15 @@ class OpenStore:
                 for row in rows:
                     if row["extent"] is None:
                         yield decode(file.read_at(row["position"], row["size"]))
+
+
+def _batches_of(table: Table, found: Iterable[Finding]) -> Iterator[pa.RecordBatch]:
+    """Give findings as Arrow batches."""
+    import pyarrow as pa
+
+    rows = iter(found)
+    while some := [one.row() for one in islice(rows, ROWS_A_CHUNK)]:
+        yield pa.RecordBatch.from_pylist(some, table.arrow)
 
 
 def open_store(path: str, broker_conf: str | None = None) -> OpenStore:

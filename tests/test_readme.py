@@ -153,22 +153,26 @@ def words(drawn: str) -> Iterator[str]:
 
 
 def test_example(monkeypatch: pytest.MonkeyPatch, *, update_golden: bool) -> None:
-    """The example for scripts gives what it shows."""
+    """The examples for scripts give what they show, one after the other."""
     monkeypatch.chdir(ROOT)
     page = ROOT / "docs" / "notebooks.md"
     text = page.read_text(encoding="utf-8")
-    (block,) = EXAMPLE.findall(text)
-    tests = doctest.DocTestParser().get_doctest(block, {}, page.name, None, 0)
+    names: dict[str, object] = {}
+    for block in EXAMPLE.findall(text):
+        tests = doctest.DocTestParser().get_doctest(block, {}, page.name, None, 0)
+        tests.globs = names
+        if update_golden:
+            text = text.replace(block, _written(tests, names))
+            continue
+        result = doctest.DocTestRunner(verbose=False).run(tests, clear_globs=False)
+        assert (0, True) == (result.failed, result.attempted > 0)
     if update_golden:
-        page.write_text(text.replace(block, _written(tests)), encoding="utf-8")
-        return
-    result = doctest.DocTestRunner(verbose=False).run(tests)
-    assert (0, True) == (result.failed, result.attempted > 0)
+        page.write_text(text, encoding="utf-8")
 
 
-def _written(tests: doctest.DocTest) -> str:
+def _written(tests: doctest.DocTest, names: dict[str, object]) -> str:
     """Give the example with what it really says."""
-    lines, names = [], dict(tests.globs)
+    lines = []
     for example in tests.examples:
         lines.append(f">>> {example.source}")
         try:

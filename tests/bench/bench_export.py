@@ -1,6 +1,7 @@
 """`rmqtool export` to Parquet against `rmqtool dump --format jsonl`, in bytes of the log a second.
 
     python -m tests.bench.bench_export [--gib 2] [--rounds 3]
+    python -m tests.bench.bench_export --engines [--gib 2] [--rounds 3]
 
 Records of 470 bytes, warm, all processors, medians of rounds in turn. Bytes are those of the log
 that is read, not of what is written. What is fixed is left out of both: `dump` is a process whose
@@ -14,6 +15,7 @@ Arrow's writer alone does with columns that are ready: no export is faster than 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import statistics
 import subprocess
 import sys
@@ -23,6 +25,7 @@ from pathlib import Path
 from typing import Final
 
 # ruff: noqa: T201 - a benchmark prints
+import duckdb
 import pyarrow as pa
 
 from rmqtool.engine import default_jobs
@@ -38,6 +41,7 @@ from rmqtool.spark.session import FORWARDING, session
 from rmqtool.store.segment import parts
 from rmqtool.store.tree import open_store
 from tests.bench.bench_dump import construct_rate
+from tests.bench.processors import Ended, run_to_end
 from tests.bench.store_builder import GIB, Spec, bench_store
 
 RMQTOOL: Final = (sys.executable, "-m", "rmqtool")
@@ -53,6 +57,15 @@ SMALL: Final = Spec(
 )
 PART_BYTES: Final = 64 << 20
 ALONE_ROUNDS: Final = 5
+SPARK_WRITER: Final = "spark's own writer"
+WRITE_BY_SPARK: Final = """
+import sys
+from rmqtool.spark import register
+from rmqtool.spark.session import session
+spark = register(session("local[*]"))
+spark.read.format("rocketmq").load(sys.argv[1]).write.parquet(sys.argv[2])
+spark.stop()
+"""
 ALL: Final = ExportOptions(SourceOptions(""), "").names
 FEW: Final = "topic,queue_id,queue_offset,physical_offset,size,store_time,unique_key"
 
@@ -75,6 +88,61 @@ def export(cluster: SparkEngine, store: Path, names: str | None) -> tuple[float,
         return time.perf_counter() - began, result.bytes
 
 
+def engines(store: Path, rounds: int) -> int:
+    """Export whole by each engine; print the time of each; 1 where the rows differ."""
+    taken: dict[str, list[Ended]] = {}
+    digests: dict[str, dict[str, str]] = {}
+    rows: dict[str, tuple[int, int]] = {}
+    for number in range(rounds):
+        for engine in ("local", "spark", *([] if number else [SPARK_WRITER])):
+            with tempfile.TemporaryDirectory(dir=store.parent) as above:
+                output = Path(above, "output")
+                words = [*RMQTOOL, "export", str(store), "--output", str(output), "--quiet"]
+                words += ["--engine", engine]
+                if engine == SPARK_WRITER:
+                    words = [sys.executable, "-c", WRITE_BY_SPARK, str(store), str(output)]
+                done = run_to_end(words)
+                if done.code:
+                    print(f"{engine}: exit code {done.code}")
+                    return 1
+                taken.setdefault(engine, []).append(done)
+                digests[engine] = {
+                    path.name: hashlib.sha256(path.read_bytes()).hexdigest()
+                    for path in output.rglob("*.parquet")
+                }
+                rows[engine] = fingerprint(output)
+    for engine, ended in taken.items():
+        processor = statistics.median(one.processor for one in ended)
+        wall = statistics.median(one.wall for one in ended)
+        files = len(digests[engine])
+        print(
+            f"{engine}: {processor:.1f} s of CPU, {wall:.1f} s, {files} files, "
+            f"{rows[engine][0]:,} rows, sum of their hashes {rows[engine][1]:x}"
+        )
+    same = digests["local"] == digests["spark"]
+    print(f"files of local and spark: {'the same, byte for byte' if same else 'DIFFERENT'}")
+    print(f"rows of all: {'the same' if len({*rows.values()}) == 1 else 'DIFFERENT'}")
+    return 0 if same and len({*rows.values()}) == 1 else 1
+
+
+def fingerprint(output: Path) -> tuple[int, int]:
+    """Give the number of rows of a directory of Parquet, and a sum of hashes of each row's values.
+
+    DuckDB reads the files, which nobody else here has anything to do with. The sum depends on no
+    order, neither of rows nor of files. Spark writes times in another type: they are numbers here.
+    """
+    with duckdb.connect() as database:
+        database.sql(f"CREATE VIEW files AS FROM read_parquet('{output}/**/*.parquet')")
+        columns = database.sql("DESCRIBE files").fetchall()
+        values = ", ".join(
+            f"epoch_us({name})" if kind.startswith("TIMESTAMP") else name
+            for name, kind, *_ in sorted(columns)
+        )
+        question = f"SELECT count(*), sum(hash({values})) FROM files"  # noqa: S608 - names of ours
+        ((count, total),) = database.sql(question).fetchall()
+    return count, int(total)
+
+
 def writing_alone(store: Path, columns: tuple[str, ...]) -> float:
     """Give the MB of log a second that all processors write as Parquet, of columns in memory."""
     part = next(iter(parts(open_store(store).commitlog, PART_BYTES)))
@@ -94,14 +162,8 @@ def writing_alone(store: Path, columns: tuple[str, ...]) -> float:
     return part.length / min(seconds) / 1e6 * default_jobs()
 
 
-def main() -> int:
-    """Measure and print; 1 when a bound is not kept."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gib", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
-    asked = parser.parse_args()
-    total = asked.gib * GIB
-    store = bench_store(Spec(total_bytes=total, record_bytes=RECORD_BYTES))
+def against_dump(store: Path, total: int, rounds: int) -> int:
+    """Compare with `dump`; print; 1 when a bound is not kept."""
     small = bench_store(SMALL)
     run("dump", small, "--format", "jsonl")  # the kernels are compiled
     began = time.perf_counter()
@@ -118,7 +180,7 @@ def main() -> int:
         shown = () if columns is None else ("--columns", columns)
         taken: dict[str, list[float]] = {}
         size = 0
-        for _ in range(asked.rounds):
+        for _ in range(rounds):
             for what, one in (("fixed", small), ("whole", store)):
                 dumped = run("dump", one, "--format", "jsonl", *shown)
                 exported, size = export(cluster, one, columns)
@@ -137,6 +199,20 @@ def main() -> int:
         )
     cluster.spark.stop()
     return 0 if min(ratios) >= LEAST_RATIO else 1
+
+
+def main() -> int:
+    """Measure and print; 1 when something is not as it must be."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gib", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--engines", action="store_true", help="local against Spark, whole")
+    asked = parser.parse_args()
+    total = asked.gib * GIB
+    store = bench_store(Spec(total_bytes=total, record_bytes=RECORD_BYTES))
+    if asked.engines:
+        return engines(store, asked.rounds)
+    return against_dump(store, total, asked.rounds)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
-from collections.abc import Callable
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Final, NamedTuple
 
+PR_SET_CHILD_SUBREAPER: Final = 36
+PATIENCE: Final = 60.0  # seconds, for processes that outlive a command
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -35,3 +43,40 @@ def _sum() -> float:
         total += seconds.get(one, 0.0)
         left += children.get(one, [])
     return total
+
+
+class Ended(NamedTuple):
+    """How a command ended.
+
+    Attributes:
+        code: exit code.
+        processor: seconds of all processes that it started.
+        wall: seconds until it ended itself.
+    """
+
+    code: int
+    processor: float
+    wall: float
+
+
+def run_to_end(
+    words: Sequence[str], cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Ended:
+    """Run a command, and wait for what it leaves running, such as Java."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    before, began = _children(), time.perf_counter()
+    done = subprocess.run(  # noqa: S603 - ourselves
+        words, cwd=cwd, env=environment, capture_output=True, check=False
+    )
+    wall = time.perf_counter() - began
+    end = time.monotonic() + PATIENCE
+    with suppress(ChildProcessError):
+        while time.monotonic() < end:
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                time.sleep(0.05)
+    return Ended(done.returncode, _children() - before, wall)
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
