@@ -71,6 +71,7 @@ def edit(
         AccessType,
         BlockBasedOptions,
         ChecksumType,
+        DBCompressionType,
         Options,
         Rdict,
         WriteOptions,
@@ -81,6 +82,7 @@ def edit(
     tables.set_checksum_type(ChecksumType.crc32c())
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(tables)
+    options.set_compression_type(DBCompressionType.lz4())  # as brokers do
     options.set_disable_auto_compactions(True)
     families = dict.fromkeys(Rdict.list_cf(str(directory), options), options)
     database = Rdict(str(directory), options, families, AccessType.read_write())

@@ -16,7 +16,7 @@ NAMED: Final = re.compile(r"`([\w/]+(?:/|\.py))(?:: \w+)?`")
 NO_FORMAT: Final = {
     "check/log/message_fields.py",  # counts the bits in which two addresses differ: no position
     "check/log/range_checksum.py",  # the length that the checksum has in place of the record's own
-    "store/rocksdb_table.py",  # RocksDB's own blocks, little endian
+    "store/rocksdb_blocks.py",  # RocksDB's own blocks, little endian
     "writing/spool.py",  # our own file
 }
 

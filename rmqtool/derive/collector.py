@@ -67,6 +67,7 @@ class RunCollector:
         queues: bool = True,
         index: bool = True,
         run_units: int = 0,
+        times: bool = False,
     ) -> None:
         """Begin with nothing.
 
@@ -75,9 +76,10 @@ class RunCollector:
             queues: collect queue runs.
             index: collect index runs; the scan must collect keys.
             run_units: runs are cut where a consume queue file of so many units ends; 0 for nowhere.
+            times: give the store time of each unit of a consume queue.
         """
         self._rules, self._with_queues, self._with_index = rules, queues, index
-        self._run_units = run_units
+        self._run_units, self._with_times = run_units, times
         self._levels = np.array(rules.delay_levels_ms, np.int64)
         self._kinds = np.zeros(0, np.int64)
         self._may_multi: list[bool] = []
@@ -236,9 +238,15 @@ class RunCollector:
         kernels.cut_runs(facts, count, run_units, runs)
         keys = table.facts[kernels.KEY, :queues]
         topics, queue_ids = (keys >> 32).tolist(), keys.astype(np.int32).tolist()
+        queue, offset, first, counts, last_times = runs
         return QueueRuns(
             QueueKind.CONSUME_QUEUE,
             tuple((self._topics[topic], one) for topic, one in zip(topics, queue_ids, strict=True)),
             packed.reshape(count, CQ_UNIT_SIZE),
-            *runs,
-        ).followed_by(self._light.runs(run_units))
+            queue,
+            offset,
+            first,
+            counts,
+            last_times,
+            facts[kernels.STORE_TIMESTAMP, : count if self._with_times else 0].copy(),
+        ).followed_by(self._light.runs(run_units, times=self._with_times))

@@ -36,6 +36,7 @@ class DeriveOptions:
         index: derive index runs.
         is_dledger: the segments are DLedger data.
         run_units: runs are cut where a consume queue file of so many units ends; 0 for nowhere.
+        times: give the store time of each unit of a consume queue.
         scan: how to read; what derivation needs is added.
     """
 
@@ -44,6 +45,7 @@ class DeriveOptions:
     index: bool = True
     is_dledger: bool = False
     run_units: int = 0
+    times: bool = False
     scan: ScanOptions = field(default_factory=_without_crc)
 
     @property
@@ -54,6 +56,16 @@ class DeriveOptions:
             keys=self.index,
             tag_keys=self.rules.release.indexes_tags,
             is_dledger=self.is_dledger,
+        )
+
+    def collector(self) -> RunCollector:
+        """Give what collects it."""
+        return RunCollector(
+            self.rules,
+            queues=self.queues,
+            index=self.index,
+            run_units=self.run_units,
+            times=self.times,
         )
 
 
@@ -70,9 +82,7 @@ def derive(part: SegmentPart, options: DeriveOptions, *, start: int | None = Non
     Raises:
         UnreadablePath: the file cannot be read. Content never raises.
     """
-    collector = RunCollector(
-        options.rules, queues=options.queues, index=options.index, run_units=options.run_units
-    )
+    collector = options.collector()
     for batch in scan(part, options.scan_options, start=start):
         collector.add(batch)
     return collector.finish(part.end)

@@ -7,7 +7,7 @@ of batch queues have no such place; their runs are in log order.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,10 @@ class QueueKind(enum.StrEnum):
     CONSUME_QUEUE_EXT = "consumequeue_ext"  # beside a consume queue; no run has this kind
 
 
+def _no_times() -> npt.NDArray[np.int64]:
+    return np.empty(0, np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class QueueRun:
     """Units that follow each other in one queue.
@@ -38,6 +42,7 @@ class QueueRun:
         count: units.
         store_timestamp: of the record of the last unit, ms; 4.9 and 5.0 search files by it.
         kind: which kind of file.
+        times: int64, shape (count,): of the record of each unit, ms; empty unless asked for.
     """
 
     topic: bytes
@@ -47,6 +52,7 @@ class QueueRun:
     count: int
     store_timestamp: int
     kind: QueueKind
+    times: npt.NDArray[np.int64] = field(default_factory=_no_times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,8 @@ class QueueRuns:
         first: int64, shape (runs,): number of the first unit in `units`.
         count: int64, shape (runs,): units.
         store_timestamp: int64, shape (runs,): of the record of the last unit, ms.
+        times: int64, shape (n,): of the record of each unit, ms; empty unless asked for. RocksDB
+            keeps it beside the unit, files do not.
     """
 
     kind: QueueKind
@@ -74,6 +82,7 @@ class QueueRuns:
     first: npt.NDArray[np.int64]
     count: npt.NDArray[np.int64]
     store_timestamp: npt.NDArray[np.int64]
+    times: npt.NDArray[np.int64] = field(default_factory=_no_times)
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -91,7 +100,10 @@ class QueueRuns:
         for queue, offset, first, count, store_timestamp in rows:
             topic, queue_id = self.queues[queue]
             packed = flat[first * size : (first + count) * size]
-            yield QueueRun(topic, queue_id, offset, packed, count, store_timestamp, self.kind)
+            times = self.times[first : first + count]
+            yield QueueRun(
+                topic, queue_id, offset, packed, count, store_timestamp, self.kind, times
+            )
 
     def followed_by(self, other: QueueRuns) -> QueueRuns:
         """Give these runs and then others of the same kind; a queue may be in both."""
@@ -106,4 +118,5 @@ class QueueRuns:
             np.concatenate([self.first, other.first + len(self.units)]),
             np.concatenate([self.count, other.count]),
             np.concatenate([self.store_timestamp, other.store_timestamp]),
+            np.concatenate([self.times, other.times]),
         )

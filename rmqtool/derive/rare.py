@@ -54,11 +54,12 @@ class RareUnits:
         self._facts.append((number, queue_offset, store_timestamp))
         self._packed += packed
 
-    def runs(self, run_units: int = 0) -> QueueRuns:
+    def runs(self, run_units: int = 0, *, times: bool = False) -> QueueRuns:
         """Sort units by queue and cut them into runs.
 
         Args:
             run_units: a run ends where a file of so many units does; 0 for nowhere.
+            times: give the store time of each unit.
         """
         facts = np.array(self._facts, np.int64).reshape(-1, 3)
         order = np.argsort(facts[:, 0], kind="stable")
@@ -80,6 +81,7 @@ class RareUnits:
             first,
             count,
             store_timestamp[first + count - 1],
+            store_timestamp if times else store_timestamp[:0],
         )
 
 

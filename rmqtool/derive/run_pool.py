@@ -37,6 +37,7 @@ class RunPool:
         self._run_units = run_units
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._units: list[npt.NDArray[np.uint8]] = []
+        self._times: list[npt.NDArray[np.int64]] = []
         self._runs: list[npt.NDArray[np.int64]] = []
         self._bytes = 0
 
@@ -56,7 +57,8 @@ class RunPool:
         facts = (numbers[runs.queue], runs.queue_offset, runs.count, runs.store_timestamp)
         self._runs.append(np.stack(facts))
         self._units.append(runs.units)
-        self._bytes += runs.units.nbytes + self._runs[-1].nbytes
+        self._times.append(runs.times)
+        self._bytes += runs.units.nbytes + self._runs[-1].nbytes + runs.times.nbytes
 
     def rest(self) -> Iterator[QueueRuns]:
         """Yield all that waits."""
@@ -67,7 +69,7 @@ class RunPool:
         """Give the runs queue by queue, one for each stretch that has no break."""
         runs, queues = np.concatenate(self._runs, axis=1), tuple(self._numbers)
         order = np.argsort(runs[QUEUE], kind="stable")
-        units = self._sorted(runs[COUNT], order)
+        units, times = self._sorted(runs[COUNT], order)
         queue, offset, count, store_timestamp = runs[:, order]
         begins = np.ones(len(queue), bool)
         begins[1:] = (queue[1:] != queue[:-1]) | (offset[1:] != (offset + count)[:-1])
@@ -86,20 +88,26 @@ class RunPool:
             first,
             ends[last] - first,
             store_timestamp[last],
+            times,
         )
 
     def _sorted(
         self, count: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.uint8]:
-        """Bring units into the order of their runs, and forget all that waited."""
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """Bring units and times into the order of their runs, and forget all that waited."""
         target = np.empty_like(count)
         target[order] = np.cumsum(count[order]) - count[order]
         units = np.empty((int(count.sum()), CQ_UNIT_SIZE), np.uint8)
+        times = np.empty(len(units) if any(map(len, self._times)) else 0, np.int64)
         begin, self._numbers, self._bytes = 0, {}, 0
         while self._units:  # one after the other goes away: no second copy of all
             part, end = self._units.pop(0), begin + self._runs.pop(0).shape[1]
             lengths = count[begin:end]
             step = target[begin:end] - (np.cumsum(lengths) - lengths)
-            units[np.arange(len(part)) + np.repeat(step, lengths)] = part
+            places = np.arange(len(part)) + np.repeat(step, lengths)
+            units[places] = part
+            of_part = self._times.pop(0)
+            if len(times):
+                times[places] = of_part
             begin = end
-        return units
+        return units, times

@@ -231,4 +231,5 @@ def _some(runs: QueueRuns, numbers: Numbers) -> QueueRuns:
         firsts,
         counts,
         runs.store_timestamp[chosen],
+        runs.times[places] if len(runs.times) else runs.times,
     )

@@ -12,10 +12,20 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.store.crc32c import masked_crc32c
+from rmqtool.store.rocksdb_blocks import (
+    COMPRESSIONS,
+    LARGEST_BLOCK,
+    SEQUENCE_BYTES,
+    TRAILER,
+    BlockHandle,
+    BrokenBlock,
+    decompressed,
+    handle_at,
+    handles_of,
+    pairs_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rmqtool.store.place import OpenFile, Place
 
 FOOTER: Final = Struct("<B40sIQ")  # checksum type, two handles and padding, version, magic
@@ -23,27 +33,17 @@ MAGIC: Final = 0x88E241B785F4CFF7
 CRC32C: Final = 1
 NEWEST_VERSION: Final = 5  # that RocksDB 8.4 of RocketMQ 5.3 to 5.5 reads
 INDEX_DELTA_VERSION: Final = 4  # from here on, handles in the index leave the length out
-TRAILER: Final = Struct("<BI")  # compression, masked CRC
-COMPRESSIONS: Final = {0: "none", 1: "snappy", 2: "zlib", 4: "lz4", 5: "lz4hc", 7: "zstd"}
-LARGEST_BLOCK: Final = 1 << 28
-MORE: Final = 128  # the bit of a varint that says that more bytes follow
-
-
-class BlockHandle(NamedTuple):
-    """Where a block lies.
-
-    Attributes:
-        position: its first byte.
-        size: bytes, without the five of its trailer.
-    """
-
-    position: int
-    size: int
-
-    @property
-    def end(self) -> int:
-        """Past its trailer."""
-        return self.position + self.size + TRAILER.size
+PLAIN_BLOCKS: Final = (b"rocksdb.properties", b"rocksdb.index")  # and filters: no word about rows
+FILTER: Final = b"filter."  # is in the name of each
+PROPERTY: Final = b"rocksdb."
+# Properties that a table must have, or not have at all, so that its index says where keys lie.
+PLAIN_PROPERTIES: Final = {
+    b"block.based.table.index.type": bytes(4),
+    b"comparator": b"leveldb.BytewiseComparator",
+    b"index.value.is.delta.encoded": b"\1",
+    b"num.range-deletions": b"\0",
+}
+USER_KEYS: Final = b"index.key.is.user.key"
 
 
 class BlockProblem(NamedTuple):
@@ -88,10 +88,6 @@ class TableContent:
         self.problems.append(BlockProblem(is_data, is_version, where.position, length, what))
 
 
-class BrokenBlock(ValueError):
-    """A block that cannot be taken apart."""
-
-
 def check_table(place: Place) -> TableContent:
     """Check the CRC of every block of a table file, and that blocks tile it.
 
@@ -121,8 +117,8 @@ def _footer(file: OpenFile, content: TableContent) -> tuple[BlockHandle, BlockHa
         content.add(what, where, is_data=False, is_version=True)
         return None
     try:
-        metaindex, position = _handle(handles, 0)
-        index, position = _handle(handles, position)
+        metaindex, position = handle_at(handles, 0)
+        index, position = handle_at(handles, position)
     except IndexError:
         content.add("the footer cannot be read", where, is_data=True)
         return None
@@ -155,6 +151,80 @@ def _check_blocks(
         position = handle.end
 
 
+class TableIndex(NamedTuple):
+    """Where the rows of a table file lie.
+
+    Attributes:
+        separators: for each data block a key that no key of it, and every later one, is past.
+        handles: of the data blocks.
+    """
+
+    separators: list[bytes]
+    handles: list[BlockHandle]
+
+
+def table_index(file: OpenFile) -> TableIndex | None:
+    """Read the index of a table file; None where only the library knows its rows for sure.
+
+    So it is where anything is damaged, with range deletions, dictionaries, and other kinds of
+    index than brokers write.
+
+    Raises:
+        UnreadablePath: the file may not be read.
+    """
+    content = TableContent(size=file.size)
+    footer = _footer(file, content)
+    if footer is None or footer[2] < INDEX_DELTA_VERSION:
+        return None
+    metaindex, index, _ = footer
+    end = file.size - FOOTER.size
+    properties: dict[bytes, bytes] = {}
+    for handle, name in _entries_of(file, content, metaindex, end, "metaindex", delta=False):
+        if name not in PLAIN_BLOCKS and FILTER not in name:
+            return None
+        if name == PLAIN_BLOCKS[0]:
+            properties = _properties(file, content, handle, end)
+    for name, wanted in PLAIN_PROPERTIES.items():
+        if properties.get(name, wanted) != wanted:
+            return None
+    found = _entries_of(file, content, index, end, "index", delta=True)
+    drop = 0 if properties.get(USER_KEYS) == b"\1" else SEQUENCE_BYTES
+    separators = [key[: len(key) - drop] for _, key in found]
+    if content.problems or not properties or separators != sorted(separators):
+        return None
+    return TableIndex(separators, [handle for handle, _ in found])
+
+
+def _properties(
+    file: OpenFile, content: TableContent, handle: BlockHandle, end: int
+) -> dict[bytes, bytes]:
+    """Give what a table file says of itself, by name without what all names begin with."""
+    raw = _read_block(file, content, handle, end, "properties", is_data=False)
+    if raw is None:
+        return {}
+    try:
+        pairs = list(pairs_of(decompressed(raw)))
+    except (BrokenBlock, IndexError) as error:
+        content.add(f"the properties block cannot be read: {error}", handle, is_data=False)
+        return {}
+    return {key.removeprefix(PROPERTY): value for key, value in pairs}
+
+
+def read_data_block(file: OpenFile, handle: BlockHandle) -> bytes:
+    """Read a data block, and check its CRC.
+
+    Raises:
+        BrokenBlock: its CRC differs, or it cannot be decompressed.
+        IndexError: it is shorter than its own head.
+        UnreadablePath: the file may not be read.
+    """
+    content = TableContent(size=file.size)
+    raw = _read_block(file, content, handle, file.size - FOOTER.size, "data", is_data=True)
+    if raw is None:
+        raise BrokenBlock(content.problems[0].what)
+    return decompressed(raw)
+
+
 def _entries_of(
     file: OpenFile, content: TableContent, handle: BlockHandle, end: int, name: str, *, delta: bool
 ) -> list[tuple[BlockHandle, bytes]]:
@@ -163,7 +233,7 @@ def _entries_of(
     if raw is None:
         return []
     try:
-        return list(_handles(_decompressed(raw), delta=delta))
+        return list(handles_of(decompressed(raw), delta=delta))
     except (BrokenBlock, IndexError) as error:
         content.add(f"the {name} block cannot be read: {error}", handle, is_data=True)
         return []
@@ -197,86 +267,3 @@ def _read_block(
         content.add(what, handle, is_data=is_data, is_version=True)
         return None
     return raw
-
-
-def _handles(block: bytes, *, delta: bool) -> Iterator[tuple[BlockHandle, bytes]]:
-    """Take an index apart: keys share beginnings, and handles continue the one before.
-
-    Source: table/block_based/block.cc, IndexValue::EncodeTo.
-    """
-    restarts = int.from_bytes(block[-4:], "little") & 0x7FFFFFFF
-    end = len(block) - 4 * (restarts + 1)
-    if end < 0:
-        reason = f"{restarts} restart points in {len(block)} bytes"
-        raise BrokenBlock(reason)
-    position, key, last = 0, b"", BlockHandle(0, 0)
-    while position < end:
-        shared, position = _varint(block, position)
-        own, position = _varint(block, position)
-        length = 0
-        if not delta:
-            length, position = _varint(block, position)
-        if shared > len(key) or position + own > end:
-            reason = f"a key outside of the block at {position}"
-            raise BrokenBlock(reason)
-        key = key[:shared] + block[position : position + own]
-        position += own
-        if delta and shared:
-            change, position = _varint(block, position)
-            last = BlockHandle(last.end, last.size + ((change >> 1) ^ -(change & 1)))
-        elif delta or length:
-            start = position
-            try:
-                last, position = _handle(block, position)
-            except IndexError:
-                last = BlockHandle(0, -1)
-            if not delta:
-                position = start + length
-        yield last, key
-
-
-def _decompressed(raw: bytes) -> bytes:
-    """Give the content of a block that is read with its trailer.
-
-    Source: util/compression.h, compress_format_version 2: a varint32 of the length comes first.
-    """
-    compression, data = COMPRESSIONS[raw[-TRAILER.size]], raw[: -TRAILER.size]
-    if compression == "none":
-        return data
-    length, position = _varint(data, 0)
-    if length > LARGEST_BLOCK:
-        reason = f"{length} bytes"
-        raise BrokenBlock(reason)
-    if compression in {"lz4", "lz4hc"}:
-        import lz4.block
-
-        try:
-            return bytes(lz4.block.decompress(data[position:], uncompressed_size=length))
-        except lz4.block.LZ4BlockError as error:
-            raise BrokenBlock(str(error)) from error
-    if compression == "zstd":
-        import zstandard
-
-        try:
-            decompressor = zstandard.ZstdDecompressor()
-            return bytes(decompressor.decompress(data[position:], max_output_size=length))
-        except zstandard.ZstdError as error:
-            raise BrokenBlock(str(error)) from error
-    raise BrokenBlock(compression)
-
-
-def _handle(raw: bytes, position: int) -> tuple[BlockHandle, int]:
-    offset, position = _varint(raw, position)
-    size, position = _varint(raw, position)
-    return BlockHandle(offset, size), position
-
-
-def _varint(raw: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = raw[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < MORE:
-            return value, position
-        shift += 7

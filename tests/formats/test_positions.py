@@ -27,6 +27,7 @@ EXCUSED: Final = {
     "rmqtool.store.lock_state": "the system's own lock structure",
     "rmqtool.store.rocksdb_log": "RocksDB's own log, declared there",
     "rmqtool.store.rocksdb_server": "frames between two of our processes",
+    "rmqtool.store.rocksdb_blocks": "RocksDB's own blocks, declared there",
     "rmqtool.store.rocksdb_table": "RocksDB's own tables, declared there",
     "rmqtool.writing.spool": "results on their way to the driver",
 }

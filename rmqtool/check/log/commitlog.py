@@ -116,6 +116,7 @@ class LogPass:
                 index=index,
                 is_dledger=is_dledger,
                 run_units=run_units(store),
+                times=inspection.compares_rocksdb,
                 scan=scan,
             )
             scan = derive.scan_options

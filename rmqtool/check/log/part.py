@@ -15,7 +15,6 @@ from rmqtool.check.log.dledger import DLedgerEntryJudge
 from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
 from rmqtool.check.log.message import RecordJudge, RecordOptions
 from rmqtool.check.log.traffic import LogTraffic
-from rmqtool.derive.collector import RunCollector
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_STALE, CL_TAIL
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.log.traffic import TimeGrid
+    from rmqtool.derive.collector import RunCollector
     from rmqtool.derive.part import DeriveOptions
     from rmqtool.derive.runs import Runs
     from rmqtool.findings.catalogue import Code, Severity
@@ -130,10 +130,7 @@ class _Inspector:
             self.entries = DLedgerEntryJudge(options.dledger_index)
         self.collector: RunCollector | None = None
         if options.derive is not None:
-            derive = options.derive
-            self.collector = RunCollector(
-                derive.rules, queues=derive.queues, index=derive.index, run_units=derive.run_units
-            )
+            self.collector = options.derive.collector()
         self.traffic = LogTraffic(options.grid) if options.grid else None
         self.first: int | None = None
         self.end = part.begin
