@@ -19,6 +19,20 @@ NO_FORMAT: Final = {
     "store/rocksdb_blocks.py",  # RocksDB's own blocks, little endian
     "writing/spool.py",  # our own file
 }
+LONGEST: Final = 400  # lines of a module
+SHORTEST: Final = 40
+# What is shorter, and why it is a module; each format and each command is one in any case.
+SHORT: Final = {
+    "check/log/bridges.py": "checks and repair know bridges by the same rule",
+    "findings/registry.py": "the only place that knows all registries",
+    "machine/arrays.py": "names of arrays, for every kernel",
+    "machine/intrinsics.py": "loaded by every kernel; what makes the code only by the compiler",
+    "machine/pieces.py": "compiler, stamp and kernels know pieces without knowing each other",
+    "memory.py": "memory of the process, for commands of every room",
+    "repair/log/lost.py": "plan and survey name what is lost alike",
+    "store/address.py": "a local path loads nothing of what is remote",
+    "words.py": "numbers of things in words, for every room",
+}
 
 
 def test_rooms_are_named() -> None:
@@ -72,3 +86,16 @@ def test_bytes_are_taken_apart_in_formats() -> None:
         if used & {"from_bytes", "to_bytes"} and not name.startswith("formats/"):
             found.add(name)
     assert NO_FORMAT == found
+
+
+def test_modules_have_a_size() -> None:
+    """No module is longer than a person reads in one go, none so short that it is no room."""
+    lengths = {
+        str(path.relative_to(PACKAGE)): len(path.read_bytes().splitlines())
+        for path in PACKAGE.rglob("*.py")
+        if path.name not in {"__init__.py", "__main__.py"}
+    }
+    assert {} == {name: length for name, length in lengths.items() if length > LONGEST}
+    short = {name for name, length in lengths.items() if length < SHORTEST}
+    alone = {name for name in short if not name.startswith(("formats/", "cli/commands/"))}
+    assert set(SHORT) == alone

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.place import Entry, EntryKind, OpenFile, Place, no_file, not_a_file, printable
+from rmqtool.store.segment import Oddity, OddityKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from typing_extensions import Buffer
 
 SEPARATOR: Final = "!"
@@ -307,3 +310,11 @@ def _entry(name: str, member: Member) -> Entry:
     allocated = sum(one.length for one in member.extents)
     owner = (member.owner, member.group, member.mode)
     return Entry(name, member.kind, member.size, member.mtime_ns, allocated, 0, *owner)
+
+
+def missing(place: ArchivePlace) -> Iterator[Oddity]:
+    """Say what is missing of an archive, so that nothing in it is called sound."""
+    for path, reason in place.archive.troubles.items():
+        name = place.archive.location.rpartition("/")[2]
+        shown = printable(f"{name}{SEPARATOR}{path}" if path else name)
+        yield Oddity(OddityKind.UNREADABLE, shown, "a whole archive", reason)

@@ -19,7 +19,7 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.store.address import place_of
-from rmqtool.store.archive import SEPARATOR, ArchivePlace
+from rmqtool.store.archive import ArchivePlace, missing
 from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
@@ -27,17 +27,18 @@ from rmqtool.store.config_files import ConfigDocument, read_config
 from rmqtool.store.geometry import configured_lengths, geometry_of, refutes, usual_length
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files
 from rmqtool.store.lock_state import lock_holder
-from rmqtool.store.place import EntryKind, Place, printable
+from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
 from rmqtool.store.rocksdb import RocksDb, rocksdb, rocksdb_stores
-from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load, start_of
+from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
     from rmqtool.store.geometry import Geometry
+    from rmqtool.store.segment import Oddity
 
 SAMPLED_QUEUES = 32  # enough to outvote a few files that were cut off
 QUEUE_LENGTHS = {
@@ -352,16 +353,8 @@ def open_store(
     place = path if isinstance(path, Place) else place_of(path)
     root, asked, branches, oddities = recognise(place, broker_conf)
     if isinstance(place, ArchivePlace):
-        oddities += tuple(_missing(place))
+        oddities += tuple(missing(place))
     return Store(root, asked, branches, broker_conf, oddities)
-
-
-def _missing(place: ArchivePlace) -> Iterator[Oddity]:
-    """Say what is missing of an archive, so that nothing in it is called sound."""
-    for path, reason in place.archive.troubles.items():
-        name = place.archive.location.rpartition("/")[2]
-        shown = printable(f"{name}{SEPARATOR}{path}" if path else name)
-        yield Oddity(OddityKind.UNREADABLE, shown, "a whole archive", reason)
 
 
 def _family(branch: Branch, file_length: int) -> QueueFamily:

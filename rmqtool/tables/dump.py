@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -307,28 +308,20 @@ def _inner_rows(
     return view.table.rows(cut, view.word)
 
 
+def _bulk_reader(view: View, options: DumpOptions) -> Reader:
+    """Say how to read a file of units."""
+    from rmqtool.tables.readers import chunks
+
+    columns = options.json_columns(view.table.names)
+    return partial(chunks, view.word, options.selection, columns, fillers=options.fillers)
+
+
 def _small_reader(view: View) -> Reader:
     """Say how to read a small file."""
     from rmqtool.tables.small_files import READERS
 
     read = READERS[view.word]
     return lambda part: in_chunks(read(part))
-
-
-def _bulk_reader(view: View, options: DumpOptions) -> Reader:
-    """Say how to read a file of units."""
-    from rmqtool.tables.arrow import plain_rows
-    from rmqtool.tables.json_lines import json_lines
-    from rmqtool.tables.readers import READERS
-
-    reader, table = READERS[view.word], view.table
-    columns = options.json_columns(table.names)
-
-    def read(part: FilePart) -> Iterator[Chunk]:
-        for batch in reader(part, options.selection, fillers=options.fillers):
-            yield json_lines(batch, columns) if columns else plain_rows(batch)
-
-    return read
 
 
 def _each(

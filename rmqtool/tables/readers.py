@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 
 from rmqtool.tables import batch_queue, consume_queue, index, timer_tiered
 from rmqtool.tables.fixed import Fixed, fixed_rows
+
+if TYPE_CHECKING:
+    from rmqtool.rows import Chunk
+    from rmqtool.tables.inputs import FilePart
+    from rmqtool.tables.selection import Selection
 
 Read: TypeAlias = Callable[..., Iterator[pa.RecordBatch]]
 
@@ -31,3 +36,22 @@ READERS: Final[dict[str, Read]] = {
     "tiered-index": timer_tiered.tiered_rows,
     "tiered-index-slot": timer_tiered.tiered_slot_rows,
 }
+
+
+def chunks(
+    word: str, selection: Selection, columns: tuple[str, ...], part: FilePart, *, fillers: bool
+) -> Iterator[Chunk]:
+    """Read a file of units for people and programs that take rows.
+
+    Args:
+        word: of the view.
+        selection: which rows.
+        columns: of rows that are written as JSON here; empty where they are not.
+        part: the file.
+        fillers: give rows of fillers, too.
+    """
+    from rmqtool.tables.arrow import plain_rows
+    from rmqtool.tables.json_lines import json_lines
+
+    for batch in READERS[word](part, selection, fillers=fillers):
+        yield json_lines(batch, columns) if columns else plain_rows(batch)

@@ -99,11 +99,13 @@ SIZES = [1000, 3333, 70_000]
 
 
 def test_parts_join(store: Path, monkeypatch: pytest.MonkeyPatch, *, is_whole: bool) -> None:
-    """However a log is cut into parts, the rows are the same; in a sample with one size each."""
+    """However a log is cut into parts, the rows are the same; in a sample one size, or none."""
     if sum(segment.size for segment in open_store(store).commitlog) > 8 << 20:
         return  # too long to be cut so small
-    whole = rows(store, fillers=True)
     turn = zlib.crc32(store.parent.name.encode())
+    if not is_whole and turn // len(SIZES) % 2:
+        return
+    whole = rows(store, fillers=True)
     for size in SIZES if is_whole else [SIZES[turn % len(SIZES)]]:
         monkeypatch.setattr(messages, "PART_BYTES", size)
         assert whole == rows(store, fillers=True)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.cli.completion.values import broker_versions, groups, queues, topics
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice
-from rmqtool.cli.exits import DONE, NO, say
+from rmqtool.cli.exits import DONE, NO
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
 from rmqtool.cli.showing import TIMES, Bodies, Hex
 from rmqtool.errors import UsageError
@@ -20,18 +20,14 @@ from rmqtool.render.look import Format
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.cli.answering import Show
     from rmqtool.clock import Clock
-    from rmqtool.query.answer import Answer
-    from rmqtool.query.lookup import Lookup
     from rmqtool.query.requests import Request
-    from rmqtool.rows import Rows
     from rmqtool.table import Table
-    from rmqtool.tables.bodies import BodyOptions
 
 STANDARD_INPUT: Final = "-"
 PATHS: Final = ("./", "../", "/", "~")  # what only paths begin with
 MOST_AROUND: Final = 1000  # as query/store_times.py has it
-FEW: Final = 3  # messages that are shown a field a line
 
 
 @dataclass(frozen=True)
@@ -172,6 +168,8 @@ class Query(Command):
         self.delivery.keep_out_of(self.store)
         if self.group is not None and not self._is_about_messages:
             return self._of_group(self.group)
+        from rmqtool.cli.answering import Show
+
         show = Show(
             self.trace or self.transaction is not None,
             self.explain,
@@ -304,143 +302,17 @@ class Query(Command):
         yield "transaction", self.transaction
 
     def _answer(self, wanted: list[Request], show: Show) -> int:
+        from rmqtool.cli.answering import answer_consumed, answer_many, answer_one
         from rmqtool.query.lookup import Lookup
         from rmqtool.store.tree import open_store
 
         store = open_store(self.store, self.broker_conf)
         with Lookup(store, scan=self.scan, jobs=self.jobs) as lookup:
             if self.group is not None:
-                return _consumed(lookup, wanted, self.group, self.delivery)
+                return answer_consumed(lookup, wanted, self.group, self.delivery)
             if self.is_file or len(wanted) > 1:
-                return _many(lookup, wanted, show, self.delivery)
-            return _one(lookup, wanted[0], show, self.delivery)
-
-
-class Show(NamedTuple):
-    """What of an answer is wanted.
-
-    Attributes:
-        trace: the whole life of each message.
-        explain: the steps, too.
-        is_hex: every byte with its field.
-        body: how bodies are shown.
-    """
-
-    trace: bool
-    explain: bool
-    is_hex: bool
-    body: BodyOptions
-
-
-def _one(lookup: Lookup, request: Request, show: Show, delivery: Delivery) -> int:
-    """Answer one request."""
-    from rmqtool.query.rows import message_rows, span_rows, step_table, time_rows
-
-    answer = lookup.find(request)
-    _extend(lookup, answer, show)
-    kinds: list[Rows] = []
-    if answer.rows:
-        kinds.append(time_rows(answer))
-    elif answer.found and show.is_hex:
-        kinds.append(span_rows(answer))
-    elif answer.found:
-        kinds.append(_for_people(message_rows(answer, show.body), answer, delivery))
-    if show.explain:
-        kinds.append(step_table(answer))
-    if len(kinds) > 1:
-        rows, steps = kinds
-        replace(delivery, columns=None).emit_all([delivery.chosen(rows), steps])
-    elif kinds:
-        delivery.emit(kinds[0])
-    if answer.is_found:
-        delivery.note(answer.summary)
-        return DONE
-    say(answer.summary)
-    from rmqtool.query.next_step import next_steps
-
-    for step in next_steps(lookup, answer):
-        delivery.note(f"try: {step}")
-    return NO
-
-
-def _consumed(lookup: Lookup, requests: list[Request], name: str, delivery: Delivery) -> int:
-    """Say whether a group has consumed what was asked for; 1 when not all of it, for all we know.
-
-    Raises:
-        UsageError: a time was asked for, or nothing is known of the group.
-    """
-    from rmqtool.query.consumed import YES, consumed_rows
-    from rmqtool.query.groups import CONSUMED, ConsumerGroup
-    from rmqtool.query.requests import ByTime
-    from rmqtool.rows import turned
-
-    group = ConsumerGroup(lookup, name)
-    group.require()
-    if any(isinstance(request, ByTime) for request in requests):
-        raise UsageError(option="--group", reason="is for messages, not for times")
-    rows: list[dict[str, object]] = []
-    is_found = True
-    for request in requests:
-        answer = lookup.find(request)
-        rows += consumed_rows(lookup, answer, group)
-        if not answer.found:
-            is_found = False
-            say(answer.summary)
-    found = CONSUMED.rows([rows])
-    is_table = delivery.wanted_format is Format.TABLE and delivery.columns is None
-    if rows:
-        delivery.emit(turned(found) if is_table and len(rows) <= FEW else found)
-    return DONE if is_found and all(row["consumed"] == YES for row in rows) else NO
-
-
-def _extend(lookup: Lookup, answer: Answer, show: Show) -> None:
-    """Add the life of messages, or what was stored around one that was found by its time."""
-    from rmqtool.query.requests import ByTime
-
-    if show.trace and answer.found:
-        from rmqtool.query.trace import follow
-
-        follow(lookup, answer)
-    elif isinstance(answer.request, ByTime) and not show.is_hex:
-        from rmqtool.query.store_times import add_neighbours
-
-        add_neighbours(lookup, answer)
-
-
-def _for_people(rows: Rows, answer: Answer, delivery: Delivery) -> Rows:
-    """Turn a few messages round where a person looks, who wants to see all fields."""
-    is_table = delivery.wanted_format is Format.TABLE
-    is_trace = any(found.stage for found in answer.found)
-    from rmqtool.rows import turned
-
-    if is_table and not is_trace and delivery.columns is None and len(answer.found) <= FEW:
-        return turned(rows)
-    return rows
-
-
-def _many(lookup: Lookup, requests: list[Request], show: Show, delivery: Delivery) -> int:
-    """Answer many requests in one pass; 1 when one of them has no answer."""
-    from rmqtool.query.batch import find_all
-    from rmqtool.query.rows import batch_rows
-
-    if show.explain or show.is_hex:
-        option = "--explain" if show.explain else "--hex"
-        raise UsageError(option=option, reason="is for one request")
-    missing = 0
-
-    def answers() -> Iterator[Answer]:
-        nonlocal missing
-        for answer in find_all(lookup, requests):
-            if show.trace and answer.found:
-                from rmqtool.query.trace import follow
-
-                follow(lookup, answer)
-            missing += not answer.found
-            yield answer
-
-    delivery.emit(batch_rows(answers(), show.body))
-    delivery.note(f"{len(requests) - missing} of {len(requests)} requests found something")
-    return NO if missing else DONE
+                return answer_many(lookup, wanted, show, self.delivery)
+            return answer_one(lookup, wanted[0], show, self.delivery)
 
 
 def _lines(source: str) -> Iterator[str]:
