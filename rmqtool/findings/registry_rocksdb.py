@@ -202,8 +202,8 @@ RI_ENTRY: Final = Code(
     Owner.PERSON,
     meaning="the key index in RocksDB does not hold what the commitlog implies",
     consequence="with indexFileReadEnable=false queries by key miss messages, or find wrong ones",
-    remedy="take indexFileReadEnable=true until the entries have expired, or rebuild the index "
-    "files",
+    remedy="rebuild the index; timers and open transactions of the same database are kept. Until "
+    "then take indexFileReadEnable=true, where the index is written in files, too",
     command=REBUILD_INDEX,
 )
 RI_BEHIND: Final = Code(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
+from rmqtool.rebuild.options import StoreType
 from rmqtool.rebuild.sinks import INDEX, WritingSink
 from rmqtool.store.address import place_of
 from rmqtool.store.branch import BranchKind
@@ -73,7 +74,7 @@ def stage(
     Workplace(lock.directory, lock.directory, lock.elsewhere).real(str(BranchKind.COMMITLOG))
     trees = _Trees(edits, options)
     result = run(WritingSink(trees.tree, skipped=trees.skipped))
-    trees.finish()
+    trees.finish(result)
     return result
 
 
@@ -91,7 +92,7 @@ class _Trees:
             self._trees[parts] = self._edits.replace_tree("/".join(parts), reason=COMMAND)
         return self._trees[parts]
 
-    def finish(self) -> None:
+    def finish(self, result: RebuildResult) -> None:
         """Replace families without a unit, too: what they have on disk belongs to no record."""
         target, root = self._options.target, place_of(self._options.store)
         if self._options.topic is None and target.has_queues:
@@ -101,7 +102,7 @@ class _Trees:
                 self.tree(QueueKind.CONSUME_QUEUE_EXT)
             if root.child(QueueKind.BATCH_QUEUE).stat() is not None:
                 self.tree(QueueKind.BATCH_QUEUE)
-        if target.has_index:
+        if StoreType.FILES in result.index_types:
             self.tree(INDEX)
 
     def _is_elsewhere(self) -> bool:
@@ -135,6 +136,6 @@ def _set_checkpoint(
         fields["logics_msg_timestamp"] = newest
         if fields["logics_physical_offset"] or result.rules.release.records_queued_offset:
             fields["logics_physical_offset"] = result.last_physical_offset
-    if options.target.has_index:
+    if StoreType.FILES in result.index_types:
         fields["index_msg_timestamp"] = result.index_end
     edits.write("checkpoint", 0, CHECKPOINT.build(fields), reason=COMMAND)

@@ -73,7 +73,8 @@ class RebuildOptions:
         broker_conf: the broker's configuration file.
         time_zone: of the broker's JVM, for names of index files.
         jobs: threads; None is one for each processor.
-        store_type: what queues are written as; None is what the store has, which may be both.
+        store_type: what queues, or the index alone, are written as; None is what the store has,
+            which may be both.
     """
 
     store: str
@@ -165,6 +166,8 @@ class RebuildResult:
         queues: what became of each.
         entries: of the index.
         index_files: how many.
+        index_types: what the index is written as; nothing without one.
+        rocksdb_entries: of the index in RocksDB.
         lost: stretches of the log from which nothing was derived.
         undispatched: physical offsets of records that no broker can dispatch.
         differences: with `check`, where the store has something else.
@@ -188,6 +191,8 @@ class RebuildResult:
     queues: list[QueueResult] = field(default_factory=list)
     entries: int = 0
     index_files: int = 0
+    index_types: frozenset[StoreType] = frozenset()
+    rocksdb_entries: int = 0
     lost: list[LostRange] = field(default_factory=list)
     undispatched: list[int] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.rebuild.options import Mode
+from rmqtool.rebuild.options import Mode, StoreType
 from rmqtool.store.archive import is_inside
 from rmqtool.store.place import is_remote
 from rmqtool.table import Column, Table, Type
@@ -50,6 +50,7 @@ INDEX: Final = Table(
     (
         Column("index_files", Type.INT64, "index files", "files"),
         Column("entries", Type.INT64, "entries in them", "entries"),
+        Column("rocksdb_entries", Type.INT64, "entries in RocksDB", "entries"),
     ),
 )
 DIFFERENCES: Final = Table(
@@ -129,9 +130,13 @@ def sentences(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     built = []
     if options.target.has_queues:
         built.append(f"{counted(len(result.queues), 'queue')} with {counted(result.units, 'unit')}")
-    if options.target.has_index:
+    if StoreType.FILES in result.index_types:
         files = counted(result.index_files, "index file")
         built.append(f"{files} with {counted(result.entries, 'entry', 'entries')}")
+    if StoreType.ROCKSDB in result.index_types:
+        built.append(
+            f"an index of {counted(result.rocksdb_entries, 'entry', 'entries')} in RocksDB"
+        )
     yield (
         f"{' and '.join(built)} from {counted(result.records, 'record')}, {result.bytes} bytes, "
         f"in {result.seconds:.2f} s ({result.fsync_seconds:.2f} s of it waiting for the disk)"

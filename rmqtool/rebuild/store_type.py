@@ -23,12 +23,29 @@ if TYPE_CHECKING:
 
 def store_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
     """Say what queues are written as: what was asked for, else what the store has."""
+    if not options.target.has_queues:
+        return frozenset({StoreType.FILES})
     if options.store_type is not None:
         return frozenset({options.store_type})
-    if not options.target.has_queues or database_of(store) is None:
+    if database_of(store) is None:
         return frozenset({StoreType.FILES})
     files = [StoreType.FILES] if _topics_in_files(store) else []
     return frozenset({StoreType.ROCKSDB, *files})
+
+
+def index_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
+    """Say what the key index is written as: what was asked for, else what the store has."""
+    if not options.target.has_index:
+        return frozenset()
+    if options.store_type is not None:
+        return frozenset({options.store_type})
+    if not store.rocksdb():
+        return frozenset({StoreType.FILES})
+    from rmqtool.rebuild.rocksdb_index import is_in_rocksdb  # few stores have it
+
+    if not is_in_rocksdb(store):
+        return frozenset({StoreType.FILES})
+    return frozenset(StoreType) if store.index_files() else frozenset({StoreType.ROCKSDB})
 
 
 def database_of(store: Store) -> RocksDb | None:

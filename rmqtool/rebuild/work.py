@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
@@ -14,7 +13,7 @@ from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import run_units
 from rmqtool.engine import chosen
-from rmqtool.errors import NoSuchQueue, NotAStore, Trouble, UnreadablePath, UsageError
+from rmqtool.errors import NotAStore, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.queues.discovery import Queues
 from rmqtool.rebuild.comparing import ComparingSink
@@ -22,8 +21,8 @@ from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.ext import ext_rules
 from rmqtool.rebuild.in_place import rebuild_in_place
 from rmqtool.rebuild.index_file import IndexBuilder, IndexSink
+from rmqtool.rebuild.losses import account, missing, refuse_nothing, refuse_unread
 from rmqtool.rebuild.options import (
-    LostRange,
     Mode,
     RebuildOptions,
     RebuildResult,
@@ -32,7 +31,13 @@ from rmqtool.rebuild.options import (
 )
 from rmqtool.rebuild.shuffled import Shuffler, rebuild_queues
 from rmqtool.rebuild.sinks import CountingSink, WritingSink
-from rmqtool.rebuild.store_type import database_of, is_light_only, rules_for, store_types
+from rmqtool.rebuild.store_type import (
+    database_of,
+    index_types,
+    is_light_only,
+    rules_for,
+    store_types,
+)
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
@@ -51,7 +56,6 @@ if TYPE_CHECKING:
     Advance = Callable[[int], None]
 
 PART_BYTES: Final = 64 << 20
-UNREADABLE: Final = "unreadable"
 
 
 class RebuildSink(QueueSink, IndexSink, Protocol):
@@ -111,12 +115,17 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
         result = _run_comparing(store, options, comparing, advance)
         comparing.finish(
             queues=options.target.has_queues and StoreType.FILES in store_types(store, options),
-            index=options.target.has_index,
+            index=StoreType.FILES in result.index_types,
             whole=options.topic is None,
         )
         result.differences = comparing.differences
     else:
-        result = run(_open(options), options, CountingSink(), advance)
+        store = _open(options)
+        result = run(store, options, CountingSink(), advance)
+        if StoreType.ROCKSDB in result.index_types:
+            from rmqtool.rebuild.rocksdb_index import count_index
+
+            count_index(store, result)
     result.seconds = time.perf_counter() - began
     return result
 
@@ -135,7 +144,18 @@ def rebuild_from(store: Store, options: RebuildOptions, files: WritingSink) -> R
 def _run_writing(
     store: Store, options: RebuildOptions, files: WritingSink, advance: Advance
 ) -> RebuildResult:
-    """Write queues in files, in RocksDB, or in both."""
+    """Write queues, and the index, in files, in RocksDB, or in both."""
+    result = _run_writing_queues(store, options, files, advance)
+    if StoreType.ROCKSDB in result.index_types:
+        from rmqtool.rebuild.rocksdb_index import write_index
+
+        write_index(store, files, result)
+    return result
+
+
+def _run_writing_queues(
+    store: Store, options: RebuildOptions, files: WritingSink, advance: Advance
+) -> RebuildResult:
     types = store_types(store, options)
     if StoreType.ROCKSDB not in types:
         return run(store, options, files, advance)
@@ -154,7 +174,18 @@ def _run_writing(
 def _run_comparing(
     store: Store, options: RebuildOptions, files: ComparingSink, advance: Advance
 ) -> RebuildResult:
-    """Compare queues in files, in RocksDB, or in both."""
+    """Compare queues, and the index, in files, in RocksDB, or in both."""
+    result = _run_comparing_queues(store, options, files, advance)
+    if StoreType.ROCKSDB in result.index_types:
+        from rmqtool.rebuild.rocksdb_index import compare_index
+
+        compare_index(store, files, result)
+    return result
+
+
+def _run_comparing_queues(
+    store: Store, options: RebuildOptions, files: ComparingSink, advance: Advance
+) -> RebuildResult:
     types = store_types(store, options)
     if StoreType.ROCKSDB not in types:
         return run(store, options, files, advance)
@@ -192,34 +223,36 @@ def run(
         zone=options.zone(),
     )
     target = options.target
+    result.index_types = index_types(store, options)
+    has_index_files = StoreType.FILES in result.index_types
     work = DerivePart(
         DeriveOptions(
             rules,
             queues=target.has_queues,
-            index=target.has_index,
+            index=has_index_files,
             is_dledger=store.is_dledger,
             run_units=run_units(store),
         )
     )
-    result.lost += _missing(store)
+    result.lost += missing(store)
     last = (-1, 0)
     for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=options.jobs):
         if target.has_queues:
             queues.add(runs.queues)
             queues.add(runs.batch_queues)
-        if target.has_index:
+        if has_index_files:
             index.add(runs.index)
         if runs.records:
             last = (runs.last_physical_offset, runs.last_store_timestamp)
-        _account(result, part, runs)
+        account(result, part, runs)
         if options.mode is Mode.IN_PLACE:
-            _refuse_unread(result)
+            refuse_unread(result)
         advance(part.length)
     if target.has_queues:
         result.queues = list(queues.finish())
         result.units = queues.units
-        _refuse_nothing(options, result)
-    if target.has_index:
+        refuse_nothing(options, result)
+    if has_index_files:
         index.finish(*last)
         result.entries, result.index_files = index.entries, index.files
         result.index_end = index.end_timestamp_of_last
@@ -247,7 +280,7 @@ def _run_shuffled(
     """Let a cluster rebuild the queues into a staged tree."""
     rules, why = rules_for(store, options)
     result = RebuildResult(options.mode, rules, why)
-    result.lost += _missing(store)
+    result.lost += missing(store)
     work = DerivePart(
         DeriveOptions(rules, index=False, is_dledger=store.is_dledger, run_units=run_units(store))
     )
@@ -257,10 +290,10 @@ def _run_shuffled(
         if runs.records:
             result.last_physical_offset = runs.last_physical_offset
             result.last_store_timestamp = runs.last_store_timestamp
-        _account(result, part, runs)
+        account(result, part, runs)
     result.queues, result.units = done.queues, done.units
     result.fsync_seconds = done.fsync_seconds
-    _refuse_nothing(options, result)
+    refuse_nothing(options, result)
     result.assumed = list(_assumed(store, result, options.target))
     result.lost.sort(key=lambda one: one.physical_offset)
     return result
@@ -277,6 +310,11 @@ def _open(options: RebuildOptions) -> Store:
     if options.in_place and options.target.has_queues and types != own:
         reason = "a broker has to be told, too: convert with --output DIR, then change storeType"
         raise UsageError(option="--as", reason=reason)
+    if options.in_place and options.store_type is not None and options.target is Target.INDEX:
+        own = index_types(store, replace(options, store_type=None))
+        if options.store_type not in own:
+            reason = "a broker has to be told, too: use --output DIR, then set indexRocksDBEnable"
+            raise UsageError(option="--as", reason=reason)
     if StoreType.ROCKSDB in types and options.topic is not None:
         reason = "queues in RocksDB are rebuilt all together: leave it out"
         raise UsageError(option="--topic", reason=reason)
@@ -307,60 +345,11 @@ def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[st
     geometry = store.geometry
     if target.has_queues and geometry.consume_queue.source is LengthSource.DEFAULT:
         yield f"queue files of {geometry.consume_queue.value} bytes"
-    if target.has_index and geometry.index_entries.source is LengthSource.DEFAULT:
+    if (
+        StoreType.FILES in result.index_types
+        and geometry.index_entries.source is LengthSource.DEFAULT
+    ):
         slots, entries = geometry.index_slots.value, geometry.index_entries.value
         yield f"index files of {slots} slots and {entries} entries"
     if store.broker_conf is None and any(one.topic == SCHEDULE_TOPIC for one in result.queues):
         yield f"delays as the queues of {SCHEDULE_TOPIC} show them, else RocketMQ's own"
-
-
-def _missing(store: Store) -> Iterator[LostRange]:
-    """Yield the stretches between segments that no file holds: it was removed, or is too short."""
-    for before, after in pairwise(store.commitlog):
-        if after.start > before.end:
-            yield LostRange(store.commitlog.path, before.end, after.start - before.end, "missing")
-
-
-def _refuse_nothing(options: RebuildOptions, result: RebuildResult) -> None:
-    """Write no empty tree where a topic was mistyped.
-
-    Raises:
-        NoSuchQueue: no record belongs to what was asked for.
-    """
-    if options.topic is not None and not result.queues:
-        raise NoSuchQueue(topic=options.topic, queue_id=options.queue_id)
-
-
-def _refuse_unread(result: RebuildResult) -> None:
-    """Replace nothing when a segment cannot be read: what the store has of it may be all right.
-
-    Damage in a segment is another matter: no later attempt will read more than this one.
-
-    Raises:
-        UnreadablePath: it cannot.
-    """
-    for one in result.lost:
-        if one.code == UNREADABLE:
-            reason = (
-                f"cannot be read from physical offset {one.physical_offset} on, and what the store "
-                "has derived from there would be lost; nothing was replaced: make it readable, or "
-                "use --output DIR, which takes what can be read"
-            )
-            raise UnreadablePath(path=one.path, reason=reason, trouble=Trouble.TOLD)
-
-
-def _account(result: RebuildResult, part: SegmentPart, runs: Runs) -> None:
-    """Take note of what a part holds beside records."""
-    result.bytes += part.length
-    result.records += runs.records
-    result.undispatched += runs.undispatched
-    start = part.segment.start
-    result.lost += [
-        LostRange(part.segment.path, start + one.position, one.length, _why(one))
-        for one in runs.stretches
-        if one.kind is Extent.GAP
-    ]
-
-
-def _why(lost: Stretch) -> str:
-    return UNREADABLE if lost.code == FS_READ else lost.code or ""

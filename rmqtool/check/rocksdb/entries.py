@@ -9,43 +9,34 @@ TransMessageRocksDBStore, 5.4.0 and 5.5.0; observed, 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS, TIMER_TOPIC
-from rmqtool.errors import DamagedDatabase, DecodeError, UnreadablePath
+from rmqtool.check.rocksdb.index_entries import INDEXED, index_entries, log_records
+from rmqtool.errors import DamagedDatabase, DecodeError
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import RI_BEHIND, RI_ENTRY, RT_ROW, RT_SCAN, RX_HALF
 from rmqtool.formats import rocksdb_store
 from rmqtool.formats.rocksdb_families import DEFAULT
-from rmqtool.formats.rocksdb_store import IndexKey
-from rmqtool.scan.batch import Extent
-from rmqtool.store.segment import SegmentPart
-from rmqtool.tables.messages import MessageOptions, batches_of, message_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.rocksdb.databases import Databases
+    from rmqtool.check.rocksdb.index_entries import Record
+    from rmqtool.errors import UnreadablePath
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.rocksdb_row import RocksdbRow
 
 PATH: Final = "rocksdbstore"
-WANTED: Final = frozenset(
-    {
-        *("physical_offset", "size", "topic", "queue_offset", "transaction", "store_time"),
-        *("tags", "keys", "unique_key", "properties"),
-    }
-)
-ROLLBACK: Final = "rollback"
+WANTED: Final = INDEXED | {"size", "queue_offset", "properties"}
 HALF_OFFSET: Final = "TRANS_OFFSET"  # of an op message: where its half lies
 DELETED: Final = "TIMER_DEL_UNIQKEY"  # of a timer message: the one that it takes back
 DELIVER_TIME: Final = "TIMER_OUT_MS"
 MOST_TOLD: Final = 100
-Record = dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -106,7 +97,8 @@ class FamilyJudge:
         if indexed is None and not timer and not trans:
             return
         wanted = ImpliedRows()
-        for record in records(self._inspection):
+        inspection = self._inspection
+        for record in log_records(inspection.store, WANTED, self._refused):
             _collect(wanted, record, indexed)
         if indexed is not None:
             yield from self._index(wanted, indexed)
@@ -114,6 +106,11 @@ class FamilyJudge:
             yield from self._timers(wanted, timer)
         if trans:
             yield from self._halves(wanted, trans)
+
+    def _refused(self, path: str, error: UnreadablePath) -> None:
+        """Take note of a segment that cannot be read, unless the pass over the log said so."""
+        if not self._inspection.is_known_unread(path):
+            self._inspection.postpone(self._inspection.unread(path, error))
 
     def _rows(self, family: str) -> list[RocksdbRow]:
         return self._databases.rows.get(PATH, {}).get(family, [])
@@ -215,28 +212,11 @@ class FamilyJudge:
                 yield finding(RX_HALF, At(PATH, physical_offset=offset), message)
 
 
-def records(inspection: Inspection) -> Iterator[Record]:
-    """Yield what the index and the two stores take of each record, in order."""
-    options = MessageOptions(is_dledger=inspection.store.is_dledger)
-    for log in (inspection.store.old_commitlog, inspection.store.commitlog):
-        for segment in log:
-            part = SegmentPart(segment, 0, segment.size)
-            try:
-                for batch in batches_of(part, options, start=None):
-                    if batch.kind is not Extent.RECORD:
-                        continue
-                    for rows in message_rows(batch, options, WANTED):
-                        yield from rows.select(sorted(WANTED)).to_pylist()
-            except UnreadablePath as error:  # the pass over the log says so
-                if not inspection.is_known_unread(segment.path):
-                    inspection.postpone(inspection.unread(segment.path, error))
-
-
 def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
     topic, offset = record["topic"], record["physical_offset"]
     values = dict(record["properties"] or ())
     if indexed is not None:
-        entries = list(_index_entries(record))
+        entries = list(index_entries(record))
         if offset <= indexed:
             wanted.hashes += map(hash, entries)
         elif entries:
@@ -262,26 +242,3 @@ def _collect_timer(wanted: ImpliedRows, record: Record, values: dict[str, str]) 
         key = rocksdb_store.timer_key(int(time), (record["unique_key"] or "").encode())
         wanted.timers[key] = (record["physical_offset"], record["size"])
         wanted.timer_numbers[key] = number
-
-
-def _index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
-    """Yield key and value of each entry of the index that a record has.
-
-    Source: IndexRocksDBStore#buildIndex, 5.4.0 and 5.5.0.
-    """
-    unique = record["unique_key"]
-    if not unique or record["transaction"] == ROLLBACK:
-        return
-    time = _ms(record["store_time"])
-    pairs = {(b"U", unique), *((b"K", key) for key in record["keys"] or ())}
-    if record["tags"]:
-        pairs.add((b"T", record["tags"]))
-    for kind, key in pairs:
-        entry = IndexKey(record["topic"].encode(), kind, key.encode(), unique.encode())
-        made = rocksdb_store.index_key(entry, time, record["physical_offset"])
-        yield made, rocksdb_store.INDEX_TIME["store_timestamp"].build(time)
-
-
-def _ms(time: datetime) -> int:
-    """Give a store time as ms since 1970."""
-    return round(time.timestamp() * 1000)

@@ -1,0 +1,72 @@
+"""Entries of the key index in RocksDB, as the log implies them, a record at a time.
+
+Source: IndexRocksDBStore#buildIndex, 5.4.0 and 5.5.0; observed, 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.formats.rocksdb_store import INDEX_TIME, IndexKey, index_key
+from rmqtool.scan.batch import Extent
+from rmqtool.store.segment import SegmentPart
+from rmqtool.tables.messages import MessageOptions, batches_of, message_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import datetime
+
+    from rmqtool.store.tree import Store
+
+INDEXED: Final = frozenset(
+    {"physical_offset", "topic", "transaction", "store_time", "tags", "keys", "unique_key"}
+)
+ROLLBACK: Final = "rollback"
+Record = dict[str, Any]
+
+
+def log_records(
+    store: Store, columns: frozenset[str], refused: Callable[[str, UnreadablePath], None]
+) -> Iterator[Record]:
+    """Yield some columns of each record of the log, in order.
+
+    Args:
+        store: whose log.
+        columns: of `tables/messages.py`.
+        refused: told of a segment that cannot be read.
+    """
+    options = MessageOptions(is_dledger=store.is_dledger)
+    for log in (store.old_commitlog, store.commitlog):
+        for segment in log:
+            part = SegmentPart(segment, 0, segment.size)
+            try:
+                for batch in batches_of(part, options, start=None):
+                    if batch.kind is not Extent.RECORD:
+                        continue
+                    for rows in message_rows(batch, options, columns):
+                        yield from rows.select(sorted(columns)).to_pylist()
+            except UnreadablePath as error:
+                refused(segment.path, error)
+
+
+def index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
+    """Yield key and value of each entry of the index that a record has."""
+    unique = record["unique_key"]
+    if not unique or record["transaction"] == ROLLBACK:
+        return
+    time = milliseconds(record["store_time"])
+    pairs = {(b"U", unique), *((b"K", key) for key in record["keys"] or ())}
+    if record["tags"]:
+        pairs.add((b"T", record["tags"]))
+    for kind, key in pairs:
+        entry = IndexKey(record["topic"].encode(), kind, key.encode(), unique.encode())
+        yield (
+            index_key(entry, time, record["physical_offset"]),
+            INDEX_TIME["store_timestamp"].build(time),
+        )
+
+
+def milliseconds(time: datetime) -> int:
+    """Give a store time as ms since 1970."""
+    return round(time.timestamp() * 1000)
