@@ -11,7 +11,6 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.rocksdb_store import INDEX_TIME, IndexKey, index_key
 from rmqtool.scan.batch import Extent
 from rmqtool.store.segment import SegmentPart
-from rmqtool.tables.messages import MessageOptions, batches_of, message_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +35,8 @@ def log_records(
         columns: of `tables/messages.py`.
         refused: told of a segment that cannot be read.
     """
+    from rmqtool.tables.messages import MessageOptions, batches_of, message_rows  # few need it
+
     options = MessageOptions(is_dledger=store.is_dledger)
     for log in (store.old_commitlog, store.commitlog):
         for segment in log:

@@ -243,3 +243,29 @@ def confirm(
         found += 1 - seen[row]
         seen[row] = 1
     return int(found)
+
+
+@kernel("UniTuple(int64, 2)(uint8[::1], int64, Tuple((uint8[::1], uint8[::1])))")
+def extent(block: UInt8s, size: int, keys: tuple[UInt8s, UInt8s]) -> tuple[int, int]:
+    """Give the lowest and the highest number of a queue in a block; DOUBT for each without one.
+
+    Args:
+        block: uint8, shape (n,): content of a data block.
+        size: bytes of it that are filled.
+        keys: uint8, shape (p,): key of unit 0; uint8, shape (LARGEST_KEY,): room for one.
+    """
+    first, key = keys
+    end, restarts = entries_of(block, size)
+    position = seek(block, end, restarts, first) if end >= 0 else DOUBT
+    length, lowest, highest = 0, DOUBT, DOUBT
+    while 0 <= position < end:
+        shared, length, _, position = next_key(block, position, end, key, length)
+        where = place_of(key, length, first) if shared >= 0 else DOUBT
+        if where == DOUBT:
+            return DOUBT, DOUBT
+        if where == PAST:
+            break
+        if where == QUEUE:
+            highest = load_i8(key, first.size - NUMBER)
+            lowest = highest if lowest < 0 else lowest
+    return lowest, highest

@@ -280,7 +280,9 @@ def rocks_comparer(inspection: Inspection, databases: Databases) -> RocksCompare
     path = next((one for one in opened if is_queue_database(one)), None)
     if path is None:
         return None
-    source = RocksQueues(opened[path])
+    source = inspection.queues.database.source  # it knows all names already
+    if source is None or source.path != path:
+        source = RocksQueues(opened[path])
     try:
         return RocksComparer(inspection, databases, source)
     except DamagedDatabase as error:

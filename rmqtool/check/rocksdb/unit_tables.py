@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import numpy as np
 
-from rmqtool.check.rocksdb.kernels_units import DOUBT, LARGEST_KEY, confirm
+from rmqtool.check.rocksdb.kernels_units import DOUBT, LARGEST_KEY, confirm, extent
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.rocksdb_families import DEFAULT
 from rmqtool.formats.rocksdb_queue import unit_key
-from rmqtool.store.rocksdb_blocks import SEQUENCE_BYTES, BrokenBlock, pairs_of
+from rmqtool.store.rocksdb_blocks import BrokenBlock
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import TableIndex, read_data_block, table_index
 
 if TYPE_CHECKING:
     from rmqtool.derive.queue_runs import QueueRun
+    from rmqtool.machine.arrays import UInt8s
     from rmqtool.store.place import OpenFile
     from rmqtool.store.rocksdb_database import Database
     from rmqtool.store.rocksdb_manifest import RocksdbManifest
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 MOST_TABLES: Final = 64  # whose files stay open
 LARGEST_BLOCK: Final = 1 << 20  # brokers write 32 KiB
 KEPT_BYTES: Final = 32 << 20  # of blocks: the next units of a queue often begin in the same one
+MOST_SPANS: Final = 20_000  # of queues in tables, that are known
+LARGEST_NUMBER: Final = (1 << 63) - 1
+NOWHERE: Final = (LARGEST_NUMBER, -1)
 DOUBTS: Final = (BrokenBlock, IndexError, UnreadablePath)
 
 
@@ -46,10 +50,9 @@ class UnitTables:
 
     def __init__(self, tables: list[UnitTable]) -> None:
         self._tables = tables
-        self._blocks: OrderedDict[tuple[int, int], bytes] = OrderedDict()
+        self._blocks: OrderedDict[tuple[int, int], UInt8s] = OrderedDict()
         self._kept = 0
-        self._begins: dict[tuple[int, int], bytes] = {}  # first key of each block, once it is read
-        self._room = np.empty(0, np.uint8)
+        self._spans: dict[tuple[int, bytes, int], tuple[int, int]] = {}
         self._key = np.empty(LARGEST_KEY, np.uint8)
 
     @classmethod
@@ -97,17 +100,17 @@ class UnitTables:
         begin, end = run.queue_offset, run.queue_offset + count
         first, past = (unit_key(run.topic, run.queue_id, one) for one in (begin, end))
         keys = (np.frombuffer(bytearray(first), np.uint8), self._key)
-        seen = np.zeros(count, np.uint8)
-        wanted = (np.frombuffer(run.units, np.uint8), run.times, seen)
+        wanted = (np.frombuffer(run.units, np.uint8), run.times, np.zeros(count, np.uint8))
         found = 0
         try:
             for number, table in enumerate(self._tables):
+                low, high = self._span(number, run.topic, run.queue_id)
+                if low >= end or high < begin:
+                    continue
                 separators = table.blocks.separators
                 for block in range(bisect_left(separators, first), len(separators)):
-                    if self._begins.get((number, block), b"") >= past:
-                        break
-                    size = self._load(number, block)
-                    more = confirm(self._room, size, (begin, end), keys, wanted)
+                    content = self._block(number, block)
+                    more = confirm(content, len(content), (begin, end), keys, wanted)
                     if more == DOUBT:
                         return False
                     found += more
@@ -117,36 +120,56 @@ class UnitTables:
             return False
         return found == count
 
-    def _load(self, table: int, block: int) -> int:
-        """Bring a block into the room for one; give its length.
+    def _span(self, number: int, topic: bytes, queue_id: int) -> tuple[int, int]:
+        """Give numbers that no unit of a queue in a table is below, or above.
+
+        Tables overlap: each has a stretch of every queue. Without this, each run of units would be
+        looked for in a block of all of them.
+        """
+        known = self._spans.get((number, topic, queue_id))
+        if known is None:
+            known = (0, LARGEST_NUMBER)
+            if len(self._spans) < MOST_SPANS:
+                known = self._seen_span(number, topic, queue_id)
+                self._spans[number, topic, queue_id] = known
+        return known
+
+    def _seen_span(self, number: int, topic: bytes, queue_id: int) -> tuple[int, int]:
+        separators = self._tables[number].blocks.separators
+        first, last = (unit_key(topic, queue_id, one) for one in (0, LARGEST_NUMBER))
+        keys = (np.frombuffer(bytearray(first), np.uint8), self._key)
+        ends = [bisect_left(separators, key) for key in (first, last)]
+        if ends[0] == len(separators):
+            return NOWHERE
+        extents = []
+        for block in ends:
+            content = self._block(number, min(block, len(separators) - 1))
+            extents.append(extent(content, len(content), keys))
+        (low, _), (_, high) = extents
+        return max(low, 0), high if high >= 0 else LARGEST_NUMBER
+
+    def _block(self, table: int, block: int) -> UInt8s:
+        """Read a block, or give it when it is kept.
 
         Raises:
             BrokenBlock: it is damaged, or too long.
             IndexError: it is damaged.
             UnreadablePath: it cannot be read.
         """
-        content = self._blocks.get((table, block))
-        if content is None:
-            file, blocks = self._tables[table]
-            content = read_data_block(file, blocks.handles[block])
-            if len(content) > LARGEST_BLOCK:
-                reason = f"{len(content)} bytes"
-                raise BrokenBlock(reason)
-            key, _ = next(pairs_of(content), (b"", b""))
-            self._begins[table, block] = key[:-SEQUENCE_BYTES]
-            self._keep((table, block), content)
-        else:
-            self._blocks.move_to_end((table, block))
-        if len(content) > len(self._room):
-            self._room = np.empty(2 * len(content), np.uint8)
-        self._room[: len(content)] = np.frombuffer(content, np.uint8)
-        return len(content)
-
-    def _keep(self, key: tuple[int, int], content: bytes) -> None:
-        self._blocks[key] = content
-        self._kept += len(content)
+        key = (table, block)
+        if key in self._blocks:
+            self._blocks.move_to_end(key)
+            return self._blocks[key]
+        file, blocks = self._tables[table]
+        content = read_data_block(file, blocks.handles[block])
+        if len(content) > LARGEST_BLOCK:
+            reason = f"{len(content)} bytes"
+            raise BrokenBlock(reason)
+        made = self._blocks[key] = np.frombuffer(bytearray(content), np.uint8)
+        self._kept += len(made)
         while self._kept > KEPT_BYTES:
             self._kept -= len(self._blocks.popitem(last=False)[1])
+        return made
 
 
 def _is_all(manifest: RocksdbManifest, database: Database) -> bool:

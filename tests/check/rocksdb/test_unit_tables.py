@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.check.rocksdb import unit_tables
-from rmqtool.check.rocksdb.kernels_units import DOUBT, LARGEST_KEY, PUT, confirm
+from rmqtool.check.rocksdb.kernels_units import DOUBT, LARGEST_KEY, PUT, confirm, extent
 from rmqtool.check.rocksdb.unit_tables import UnitTables
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import queue_prefix, unit_key
@@ -140,7 +140,13 @@ def test_blocks(
     expected = len({one.number for one in wanted})
     if any(one in wrong for one in wanted):
         expected = DOUBT
-    assert expected == confirmed(block_of(right + wrong, *shape), begin, end)
+    block = block_of(right + wrong, *shape)
+    assert expected == confirmed(block, begin, end)
+    there = [one.number for one in right + wrong if one.prefix == PREFIX] or [DOUBT]
+    window = np.frombuffer(bytearray(block), np.uint8)
+    first = np.frombuffer(bytearray(PREFIX + TIME.pack(0)), np.uint8)
+    keys = (first, np.zeros(LARGEST_KEY, np.uint8))
+    assert (min(there), max(there)) == extent(window, len(block), keys)
 
 
 @given(st.lists(RIGHT, min_size=1, max_size=30), st.lists(STRANGE, min_size=1, max_size=2))
