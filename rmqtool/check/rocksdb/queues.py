@@ -8,7 +8,7 @@ Source: RocksDBConsumeQueueStore, 5.2.0 to 5.5.0; observed, 5.3.3 and 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -27,8 +27,6 @@ from rmqtool.formats.rocksdb_queue import (
     unit_row,
 )
 from rmqtool.queues.rocks import QueueEnds, RocksQueue
-from rmqtool.store.record_heads import LogReader
-from rmqtool.store.record_times import UNKNOWN, record_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,41 +77,6 @@ class QueueSeen:
         return f"topic {self.queue.topic}, queue {self.queue.queue_id}"
 
 
-class StoredTimes(NamedTuple):
-    """Store times of units, as the database has them; arrays are int64, shape (n,).
-
-    Attributes:
-        seen: the queue.
-        numbers: of the units.
-        offsets: physical offsets of their records.
-        times: ms since 1970.
-    """
-
-    seen: QueueSeen
-    numbers: Int64s
-    offsets: Int64s
-    times: Int64s
-
-    def findings(self, wanted: Int64s) -> Iterator[Finding]:
-        """Say where units have another time than their records; neighbours are one finding."""
-        wrong = np.flatnonzero((wanted != UNKNOWN) & (self.times != wanted))
-        if not len(wrong):
-            return
-        first_number = int(self.numbers[0])
-        marked = np.zeros(int(self.numbers[-1]) - first_number + 1, np.bool_)
-        marked[self.numbers[wrong] - first_number] = True
-        for first, count in stretches(marked):
-            at = int(np.searchsorted(self.numbers, first_number + first))
-            units = units_of(first_number + first, count)
-            yield finding(
-                RQ_UNIT,
-                At(self.seen.queue.path, physical_offset=int(self.offsets[at])),
-                f"{self.seen.name}: another store time: {units}",
-                expected=int(wanted[at]),
-                actual=int(self.times[at]),
-            )
-
-
 @dataclass(slots=True)
 class Dispatch:
     """How far the log goes, and how far the database.
@@ -147,8 +110,6 @@ class RocksComparer:
         self._pool = RunPool(0)
         self._tables = UnitTables.of(source.database)
         self._odd: list[tuple[bytes, bytes]] = []
-        store = inspection.store
-        self._log = LogReader(store.old_commitlog, store.commitlog)
 
     def take(self, runs: QueueRuns) -> Iterator[Finding]:
         """Take the runs of one part of the log."""
@@ -161,8 +122,7 @@ class RocksComparer:
             yield from self._compare(one)
 
     def close(self) -> None:
-        """Close the files of the log."""
-        self._log.__exit__()
+        """Close the table files."""
         if self._tables is not None:
             self._tables.close()
 
@@ -175,25 +135,26 @@ class RocksComparer:
         return self.seen[name]
 
     def _compare(self, runs: QueueRuns) -> Iterator[Finding]:
-        stored: list[StoredTimes] = []
-        for run in runs:
+        topic = self._inspection.options.topic
+        units = runs.units.reshape(-1).view(CQ_UNIT.dtype)
+        offsets = units["physical_offset"].astype(np.int64)
+        ends = offsets + units["size"]
+        dispatch = self.dispatch
+        dispatch.end = max(dispatch.end, int(ends.max(initial=0)))
+        dispatch.is_record_end |= bool((ends == dispatch.checkpoint).any())
+        dispatched = np.append(0, np.cumsum(offsets < dispatch.checkpoint))
+        dues = (dispatched[runs.first + runs.count] - dispatched[runs.first]).tolist()
+        for run, due, first in zip(runs, dues, runs.first.tolist(), strict=True):
             seen = self.queue_of(run.topic, run.queue_id)
-            if self._inspection.options.topic in {None, seen.queue.topic}:
+            if topic in {None, seen.queue.topic}:
                 try:
-                    yield from self._run(seen, run, stored)
+                    yield from self._run(seen, run, offsets[first : first + due])
                 except DamagedDatabase as error:
                     yield from self.databases.cannot_read(self.source.path, error)
-        yield from self._wrong_times(stored)
 
-    def _run(self, seen: QueueSeen, run: QueueRun, stored: list[StoredTimes]) -> Iterator[Finding]:
-        wanted = np.frombuffer(run.units, CQ_UNIT.dtype)
-        offsets = wanted["physical_offset"].astype(np.int64)
-        ends = offsets + wanted["size"]
-        dispatch = self.dispatch
-        dispatch.end = max(dispatch.end, int(ends.max()))
-        dispatch.is_record_end |= bool((ends == dispatch.checkpoint).any())
-        due = int((offsets < dispatch.checkpoint).sum())  # they ascend
-        dispatch.late += run.count - due
+    def _run(self, seen: QueueSeen, run: QueueRun, offsets: Int64s) -> Iterator[Finding]:
+        due = len(offsets)  # they ascend: those are the first ones
+        self.dispatch.late += run.count - due
         name = (seen.queue.topic, run.queue_id)
         after = run.queue_offset + run.count
         self._inspection.wanted[name] = max(after, self._inspection.wanted.get(name, 0))
@@ -205,18 +166,22 @@ class RocksComparer:
         seen.cover(begin, end)
         seen.last = (int(offsets[due - 1]), end - 1)
         self._inspection.account.units += due
-        if self._tables is not None and self._tables.confirm(run, due):
-            return
+        if self._tables is None or not self._tables.confirm(run, due):
+            yield from self._judge(seen, run, due)
+
+    def _judge(self, seen: QueueSeen, run: QueueRun, due: int) -> Iterator[Finding]:
+        """Compare the first units of a run with what the library reads."""
+        begin = run.queue_offset
         found, there = np.zeros((due, VALUE), np.uint8), np.zeros(due, np.bool_)
-        for numbers, values in self._read(seen, begin, end):
+        for numbers, values in self._read(seen, begin, begin + due):
             found[numbers - begin], there[numbers - begin] = values, True
         yield from self._missing(seen, begin, ~there)
         rows = np.frombuffer(run.units, np.uint8).reshape(-1, CQ_UNIT_SIZE)[:due]
         wrong = there & (found[:, :CQ_UNIT_SIZE] != rows).any(axis=1)
         yield from self._wrong(seen, begin, wrong, rows, found)
-        chosen = np.flatnonzero(there & ~wrong)
-        times = ROCKSDB_CQ_UNIT["store_timestamp"].column(found[chosen])
-        stored.append(StoredTimes(seen, begin + chosen, offsets[chosen], times))
+        times = ROCKSDB_CQ_UNIT["store_timestamp"].column(found)
+        moved = there & ~wrong & (times != run.times[:due])
+        yield from self._wrong_times(seen, begin, moved, run, times)
 
     def _read(
         self, seen: QueueSeen, begin: int, end: int | None
@@ -264,22 +229,19 @@ class RocksComparer:
                 actual=_worded(CQ_UNIT.parse(found[first, :CQ_UNIT_SIZE].tobytes())),
             )
 
-    def _wrong_times(self, stored: list[StoredTimes]) -> Iterator[Finding]:
-        """Compare store times, which files do not hold: RocksDB finds queue offsets by them.
-
-        Of all queues together, in the order of the log, which is then read once more and not once
-        for each queue.
-        """
-        if not stored:
-            return
-        offsets = np.concatenate([one.offsets for one in stored])
-        order = np.argsort(offsets, kind="stable")
-        wanted = np.empty(len(offsets), np.int64)
-        wanted[order] = record_times(self._log, offsets[order])
-        end = 0
-        for one in stored:
-            begin, end = end, end + len(one.offsets)
-            yield from one.findings(wanted[begin:end])
+    def _wrong_times(
+        self, seen: QueueSeen, begin: int, wrong: Mask, run: QueueRun, found: Int64s
+    ) -> Iterator[Finding]:
+        """Say where units have another store time than their records; RocksDB finds them by it."""
+        for first, count in stretches(wrong):
+            unit = CQ_UNIT.parse(bytes(run.units[first * CQ_UNIT_SIZE :][:CQ_UNIT_SIZE]))
+            yield finding(
+                RQ_UNIT,
+                At(seen.queue.path, physical_offset=unit["physical_offset"]),
+                f"{seen.name}: another store time: {units_of(begin + first, count)}",
+                expected=int(run.times[first]),
+                actual=int(found[first]),
+            )
 
     def uncovered(self, seen: QueueSeen) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield numbers and physical offsets of the units that the log does not imply.

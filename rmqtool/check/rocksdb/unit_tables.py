@@ -52,7 +52,8 @@ class UnitTables:
         self._tables = tables
         self._blocks: OrderedDict[tuple[int, int], UInt8s] = OrderedDict()
         self._kept = 0
-        self._spans: dict[tuple[int, bytes, int], tuple[int, int]] = {}
+        self._spans: dict[tuple[bytes, int], list[tuple[int, int]]] = {}
+        self._known = 0  # spans of all queues
         self._key = np.empty(LARGEST_KEY, np.uint8)
 
     @classmethod
@@ -98,16 +99,14 @@ class UnitTables:
         if len(run.times) < count:
             return False
         begin, end = run.queue_offset, run.queue_offset + count
-        first, past = (unit_key(run.topic, run.queue_id, one) for one in (begin, end))
-        keys = (np.frombuffer(bytearray(first), np.uint8), self._key)
-        wanted = (np.frombuffer(run.units, np.uint8), run.times, np.zeros(count, np.uint8))
-        found = 0
         try:
-            for number, table in enumerate(self._tables):
-                low, high = self._span(number, run.topic, run.queue_id)
-                if low >= end or high < begin:
-                    continue
-                separators = table.blocks.separators
+            tables = self._with(run.topic, run.queue_id, begin, end)
+            first, past = (unit_key(run.topic, run.queue_id, one) for one in (begin, end))
+            keys = self._keys(first)
+            wanted = (np.frombuffer(run.units, np.uint8), run.times, np.zeros(count, np.uint8))
+            found = 0
+            for number in tables:
+                separators = self._tables[number].blocks.separators
                 for block in range(bisect_left(separators, first), len(separators)):
                     content = self._block(number, block)
                     more = confirm(content, len(content), (begin, end), keys, wanted)
@@ -120,31 +119,37 @@ class UnitTables:
             return False
         return found == count
 
-    def _span(self, number: int, topic: bytes, queue_id: int) -> tuple[int, int]:
-        """Give numbers that no unit of a queue in a table is below, or above.
+    def _keys(self, first: bytes) -> tuple[UInt8s, UInt8s]:
+        """Give a key, and room for one, as kernels take them."""
+        return np.frombuffer(bytearray(first), np.uint8), self._key
+
+    def _with(self, topic: bytes, queue_id: int, begin: int, end: int) -> list[int]:
+        """Give the tables that may have units of a queue from one number to another.
 
         Tables overlap: each has a stretch of every queue. Without this, each run of units would be
         looked for in a block of all of them.
         """
-        known = self._spans.get((number, topic, queue_id))
-        if known is None:
-            known = (0, LARGEST_NUMBER)
-            if len(self._spans) < MOST_SPANS:
-                known = self._seen_span(number, topic, queue_id)
-                self._spans[number, topic, queue_id] = known
-        return known
+        spans = self._spans.get((topic, queue_id))
+        if spans is None:
+            if self._known >= MOST_SPANS:
+                return [*range(len(self._tables))]
+            numbers = range(len(self._tables))
+            spans = [self._span(number, topic, queue_id) for number in numbers]
+            self._spans[topic, queue_id] = spans
+            self._known += len(spans)
+        return [number for number, (low, high) in enumerate(spans) if low < end and begin <= high]
 
-    def _seen_span(self, number: int, topic: bytes, queue_id: int) -> tuple[int, int]:
+    def _span(self, number: int, topic: bytes, queue_id: int) -> tuple[int, int]:
+        """Give numbers that no unit of a queue in a table is below, or above."""
         separators = self._tables[number].blocks.separators
         first, last = (unit_key(topic, queue_id, one) for one in (0, LARGEST_NUMBER))
-        keys = (np.frombuffer(bytearray(first), np.uint8), self._key)
-        ends = [bisect_left(separators, key) for key in (first, last)]
-        if ends[0] == len(separators):
+        blocks = [bisect_left(separators, key) for key in (first, last)]
+        if blocks[0] == len(separators):
             return NOWHERE
         extents = []
-        for block in ends:
+        for block in blocks:
             content = self._block(number, min(block, len(separators) - 1))
-            extents.append(extent(content, len(content), keys))
+            extents.append(extent(content, len(content), self._keys(first)))
         (low, _), (_, high) = extents
         return max(low, 0), high if high >= 0 else LARGEST_NUMBER
 
