@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+WHOLE: Final = np.dtype((np.void, CQ_UNIT_SIZE))  # a unit as one item
 SHORT_RUN: Final = 1 << 12  # bytes; parts whose runs are longer on average gain nothing
 LARGEST: Final = 16 << 20  # bytes that wait
 
@@ -28,12 +29,14 @@ QUEUE, OFFSET, COUNT, STORE_TIMESTAMP = range(4)
 class RunPool:
     """Runs of consume queues that wait for more of their queues."""
 
-    def __init__(self, run_units: int) -> None:
+    def __init__(self, run_units: int, short_run: int = SHORT_RUN) -> None:
         """Begin with nothing.
 
         Args:
             run_units: a run ends where a file of so many units does; 0 for nowhere.
+            short_run: bytes; parts whose runs are longer on average need not wait.
         """
+        self._short_run = short_run
         self._run_units = run_units
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._units: list[npt.NDArray[np.uint8]] = []
@@ -43,7 +46,7 @@ class RunPool:
 
     def add(self, runs: QueueRuns) -> Iterator[QueueRuns]:
         """Take the runs of the next part; yield those that need not wait any more, in log order."""
-        is_long = runs.units.nbytes >= SHORT_RUN * len(runs)
+        is_long = runs.units.nbytes >= self._short_run * len(runs)
         if not is_long:
             self._keep(runs)
         if is_long or self._bytes >= LARGEST:
@@ -105,7 +108,7 @@ class RunPool:
             lengths = count[begin:end]
             step = target[begin:end] - (np.cumsum(lengths) - lengths)
             places = np.arange(len(part)) + np.repeat(step, lengths)
-            units[places] = part
+            units.view(WHOLE)[places] = part.view(WHOLE)
             of_part = self._times.pop(0)
             if len(times):
                 times[places] = of_part

@@ -33,6 +33,7 @@ MAGIC: Final = 0x88E241B785F4CFF7
 CRC32C: Final = 1
 NEWEST_VERSION: Final = 5  # that RocksDB 8.4 of RocketMQ 5.3 to 5.5 reads
 INDEX_DELTA_VERSION: Final = 4  # from here on, handles in the index leave the length out
+WINDOW_BYTES: Final = 256 << 10
 PLAIN_BLOCKS: Final = (b"rocksdb.properties", b"rocksdb.index")  # and filters: no word about rows
 FILTER: Final = b"filter."  # is in the name of each
 PROPERTY: Final = b"rocksdb."
@@ -88,13 +89,34 @@ class TableContent:
         self.problems.append(BlockProblem(is_data, is_version, where.position, length, what))
 
 
+class _ReadAhead:
+    """Reads a file in windows, for blocks that lie one after another."""
+
+    def __init__(self, file: OpenFile) -> None:
+        self.size, self._file = file.size, file
+        self._begin, self._window = 0, b""
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """Read some bytes; fewer at the end of the file.
+
+        Raises:
+            UnreadablePath: the file may not be read.
+        """
+        at = position - self._begin
+        if not 0 <= at <= at + length <= len(self._window):
+            self._begin, at = position, 0
+            self._window = self._file.read_at(position, max(length, WINDOW_BYTES))
+        return self._window[at : at + length]
+
+
 def check_table(place: Place) -> TableContent:
     """Check the CRC of every block of a table file, and that blocks tile it.
 
     Raises:
         UnreadablePath: the file may not be read.
     """
-    with place.open() as file:
+    with place.open() as opened:
+        file = _ReadAhead(opened)
         content = TableContent(size=file.size)
         footer = _footer(file, content)
         if footer is not None:
@@ -103,7 +125,9 @@ def check_table(place: Place) -> TableContent:
     return content
 
 
-def _footer(file: OpenFile, content: TableContent) -> tuple[BlockHandle, BlockHandle, int] | None:
+def _footer(
+    file: OpenFile | _ReadAhead, content: TableContent
+) -> tuple[BlockHandle, BlockHandle, int] | None:
     """Give the handles of the metaindex and the index, and the format version."""
     where = BlockHandle(max(0, file.size - FOOTER.size), min(FOOTER.size, file.size) - TRAILER.size)
     raw = file.read_at(where.position, FOOTER.size)
@@ -128,7 +152,11 @@ def _footer(file: OpenFile, content: TableContent) -> tuple[BlockHandle, BlockHa
 
 
 def _check_blocks(
-    file: OpenFile, content: TableContent, metaindex: BlockHandle, index: BlockHandle, version: int
+    file: OpenFile | _ReadAhead,
+    content: TableContent,
+    metaindex: BlockHandle,
+    index: BlockHandle,
+    version: int,
 ) -> None:
     seen = [metaindex, index]
     end = file.size - FOOTER.size
@@ -196,7 +224,7 @@ def table_index(file: OpenFile) -> TableIndex | None:
 
 
 def _properties(
-    file: OpenFile, content: TableContent, handle: BlockHandle, end: int
+    file: OpenFile | _ReadAhead, content: TableContent, handle: BlockHandle, end: int
 ) -> dict[bytes, bytes]:
     """Give what a table file says of itself, by name without what all names begin with."""
     raw = _read_block(file, content, handle, end, "properties", is_data=False)
@@ -226,7 +254,13 @@ def read_data_block(file: OpenFile, handle: BlockHandle) -> bytes:
 
 
 def _entries_of(
-    file: OpenFile, content: TableContent, handle: BlockHandle, end: int, name: str, *, delta: bool
+    file: OpenFile | _ReadAhead,
+    content: TableContent,
+    handle: BlockHandle,
+    end: int,
+    name: str,
+    *,
+    delta: bool,
 ) -> list[tuple[BlockHandle, bytes]]:
     """Give the handles that the index or the metaindex holds; none where it is damaged."""
     raw = _read_block(file, content, handle, end, name, is_data=name == "index")
@@ -240,7 +274,7 @@ def _entries_of(
 
 
 def _read_block(
-    file: OpenFile,
+    file: OpenFile | _ReadAhead,
     content: TableContent,
     handle: BlockHandle,
     end: int,

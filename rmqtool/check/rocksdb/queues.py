@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 VALUE: Final = ROCKSDB_CQ_UNIT.size
 KEY_BYTES: Final = CQ_KEY_HEAD.size + CQ_KEY_TAIL.size  # of a key, without the topic
+SHORT_RUN: Final = 1 << 16  # bytes; a block of a table has as many as a part of the log, or more
 MOST_STRETCHES: Final = 100  # of one run that are told one by one
 
 
@@ -107,7 +108,7 @@ class RocksComparer:
         self._inspection, self.databases, self.source = inspection, databases, source
         self.seen: dict[tuple[bytes, int], QueueSeen] = {}
         self.dispatch = Dispatch(source.dispatched or 0)
-        self._pool = RunPool(0)
+        self._pool = RunPool(0, SHORT_RUN)
         self._tables = UnitTables.of(source.database)
         self._odd: list[tuple[bytes, bytes]] = []
 
