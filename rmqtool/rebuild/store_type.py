@@ -28,7 +28,7 @@ def store_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
     if options.store_type is not None:
         return frozenset({options.store_type})
     if database_of(store) is None:
-        return frozenset({StoreType.FILES})
+        return frozenset({StoreType.ROCKSDB if missing_database(store) else StoreType.FILES})
     files = [StoreType.FILES] if _topics_in_files(store) else []
     return frozenset({StoreType.ROCKSDB, *files})
 
@@ -51,6 +51,19 @@ def index_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
 def database_of(store: Store) -> RocksDb | None:
     """Give the database with the queues of a store; None without one."""
     return next((one for one in store.rocksdb() if is_queue_database(one.path)), None)
+
+
+def missing_database(store: Store) -> str:
+    """Give the path of the database that the configuration asks for, and that is gone.
+
+    Empty where queues are in files, where a database is there, or where nothing tells.
+    """
+    told = store.broker_conf
+    if told is None or conf.STORE_TYPE.of(told) != conf.ROCKSDB_STORE:
+        return ""
+    if database_of(store) is not None or _topics_in_files(store):
+        return ""
+    return "consumequeue_rocksdb" if conf.SEPARATE_DATABASE.of(told) else "consumequeue"
 
 
 def _topics_in_files(store: Store) -> list[str]:

@@ -35,6 +35,7 @@ from rmqtool.rebuild.store_type import (
     database_of,
     index_types,
     is_light_only,
+    missing_database,
     rules_for,
     store_types,
 )
@@ -162,7 +163,7 @@ def _run_writing_queues(
     database = database_of(store)
     from rmqtool.rebuild.rocksdb import RocksSink
 
-    path = database.path if database else QueueKind.CONSUME_QUEUE
+    path = database.path if database else missing_database(store) or QueueKind.CONSUME_QUEUE
     has_files = StoreType.FILES in types
     light_only = is_light_only(store)
     sink = RocksSink(store, path, files, light_only=light_only, has_files=has_files)
@@ -192,6 +193,9 @@ def _run_comparing_queues(
     from rmqtool.rebuild.rocksdb import RocksComparingSink
 
     with Queues(store) as queues:
+        if queues.database.source is None and (path := missing_database(store)):
+            files.differ(path, "queues in RocksDB", "none")
+            return run(store, options, CountingSink(), advance)
         if queues.database.source is None:
             raise NotAStore(path=str(store.root), reason="has no queues in RocksDB to compare")
         sink = RocksComparingSink(

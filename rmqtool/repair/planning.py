@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.broker.conf import FORCES_PROPERTY_CRC, MAX_MESSAGE_SIZE
+from rmqtool.broker.conf import FORCES_PROPERTY_CRC, MAX_MESSAGE_SIZE, ROCKSDB_STORE, STORE_TYPE
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
@@ -201,10 +201,12 @@ def _put_back(survey: LogSurvey) -> dict[str, int]:
 
 def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """Write queues in RocksDB anew, where there are such and they need it."""
-    if survey.inspection.has_rocksdb_queues and survey.inspection.log is not None:
+    store, log = survey.inspection.store, survey.inspection.log
+    is_told = STORE_TYPE.of(store.broker_conf) == ROCKSDB_STORE
+    if (survey.inspection.has_rocksdb_queues or is_told) and log is not None:
         from rmqtool.repair import rocksdb  # few stores have it
 
-        rocksdb.edit(writer, survey.inspection.store, found)
+        rocksdb.edit(writer, store, found)
 
 
 def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:

@@ -24,6 +24,7 @@ from rmqtool.findings.registry_rocksdb import (
 from rmqtool.rebuild.in_place import stage
 from rmqtool.rebuild.options import RebuildOptions, Target
 from rmqtool.rebuild.sinks import WritingSink
+from rmqtool.rebuild.store_type import missing_database
 from rmqtool.rebuild.work import rebuild_from
 from rmqtool.repair.edited_place import with_edited_log
 from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
 OF_DATABASE: Final = (RD_OPEN, RD_ORPHAN, RD_BLOCK, RD_META, RD_VERSION, RD_KEY)
 WRITTEN_ANEW: Final = "the queues in RocksDB are written anew from the log"
+MISSING: Final = "the queues in RocksDB are missing: they are written from the log"
 FOLLOWS: Final = f"{WRITTEN_ANEW}, which has other records now"
 
 
@@ -51,10 +53,14 @@ def edit(writer: EditWriter, store: Store, found: list[Finding]) -> None:
     Args:
         writer: has the edits of all others; those of queues in files beside the database go, as
             both are written anew.
-        store: has queues in RocksDB.
+        store: has queues in RocksDB, or ought to.
         found: what validation found.
     """
     paths = [one.path for one in store.rocksdb() if is_queue_database(one.path)]
+    if missing := missing_database(store):
+        writer.edits = [one for one in writer.edits if not _is_replaced(one, [missing])]
+        writer.edits.append(Edit(Action.REBUILD, missing, 0, 0, 0, "", "", RD_OPEN, MISSING))
+        return
     answered = [one for one in found if _is_of_queues(one, paths)]
     logs = tuple(f"{branch.path}/" for branch in store.branches_of(BranchKind.COMMITLOG))
     is_log_edited = any(f"{one.path}/".startswith(logs) for one in writer.edits)

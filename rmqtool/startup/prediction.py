@@ -125,7 +125,7 @@ class FurtherStep:
     """What a start does besides to log, queues and index.
 
     Attributes:
-        step: `empty`, `forget` or `repeat`.
+        step: `empty`, `forget`, `repeat` or `unindexed`.
         path: what it does it to, relative to the store root.
         message: the step in a sentence.
         count: messages that it concerns.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rmqtool import repair
+from rmqtool import rebuild, repair
 from rmqtool.findings.catalogue import Severity
 from rmqtool.formats.rocksdb_queue import MAX, offset_key
 from rmqtool.repair.plans import Action, read_plan
@@ -88,6 +89,22 @@ def test_killed(*, is_whole: bool) -> None:
     command = [sys.executable, "-m", "tests.repair.rocksdb_kills", "--step", step]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own
     assert (0, "") == (done.returncode, done.stderr), done.stdout
+
+
+def test_missing(tmp_path: Path) -> None:
+    """A store that is told to keep queues in RocksDB gets a database, not files, if it has none."""
+    name = "rocketmq-5.5.0-rocksdb"
+    store, conf = fixture_store(name, tmp_path), str(broker_conf(name))
+    shutil.rmtree(store / QUEUES)
+    assert rebuild.consume_queues(store, check=True, broker_conf=conf).differences
+    plan = repair.plan(store, broker_conf=conf)
+    assert [(Action.REBUILD, QUEUES)] == [(edit.action, edit.path) for edit in plan.edits]
+    repair.apply(plan, in_place=True)
+    _assert_sound(store, name)
+    repair.undo(store)
+    assert not (store / QUEUES).exists()
+    rebuild.consume_queues(store, tmp_path / "new", broker_conf=conf)
+    assert (tmp_path / "new" / QUEUES / "CURRENT").is_file()
 
 
 def test_expired(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 import rmqtool
-from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET
+from rmqtool.formats.rocksdb_store import HALF_OFFSET, INDEX_OFFSET, LAST_OFFSET, LAST_TIME
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests.broker.broker import running_broker
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NAME = "rocketmq-5.5.0-rocksdb-store"
 YEARS_IN_HOURS: Final = 500000
 MOST_SECONDS: Final = 60
+MARKS: Final = frozenset({LAST_OFFSET, LAST_TIME})
 
 
 class Stopped(NamedTuple):
@@ -57,6 +58,7 @@ def test_clean_stop(tmp_path: Path) -> None:
     counts = {one.step: one.count for one in found.further}
     assert halves - decided == counts["forget"]
     assert 0 < counts["repeat"] < sum(line["kind"] == "timer" for line in sent(NAME))
+    assert counts["unindexed"] > sum(line["kind"] == "normal" for line in sent(NAME))
     assert not found.is_whole
 
 
@@ -72,8 +74,9 @@ def test_crash(tmp_path: Path) -> None:
 @pytest.mark.broker
 @pytest.mark.parametrize("variant", [Stopped(True, True), Stopped(False, False)], ids=str)
 def test_real_broker(variant: Stopped, tmp_path: Path) -> None:
-    """A real broker repeats as many timers, and forgets as many halves, as were predicted."""
+    """A real broker repeats as many timers, forgets as many halves and indexes as predicted."""
     root = fixture_store(NAME, tmp_path)
+    indexed = index_offsets(root)
     shutil.rmtree(root / "rocksdbstore")
     if not variant.is_clean:
         (root / "abort").touch()
@@ -95,6 +98,14 @@ def test_real_broker(variant: Stopped, tmp_path: Path) -> None:
     rows.pop(LAST_OFFSET, None)
     known = {HALF_OFFSET["physical_offset"].of(key) for key in rows}
     assert predicted.get("forget", 0) == len(halves - known)
+    assert predicted.get("unindexed", 0) == len(indexed - index_offsets(root))
+
+
+def index_offsets(root: Path) -> set[int]:
+    """Give the physical offsets of records that have entries in the index."""
+    rows = rows_of(root / "rocksdbstore", "rocksdbstore").get("default", [])
+    place = INDEX_OFFSET["physical_offset"]
+    return {place.of(key, len(key) - place.size) for key, _ in rows if key not in MARKS}
 
 
 def copies(root: Path, keys: set[str]) -> Counter[str]:

@@ -1,7 +1,8 @@
 """`rocksdbstore` at a start: how far it says to be, and what nobody does any more or does twice.
 
-Half messages without a row are never checked again, unless recovery hands them over once more. A
-timer whose queue is read again delivers what it has delivered.
+Records past the end of the index come into no index, unless they are handed over again. Half
+messages without a row are never checked again, unless recovery hands them over once more. A timer
+whose queue is read again delivers what it has delivered.
 Source: IndexRocksDBStore, TransMessageRocksDBStore, TimerMessageRocksDBStore, 5.5.0; observed,
 5.5.0.
 """
@@ -11,9 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.dispatch import TRANSACTION
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS, TIMER_TOPIC
 from rmqtool.errors import DamagedDatabase
 from rmqtool.formats import properties
+from rmqtool.formats.message import SysFlag
 from rmqtool.formats.rocksdb_families import DEFAULT
 from rmqtool.formats.rocksdb_store import HALF_OFFSET, LAST_OFFSET, NUMBER, TIMER_SCANNED
 from rmqtool.startup.census import whole_records
@@ -41,10 +44,12 @@ class FurtherRows:
     Attributes:
         halves: physical offsets of open half messages.
         scanned: next queue offset of the timer's queue; 0 without the row.
+        indexed: physical offset up to which records are in the index; -1 without the row.
     """
 
     halves: set[int] = field(default_factory=set)
     scanned: int = 0
+    indexed: int = -1
 
 
 def read_further(store: Store, model: RocksModel) -> FurtherRows:
@@ -64,6 +69,8 @@ def read_further(store: Store, model: RocksModel) -> FurtherRows:
                 _number(database, family, LAST_OFFSET) for family in families
             )
             found.scanned = _number(database, TIMER, TIMER_SCANNED)
+            if database.get(DEFAULT, LAST_OFFSET) is not None:
+                found.indexed = _number(database, DEFAULT, LAST_OFFSET)
             for batch in database.rows(TRANS) if told.has_halves else ():
                 found.halves |= {
                     HALF_OFFSET["physical_offset"].of(key)
@@ -82,7 +89,7 @@ def _number(database: Database, family: str, key: bytes) -> int:
 
 @dataclass(slots=True)
 class HalvesAndTimers:
-    """What the log says of halves and timers.
+    """What the log says of halves, timers and keys.
 
     Attributes:
         halves: unique key of each half message, by physical offset.
@@ -90,6 +97,8 @@ class HalvesAndTimers:
         given_up: unique keys of those that were checked too often.
         timers: unique keys of messages that the timer would take again.
         delivered: of these, such that the log holds as delivered.
+        handed_over: physical offset from which on records are handed over again.
+        unindexed: records before that, and past the end of the index, that it ought to have.
     """
 
     halves: dict[int, str] = field(default_factory=dict)
@@ -97,6 +106,8 @@ class HalvesAndTimers:
     given_up: set[str] = field(default_factory=set)
     timers: set[str] = field(default_factory=set)
     delivered: set[str] = field(default_factory=set)
+    handed_over: int = 0
+    unindexed: int = 0
 
 
 def further_steps(
@@ -114,19 +125,19 @@ def further_steps(
         UnreadablePath: a file of the log may not be read.
     """
     told = model.told
-    if not (told.has_halves or told.has_timers):
+    if not (told.has_halves or told.has_timers or told.has_index):
         return
-    seen = HalvesAndTimers()
+    seen = HalvesAndTimers(handed_over=dispatched + 1 if model.stopped_cleanly else first)
     check = RecordCheck(model.rules, model.settings, reads_v2=True)
     for file in model.commitlog.files:
         with file.open() as reader:
             for _, record in whole_records(file, reader, check):
-                _see(seen, record, rows.scanned)
+                _see(seen, record, rows)
     forgotten = [
         offset
         for offset, key in seen.halves.items()
         if offset not in seen.ended and key not in seen.given_up and offset not in rows.halves
-        and offset < (dispatched + 1 if model.stopped_cleanly else first)
+        and offset < seen.handed_over
     ]  # fmt: skip
     if forgotten and told.has_halves:
         message = f"{len(forgotten):,} open half messages are never checked again"
@@ -134,13 +145,19 @@ def further_steps(
     if seen.delivered and told.has_timers:
         message = f"{len(seen.delivered):,} timer messages are delivered for the second time"
         yield FurtherStep("repeat", PATH, message, len(seen.delivered))
+    if seen.unindexed and told.has_index:
+        message = f"{seen.unindexed:,} messages are missing in the key index in RocksDB"
+        yield FurtherStep("unindexed", PATH, message, seen.unindexed)
 
 
-def _see(seen: HalvesAndTimers, record: DispatchRequest, scanned: int) -> None:
+def _see(seen: HalvesAndTimers, record: DispatchRequest, rows: FurtherRows) -> None:
     values = record.properties
     key = values.get(properties.UNIQ_KEY, "")
+    is_rollback = record.sys_flag & TRANSACTION == SysFlag.TRANSACTION_ROLLBACK_TYPE
+    if key and not is_rollback and rows.indexed < record.physical_offset < seen.handed_over:
+        seen.unindexed += 1
     if record.topic == TIMER_TOPIC:
-        if record.queue_offset >= scanned:
+        if record.queue_offset >= rows.scanned:
             seen.timers.add(key)
     elif record.topic in HALF_TOPICS:
         seen.halves[record.physical_offset] = key
