@@ -174,8 +174,8 @@ TRIALS: Final = (
 SAMPLE: Final = frozenset({"no queues", "hole", "combined, shorter", "cut log at 0.95"})
 
 
-# What a repair leaves: two databases, of which a person chooses one; a combined store that is told to
-# read queues in RocksDB and has none, or has lost its queues in files while the database is sound.
+# What a repair leaves: two databases, of which a person chooses one; a combined store that is to
+# read queues in RocksDB and has none, or that lost its queues in files while the database is sound.
 LEFT: Final = frozenset(
     {
         *("two databases", "combined, read, no database"),
