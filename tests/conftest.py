@@ -25,6 +25,14 @@ NOT_QUICK = {
     *("test_rocksdb_database", "test_lint", "test_readme", "test_remote", "test_remote_output"),
     *("test_release", "test_bench_store", "test_conf"),
 }
+# Of the other rooms what takes a second or less and notices most: `tests.mutation` has counted.
+ALSO_QUICK = {
+    *("check/test_access", "check/test_broker_conf", "check/test_config", "cli/test_examples"),
+    *("query/test_lost", "query/test_small", "rebuild/test_damage", "repair/test_fast_start"),
+    *("repair/test_misplaced", "repair/test_reset_config", "repair/test_unit_reasons"),
+    *("startup/test_batch_holes", "startup/test_kernels_agree", "startup/test_losses"),
+    *("startup/test_queues", "tables/test_broker_json"),
+}
 NEED_MORE = {"spark", "broker", "browser", "all_variants"}
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -82,7 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("all_variants")]
     for item in items:
         *rooms, file = item.path.relative_to(TESTS).with_suffix("").parts
-        is_near = not rooms or rooms[0] in QUICK
+        is_near = not rooms or rooms[0] in QUICK or "/".join([*rooms, file]) in ALSO_QUICK
         if is_near and file not in NOT_QUICK and not NEED_MORE & {*item.keywords}:
             item.add_marker(pytest.mark.quick)
 

@@ -1,6 +1,6 @@
 """Change single lines of rmqtool at random, and ask the tests whether they notice.
 
-    python -m tests.mutation [--seed 1] [--count 200] [--calls FILE] [--out FILE]
+    python -m tests.mutation [--seed 1] [--count 200] [--calls FILE] [--out FILE] [--whole 4]
 
 1. A clone of HEAD is made; nothing else is touched.
 2. The quick tier runs once and notes which functions each test calls (`--calls` keeps that). A
@@ -9,6 +9,11 @@
    quick tests that call the function run, fastest first, until one fails.
 4. What survives meets the tests of its own room and those that import its module, for a limited
    time, but for tests that need a JVM. A test that fails without the change, too, does not count.
+
+`--whole CASES` asks the whole suite, but for tests that need a JVM: with all mutants in one tree
+(`tests/switches.py`) that many cases of each test function run once and note which mutants they
+come by; then each mutant meets those tests, the quick ones first. What cannot be switched, kernels
+and what modules do when they are imported, goes the way above.
 
 Each outcome is a line of JSON in `--out`; those that are there are not tried again.
 """
@@ -28,6 +33,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -36,6 +42,7 @@ import numpy as np
 import pytest
 
 from tests.mutants import Mutant, function_line, mutants_of
+from tests.switches import NOW, SEEN, Ran, Reached, Tried, reached, switched
 
 if TYPE_CHECKING:
     from rmqtool.machine.compiled import Kernel  # each child loads its own
@@ -232,6 +239,53 @@ def room_files(path: str) -> list[str]:
     return [str(one) for one in found if one.stem != "test_lint"]  # no mutant is well formatted
 
 
+def whole(mutants: list[Mutant], out: Path, cases: int) -> list[Mutant]:
+    """Let the whole suite look at all mutants that can be switched; give those that cannot."""
+    inside = switched(mutants)
+    ran: dict[str, Ran] = {}
+    quick: set[str] = set()
+    for marks, most in (("quick", sys.maxsize), (f"not quick and {NEED_MORE}", cases)):
+        folder = out.with_name(f"{out.stem}-{marks.split()[0]}")
+        if not (folder / "ran").exists():
+            folder.mkdir(exist_ok=True)
+            (folder / NOW).touch()
+            os.environ[SEEN] = str(folder)
+            run = partial(_run, ["-m", marks, "tests"], Reached(folder, most))
+            forked(run, 4 * 3600)
+            del os.environ[SEEN]
+        ran |= (found := reached(folder))
+        quick |= found.keys() if marks == "quick" else set()
+    done = {Mutant(*(one[name] for name in Mutant._fields)) for one in outcomes(out)}
+    wanted: dict[int, list[str]] = {}
+    for number in sorted(inside - {mutants.index(one) for one in done if one in mutants}):
+        by = [one for one in ran.values() if number in one.numbers]
+        by.sort(key=lambda one: (one.name not in quick, one.seconds))
+        wanted[number] = [one.name for one in by]
+
+    def told(number: int, failed: str, seconds: float) -> None:
+        name = "" if not failed else "quick" if failed in quick else "whole"
+        line = {**mutants[number]._asdict(), "tiers": ["quick", "whole"], "by": name}
+        line |= {"failed": failed, "tests": len(wanted[number]), "seconds": round(seconds, 1)}
+        with out.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    files = sorted({name.partition("::")[0] for names in wanted.values() for name in names})
+    forked(partial(_run, ["-m", NEED_MORE, *files], Tried(wanted, told)), 4 * 3600)
+    git = ["git", "checkout", "-q", "rmqtool"]
+    subprocess.run(git, check=True)  # noqa: S603
+    return [one for number, one in enumerate(mutants) if number not in inside]
+
+
+def _run(arguments: list[str], plugin: object) -> int:
+    return int(pytest.main(["-q", "-p", "no:cacheprovider", *arguments], [plugin]))
+
+
+def outcomes(out: Path) -> list[dict[str, Any]]:
+    """Read what was found before."""
+    lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    return [json.loads(line) for line in lines]
+
+
 class Trial:
     """All mutants of one run, each tried with the quick tier first and then with its room.
 
@@ -244,8 +298,8 @@ class Trial:
         self._calls, self._out = calls, out
         self._broken: set[str] = set()  # tests that fail here without any change
         self.done: dict[Mutant, dict[str, Any]] = {}
-        for line in out.read_text(encoding="utf-8").splitlines() if out.exists() else []:
-            self._keep(json.loads(line))
+        for outcome in outcomes(out):
+            self._keep(outcome)
 
     def _keep(self, outcome: dict[str, Any]) -> None:
         self.done[Mutant(*(outcome[name] for name in Mutant._fields))] = outcome
@@ -312,6 +366,7 @@ def main() -> int:
     parser.add_argument("--revision", default="HEAD", help="which tree; --calls belongs to it")
     parser.add_argument("--calls", type=Path, default=Path("mutation-calls.json"))
     parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
+    parser.add_argument("--whole", type=int, metavar="CASES", default=0)
     given = parser.parse_args()
     out, calls_file, tree = given.out.absolute(), given.calls.absolute(), given.revision
     for command in (
@@ -325,20 +380,23 @@ def main() -> int:
         os.environ["PYTHONPATH"] = str(CLONE)
         for name in [one for one in sys.modules if one.partition(".")[0] in {"tests", "rmqtool"}]:
             del sys.modules[name]  # a child loads those of the clone
+        dice = np.random.default_rng(given.seed)
+        mutants = mutants_of(Path("rmqtool"), dice, given.count)
+        left = whole(mutants, out, given.whole) if given.whole else mutants
         if not calls_file.exists():
             record(calls_file)
         calls = {name: Called(*one) for name, one in json.loads(calls_file.read_text()).items()}
-        trial, dice = Trial(calls, out), np.random.default_rng(given.seed)
-        mutants = mutants_of(Path("rmqtool"), dice, given.count)
+        trial = Trial(calls, out)
         for tier in ("quick", "room"):
-            for mutant in mutants:
+            for mutant in left:
                 trial.run(mutant, tier)
     finally:
         shutil.rmtree(CLONE)
     counts = Counter(one["by"] for one in trial.done.values())
     late = sum(not one["by"] and one["failed"] == LATE for one in trial.done.values())
     print(f"{len(trial.done)} mutants: {counts['quick']} found by the quick tier,", end=" ")  # noqa: T201
-    print(f"{counts['room']} more by their rooms, {counts['']} survive ({late} out of time)")  # noqa: T201
+    more = counts["room"] + counts["whole"]
+    print(f"{more} more by others, {counts['']} survive ({late} out of time)")  # noqa: T201
     return 0
 
 

@@ -186,3 +186,10 @@ def test_bad_lines(line: str) -> None:
         return
     with pytest.raises(UsageError, match="line 2"):
         list(parse_lines(["# a comment", line]))
+
+
+def test_largest_number() -> None:
+    """An offset may be the largest long, and no more."""
+    assert ByOffset(2**63 - 1) == parse_line(f"--at {2**63 - 1}")
+    with pytest.raises(UsageError, match="is more than"):
+        parse_line(f"--at {2**63}")

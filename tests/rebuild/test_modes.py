@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,12 @@ def test_contradictions(facts: dict[str, object]) -> None:
     """What cannot be meant is refused before a file is opened."""
     with pytest.raises(UsageError):
         RebuildOptions("/nowhere", **facts)  # type: ignore[arg-type]
+
+
+def test_time_zone() -> None:
+    """Names of index files are made in the zone that was asked for."""
+    zone = RebuildOptions("/nowhere", check=True, time_zone="Asia/Shanghai").zone()
+    assert timedelta(hours=8) == zone.utcoffset(datetime(2026, 1, 1))  # noqa: DTZ001 - what it takes
 
 
 def test_light_import() -> None:
