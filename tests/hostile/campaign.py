@@ -16,10 +16,12 @@ each would take a day.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -32,11 +34,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rmqtool.cli.main import main as rmqtool
-from tests.hostile.damages import damage_some, one_of
+from tests.hostile.damages import OF_ARCHIVES, damage_some, one_of
 from tests.hostile.stranger import NOBODY, give, look
 from tests.stores import FIXTURES, fixture_store
 
 # ruff: noqa: T201 - a campaign prints
+ARCHIVE: Final = "{archive}"  # instead of the store
 IN_PLACE: Final = ("--in-place", "--yes", "--yes")
 UNDO: Final = ("repair", "--undo")
 COMMANDS: Final = (
@@ -45,7 +48,10 @@ COMMANDS: Final = (
     ("info",), ("info", "--format", "json"), ("doctor", "--format", "json"),
     ("dump", "--body", "text", "--format", "jsonl"), ("dump", "--as", "all", "--format", "jsonl"),
     ("dump", "--hex", "--limit", "500"), ("dump", "--tail", "20", "--fillers"),
-    ("query", "--key", "none"), ("query", "--at", "0"),
+    ("query", "--key", "none"), ("query", "--at", "0"), ("query", "--group", "none"),
+    ("validate", "--recursive"),
+    ("dump", "--as", "config", "--format", "broker-json", "--output", "{work}/config"),
+    ("validate", ARCHIVE), ("doctor", ARCHIVE), ("extract", ARCHIVE, "--output", "{work}/of.rmq"),
     ("startup", "--broker-version", "5.3.3"), ("startup", "--broker-version", "4.9.3"),
     ("diff", "{sound}"), ("extract", "--output", "{work}/all.jsonl", "--held"),
     ("extract", "--output", "{work}/all.rmq"), ("report", "--output", "{work}/report.html"),
@@ -124,7 +130,7 @@ def ended(child: int) -> tuple[int, resource.struct_rusage, bool]:
                 with suppress(ProcessLookupError):
                     os.killpg(child, signal.SIGKILL)
             time.sleep(pause)
-            pause = min(2 * pause, 0.05)
+            pause = min(2 * pause, 0.01)
     except KeyboardInterrupt:
         os.killpg(child, signal.SIGKILL)
         raise
@@ -181,20 +187,25 @@ class Attack:
         (self.outside / "directory").mkdir()
         self.store = fixture_store(self.fixture, top)
         damage_some(self.store, chance)
+        self.archive = self._pack(chance)
         give(self.store, NOBODY)
         self._beside = look(self.outside)
         self._bytes = None if self._is_large() else _contents(self.store)
         self._facts, self._before = self._look()
+
+    def _pack(self, chance: np.random.Generator) -> Path:
+        """Make an archive of the store; half of them are damaged, too."""
+        name = one_of(chance, ["archive.tar", "archive.tar.gz", "archive.tar.zst"])
+        archive = pack(self.store, self.top / name)
+        if one_of(chance, [False, True]):
+            one_of(chance, OF_ARCHIVES)(archive, chance)
+        return archive
 
     def _is_large(self) -> bool:
         return any(path.lstat().st_size > LARGE for path in self.store.rglob("*"))
 
     def _look(self) -> tuple[Facts, Facts]:
         return facts(self.store, changes=True), _without_ours(facts(self.store, changes=False))
-
-    def edits(self) -> int:
-        """Count what there is to take back: log and RocksDB are edited one after the other."""
-        return len([*self.store.glob("rmqtool-undo-*")]) or 1
 
     def wrong(self, command: tuple[str, ...]) -> Iterator[str]:
         """Yield what a command that has run did to the store and beside it."""
@@ -213,8 +224,7 @@ class Attack:
 
     def arguments(self, command: tuple[str, ...], sound: Path) -> list[str]:
         """Give the words of a command for this store."""
-        given = [one.format(work=self.work, sound=sound) for one in command]
-        return [given[0], str(self.store), *given[1:], "--quiet"]
+        return words_of(command, self.store, self.archive, self.work, sound)
 
 
 def _contents(store: Path) -> dict[str, str]:
@@ -266,13 +276,10 @@ def campaign(seeds: range, seconds: float, top: Path, tally: Tally) -> None:
         attack = Attack(top / str(seed), seed)
         tally.stores += 1
         for command in COMMANDS:
-            ends: list[str] = []
-            for _ in range(attack.edits() if command == UNDO else 1):
-                is_fresh = tally.runs.total() % FRESH_EACH == FRESH_EACH - 1
-                done = run(attack.arguments(command, sound), said, is_fresh=is_fresh)
-                tally.add(command[0], done, is_fresh=is_fresh)
-                ends += done.ends
-            for what in (*ends, *attack.wrong(command)):
+            is_fresh = tally.runs.total() % FRESH_EACH == FRESH_EACH - 1
+            done = run(attack.arguments(command, sound), said, is_fresh=is_fresh)
+            tally.add(command[0], done, is_fresh=is_fresh)
+            for what in (*done.ends, *attack.wrong(command)):
                 tally.broken += 1
                 print(f"seed {seed} | {attack.fixture} | {' '.join(command)} | {what}", flush=True)
         shutil.rmtree(attack.top)
@@ -283,15 +290,32 @@ def _warm_up(top: Path) -> Path:
     sound = fixture_store("rocketmq-5.3.3-crash", top)
     (top / "warm").mkdir()
     copy = fixture_store("rocketmq-5.3.3-crash", top / "warm")
+    archive = pack(copy, top / "warm/archive.tar")
     kept = os.dup(1), os.dup(2)
     for number in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), number)
     for command in COMMANDS:
-        given = [one.format(work=top / "warm", sound=sound) for one in command]
-        rmqtool([given[0], str(copy), *given[1:], "--quiet"])
+        rmqtool(words_of(command, copy, archive, top / "warm", sound))
     for number, old in zip((1, 2), kept, strict=True):
         os.dup2(old, number)
+    gc.freeze()  # children that collect garbage would copy all of these pages
     return sound
+
+
+def pack(store: Path, archive: Path) -> Path:
+    """Make a tar of a store, with its holes, compressed where its name says so."""
+    words = ["tar", "--sparse", "--auto-compress", "--create", "--file", archive, store.name]
+    subprocess.run(words, cwd=store.parent, check=True, stderr=subprocess.DEVNULL)  # noqa: S603
+    return archive
+
+
+def words_of(
+    command: tuple[str, ...], store: Path, archive: Path, work: Path, sound: Path
+) -> list[str]:
+    """Give the words of a command for a store, or for the archive of it."""
+    given = [one.format(archive=archive, work=work, sound=sound) for one in command]
+    path = () if ARCHIVE in command else (str(store),)
+    return [given[0], *path, *given[1:], "--quiet"]
 
 
 def main() -> int:

@@ -118,3 +118,4 @@ def _write(path: Path, raw: bytes | bytearray) -> None:
 DAMAGES: Final[tuple[Callable[[Path, np.random.Generator], None], ...]] = (
     *(_flip, _flip, _numbers, _numbers, _zeros, _text, _cut, _extend, _rename, _replace),
 )
+OF_ARCHIVES: Final = (_flip, _numbers, _zeros, _cut, _extend)
