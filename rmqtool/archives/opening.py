@@ -144,11 +144,13 @@ def unpack(
     Raises:
         WriteFailed: see `TemporaryCopy.append`.
     """
+    from isal.isal_zlib import IsalError
+
     stream = _unzstd(source) if head.startswith(ZSTD) else _gunzip(source)
     while True:
         try:
             data = stream.read(PIECE_BYTES)
-        except (OSError, EOFError, ValueError) as error:
+        except (OSError, EOFError, ValueError, IsalError) as error:
             said = str(error).rstrip(".")
             members.cut(f"it cannot be unpacked past byte {copy.size:,}: {said}")
             return

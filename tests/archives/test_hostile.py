@@ -269,7 +269,20 @@ def test_cut(tmp_path: Path, packed: dict[str, bytes], name: str, kept: float) -
     assert not opened.is_whole
 
 
-@pytest.mark.parametrize("name", ["s.tar", "s.tar.zst", "s.zip"])
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 9, 10, 11, 12, 40, -9, -5, -1])
+def test_damaged_gzip(tmp_path: Path, packed: dict[str, bytes], at: int) -> None:
+    """A byte of a gzip that differs, in its header, its blocks or its end, is damage."""
+    raw = bytearray(packed["s.tar.gz"])
+    raw[at] ^= 0xFF
+    try:
+        opened, _ = read(tmp_path / "s.tar.gz", bytes(raw))
+    except UnreadablePath:
+        assert at in {0, 1}  # then it is no gzip
+        return
+    assert opened.is_whole == (at == 9)  # byte 9 names the system that made it
+
+
+@pytest.mark.parametrize("name", ["s.tar", "s.tar.gz", "s.tar.zst", "s.zip"])
 @given(data=st.data())
 def test_flipped(
     tmp_path_factory: pytest.TempPathFactory,
