@@ -144,13 +144,14 @@ def unpack(
     Raises:
         WriteFailed: see `TemporaryCopy.append`.
     """
-    from isal.isal_zlib import IsalError
+    from isal import isal_zlib
 
+    damage: Any = isal_zlib.error  # the stubs say that it is no exception
     stream = _unzstd(source) if head.startswith(ZSTD) else _gunzip(source)
     while True:
         try:
             data = stream.read(PIECE_BYTES)
-        except (OSError, EOFError, ValueError, IsalError) as error:
+        except (OSError, EOFError, ValueError, damage) as error:
             said = str(error).rstrip(".")
             members.cut(f"it cannot be unpacked past byte {copy.size:,}: {said}")
             return

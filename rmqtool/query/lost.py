@@ -157,7 +157,12 @@ class DoubtfulPlaces:
                 begins.append(begin)
                 ends.append(end)
                 groups.append([bound])
-        return np.array(begins, np.int64), np.array(ends, np.int64), groups
+        return _int64(begins), _int64(ends), groups
+
+
+def _int64(offsets: list[int]) -> npt.NDArray[np.int64]:
+    """Give offsets as an array; the name of a stranger's file may put it past all numbers."""
+    return np.array([min(one, PAST_ALL) for one in offsets], np.int64)
 
 
 def lost_messages(store: Store, findings: Iterable[Finding]) -> list[Told]:

@@ -163,7 +163,7 @@ class Place:
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        return sorted(self._ask(_names))
+        return sorted(self._ask(lambda path: listed(path, _named)))
 
     def entries(self) -> list[Entry]:
         """List this directory, sorted by name; a name that vanishes meanwhile is left out.
@@ -171,7 +171,8 @@ class Place:
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        return sorted(self._ask(_entries), key=lambda entry: entry.name)
+        found = self._ask(lambda path: listed(path, _entry_of))
+        return sorted((one for one in found if one), key=lambda entry: entry.name)
 
     def open(self) -> OpenFile:
         """Open a regular file for reading; no other thing is ever opened.
@@ -332,20 +333,25 @@ def _followed(path: str) -> str:
         return os.path.realpath(path)
 
 
-def _names(path: str) -> list[tuple[str, EntryKind]]:
-    with os.scandir(path) as found:
-        return [(one.name, _kind_of(one)) for one in found]
+def listed(directory: str | int, seen: Callable[[os.DirEntry[str]], Answer]) -> list[Answer]:
+    """List a directory, or an open one, again where a signal ends that: Python does so elsewhere.
+
+    Raises:
+        OSError: it is no directory, or may not be listed.
+    """
+    while True:
+        try:
+            with os.scandir(directory) as found:
+                return [seen(one) for one in found]
+        except InterruptedError:
+            continue
 
 
-def _entries(path: str) -> list[Entry]:
-    entries = []
-    with os.scandir(path) as found:
-        for one in found:
-            try:
-                entries.append(_entry(one.name, one.stat(follow_symlinks=False)))
-            except FileNotFoundError:
-                continue
-    return entries
+def _entry_of(found: os.DirEntry[str]) -> Entry | None:
+    try:
+        return _entry(found.name, found.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return None
 
 
 def _entry(name: str, facts: os.stat_result) -> Entry:
@@ -355,12 +361,12 @@ def _entry(name: str, facts: os.stat_result) -> Entry:
     return Entry(name, kind, facts.st_size, facts.st_mtime_ns, allocated, facts.st_ino, *whose)
 
 
-def _kind_of(found: os.DirEntry[str]) -> EntryKind:
+def _named(found: os.DirEntry[str]) -> tuple[str, EntryKind]:
     if found.is_dir(follow_symlinks=False):
-        return EntryKind.DIRECTORY
+        return found.name, EntryKind.DIRECTORY
     if found.is_file(follow_symlinks=False):
-        return EntryKind.FILE
-    return EntryKind.LINK if found.is_symlink() else EntryKind.OTHER
+        return found.name, EntryKind.FILE
+    return found.name, EntryKind.LINK if found.is_symlink() else EntryKind.OTHER
 
 
 def _kind(mode: int) -> EntryKind:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import RepairError
+from rmqtool.store.place import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,13 +177,11 @@ class Directory:
 
     def names(self) -> list[str]:
         """List it, sorted."""
-        return sorted(os.listdir(self.handle))  # noqa: PTH208 - a descriptor
+        return sorted(listed(self.handle, lambda one: one.name))
 
     def entries(self) -> Iterator[tuple[str, os.stat_result]]:
         """Yield the names in it, sorted, each with what it stands for; a link for itself."""
-        with os.scandir(self.handle) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-        for entry in entries:
+        for entry in sorted(listed(self.handle, lambda one: one), key=lambda one: one.name):
             yield entry.name, entry.stat(follow_symlinks=False)
 
     def unlink(self, name: str) -> None:

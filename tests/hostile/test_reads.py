@@ -12,6 +12,8 @@ from unittest import mock
 import pytest
 
 from rmqtool.cli.main import main
+from rmqtool.store.address import place_of
+from rmqtool.writing.directory import Directory
 from tests.evidence import snapshot
 from tests.stores import fixture_store
 
@@ -92,3 +94,22 @@ def test_short(
     sound = main(words), capfd.readouterr().out
     with reads(longest=longest):
         assert sound == (main(words), capfd.readouterr().out)
+
+
+def test_interrupted_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory whose listing a signal ends is listed again: Python itself does not do that."""
+    (tmp_path / "file").touch()
+    scandir, asked = os.scandir, list[object]()
+
+    def once(directory: str | int) -> object:
+        asked.append(directory)
+        if len(asked) % 2:
+            raise InterruptedError(errno.EINTR, os.strerror(errno.EINTR))
+        return scandir(directory)
+
+    monkeypatch.setattr(os, "scandir", once)
+    assert ["file"] == [name for name, _ in place_of(str(tmp_path)).names()]
+    assert ["file"] == [entry.name for entry in place_of(str(tmp_path)).entries()]
+    with Directory.at(tmp_path) as directory:
+        assert ["file"] == directory.names()
+    assert 6 == len(asked)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rmqtool.check.options import ValidateOptions
@@ -105,3 +106,9 @@ def test_unreadable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lost.DoubtfulPlaces, "of", refused)
     (row,) = lost_messages(open_tree(str(store)), [])
     assert (UNKNOWN, ["commitlog: permission denied"]) == (row["fate"], row["sources"])
+
+
+def test_past_all_numbers() -> None:
+    """A file whose name puts its end past the largest number holds what comes before that."""
+    places = lost.DoubtfulPlaces([(2**63 - 4096, 2**63 + 4096, None), (2**64, 2**65, None)])
+    assert [False, True] == places.holds(np.array([4096, 2**63 - 2])).tolist()
