@@ -304,7 +304,7 @@ def _warm_up(top: Path) -> Path:
 
 def pack(store: Path, archive: Path) -> Path:
     """Make a tar of a store, with its holes, compressed where its name says so."""
-    words = ["tar", "--sparse", "--auto-compress", "--create", "--file", archive, store.name]
+    words = ["tar", "--sparse", "--auto-compress", "--create", "--file", str(archive), store.name]
     subprocess.run(words, cwd=store.parent, check=True, stderr=subprocess.DEVNULL)  # noqa: S603
     return archive
 
