@@ -95,7 +95,7 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("export --table segments", SEGMENTS)
     yield PublicTable("extract", sent.EXTRACT)
     yield PublicTable("extract (the file)", sent.SENT)
-    yield PublicTable("sql --list-views", VIEW_LIST)
+    yield PublicTable("sql --views", VIEW_LIST)
 
 
 def entries(word: str) -> list[DictionaryEntry]:

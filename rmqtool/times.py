@@ -11,6 +11,9 @@ from datetime import MAXYEAR, UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Final
 
+from rmqtool.words import nearest
+
+USUAL: Final = "Europe/Berlin, Asia/Shanghai, UTC, local"
 DAY_MS: Final = 86_400_000
 LOCAL: Final = "local"
 _ISO: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -84,7 +87,11 @@ def zone_of(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        reason = f"no time zone {name!r} here; such as Europe/Berlin, Asia/Shanghai, UTC, local"
+        from zoneinfo import available_timezones
+
+        near = nearest(name, sorted(available_timezones()))
+        known = f"nearest: {' '.join(near)}" if near else f"such as {USUAL}"
+        reason = f"no time zone {name!r} here; {known}"
         raise ValueError(reason) from error
 
 

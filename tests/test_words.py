@@ -27,7 +27,7 @@ HARD: Final = re.compile(
     r"|(is|are) to be|surroundings)\b",
     re.IGNORECASE,
 )
-MOST_WORDS: Final = 30  # of a sentence
+MOST_WORDS: Final = 23  # of a sentence
 SENTENCE: Final = re.compile(r"(?<=[.;:?])\s+|\n\s*\n")
 WORD: Final = re.compile(r"[^\s\"'(),=]*[A-Za-z]{2}[^\s]*")
 LEAST_WORDS: Final = 3  # of what is not a name, a key or a piece of a line

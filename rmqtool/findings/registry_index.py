@@ -113,7 +113,7 @@ IX_MISSING: Final = Code(
     Owner.INDEX,
     also=(NOTE,),
     when="warning for a key; a note for a tag entry, which brokers before 5.4.0 do not write, "
-    "and for keys after the last entry, which the broker had not come to",
+    "and for keys after the last entry",
     meaning="a key of a record in the range of the index has no entry",
     consequence="the message is not found by this key",
     remedy="rebuild the index",

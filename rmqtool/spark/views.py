@@ -46,8 +46,8 @@ _VIEWS: Final = (
         "traffic_per_minute",
         "messages and bytes that were stored, by topic and minute",
         """
-        SELECT topic, date_trunc('minute', store_time) AS minute, count(*) AS messages,
-               sum(size) AS bytes
+        SELECT topic, date_trunc('minute', store_time) AS minute,
+               count(*) AS messages, sum(size) AS bytes
         FROM messages WHERE extent IS NULL
         GROUP BY topic, minute ORDER BY minute, topic
         """,

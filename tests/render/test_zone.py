@@ -62,3 +62,5 @@ def test_names() -> None:
     for name in ("Mars/Olympus", "", "../../etc/passwd"):
         with pytest.raises(ValueError, match="such as Europe/Berlin"):
             zone_of(name)
+    with pytest.raises(ValueError, match="nearest: Asia/Shanghai"):
+        zone_of("asia/shangai")

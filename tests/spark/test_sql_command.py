@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import rmqtool
 from rmqtool.cli.main import main
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import Task, tasks
@@ -50,6 +51,31 @@ def test_formats(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
         *([str(row["queue_id"]), str(row["n"]), "'=1"] for row in rows),
     ] == [*csv.reader(io.StringIO(found["csv"]))]
     assert 1 + len(rows) == len(found["table"].splitlines())
+
+
+def test_time_zone(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Times without an offset in a question are those of --time-zone; else they are UTC."""
+    early = "SELECT count(*) AS n FROM messages WHERE store_time < TIMESTAMP '2026-11-21 11:14:19'"
+    counts = []
+    for words in ([], ["--time-zone", "Asia/Shanghai"], ["--time-zone", "UTC"]):
+        assert 0 == main(["sql", str(store), early, *words, "--format", "jsonl"])
+        counts.append(json.loads(capfd.readouterr().out)["n"])
+    rows = rmqtool.open_store(str(store)).rows()
+    before = sum(row["store_time"] < "2026-11-21T03:14:19" for row in rows)
+    assert [240, before, 240] == counts
+    assert 0 < before < 240
+    assert 2 == main(["sql", str(store), early, "--time-zone", "Asia/Shangai"])
+    assert "nearest: Asia/Shanghai" in capfd.readouterr().err
+
+
+def test_show(capfd: pytest.CaptureFixture[str]) -> None:
+    """The text of a view is shown without a store; a misspelt name is answered with the nearest."""
+    assert 0 == main(["sql", "--show", "slowest_stores"])
+    assert VIEWS["slowest_stores"].sql.split() == capfd.readouterr().out.split()
+    assert 2 == main(["sql", "--show", "slowest_store"])
+    assert "no view 'slowest_store'; nearest: slowest_stores" in capfd.readouterr().err
+    assert 2 == main(["sql"])
+    assert "STORE: is missing" in capfd.readouterr().err
 
 
 def test_file_and_pipe(

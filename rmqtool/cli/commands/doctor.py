@@ -14,13 +14,13 @@ from rmqtool.render.look import Format
 
 @dataclass(frozen=True)
 class Doctor(Command):
-    """The one command to know. It tells what the store is and who wrote it, whether a broker starts
-    on it as it is, what a start would lose, and what is lost already. Then come the cause, the
-    consequence and the command to run next. Nothing is written.
+    """The one command to know. It tells what the store is and who wrote it, and whether a broker
+    starts on it as it is. It counts what a start would lose, and what is lost already. Then come
+    the cause, the consequence and the command to run next. Nothing is written.
 
     It asks validate, startup and the plan of repair, so it reads the whole log. It also looks at
-    the owner and the modes of the files, at the mount, at free space, and at the lock of a running
-    broker. Give --broker-conf: a broker starts under its configuration.
+    owner and modes of the files, the mount, free space, and the lock of a running broker. Give
+    --broker-conf: a broker starts under its configuration.
 
     A table is one screen. '--format json' gives all of it as one document: the diagnosis, the
     steps, all findings, the losses, the queues that change, and the edits of the plan. The exit

@@ -13,6 +13,10 @@ from rmqtool.cli.options import BrokerConf, StorePath, UnpackLimit, sections
 from rmqtool.render.look import Format
 
 PROBLEMS: Final = "problems"
+NOTHING: Final = {  # "none" alone would read as if all had been looked at
+    PROBLEMS: "problems: none; what was read could be read, and nothing was checked",
+    "oddities": "oddities: none among names and lengths of files; nothing else was checked",
+}
 SINGLE: Final = frozenset({"store", "end", "dispatch"})  # a row each: a person reads it as a list
 
 
@@ -67,7 +71,7 @@ class Info(Command):
                 found = (turned(one) if one.name in SINGLE else one for one in found)
             if len(names) == 1:
                 if not self.delivery.emit(next(found)):
-                    self.delivery.note(f"{names[0]}: none")
+                    self.delivery.note(NOTHING.get(names[0], f"{names[0]}: none"))
             else:
                 self.delivery.emit_all(found, empty="none")
             count = len(survey.problems)

@@ -15,10 +15,10 @@ from rmqtool.rebuild.options import StoreType
 
 @dataclass(frozen=True)
 class RebuildIndex(Command):
-    """Entries, slots and chains are those of a broker. A broker names a file by its clock; here
-    the name is that of the file on disk which begins with the same record, else the store time of
-    its first record. An index in RocksDB (rocksdbstore, 5.4.0 on) is written anew with the timers
-    and open transactions of the database that was there.
+    """Entries, slots and chains are those of a broker. A broker names a file by its clock. Here the
+    name is that of the file on disk with the same first record, else the store time of that record.
+    An index in RocksDB (rocksdbstore, 5.4.0 on) is written anew with the timers and open
+    transactions of the database that was there.
     """
 
     store: StorePath

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Annotated, Final
 
+from rmqtool.cli.completion.values import sql_views
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.engines import EngineChoice, OnSpark, everywhere
@@ -37,10 +39,19 @@ class Sql(Command):
     Times without an offset, as in TIMESTAMP '2026-11-21 09:04', are UTC, or those of --time-zone.
     """
 
-    store: StorePath
+    store: StorePath = ""
     query: Annotated[str | None, Argument("SQL", "One question, such as SELECT ...")] = None
     file: Annotated[str | None, Option("--file", "A file with the question.", "FILE")] = None
     views: Annotated[bool, Option("--views", "List the ready-made views; nothing is read.")] = False
+    show: Annotated[
+        str | None,
+        Option(
+            "--show",
+            "Print the SQL of a ready-made view; nothing is read.",
+            "VIEW",
+            completes=sql_views,
+        ),
+    ] = None
     body: Annotated[BodyMode, Option("--body", "How the column body of messages shows bodies.")] = (
         BodyMode.NONE
     )
@@ -58,7 +69,7 @@ class Sql(Command):
                 "Spark alone knows the columns of a question; ask it: DESCRIBE QUERY SELECT ..."
             )
             raise UsageError(option="--format", reason=reason)
-        return self.delivery.describe([VIEW_LIST], self.store)
+        return self.delivery.describe([VIEW_LIST])
 
     def run(self) -> int:
         """Answer it; 1 when nothing is found, 3 when something could not be read."""
@@ -66,6 +77,10 @@ class Sql(Command):
 
         if self.views:
             return _list_views(self.delivery)
+        if self.show is not None:
+            return _show(self.show)
+        if not self.store:
+            raise UsageError(option="STORE", reason="is missing; only --views and --show need none")
         if self.query is not None and self.file is not None:
             raise UsageError(option="--file", reason="cannot be combined with a question")
         is_terminal = sys.stdin is not None and sys.stdin.isatty()
@@ -110,6 +125,22 @@ def _list_views(delivery: Delivery) -> int:
         for view in VIEWS.values()
     ]
     delivery.emit(VIEW_LIST.rows([rows]))
+    return DONE
+
+
+def _show(name: str) -> int:
+    """Print the text of a view.
+
+    Raises:
+        UsageError: there is no such view.
+    """
+    from rmqtool.render.sink import standard_output
+    from rmqtool.spark.views import VIEWS
+    from rmqtool.words import meant
+
+    if name not in VIEWS:
+        raise UsageError(option="--show", reason=f"no view {name!r}; {meant(name, VIEWS)}")
+    standard_output().write(f"{cleandoc(VIEWS[name].sql)}\n".encode())
     return DONE
 
 

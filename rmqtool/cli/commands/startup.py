@@ -30,14 +30,14 @@ class Startup(Command):
     File lengths and switches come from --broker-conf; without it lengths are read off the files
     and the switches are RocketMQ's defaults; light queues tell that their switches are on.
 
-    What is predicted is what real message stores then did with some 300 damaged stores and with all
-    that real brokers left, those of 4.9.3, 5.1.4, 5.2.0, 5.3.3 and 5.5.0: 'is_proven' names them.
-    Other releases follow their source. Queues in RocksDB are predicted, too, with those in files
-    beside them (compared with 5.3.3 and 5.5.0), and of rocksdbstore what is forgotten or done
-    twice. Refused, as a store's files do not tell: DLedger logs. Not looked at, and named in the
-    steps as 'not_modelled': consumequeue_ext, which can keep a broker from starting (repair takes
-    a bad one out), where timerlog is cut, compaction. Files of the index that are made within one
-    millisecond get one name: the broker then has fewer of them than are predicted.
+    Predictions are what real message stores then did, with some 300 damaged stores and with all
+    that real brokers left. Those were of 4.9.3, 5.1.4, 5.2.0, 5.3.3 and 5.5.0: 'is_proven' names
+    them. Other releases follow their source. Queues in RocksDB are predicted, too, with those in
+    files beside them (compared with 5.3.3 and 5.5.0). Of rocksdbstore, what is forgotten or done
+    twice is predicted. Refused, as a store's files do not tell: DLedger logs. Not looked at, and
+    named in the steps as 'not_modelled': consumequeue_ext, which can keep a broker from starting
+    (repair takes a bad one out), where timerlog is cut, compaction. Files of the index that are
+    made within one millisecond get one name: the broker then has fewer of them than are predicted.
     """
 
     store: StorePath

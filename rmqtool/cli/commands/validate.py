@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Validate(Command):
-    """Every record, consume queue unit and index entry is read, and all are compared with each
-    other, with the checkpoint, the timer and the configuration. Each defect is a row with its
-    place and its remedy; 'rmqtool help CODE' explains a finding code. The summary on stderr says
-    what was read and what was not. Nothing is written to the store.
+    """Every record, consume queue unit and index entry is read. All are compared with each other,
+    with the checkpoint, the timer and the configuration. Each defect is a row with its place and
+    its remedy; 'rmqtool help CODE' explains a finding code. The summary on stderr says what was
+    read and what was not. Nothing is written to the store.
 
     The exit code is 0 when nothing as bad as --fail-on was found, 1 when it was, and 3 when
     something could not be read: then nothing is proven. Ctrl-C shows what was found so far.
@@ -105,8 +105,8 @@ class Validate(Command):
         str | None,
         Option(
             "--since-manifest",
-            "Say what changed since this manifest, and do not read sealed log segments again "
-            "whose size, time and inode are the same (at --level deep, read all).",
+            "Say what changed since this manifest. Sealed log segments whose size, time and inode "
+            "are the same are not read again (at --level deep, all are read).",
             "FILE",
         ),
     ] = None

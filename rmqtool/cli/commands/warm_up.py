@@ -17,8 +17,8 @@ class WarmUp(Command):
     A command compiles what it needs when it first needs it, and keeps it. This command compiles all
     of it at once: run it after every installation and upgrade.
 
-    Run by root, it keeps the code beside the installed modules, where every user of the machine
-    finds it, if only root may write there. Run by any other user, it keeps the code in the cache of
+    Run by root, it keeps the code beside the installed modules, if only root may write there. Every
+    user of the machine finds it there. Run by any other user, it keeps the code in the cache of
     that user. Code is run only if root or the user owns its directory, no other user can write
     there, and its SHA-256 is right. Without such a directory every command compiles what it needs
     again, and says so.

@@ -102,6 +102,13 @@ def kinds(_: Line) -> Iterator[Word]:
     yield from _each(map(str, BranchKind), "kind of file")
 
 
+def sql_views(_: Line) -> Iterator[Word]:
+    """Give the ready-made views of `sql`."""
+    from rmqtool.spark.views import VIEWS
+
+    yield from ((view.name, view.meaning) for view in VIEWS.values())
+
+
 def zones(_: Line) -> Iterator[Word]:
     """Give time zones: those that are typed most."""
     yield from _each(("local", "UTC"))

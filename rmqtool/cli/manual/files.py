@@ -94,9 +94,9 @@ ARTEFACTS: Final = (
         ("consume_queue_unit",),
         """
         A unit with physical_offset 0 and size 0x7FFFFFFF stands for nothing: it fills the first
-        file of a queue that does not begin at its start. tags_code is 0 without tags, Java's
-        hashCode of the tags with them, the deliver time in ms in SCHEDULE_TOPIC_XXXX, and the
-        address of an extension unit where it is below -2147483648.
+        file of a queue that does not begin at its start. tags_code is 0 without tags, else Java's
+        hashCode of the tags. In SCHEDULE_TOPIC_XXXX it is the deliver time in ms. Below -2147483648
+        it is the address of an extension unit.
         """,
         names=("consumequeue",),
     ),
@@ -115,8 +115,8 @@ ARTEFACTS: Final = (
         "Batch consume queue",
         """
         batchconsumequeue/<topic>/<queue id>/* for topics of queue.type BatchCQ (5.0.0 and later),
-        and compaction/compactionCq/<topic>/<queue id>/* (5.1.0 and later), whose files bear the
-        names of the log files beside them. A unit is found by its msg_base_offset, not by its
+        and compaction/compactionCq/<topic>/<queue id>/* (5.1.0 and later). Files of the latter bear
+        the names of the log files beside them. A unit is found by its msg_base_offset, not by its
         place.
         """,
         ("batch_consume_queue_unit",),

@@ -47,8 +47,8 @@ def findings_page() -> Page:
         *(Term(str(severity), (text,)) for severity, text in SEVERITIES.items()),
         Section("CODES"),
         Text(
-            "In commands, STORE is the store that was checked, DIR a new directory, VERSION the "
-            "release of the broker, {path} the file that the finding names."
+            "In commands, STORE is the store that was checked, and DIR a new directory. VERSION is "
+            "the release of the broker, {path} the file that the finding names."
         ),
     ]
     for prefix, codes in groupby(CODES.values(), attrgetter("prefix")):

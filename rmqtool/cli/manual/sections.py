@@ -17,10 +17,10 @@ PUT_BACK: Final = """
 Some fields are covered by no checksum. Repair puts such a field back, and keeps its record, if
 other bytes of the store hold the same value: the place in the log; topic and queue id, by the unit
 of the record in its true consume queue, if no other record claims that place; the offsets of a
-record in light queues, by their units there or by the offset that is missing between its neighbours
-in the log. If a light-queue offset is not a number, a broker that recovers after a crash refuses to
-start. Where the number cannot be recovered, repair writes spaces: brokers then skip the light
-queues, and the message stays in its own queue.
+record in light queues, by their units there or by the gap between its neighbours in the log. If a
+light-queue offset is not a number, a broker that recovers after a crash refuses to start. Where the
+number cannot be recovered, repair writes spaces: brokers then skip the light queues, and the
+message stays in its own queue.
 """
 LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
     ((CL_QOFF_BACK,), (
@@ -59,19 +59,20 @@ LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
 )  # fmt: skip
 REMOTE: Final = """
 Every command that reads a store takes a URI in the place of a path, such as
-s3://bucket/prefix/store, for the whole store or for a directory or file of it. Files are read by
-ranges, as far as they are needed; nothing is downloaded as a whole. rebuild and export take a URI
-for --output, too; repair and --in-place need a local store. s3:// and file: are tested; gs://,
-abfs:// and hdfs:// are opened the same way, untested.
+s3://bucket/prefix/store. It may name a directory or a file of the store. Files are read by ranges,
+as far as they are needed; nothing is downloaded as a whole. rebuild and export take a URI for
+--output, too; repair and --in-place need a local store. s3:// and file: are tested; gs://, abfs://
+and hdfs:// are opened the same way, untested.
 
-Credentials, region and endpoint come from the usual places (AWS_ACCESS_KEY_ID,
-AWS_SECRET_ACCESS_KEY, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, ~/.aws, the machine's role), on a
-cluster those of each executor, or from the URI: s3://KEY:SECRET@bucket/store?region=eu-west-1, or
-?scheme=http&endpoint_override=HOST:PORT. They are never shown.
+Credentials, region and endpoint come from the usual places: AWS_ACCESS_KEY_ID,
+AWS_SECRET_ACCESS_KEY, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL, ~/.aws, the machine's role. On a
+cluster those of each executor count. They may stand in the URI:
+s3://KEY:SECRET@bucket/store?region=eu-west-1, or ?scheme=http&endpoint_override=HOST:PORT. They are
+never shown.
 
-An object has the time of its upload instead of the file's own, there are no empty directories, and
-and whether a broker holds the lock is not known. Many jobs help: --jobs 16 keeps as many requests
-under way.
+An object has the time of its upload instead of the file's own, and there are no empty directories.
+Whether a broker holds the lock is not known. Many jobs help: --jobs 16 keeps as many requests under
+way.
 """
 FILES: Final = """
 Each file holds what one task read: names are part-TASK-PIECE.parquet, in the order of the log. With
@@ -100,8 +101,8 @@ example, has the extent gap, the code of the finding and neither topic nor time.
 WHERE extent IS NULL. What could not be read has the code FS-READ; a file that cannot be opened
 makes the exit code 3 as well.
 
-Only the columns that a question refers to are decoded, and filters on topic, queue_id, store_time
-and offsets leave out segments and records, in questions that read a table in one place.
+Only the columns that a question refers to are decoded. Filters on topic, queue_id, store_time and
+offsets leave out segments and records, if the question reads a table in one place.
 """
 
 

@@ -13,7 +13,7 @@ validate, rebuild, rebuild-cq, rebuild-index, dump and query --scan run in this 
 with threads. --master URL, or --engine spark, hands the same per-segment functions to Spark:
 local[*], spark://HOST:PORT, yarn, k8s://..., or sc://HOST for Spark Connect. Results are the same
 bytes. --engine auto takes Spark when --master, SPARK_REMOTE, SPARK_MASTER or spark.master in
-spark-defaults.conf names a master, or when the store is remote, and says so on standard error.
+spark-defaults.conf names a master, or when the store is remote. It says so on standard error.
 
 Spark needs Java 17 or newer and pip install 'rmqtool[spark]'. Executors need Python of the same
 release with the dependencies of rmqtool; rmqtool itself is sent to them. The store's path must be
@@ -66,16 +66,16 @@ record that is not written to its end is left for the next batch.
 
 The place also names records that were read, by physical offset, store time and a CRC of their
 heads. A broker that recovers cuts the log and writes other records to the same offsets; files
-expire. Where the log no longer has what the stream has read, or was to read next, the stream stops,
-and says what happened and where it can go on. With failOnDataLoss=false it goes on, with a row
-whose extent is gap. Code FS-GAP: these bytes were deleted before they were read. Code FS-CHANGED:
-the log was cut after it was read, and differs within these bytes. The stream then reads them again:
-no record is missing, and some may come twice. Replace what was given of these bytes before.
+expire. Where the log no longer has what the stream has read, or would read next, the stream stops.
+It says what happened and where it can go on. With failOnDataLoss=false it goes on, with a row whose
+extent is gap. Code FS-GAP: these bytes were deleted before they were read. Code FS-CHANGED: the log
+was cut after it was read, and differs within these bytes. The stream then reads them again: no
+record is missing, and some may come twice. Replace what was given of these bytes before.
 """
 SIZE: Final = """
 Measured, as CPU time on one core with the bytes in memory: a segment of 1 GiB with records of 470
-bytes takes about 0.9 seconds to validate, 0.6 to derive its queues, 5 to decode into all columns of
-messages, 1.4 for topic and size alone, 0.2 for segments: 0.2 to 1 GB/s a core. Disks and networks
+bytes takes about 0.9 seconds to validate, and 0.6 to derive its queues. To decode all columns of
+messages takes 5, topic and size alone 1.4, segments 0.2: 0.2 to 1 GB/s a core. Disks and networks
 are slower than that: count bytes first. Spark starts in 5 to 12 seconds, and each Python process
 loads the kernels once, in a second; on a machine that has never run this rmqtool it compiles them
 first, in some ten seconds for each command.
@@ -84,17 +84,17 @@ Beside this process, a store of 2 GiB on local[2], warm, start of Spark apart: v
 times as long, rebuild-cq 1.7 times; 0.1 and 0.3 seconds of it are the start of their jobs, which a
 log of 128 KiB costs as well. Without that, which is fixed, both take 1.2 times as long. So on one
 machine Spark saves nothing; it is for many machines, and for stores that are not on one. export of
-all columns reads 0.7 GB/s on two
-cores, of seven columns 2.4 GB/s: 1.8 and 3.9 times what dump reads to write JSON lines. The driver
-of validate takes 245 MB and that of rebuild-cq 137 MB, the same for 2 and 8 GiB.
+all columns reads 0.7 GB/s on two cores, of seven columns 2.4 GB/s: 1.8 and 3.9 times what dump
+reads to write JSON lines. The driver of validate takes 245 MB and that of rebuild-cq 137 MB, the
+same for 2 and 8 GiB.
 
 Each record makes 20 bytes of queue: 4.3 % of the log. rebuild-cq shuffles them in one compressed
 blob for each writer and part of 64 MiB: a quarter of that where messages are alike, at most all of
 it. The driver gets some hundred bytes a part. Results of validate, 13 % of the log, go through the
-driver, as do those of dump and rebuild-index: on a cluster in waves of at most 128 MiB, two at a
-time, on one machine as files in its directory for temporary files, of 1 GiB and twice that at most.
-So its memory does not grow with the store; its network and the one core that compares limit it. The
-table takes 200 MB/s for that, which is an assumption.
+driver, as do those of dump and rebuild-index. On a cluster they come in waves of at most 128 MiB,
+two at a time. On one machine they are temporary files, of 1 GiB and twice that at most. So its
+memory does not grow with the store; its network and the one core that compares limit it. The table
+takes 200 MB/s for that, which is an assumption.
 """
 ROWS: Final = """
                              1 TiB          100 TiB
