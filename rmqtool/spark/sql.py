@@ -94,12 +94,7 @@ class Questions:
             SparkFailed: Spark gave up.
         """
         text = text.strip().rstrip(";").strip()
-        question = QUESTION.match(text)
-        if question is None:
-            reason = "only questions are answered, which begin with SELECT, WITH, VALUES, TABLE, "
-            reason += "FROM, SHOW, DESCRIBE or EXPLAIN"
-            raise UsageError(option="SQL", reason=reason)
-        kind = question["word"].lower()
+        kind = first_word(text)
         # Nobody here can parse it for a Spark Connect server, whose own rules hold then.
         if not is_connect_session(self._spark) and (change := changes(self._spark, text)):
             reason = f"only questions are answered, and this would change something ({change})"
@@ -234,6 +229,20 @@ def _reading(tables: Sequence[str], plan: SqlPlan | None, *, has_all: bool) -> R
         some = tuple(name for name in known if names is None or name in names)
         found[table] = some or (known[0],)  # to count rows takes a column, too
     return Reading(found, pushdown=plan is not None and plan.reads_once)
+
+
+def first_word(text: str) -> str:
+    """Give the word that a question begins with; nothing of Spark is needed for that.
+
+    Raises:
+        UsageError: it is no question.
+    """
+    question = QUESTION.match(text)
+    if question is None:
+        reason = "only questions are answered, which begin with SELECT, WITH, VALUES, TABLE, "
+        reason += "FROM, SHOW, DESCRIBE or EXPLAIN"
+        raise UsageError(option="SQL", reason=reason)
+    return question["word"].lower()
 
 
 def mentioned(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

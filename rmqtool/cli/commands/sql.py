@@ -87,6 +87,10 @@ class Sql(Command):
         is_prompt = self.query is None and self.file is None and is_terminal
         text = self.query if is_prompt or self.query is not None else _read(self.file)
         check_spark(self.choice.master)
+        if text is not None:
+            from rmqtool.spark.sql import first_word
+
+            first_word(text)  # before Java is started for it
         source = SourceOptions(
             path=everywhere(self.store),
             table=TableName.MESSAGES,
