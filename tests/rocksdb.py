@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.store.place import Place
@@ -104,3 +105,17 @@ def edit(
 def fixture(name: str, into: Path) -> Path:
     """Unpack a fixture; give its store."""
     return fixture_store(name, into)
+
+
+def never_flushed(directory: Path) -> None:
+    """Put a database in place as brokers make it: families, and no row until the first flush."""
+    from rocksdict import Options, Rdict
+
+    shutil.rmtree(directory)
+    database = Rdict(str(directory), Options(raw_mode=True))
+    database.create_column_family("offset", Options(raw_mode=True))
+    database.close()
+    for name in ("rocksdict-config.json", "LOG"):
+        (directory / name).unlink(missing_ok=True)
+    for path in directory.glob("*.log"):
+        path.write_bytes(b"")

@@ -11,8 +11,8 @@ from rmqtool.archives.stream import Stream
 from rmqtool.archives.tarred import BLOCK, read_tar
 from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
 from rmqtool.store.address import place_of
-from rmqtool.store.archive import INSIDE, OPENED, SEPARATOR, Archive, ArchivePlace
-from rmqtool.store.place import OpenFile, Place, printable
+from rmqtool.store.archive import INSIDE, OPENED, Archive, ArchivePlace
+from rmqtool.store.place import SEPARATOR, OpenFile, Place, printable
 from rmqtool.writing.temporary_copy import TemporaryCopy
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -36,7 +37,6 @@ from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
-from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
@@ -284,9 +284,8 @@ def _know(inspection: Inspection) -> None:
     """Find out what kind of store this is."""
     options, store = inspection.options, inspection.store
     inspection.has_crashed = store.abort is not None
-    inspection.has_rocksdb_queues = any(
-        is_queue_database(one.path) and not one.is_empty for one in _databases(inspection)
-    )
+    with suppress(UnreadablePath):  # said elsewhere
+        inspection.has_rocksdb_queues = store.queue_database() is not None
     reads = options.level.reads_log
     queues = options.wants("consumequeue", "batchconsumequeue", "consumequeue_ext")
     has_queues = bool(store.branches_of(BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE))

@@ -53,7 +53,7 @@ def run(command: Command) -> int:
 
 def is_plain(path: str) -> bool:
     """Tell whether a path needs no look here: a store root, a file, or nothing at all."""
-    from rmqtool.store.archive import archive_of
+    from rmqtool.store.address import archive_of
     from rmqtool.store.below import is_store
     from rmqtool.store.place import Place
 
@@ -117,7 +117,7 @@ def _meant(path: str, command: Command, opened: OpenArchives) -> str:
         UnreadablePath: the archive cannot be read.
         WriteFailed: there is no room to unpack it.
     """
-    from rmqtool.store.archive import archive_of
+    from rmqtool.store.address import archive_of
     from rmqtool.store.place import Place
 
     found = archive_of(path)

@@ -58,7 +58,7 @@ def _is_place(word: str) -> bool:
         return False
     if os.sep in word or os.path.lexists(word):
         return True
-    from rmqtool.store.archive import archive_of
+    from rmqtool.store.address import archive_of
 
     return archive_of(word) is not None
 

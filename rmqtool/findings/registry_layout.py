@@ -99,11 +99,12 @@ FS_DIR: Final = Code(
 )
 FS_LOCK: Final = Code(
     "FS-LOCK",
-    DAMAGE,
-    Owner.PERSON,
-    meaning="a process holds the store's lock: a broker is running on it",
-    consequence="files change while they are read; what follows may be half-written",
-    remedy="stop the broker or look at a copy",
+    NOTE,
+    Owner.NOTHING,
+    meaning="a broker runs on this store: a process holds its lock",
+    consequence="none for what reads: records that come meanwhile are not judged. Commands that "
+    "write refuse",
+    remedy="none needed; to change the store, stop the broker first",
     command=INFO,
 )
 FS_OWNER: Final = Code(

@@ -10,7 +10,6 @@ from rmqtool.queues.files import MappedUnits, PlainUnits
 from rmqtool.queues.units import QueueSource
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.open_files import OPEN_FILES, OpenFiles
-from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,12 +97,11 @@ class DatabaseSource(QueueSource):
             EngineMissing: the library that reads it is not installed.
         """
         if not self._is_open:
-            for one in self._store.rocksdb():
-                if is_queue_database(one.path) and not one.is_empty:
-                    from rmqtool.store.rocksdb_database import Database  # few stores have one
+            found = self._store.queue_database()
+            if found is not None:
+                from rmqtool.store.rocksdb_database import Database  # few stores have one
 
-                    self.adopt(Database(one.place, one.path))
-                    break
+                self.adopt(Database(found.place, found.path))
             self._is_open = True
         return self._source
 

@@ -66,10 +66,13 @@ class ComparingSink:
 
     Attributes:
         differences: where they are not equal.
+        cut: physical offset up to which a running broker's log was read; what files hold of later
+            records is passed over. None when no broker runs.
     """
 
-    def __init__(self, store: Store, log_start: int) -> None:
+    def __init__(self, store: Store, log_start: int, cut: int | None = None) -> None:
         self.differences: list[Difference] = []
+        self.cut = cut
         self._store, self._log_start = store, log_start
         self._queues = Queues(store)
         self._index = {file.place.name: file for file in store.index_files()}
@@ -124,6 +127,9 @@ class ComparingSink:
             return
         if found.size != built.size:
             self._differ(found.path, None, None, str(built.size), str(found.size))
+        if self.cut is not None and built.entries < found.entries:
+            self._entries_only(found)
+            return
         with found.place.open() as file:
             actual = np.frombuffer(file.read_at(0, len(built.head)), np.uint8)
             expected = built.head[: len(actual)]
@@ -134,6 +140,11 @@ class ComparingSink:
             else:
                 end = max(built.used, unwritten(built.slots)[1])
                 self._zero_behind(found.path, file, end, found.size)
+
+    def _entries_only(self, found: IndexFile) -> None:
+        """Say what differs of a file that a running broker goes on with: its head is newer."""
+        if found.path in self._differing_entries:
+            self.differences.append(self._differing_entries[found.path])
 
     def finish(self, *, queues: bool, index: bool, whole: bool) -> None:
         """Look at what was not built.
@@ -160,17 +171,19 @@ class ComparingSink:
                 if segment.start not in covered:
                     self._superfluous(queue, [segment])
                 else:
-                    end = covered[segment.start]
-                    self._zero_behind(segment.path, queue.file(segment), end, segment.size)
+                    self._end(queue, segment, covered[segment.start])
 
     def _finish_index(self) -> None:
         """Look at index files that were not built; with expired segments, at all entries."""
         if not self._log_start:
             for file in self._index.values():
-                self._differ(file.path, None, None, "no file", "a file")
+                if self.cut is None or len(_live(_entries_of(file), 0, self.cut)):
+                    self._differ(file.path, None, None, "no file", "a file")
             return
         expected = np.concatenate([np.empty(0, np.uint8), *self._entries])
-        there = [_live(_entries_of(file), self._log_start) for file in self._index.values()]
+        there = [
+            _live(_entries_of(file), self._log_start, self.cut) for file in self._index.values()
+        ]
         actual = np.concatenate([np.empty(0, np.uint8), *there])
         if not np.array_equal(expected, actual):
             self.differences.append(_difference(INDEX, 0, expected, actual))
@@ -237,7 +250,25 @@ class ComparingSink:
             units = raw[: -(-len(used) // size) * size]
             if self._log_start and self._is_expired(as_units(units, queue.layout)):
                 continue
+            if self._is_later(units, queue):
+                continue
             self._differ(segment.path, None, None, "no file", f"{len(used)} bytes of units")
+
+    def _end(self, queue: MappedUnits, segment: Segment, end: int) -> None:
+        """Look for units past the last one that the log has."""
+        if self.cut is None:
+            self._zero_behind(segment.path, queue.file(segment), end, segment.size)
+            return
+        raw = queue.file(segment).read_at(end, segment.size - end)
+        if not self._is_later(raw, queue):
+            there = np.frombuffer(raw, np.uint8)
+            self.differences.append(_difference(segment.path, end, np.zeros_like(there), there))
+
+    def _is_later(self, raw: bytes, queue: MappedUnits) -> bool:
+        """Whether all units are of records that a running broker wrote after the cut."""
+        units = as_units(raw, queue.layout)
+        used = units["size"] > 0
+        return self.cut is not None and bool((units["physical_offset"][used] >= self.cut).all())
 
     def _zero_behind(self, path: str, file: OpenFile, end: int, size: int) -> None:
         """Look for bytes behind the last unit or entry; holes are not read."""
@@ -283,11 +314,13 @@ def _entries_of(file: IndexFile) -> Bytes:
     return np.frombuffer(raw[start : start + size], np.uint8)
 
 
-def _live(entries: Bytes, log_start: int) -> Bytes:
+def _live(entries: Bytes, log_start: int, cut: int | None = None) -> Bytes:
     """Give hash and offset of the entries whose record is in the log, packed, in order."""
     whole = entries[: entries.size // INDEX_ENTRY.size * INDEX_ENTRY.size]
     rows = whole.view(INDEX_ENTRY.dtype)
     kept = rows[rows["physical_offset"] >= log_start]
+    if cut is not None:
+        kept = kept[kept["physical_offset"] < cut]
     return (
         np.stack([kept["key_hash"], kept["physical_offset"]], axis=1, dtype=">i8")
         .view(np.uint8)

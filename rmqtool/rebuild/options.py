@@ -179,6 +179,7 @@ class RebuildResult:
         undo: name of the directory that takes an edit in place back; empty without.
         fsync_seconds: spent waiting for the disk.
         seconds: all of it.
+        cut: with `check`, physical offset up to which a running broker's files were compared.
     """
 
     mode: Mode
@@ -204,6 +205,7 @@ class RebuildResult:
     undo: str = ""
     fsync_seconds: float = 0.0
     seconds: float = 0.0
+    cut: int | None = None
 
     @property
     def is_complete(self) -> bool:

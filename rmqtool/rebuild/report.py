@@ -153,6 +153,8 @@ def _outcome(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     yield from result.resumed
     if result.mode is Mode.CHECK:
         same = "the store has the same" if not result.differences else "the store differs"
+        if result.cut is not None:
+            yield f"a broker runs on this store: compared up to physical offset {result.cut}"
         yield f"{same}; nothing was written"
         if result.differences:
             yield "next: the same command with --in-place, or with --output DIR"

@@ -199,7 +199,8 @@ class RocksComparingSink(_Beside["ComparingSink"]):
         for (topic, queue_id), ends in sorted(self._queues.ends.items()):
             name = (topic.decode("utf-8", "backslashreplace"), queue_id)
             rebuilt = self._next.get(name)
-            if rebuilt is not None and rebuilt != ends.next_offset:
+            is_later = self._files.cut is not None and (rebuilt or 0) < ends.next_offset
+            if rebuilt is not None and rebuilt != ends.next_offset and not is_later:
                 path = f"{self._queues.path}: topic {name[0]}, queue {queue_id}: max"
                 self._files.differ(path, str(rebuilt - 1), str(ends.next_offset - 1))
 

@@ -111,9 +111,11 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
                 result = _run_shuffled(store, options, (cluster, tree), advance)
         result.fsync_seconds += tree.fsync_seconds
     elif options.mode is Mode.CHECK:
-        store = _open(options)
-        comparing = ComparingSink(store, store.commitlog.start)
+        cut = _cut(_open(options))
+        store = _open(options)  # anew: what the queues had reached then, all files have by now
+        comparing = ComparingSink(store, store.commitlog.start, cut)
         result = _run_comparing(store, options, comparing, advance)
+        result.cut = cut
         comparing.finish(
             queues=options.target.has_queues and StoreType.FILES in store_types(store, options),
             index=StoreType.FILES in result.index_types,
@@ -189,7 +191,7 @@ def _run_comparing_queues(
 ) -> RebuildResult:
     types = store_types(store, options)
     if StoreType.ROCKSDB not in types:
-        return run(store, options, files, advance)
+        return run(store, options, files, advance, files.cut)
     from rmqtool.rebuild.rocksdb import RocksComparingSink
 
     with Queues(store) as queues:
@@ -204,15 +206,33 @@ def _run_comparing_queues(
             light_only=is_light_only(store),
             has_files=StoreType.FILES in types,
         )
-        result = run(store, options, sink, advance)
+        result = run(store, options, sink, advance, files.cut)
         sink.finish()
     return result
 
 
+def _cut(store: Store) -> int | None:
+    """Give the physical offset that the queues of a running broker have reached; None without one.
+
+    Brokers dispatch in the order of the log. So queues and index have all that comes before the
+    last record that a queue has, and what comes after it may be on its way.
+    """
+    if not store.lock_held():
+        return None
+    with Queues(store) as queues:
+        every = (one for source in queues.sources for one in source.queues())
+        spans = (one.span(store.commitlog.start) for one in every)
+        return max((span.last.physical_offset for span in spans if span.last), default=0)
+
+
 def run(
-    store: Store, options: RebuildOptions, sink: RebuildSink, advance: Advance
+    store: Store,
+    options: RebuildOptions,
+    sink: RebuildSink,
+    advance: Advance,
+    cut: int | None = None,
 ) -> RebuildResult:
-    """Pass over the log once and give a sink all that follows from it."""
+    """Pass over the log once, up to a cut, and give a sink all that follows from it."""
     rules, why = rules_for(store, options)
     result = RebuildResult(options.mode, rules, why)
     queue_options = _queue_options(store, options)
@@ -240,7 +260,8 @@ def run(
     )
     result.lost += missing(store)
     last = (-1, 0)
-    for part, runs in run_joined(work, parts(store.commitlog, PART_BYTES), jobs=options.jobs):
+    log = list(_before(cut, parts(store.commitlog, PART_BYTES)))
+    for part, runs in run_joined(work, log, jobs=options.jobs):
         if target.has_queues:
             queues.add(runs.queues)
             queues.add(runs.batch_queues)
@@ -264,6 +285,13 @@ def run(
     result.assumed = list(_assumed(store, result, target))
     result.lost.sort(key=lambda one: one.physical_offset)
     return result
+
+
+def _before(cut: int | None, log: list[SegmentPart]) -> Iterator[SegmentPart]:
+    for part in log:
+        end = part.end if cut is None else min(part.end, cut - part.segment.start)
+        if part.begin < end:
+            yield part._replace(end=end)
 
 
 def _cluster(options: RebuildOptions, tree: OutputTree) -> Shuffler | None:

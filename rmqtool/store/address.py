@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+from typing import Final
 
-from rmqtool.store.archive import OPENED, inside
-from rmqtool.store.place import Place
+from rmqtool.store.place import SEPARATOR, Place
+
+ENDING: Final = r"\.(tar\.gz|tar\.zst|tar|tgz|tzst|zip)"
 
 
 def place_of(path: str | os.PathLike[str]) -> Place:
@@ -17,10 +20,27 @@ def place_of(path: str | os.PathLike[str]) -> Place:
     Raises:
         UnreadablePath: no such kind of file system, or the path or URI is malformed.
     """
-    if OPENED and (found := inside(os.fspath(path))) is not None:
-        return found
+    if SEPARATOR in os.fspath(path):
+        from rmqtool.store.archive import inside
+
+        if (found := inside(os.fspath(path))) is not None:
+            return found
     if not isinstance(path, str) or not Place.is_uri(path):
         return Place.of(path)
     from rmqtool.store.remote import place_of_uri
 
     return place_of_uri(path)
+
+
+def archive_of(path: str) -> tuple[str, str] | None:
+    """Take a path apart into an archive and what is inside; None where no archive is meant.
+
+    An archive is meant by its ending, before `!` or the end of the path.
+    """
+    if not any(word in path.lower() for word in (".t", ".zip")):
+        return None  # to compile a pattern takes longer than all else that is asked of a path
+    for found in re.finditer(ENDING, path, re.IGNORECASE):
+        rest = path[found.end() :]
+        if not rest or rest.startswith(SEPARATOR):
+            return path[: found.end()], rest.removeprefix(SEPARATOR).strip("/")
+    return None

@@ -9,24 +9,29 @@ and is shown as `backup.tar.gz!store/commitlog`; people may type either.
 from __future__ import annotations
 
 import posixpath
-import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import Trouble, UnreadablePath
-from rmqtool.store.place import Entry, EntryKind, OpenFile, Place, no_file, not_a_file, printable
-from rmqtool.store.segment import Oddity, OddityKind
+from rmqtool.store.place import (
+    SEPARATOR,
+    Entry,
+    EntryKind,
+    OpenFile,
+    Place,
+    no_file,
+    not_a_file,
+    printable,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Sequence
 
     from typing_extensions import Buffer
 
-SEPARATOR: Final = "!"
 INSIDE: Final = f"{SEPARATOR}/"
 MOST_LINKS: Final = 40  # as Linux follows
-ENDING: Final = r"\.(tar\.gz|tar\.zst|tar|tgz|tzst|zip)"
 OPENED: Final[dict[str, Archive]] = {}  # by absolute path; a process opens an archive once
 
 
@@ -113,6 +118,15 @@ class ArchivePlace(Place):
     def parent(self) -> Self:
         """The directory that holds this place; itself at the top."""
         return self._at(self.path.rpartition("/")[0])
+
+    @property
+    def troubles(self) -> Sequence[tuple[str, str]]:
+        """What is missing, so that nothing in the archive is called sound."""
+        name = self.archive.location.rpartition("/")[2]
+        return [
+            (printable(f"{name}{SEPARATOR}{path}" if path else name), reason)
+            for path, reason in self.archive.troubles.items()
+        ]
 
     def child(self, name: str) -> Self:
         """Give the place of a name in this directory."""
@@ -275,20 +289,6 @@ class ArchiveFile(OpenFile):
         return bytes(buffer[: self.read_into(buffer, position)])
 
 
-def archive_of(path: str) -> tuple[str, str] | None:
-    """Take a path apart into an archive and what is inside; None where no archive is meant.
-
-    An archive is meant by its ending, before `!` or the end of the path.
-    """
-    if not any(word in path.lower() for word in (".t", ".zip")):
-        return None  # to compile a pattern takes longer than all else that is asked of a path
-    for found in re.finditer(ENDING, path, re.IGNORECASE):
-        rest = path[found.end() :]
-        if not rest or rest.startswith(SEPARATOR):
-            return path[: found.end()], rest.removeprefix(SEPARATOR).strip("/")
-    return None
-
-
 def inside(path: str) -> ArchivePlace | None:
     """Give the place inside of an archive that a path names; None when no open archive has it."""
     above, separator, inner = path.partition(SEPARATOR)
@@ -310,11 +310,3 @@ def _entry(name: str, member: Member) -> Entry:
     allocated = sum(one.length for one in member.extents)
     owner = (member.owner, member.group, member.mode)
     return Entry(name, member.kind, member.size, member.mtime_ns, allocated, 0, *owner)
-
-
-def missing(place: ArchivePlace) -> Iterator[Oddity]:
-    """Say what is missing of an archive, so that nothing in it is called sound."""
-    for path, reason in place.archive.troubles.items():
-        name = place.archive.location.rpartition("/")[2]
-        shown = printable(f"{name}{SEPARATOR}{path}" if path else name)
-        yield Oddity(OddityKind.UNREADABLE, shown, "a whole archive", reason)

@@ -26,12 +26,13 @@ from rmqtool.formats import (
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.place import EntryKind
 from rmqtool.store.rocksdb import FILE_NAME
-from rmqtool.store.segment import start_of
+from rmqtool.store.segment import Segment, start_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.formats.layout import Layout
+    from rmqtool.store.branch import Branch
     from rmqtool.store.place import Place
 
 HEAD_BYTES = 64 << 10  # a record lies in the first bytes of a segment unless they are damaged
@@ -282,3 +283,23 @@ TESTS: dict[BranchKind, Callable[[bytes, int, int], bool]] = {
     BranchKind.BATCH_QUEUE: _is_batch_queue,
     BranchKind.TIMER_WHEEL: _is_timer_wheel,
 }
+
+
+def lone_segment(branch: Branch) -> Segment:
+    """Give the segment of a lone file.
+
+    Where the name is no number, a commitlog's first record says where the file begins.
+
+    Raises:
+        UnreadablePath: it is not there, or may not be read.
+    """
+    entry = branch.place.stat()
+    if entry is None or entry.kind is not EntryKind.FILE:
+        raise UnreadablePath(path=str(branch.place), reason="no such file")
+    start = start_of(entry.name)
+    if start is None and branch.kind in {BranchKind.COMMITLOG, BranchKind.DLEDGER}:
+        position, physical_offset = first_record(branch.place.read(HEAD_BYTES)) or (0, 0)
+        start = physical_offset - position
+    return Segment(
+        branch.place, branch.path, start or 0, entry.size, entry.mtime_ms, entry.allocated
+    )

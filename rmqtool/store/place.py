@@ -19,13 +19,14 @@ from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.refused import note_refused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from typing_extensions import Buffer
 
 Answer = TypeVar("Answer")
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:/")
+SEPARATOR = "!"  # between an archive and what is inside
 OPEN_FLAGS = (
     os.O_RDONLY
     | getattr(os, "O_NONBLOCK", 0)  # a FIFO in place of a segment must not hang us
@@ -121,6 +122,11 @@ class Place:
     def is_local(self) -> bool:
         """Whether the operating system knows the location: not remote, not in an archive."""
         return type(self) is Place
+
+    @property
+    def troubles(self) -> Sequence[tuple[str, str]]:
+        """What is missing of the archive that this place lies in, and why; nothing of a disk."""
+        return ()
 
     def outside(self, path: str) -> Place:
         """Give the place of an absolute path of the machine that this place is on."""

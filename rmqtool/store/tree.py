@@ -19,7 +19,6 @@ from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.store.address import place_of
-from rmqtool.store.archive import ArchivePlace, missing
 from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
@@ -27,11 +26,11 @@ from rmqtool.store.config_files import ConfigDocument, read_config
 from rmqtool.store.geometry import configured_lengths, geometry_of, refutes, usual_length
 from rmqtool.store.index_files import IndexFile, index_file, list_index_files
 from rmqtool.store.lock_state import lock_holder
-from rmqtool.store.place import EntryKind, Place
+from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
 from rmqtool.store.recognise import recognise
-from rmqtool.store.rocksdb import RocksDb, rocksdb, rocksdb_stores
-from rmqtool.store.segment import MappedFiles, Segment, assemble, load, start_of
+from rmqtool.store.rocksdb import RocksDb, is_queue_database, rocksdb, rocksdb_stores
+from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, assemble, load
 
 if TYPE_CHECKING:
     import os
@@ -285,6 +284,23 @@ class Store:
             return [rocksdb(self.asked.place, self.asked.path)]
         return [] if self.asked.kind is not BranchKind.STORE else list(rocksdb_stores(self.root))
 
+    def queue_database(self) -> RocksDb | None:
+        """Give the database that the store's queues lie in; None without one.
+
+        An empty one counts where no queue lies in files: brokers write no write-ahead log for
+        queues, and all units are in memory until RocksDB flushes them for the first time.
+        Source: AbstractRocksDBStorage#initWriteOptions (WAL disabled), 5.3.3; observed, 5.3.3.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        for one in self.rocksdb():
+            if is_queue_database(one.path):
+                families = map(self.family, (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE))
+                is_empty = one.is_empty and any(found and found.topics() for found in families)
+                return None if is_empty else one
+        return None
+
     def compaction_logs(self) -> Iterator[QueueFiles]:
         """Give the logs of the compaction store by topic and number."""
         yield from self._queues(BranchKind.COMPACTION_LOG, self.geometry.compaction_log.value)
@@ -352,8 +368,10 @@ def open_store(
         broker_conf = read_broker_conf(broker_conf)
     place = path if isinstance(path, Place) else place_of(path)
     root, asked, branches, oddities = recognise(place, broker_conf)
-    if isinstance(place, ArchivePlace):
-        oddities += tuple(missing(place))
+    oddities += tuple(
+        Oddity(OddityKind.UNREADABLE, shown, "a whole archive", reason)
+        for shown, reason in place.troubles
+    )
     return Store(root, asked, branches, broker_conf, oddities)
 
 
@@ -367,7 +385,9 @@ def _family(branch: Branch, file_length: int) -> QueueFamily:
         return QueueFamily(place.parent, parent, file_length, topic=place.name)
     lone = None
     if branch.level is FamilyDepth.FILE:
-        lone = _segment(branch)
+        from rmqtool.store.content import lone_segment  # few ask for a single file
+
+        lone = lone_segment(branch)
         place, path = place.parent, path.rpartition("/")[0]
     topic, queue_id = branch.queue or ("", 0)
     single = QueueFiles(topic, queue_id, place, path, file_length, lone)
@@ -375,24 +395,7 @@ def _family(branch: Branch, file_length: int) -> QueueFamily:
 
 
 def _lone(branch: Branch, file_length: int | None) -> MappedFiles:
+    from rmqtool.store.content import lone_segment
+
     directory = [(branch.place.parent, branch.path.rpartition("/")[0])]
-    return assemble([_segment(branch)], [], directory, file_length)
-
-
-def _segment(branch: Branch) -> Segment:
-    """Give the segment of a lone file.
-
-    Where the name is no number, a commitlog's first record says where the file begins.
-    """
-    entry = branch.place.stat()
-    if entry is None or entry.kind is not EntryKind.FILE:
-        raise UnreadablePath(path=str(branch.place), reason="no such file")
-    start = start_of(entry.name)
-    if start is None and branch.kind in {BranchKind.COMMITLOG, BranchKind.DLEDGER}:
-        from rmqtool.store.content import HEAD_BYTES, first_record
-
-        position, physical_offset = first_record(branch.place.read(HEAD_BYTES)) or (0, 0)
-        start = physical_offset - position
-    return Segment(
-        branch.place, branch.path, start or 0, entry.size, entry.mtime_ms, entry.allocated
-    )
+    return assemble([lone_segment(branch)], [], directory, file_length)

@@ -11,8 +11,7 @@ from rmqtool.archives.opening import OpenArchives, opening
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.address import place_of
-from rmqtool.store.archive import archive_of
+from rmqtool.store.address import archive_of, place_of
 from rmqtool.store.place import EntryKind, Place
 from rmqtool.store.tree import open_store
 from rmqtool.writing import scratch

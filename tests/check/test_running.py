@@ -1,4 +1,4 @@
-"""No false alarm on a copy that was taken while a broker went on writing."""
+"""No false alarm beside a broker that writes, or on a copy that was taken meanwhile."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pytest
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.findings.registry_index import IX_CRASH
+from rmqtool.findings.registry_layout import FS_LOCK
+from rmqtool.rebuild.options import RebuildOptions
+from rmqtool.rebuild.work import rebuild
 from tests.broker.broker import SMALL_GEOMETRY, Broker, running_broker
 from tests.broker.jars import missing_tools
 from tests.broker.message import Outgoing
@@ -25,6 +28,9 @@ pytestmark = [
 
 TOPIC = "in-flight"
 COPIES = 4
+RUNS = 5
+BODY = 90  # a byte of the body of a file's first record
+SLOTS = 500  # as SMALL_GEOMETRY has them
 
 
 @contextmanager
@@ -67,25 +73,82 @@ def _above_notes(found: list[Finding]) -> list[Finding]:
     return [one for one in found if one.severity is not Severity.NOTE and one.code != IX_CRASH]
 
 
-@pytest.mark.parametrize(
-    "version", ["4.9.3", pytest.param("5.3.3", marks=pytest.mark.all_variants), "5.5.0"]
+@pytest.fixture(
+    scope="module",
+    params=["4.9.3", pytest.param("5.3.3", marks=pytest.mark.all_variants), "5.5.0"],
 )
-def test_copy_in_flight(version: str, tmp_path: Path) -> None:
-    """Queues and index ahead of the log or behind it, and a torn last record: at most notes."""
-    settings = dict(SMALL_GEOMETRY)
-    with running_broker(version, tmp_path / "broker", settings) as broker:
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """A broker that is written to until the tests of this file end."""
+    home = tmp_path_factory.mktemp("broker")
+    with running_broker(request.param, home, dict(SMALL_GEOMETRY)) as broker:
         broker.create_topic(TOPIC, 4)
         with _writing(broker):
-            for number in range(COPIES):
-                threading.Event().wait(0.7)
-                target = tmp_path / f"copy-{number}"
-                _copy(tmp_path / "broker" / "store", target, backwards=number % 2 == 1)
-        conf = broker.conf
-        counts = []
-        for number in range(COPIES):
-            found, exit_code, summary = run(tmp_path / f"copy-{number}", "deep", conf)
-            assert [] == _above_notes(found), f"copy {number}"
-            assert 0 == exit_code
-            counts.append(summary.account.records)
+            yield broker
+
+
+def test_copy_in_flight(broker: Broker, tmp_path: Path) -> None:
+    """Queues and index ahead of the log or behind it, and a torn last record: at most notes."""
+    counts = []
+    for number in range(COPIES):
+        threading.Event().wait(0.7)
+        target = tmp_path / f"copy-{number}"
+        _copy(_store(broker), target, backwards=number % 2 == 1)
+        found, exit_code, summary = run(target, "deep", broker.conf)
+        assert [] == _above_notes(found), f"copy {number}"
+        assert 0 == exit_code
+        counts.append(summary.account.records)
     assert sorted(counts) == counts
     assert 0 < counts[0] < counts[-1]
+
+
+def test_beside_a_broker(broker: Broker) -> None:
+    """What is written meanwhile is no damage; the lock is a note."""
+    ends = []
+    for _ in range(RUNS):
+        found, exit_code, _ = run(_store(broker), "deep", broker.conf)
+        assert ([], 0) == (_above_notes(found), exit_code)
+        assert FS_LOCK in {one.code for one in found}
+        result = rebuild(_checked(broker))
+        assert [] == result.differences
+        assert result.cut is not None
+        ends.append(result.cut)
+    assert ends == sorted(set(ends)), "the broker was written to"
+
+
+def test_damage_beside_a_broker(broker: Broker) -> None:
+    """A flipped bit of an old record, queue unit and index entry is found while all else moves."""
+    segment = min((_store(broker) / "commitlog").iterdir())
+    queue = min((_store(broker) / "consumequeue" / TOPIC / "0").iterdir())
+    index = min((_store(broker) / "index").iterdir())
+    with _flipped(segment, BODY), _flipped(queue, 20 * 3 + 7):
+        found, exit_code, _ = run(_store(broker), "full", broker.conf)
+        assert 1 == exit_code
+        paths = {one.path for one in _above_notes(found)}
+        assert {f"commitlog/{segment.name}", f"consumequeue/{TOPIC}/0/{queue.name}"} <= paths
+    with _flipped(queue, 20 * 3 + 7), _flipped(index, 40 + 4 * SLOTS + 20 * 5):
+        differing = {one.path for one in rebuild(_checked(broker)).differences}
+        assert {f"consumequeue/{TOPIC}/0/{queue.name}", f"index/{index.name}"} == differing
+    assert [] == rebuild(_checked(broker)).differences
+
+
+def _store(broker: Broker) -> Path:
+    return broker.conf.parent / "store"
+
+
+def _checked(broker: Broker) -> RebuildOptions:
+    return RebuildOptions(str(_store(broker)), broker_conf=str(broker.conf), check=True, jobs=1)
+
+
+@contextmanager
+def _flipped(path: Path, position: int) -> Iterator[None]:
+    """Flip a bit of a file, and flip it back: the broker maps the same bytes."""
+    for step in range(2):
+        with path.open("r+b") as file:
+            file.seek(position)
+            (byte,) = file.read(1)
+            file.seek(position)
+            file.write(bytes([byte ^ 1]))
+        if step == 0:
+            yield

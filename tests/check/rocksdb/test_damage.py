@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rmqtool.findings.catalogue import Severity
+from rmqtool.queues.discovery import Queues
+from rmqtool.repair import plan
 from rmqtool.store import rocksdb_database
+from rmqtool.store.tree import open_store
 from tests.check.validation import run
 from tests.damage_rocksdb import CLEAN, CRASH, DAMAGES, EXPIRE, OLD_V2, STORE, V2, RocksDamage
-from tests.rocksdb import NAMES, state_of
+from tests.rocksdb import NAMES, never_flushed, state_of
 from tests.stores import broker_conf, fixture_store
 
 if TYPE_CHECKING:
@@ -79,3 +82,20 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert {"FS-READ"} == _codes(found, notes=False)
     assert (3, "incomplete") == (exit_code, summary.verdict)
     assert all("pip install" in error.reason for error in summary.account.unread.values())
+
+
+def test_never_flushed(tmp_path: Path) -> None:
+    """Killed before RocksDB flushed for the first time: all is dispatched again, nothing is lost.
+
+    A 5.3.3 broker that had run for seconds left exactly this.
+    """
+    name = "rocketmq-5.3.3-rocksdb-crash"
+    store = fixture_store(name, tmp_path)
+    never_flushed(store / "consumequeue")
+    found, exit_code, summary = run(store, "full", None)
+    assert ({"RQ-BEHIND"}, 0) == (_codes(found, notes=False), exit_code)
+    assert "sound" != summary.verdict
+    assert not plan(str(store)).edits, "no queue files beside the database"
+    with Queues(open_store(store)) as queues:
+        assert queues.database.source is not None
+        assert [] == list(queues.database.queues())
