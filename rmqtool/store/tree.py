@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.store.geometry import Geometry
-    from rmqtool.store.segment import Oddity
 
 SAMPLED_QUEUES = 32  # enough to outvote a few files that were cut off
 QUEUE_LENGTHS = {
