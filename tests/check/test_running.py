@@ -28,6 +28,7 @@ pytestmark = [
 
 TOPIC = "in-flight"
 COPIES = 4
+_PATIENCE = 120.0  # seconds, on a busy machine
 RUNS = 5
 BODY = 90  # a byte of the body of a file's first record
 SLOTS = 500  # as SMALL_GEOMETRY has them
@@ -35,8 +36,11 @@ SLOTS = 500  # as SMALL_GEOMETRY has them
 
 @contextmanager
 def _writing(broker: Broker) -> Iterator[None]:
-    """Let a thread send messages of all sizes, without a pause, until the block ends."""
-    ended = threading.Event()
+    """Let a thread send messages of all sizes, without a pause, from the block's begin to its end.
+
+    The first ones are stored when it begins: until then a broker has no commitlog directory.
+    """
+    begun, ended = threading.Event(), threading.Event()
 
     def send() -> None:
         with Producer(broker, "in-flight-producer") as producer:
@@ -46,10 +50,12 @@ def _writing(broker: Broker) -> Iterator[None]:
                 body = bytes([number % 251]) * (number * 37 % 1500 + 1)
                 message = Outgoing(TOPIC, body, tags="TagA", keys=(f"KEY-{number}", "all"))
                 producer.send(message, number % 4)
+                begun.set()
 
     thread = threading.Thread(target=send)
     thread.start()
     try:
+        assert begun.wait(_PATIENCE), "no message was sent"
         yield
     finally:
         ended.set()
