@@ -30,7 +30,6 @@ SHORT: Final = {
     "machine/pieces.py": "compiler, stamp and kernels know pieces without knowing each other",
     "memory.py": "memory of the process, for commands of every room",
     "repair/log/lost.py": "plan and survey name what is lost alike",
-    "store/address.py": "a local path loads nothing of what is remote",
     "words.py": "numbers of things in words, for every room",
 }
 

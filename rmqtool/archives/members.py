@@ -6,7 +6,7 @@ from typing import Final
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.archive import Archive, Member
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 
 MOST_MEMBERS: Final = 1_000_000  # some 370 MiB of memory and 13 s of CPU
 MOST_DEPTH: Final = 64

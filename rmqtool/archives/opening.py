@@ -12,7 +12,8 @@ from rmqtool.archives.tarred import BLOCK, read_tar
 from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
 from rmqtool.store.address import place_of
 from rmqtool.store.archive import INSIDE, OPENED, Archive, ArchivePlace
-from rmqtool.store.place import SEPARATOR, OpenFile, Place, printable
+from rmqtool.store.entry import printable
+from rmqtool.store.place import SEPARATOR, OpenFile, Place
 from rmqtool.writing.temporary_copy import TemporaryCopy
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def _incomplete(path: str, archive: Archive) -> Iterator[str]:
 
 def start_of(top: Place) -> Place:
     """Go down from the top of an archive while there is only one way."""
-    from rmqtool.store.place import EntryKind
+    from rmqtool.store.entry import EntryKind
 
     place = top
     while True:

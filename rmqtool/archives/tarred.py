@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.archives.stream import Stream
 from rmqtool.store.archive import Member, MemberPart
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 
 if TYPE_CHECKING:
     from rmqtool.archives.members import Members

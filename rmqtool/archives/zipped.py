@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.archives.stream import Stream
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.archive import Member, MemberPart
-from rmqtool.store.place import EntryKind, OpenFile
+from rmqtool.store.entry import EntryKind
+from rmqtool.store.place import OpenFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

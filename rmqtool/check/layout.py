@@ -24,7 +24,7 @@ from rmqtool.findings.registry_layout import (
     FS_NOLOG,
 )
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import UnreadStretches, error_of, no_file, unread_stretches
 from rmqtool.words import counted

@@ -9,7 +9,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.info.overview_rows import DiskRow
 from rmqtool.queues.discovery import UNITS
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Self
 from rmqtool.errors import UnreadablePath
 from rmqtool.repair.plans import Action, place_of
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.place import Entry, EntryKind, OpenFile, Place, no_file
+from rmqtool.store.entry import Entry, EntryKind
+from rmqtool.store.place import OpenFile, Place, no_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import PlanMismatch, Trouble
-from rmqtool.store.place import Entry, EntryKind, Place
+from rmqtool.store.entry import Entry, EntryKind
 from rmqtool.store.root import is_known
 from rmqtool.writing.directory import Directory
 from rmqtool.writing.file_edit import read_stretch
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.repair.plans import Edit, Plan
+    from rmqtool.store.place import Place
 
 _OURS: Final = (UNDO_PREFIX, DISCARD_PREFIX)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,7 +15,7 @@ from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER
 from rmqtool.formats.java import parse_long
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.startup.load import entries
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

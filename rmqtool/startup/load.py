@@ -16,13 +16,14 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.java import parse_long
 from rmqtool.startup.files import FileQueue, ModelFile
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.broker.rules import Rules
-    from rmqtool.store.place import Entry, Place
+    from rmqtool.store.entry import Entry
+    from rmqtool.store.place import Place
 
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**31), 2**31 - 1
 _NEGATIVE: Final = re.compile(r"-\d+")

@@ -14,13 +14,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import UnreadablePath, UsageError
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.store.branch import BranchKind
-    from rmqtool.store.place import Entry, Place
+    from rmqtool.store.entry import Entry
+    from rmqtool.store.place import Place
     from rmqtool.store.tree import Store
 
 _ROOT: Final = 0

@@ -14,16 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import Trouble, UnreadablePath
-from rmqtool.store.place import (
-    SEPARATOR,
-    Entry,
-    EntryKind,
-    OpenFile,
-    Place,
-    no_file,
-    not_a_file,
-    printable,
-)
+from rmqtool.store.entry import Entry, EntryKind, printable
+from rmqtool.store.place import SEPARATOR, OpenFile, Place, no_file, not_a_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.formats.config import parse_object
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 
 if TYPE_CHECKING:
     from rmqtool.store.place import Place

@@ -24,7 +24,7 @@ from rmqtool.formats import (
     timer,
 )
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import FILE_NAME
 from rmqtool.store.segment import Segment, start_of
 

@@ -22,8 +22,8 @@ from rmqtool.formats.index import (
     file_length,
     slot_position,
 )
+from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.geometry import LengthSource
-from rmqtool.store.place import EntryKind, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.store.place import Entry, OpenFile, Place
+    from rmqtool.store.entry import Entry
+    from rmqtool.store.place import OpenFile, Place
 
 NAME_DIGITS = 17  # yyyyMMddHHmmssSSS in the broker's own time zone
 USUAL_RATIO = DEFAULT_INDEX_NUM // DEFAULT_HASH_SLOT_NUM

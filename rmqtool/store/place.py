@@ -7,21 +7,23 @@ that is reached through a link may lie outside of the store that was asked for.
 
 from __future__ import annotations
 
-import enum
 import errno
 import os
 import re
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
 from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.store.entry import EntryKind, entry, entry_of, kind_of, listed, named, printable
 from rmqtool.store.refused import note_refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from typing_extensions import Buffer
+
+    from rmqtool.store.entry import Entry
 
 Answer = TypeVar("Answer")
 
@@ -40,53 +42,6 @@ def is_remote(path: object) -> bool:
     """Say whether a path as a user wrote it is a URI of a file system that is not the local one."""
     text = str(path)
     return Place.is_uri(text) and not text.lower().startswith("file:")
-
-
-class EntryKind(enum.StrEnum):
-    """What a name in a directory stands for."""
-
-    FILE = "file"
-    DIRECTORY = "directory"
-    LINK = "link"
-    OTHER = "other"  # FIFO, socket, device: never opened
-
-
-class Entry(NamedTuple):
-    """One name in a directory, as it was when it was listed.
-
-    Attributes:
-        name: last part of the path.
-        kind: of the name itself; a link is a link, whatever it leads to.
-        size: bytes, as the file says.
-        mtime_ns: last change, ns since 1970 UTC.
-        allocated: bytes that the disk really holds; less than `size` for a sparse file.
-        inode: number of the file in its file system; 0 where there is none.
-        owner: number of the user that it belongs to; None where there is none.
-        group: number of its group.
-        mode: permission bits, and what the operating system keeps beside them.
-    """
-
-    name: str
-    kind: EntryKind
-    size: int
-    mtime_ns: int
-    allocated: int
-    inode: int = 0
-    owner: int | None = None
-    group: int = 0
-    mode: int = 0
-
-    @property
-    def mtime_ms(self) -> int:
-        """Last change, ms since 1970 UTC."""
-        return self.mtime_ns // 1_000_000
-
-
-def printable(name: str) -> str:
-    """Give a file name as text that can be encoded: bytes that are not UTF-8 show as hex."""
-    if name.isascii():  # nearly every name
-        return name
-    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +112,7 @@ class Place:
     def stat(self) -> Entry | None:
         """Say what is here, without following a link; None when nothing is."""
         try:
-            return _entry(self.name, os.lstat(self.location))
+            return entry(self.name, os.lstat(self.location))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
@@ -169,7 +124,7 @@ class Place:
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        return sorted(self._ask(lambda path: listed(path, _named)))
+        return sorted(self._ask(lambda path: listed(path, named)))
 
     def entries(self) -> list[Entry]:
         """List this directory, sorted by name; a name that vanishes meanwhile is left out.
@@ -177,7 +132,7 @@ class Place:
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        found = self._ask(lambda path: listed(path, _entry_of))
+        found = self._ask(lambda path: listed(path, entry_of))
         return sorted((one for one in found if one), key=lambda entry: entry.name)
 
     def open(self) -> OpenFile:
@@ -193,12 +148,12 @@ class Place:
         except (OSError, ValueError) as error:
             raise _refused(str(self), error) from error
         if not stat.S_ISREG(mode):
-            raise not_a_file(str(self), _kind(mode))
+            raise not_a_file(str(self), kind_of(mode))
         descriptor = self._ask(lambda path: os.open(path, OPEN_FLAGS))
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):  # replaced between the two calls
             os.close(descriptor)
-            raise not_a_file(str(self), _kind(facts.st_mode))
+            raise not_a_file(str(self), kind_of(facts.st_mode))
         return OpenFile(self, descriptor, facts.st_size)
 
     def read(self, limit: int) -> bytes:
@@ -337,50 +292,6 @@ def _followed(path: str) -> str:
         return os.path.realpath(path, strict=True)  # strict, or a loop would seem to end
     except FileNotFoundError:
         return os.path.realpath(path)
-
-
-def listed(directory: str | int, seen: Callable[[os.DirEntry[str]], Answer]) -> list[Answer]:
-    """List a directory, or an open one, again where a signal ends that: Python does so elsewhere.
-
-    Raises:
-        OSError: it is no directory, or may not be listed.
-    """
-    while True:
-        try:
-            with os.scandir(directory) as found:
-                return [seen(one) for one in found]
-        except InterruptedError:
-            continue
-
-
-def _entry_of(found: os.DirEntry[str]) -> Entry | None:
-    try:
-        return _entry(found.name, found.stat(follow_symlinks=False))
-    except FileNotFoundError:
-        return None
-
-
-def _entry(name: str, facts: os.stat_result) -> Entry:
-    allocated = getattr(facts, "st_blocks", 0) * 512
-    kind = _kind(facts.st_mode)
-    whose = (facts.st_uid, facts.st_gid, facts.st_mode)
-    return Entry(name, kind, facts.st_size, facts.st_mtime_ns, allocated, facts.st_ino, *whose)
-
-
-def _named(found: os.DirEntry[str]) -> tuple[str, EntryKind]:
-    if found.is_dir(follow_symlinks=False):
-        return found.name, EntryKind.DIRECTORY
-    if found.is_file(follow_symlinks=False):
-        return found.name, EntryKind.FILE
-    return found.name, EntryKind.LINK if found.is_symlink() else EntryKind.OTHER
-
-
-def _kind(mode: int) -> EntryKind:
-    if stat.S_ISREG(mode):
-        return EntryKind.FILE
-    if stat.S_ISDIR(mode):
-        return EntryKind.DIRECTORY
-    return EntryKind.LINK if stat.S_ISLNK(mode) else EntryKind.OTHER
 
 
 def no_file(path: str) -> UnreadablePath:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, assemble, load
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.errors import NotAStore, Trouble, UnreadablePath, UnsupportedStore
 from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, FamilyDepth, Why
 from rmqtool.store.config_files import is_json
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.queues import queue_id_of
 from rmqtool.store.rocksdb import is_rocksdb, unsupported
 from rmqtool.store.root import (

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote, unquote, urlsplit
 
 from rmqtool.errors import Trouble, UnreadablePath
-from rmqtool.store.place import Entry, EntryKind, OpenFile, Place, printable
+from rmqtool.store.entry import Entry, EntryKind, printable
+from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.refused import note_refused
 
 if TYPE_CHECKING:

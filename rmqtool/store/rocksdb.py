@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.broker.traces import DATABASES
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

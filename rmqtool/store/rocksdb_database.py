@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rmqtool.errors import DamagedDatabase, EngineMissing
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import FILE_NAME
 from rmqtool.store.rocksdb_server import FRAME, ITEM, PREFIX, SKIP_CORRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.store.place import Entry, Place
+    from rmqtool.store.entry import Entry
+    from rmqtool.store.place import Place
 
 PACKAGE: Final = "rocksdict"
 INSTALL: Final = "pip install rocksdict"

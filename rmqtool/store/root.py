@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.broker.conf import COMMITLOG, DLEDGER_COMMITLOG, DLEDGER_ID, READ_ONLY_COMMITLOG, ROOT
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.branch import Branch, BranchKind
-from rmqtool.store.place import EntryKind, Place, printable
+from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.segment import Oddity, OddityKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.broker.conf import BrokerConf
+    from rmqtool.store.place import Place
 
 CONFIGURED_LOGS = {
     BranchKind.COMMITLOG: (COMMITLOG, READ_ONLY_COMMITLOG),

@@ -15,12 +15,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import Trouble
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.store.place import Entry, OpenFile, Place
+    from rmqtool.store.entry import Entry
+    from rmqtool.store.place import OpenFile, Place
 
 NAME_DIGITS = 20
 LARGEST_LONG = 2**63 - 1

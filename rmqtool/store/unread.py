@@ -6,7 +6,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble, UnreadablePath
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 from rmqtool.store.segment import NAME_DIGITS, OddityKind, start_of
 
 if TYPE_CHECKING:

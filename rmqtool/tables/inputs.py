@@ -9,7 +9,7 @@ from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.store.address import place_of
 from rmqtool.store.branch import Branch, BranchKind, FamilyDepth, Why
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 from rmqtool.store.segment import SegmentPart, start_of
 from rmqtool.store.tree import Store, open_store
 from rmqtool.tables.views import EVERYTHING, PARTS, VIEWS

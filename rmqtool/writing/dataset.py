@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
 from rmqtool.store.address import place_of
-from rmqtool.store.place import EntryKind, Place
+from rmqtool.store.entry import EntryKind
+from rmqtool.store.place import Place
 from rmqtool.store.remote import RemotePlace, reason_of
 from rmqtool.writing.directory import Directory, Spot
 from rmqtool.writing.staging import DiskSync, write_errors

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.errors import RepairError
-from rmqtool.store.place import listed
+from rmqtool.store.entry import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

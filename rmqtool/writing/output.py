@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 from rmqtool.errors import OutputExists, Trouble, WriteFailed
 from rmqtool.store.address import place_of
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 from rmqtool.writing.output_tree import OutputTree
 from rmqtool.writing.staging import DiskSync, Staging, write_all, write_errors
 

@@ -20,7 +20,8 @@ from rmqtool.archives.tarred import HEADER_BYTES
 from rmqtool.cli.exits import IN_PART, NOT_DONE
 from rmqtool.cli.main import main
 from rmqtool.errors import RmqtoolError, UnreadablePath, WriteFailed
-from rmqtool.store.place import EntryKind, Place
+from rmqtool.store.entry import EntryKind
+from rmqtool.store.place import Place
 from rmqtool.writing.temporary_copy import TemporaryCopy
 from tests.archives.packed import END, PACKERS, block, header
 from tests.stores import fixture_store

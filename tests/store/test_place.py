@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.place import EntryKind, Place
+from rmqtool.store.entry import EntryKind
+from rmqtool.store.place import Place
 
 CONTENT = bytes(range(256))
 

@@ -10,7 +10,8 @@ import pytest
 from rmqtool.cli.engines import EngineChoice, decide
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.address import place_of
-from rmqtool.store.place import Entry, EntryKind, Place, is_remote
+from rmqtool.store.entry import Entry, EntryKind
+from rmqtool.store.place import Place, is_remote
 from rmqtool.store.remote import LARGEST_READ_BYTES, SMALLEST_READ_BYTES, RemotePlace
 from rmqtool.store.tree import open_store
 from tests.s3_server import BUCKET, S3Server, s3_server

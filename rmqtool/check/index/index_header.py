@@ -19,8 +19,8 @@ from rmqtool.findings.registry_index import IX_CAP, IX_COUNT, IX_CRASH, IX_HEAD,
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.scan.index import read_header
 from rmqtool.store.branch import BranchKind, FamilyDepth
+from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.geometry import index_size
-from rmqtool.store.place import EntryKind, printable
 from rmqtool.store.unread import no_file
 from rmqtool.times import iso_time
 

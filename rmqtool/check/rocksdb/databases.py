@@ -24,7 +24,7 @@ from rmqtool.findings.registry_rocksdb import (
 )
 from rmqtool.formats.rocksdb_families import DEFAULT, FAMILIES
 from rmqtool.formats.rocksdb_store import is_index_row
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_log import read_log, writes_in
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.rocksdb_row import RocksdbRow
-    from rmqtool.store.place import Entry, Place
+    from rmqtool.store.entry import Entry
+    from rmqtool.store.place import Place
     from rmqtool.store.rocksdb import RocksDb
 
 INDEX_PATH: Final = "rocksdbstore"

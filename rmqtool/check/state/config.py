@@ -15,7 +15,7 @@ from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
 from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
 from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, NEEDED, NEEDED_BY_5, is_json
-from rmqtool.store.place import EntryKind, printable
+from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.unread import no_file
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from rmqtool.cli.in_place import InPlace, Yes, announce, ask
 from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
 from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
-from rmqtool.store.place import printable
+from rmqtool.store.entry import printable
 from rmqtool.words import counted, meant
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rmqtool.queues.rocks import QueueEnds, RocksQueue, RocksQueues
 from rmqtool.startup.rocksdb.keyed_queue import KeyedQueue
 from rmqtool.startup.rocksdb.model import RocksModel
 from rmqtool.startup.rocksdb.settings import SEPARATE, USUAL
-from rmqtool.store.place import EntryKind
+from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import is_rocksdb
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_manifest import read_manifest

@@ -1,0 +1,108 @@
+"""What a directory holds: names, their kinds, and what the operating system tells of each."""
+
+from __future__ import annotations
+
+import enum
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Answer = TypeVar("Answer")
+
+
+class EntryKind(enum.StrEnum):
+    """What a name in a directory stands for."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    LINK = "link"
+    OTHER = "other"  # FIFO, socket, device: never opened
+
+
+class Entry(NamedTuple):
+    """One name in a directory, as it was when it was listed.
+
+    Attributes:
+        name: last part of the path.
+        kind: of the name itself; a link is a link, whatever it leads to.
+        size: bytes, as the file says.
+        mtime_ns: last change, ns since 1970 UTC.
+        allocated: bytes that the disk really holds; less than `size` for a sparse file.
+        inode: number of the file in its file system; 0 where there is none.
+        owner: number of the user that it belongs to; None where there is none.
+        group: number of its group.
+        mode: permission bits, and what the operating system keeps beside them.
+    """
+
+    name: str
+    kind: EntryKind
+    size: int
+    mtime_ns: int
+    allocated: int
+    inode: int = 0
+    owner: int | None = None
+    group: int = 0
+    mode: int = 0
+
+    @property
+    def mtime_ms(self) -> int:
+        """Last change, ms since 1970 UTC."""
+        return self.mtime_ns // 1_000_000
+
+
+def printable(name: str) -> str:
+    """Give a file name as text that can be encoded: bytes that are not UTF-8 show as hex."""
+    if name.isascii():  # nearly every name
+        return name
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def listed(directory: str | int, seen: Callable[[os.DirEntry[str]], Answer]) -> list[Answer]:
+    """List a directory, or an open one, again where a signal ends that: Python does so elsewhere.
+
+    Raises:
+        OSError: it is no directory, or may not be listed.
+    """
+    while True:
+        try:
+            with os.scandir(directory) as found:
+                return [seen(one) for one in found]
+        except InterruptedError:
+            continue
+
+
+def entry_of(found: os.DirEntry[str]) -> Entry | None:
+    """Say what a name stands for; None where it vanished meanwhile."""
+    try:
+        return entry(found.name, found.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+
+
+def entry(name: str, facts: os.stat_result) -> Entry:
+    """Say what the operating system tells of a name."""
+    allocated = getattr(facts, "st_blocks", 0) * 512
+    kind = kind_of(facts.st_mode)
+    whose = (facts.st_uid, facts.st_gid, facts.st_mode)
+    return Entry(name, kind, facts.st_size, facts.st_mtime_ns, allocated, facts.st_ino, *whose)
+
+
+def named(found: os.DirEntry[str]) -> tuple[str, EntryKind]:
+    """Give a name and its kind, without asking for more."""
+    if found.is_dir(follow_symlinks=False):
+        return found.name, EntryKind.DIRECTORY
+    if found.is_file(follow_symlinks=False):
+        return found.name, EntryKind.FILE
+    return found.name, EntryKind.LINK if found.is_symlink() else EntryKind.OTHER
+
+
+def kind_of(mode: int) -> EntryKind:
+    """Give the kind that a mode tells."""
+    if stat.S_ISREG(mode):
+        return EntryKind.FILE
+    if stat.S_ISDIR(mode):
+        return EntryKind.DIRECTORY
+    return EntryKind.LINK if stat.S_ISLNK(mode) else EntryKind.OTHER
