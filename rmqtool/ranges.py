@@ -8,8 +8,18 @@ from typing import Final
 
 from rmqtool.errors import UsageError
 
-_NUMBER: Final = re.compile(r"(0x[0-9a-f]+|[0-9]+)\s*(ki|mi|gi|ti)?b?", re.IGNORECASE)
-_UNITS: Final = {"": 1, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30, "ti": 1 << 40}
+_NUMBER: Final = re.compile(r"(0x[0-9a-f]+|[0-9]+)\s*((?:ki|mi|gi|ti)?b?|[kmgt]b)", re.IGNORECASE)
+_UNITS: Final = {
+    "": 1,
+    "ki": 1 << 10,
+    "mi": 1 << 20,
+    "gi": 1 << 30,
+    "ti": 1 << 40,
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+}
 _LARGEST: Final = 2**63 - 1
 
 
@@ -21,7 +31,7 @@ class Boundary(enum.StrEnum):
 
 
 def size(option: str, text: str) -> int:
-    """Read `4096`, `4KiB` or `0x1000`.
+    """Read `4096`, `4KiB`, `4KB` (4,000 bytes) or `0x1000`.
 
     Raises:
         UsageError: it is none of these.
@@ -31,7 +41,7 @@ def size(option: str, text: str) -> int:
     if match is None:
         raise UsageError(option=option, reason=f"{text!r} is no size; 4096, 4KiB and 0x1000 are")
     number = int(match.group(1), 0 if match.group(1).lower().startswith("0x") else 10)
-    number *= _UNITS[(match.group(2) or "").lower()]
+    number *= _UNITS[match.group(2).lower().removesuffix("b")]
     if number > _LARGEST:
         raise UsageError(option=option, reason=f"{text} does not fit 64 bits")
     return number

@@ -17,6 +17,7 @@ import numpy as np
 from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
 from rmqtool.check.log.lost import LostRanges
+from rmqtool.check.report import Account
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
@@ -55,34 +56,6 @@ QUEUES: Final = ("consumequeue", "batchconsumequeue")
 UnitFamily = Literal["queues", "batch_queues", "rocksdb"]
 UNIT_FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues", "rocksdb")
 Queue = TypeVar("Queue", "QueueFiles", "QueueUnits")
-
-
-@dataclass(slots=True)
-class Account:
-    """What was read, and what was not.
-
-    Attributes:
-        bytes: of all artefacts, as far as they were read or proven to be unused.
-        records: commitlog records.
-        units: consume queue and batch queue units.
-        entries: key index entries.
-        files: files looked into.
-        unread: path and reason of everything that could not be read: the result is incomplete.
-        left_out: what was not looked at, and why; a choice or a limit that the user must know.
-    """
-
-    bytes: int = 0
-    records: int = 0
-    units: int = 0
-    entries: int = 0
-    files: int = 0
-    unread: dict[str, UnreadablePath] = field(default_factory=dict)
-    left_out: list[tuple[str, str]] = field(default_factory=list)
-
-    @property
-    def reasons(self) -> list[tuple[str, str]]:
-        """What could not be read, with the reason."""
-        return [(path, error.reason) for path, error in self.unread.items()]
 
 
 @dataclass(slots=True)

@@ -2,19 +2,93 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.findings.catalogue import Severity
+from rmqtool.store.tail import WALKED_RECORDS
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.check.validate import Summary
+    from rmqtool.errors import UnreadablePath
+    from rmqtool.findings.catalogue import Code
     from rmqtool.findings.finding import Finding
 
 MEGA: Final = 1_000_000
 GIGA: Final = 1_000_000_000
 LONG_SECONDS: Final = 1.0  # of a shorter run the start is the most, and a rate says nothing
+
+
+@dataclass(slots=True)
+class Account:
+    """What was read, and what was not.
+
+    Attributes:
+        bytes: of all artefacts, as far as they were read or proven to be unused.
+        records: commitlog records.
+        units: consume queue and batch queue units.
+        entries: key index entries.
+        files: files looked into.
+        unread: path and reason of everything that could not be read: the result is incomplete.
+        left_out: what was not looked at, and why; a choice or a limit that the user must know.
+        since: records that a running broker stored while all this was read: not judged; None where
+            no broker runs, or nobody looked.
+    """
+
+    bytes: int = 0
+    records: int = 0
+    units: int = 0
+    entries: int = 0
+    files: int = 0
+    unread: dict[str, UnreadablePath] = field(default_factory=dict)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    since: int | None = None
+
+    @property
+    def reasons(self) -> list[tuple[str, str]]:
+        """What could not be read, with the reason."""
+        return [(path, error.reason) for path, error in self.unread.items()]
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a validation was about, once all findings have been read.
+
+    Attributes:
+        account: what was read, and what was not.
+        codes: how many findings of each code and severity, those that were only counted included.
+        seconds: how long it took, but for compiling native code at the first run.
+        is_finished: whether it came to its end; an interrupted one proves nothing.
+    """
+
+    account: Account
+    codes: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
+    seconds: float = 0.0
+    is_finished: bool = False
+
+    @property
+    def counts(self) -> dict[Severity, int]:
+        """How many findings of each severity."""
+        found: Counter[Severity] = Counter()
+        for (_, severity), count in self.codes.items():
+            found[severity] += count
+        return found
+
+    @property
+    def verdict(self) -> str:
+        """A few words; "sound" only when all there is was looked at, and nothing is odd."""
+        if not self.is_finished:
+            return "interrupted"
+        if self.account.unread:
+            return "incomplete"
+        if self.counts.get(Severity.DAMAGE):
+            return "damaged"
+        if self.account.left_out:
+            return "no damage found in what was checked"
+        return "no damage found" if self.counts.get(Severity.WARNING) else "sound"
 
 
 def row_of(finding: Finding, prefix: str = "") -> dict[str, object]:
@@ -39,6 +113,9 @@ def sentences(summary: Summary) -> Iterator[str]:
         f"read {account.bytes} bytes in {summary.seconds:.2f} s{rate}: {account.records} records, "
         f"{account.units} queue units, {account.entries} index entries"
     )
+    if account.since is not None:
+        more = "at least " if account.since >= WALKED_RECORDS - 1 else ""
+        yield f"a broker runs on this store: {more}{counted(account.since, 'record')} since"
     for path, reason in account.reasons:
         yield f"could not be read: {path}: {reason}"
     for what, why in account.left_out:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import LMQ_PREFIX
@@ -19,7 +17,7 @@ from rmqtool.check import access, layout
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.index.index_header import Opened, index_files
 from rmqtool.check.index.index_set import IndexComparer
-from rmqtool.check.inspection import Account, Inspection
+from rmqtool.check.inspection import Inspection
 from rmqtool.check.log import dledger, epoch, filters
 from rmqtool.check.log.commitlog import LogPass, log_files, quick_facts
 from rmqtool.check.manifest.manifest import Manifest
@@ -29,14 +27,15 @@ from rmqtool.check.options import UNREAD
 from rmqtool.check.queues import consume_queue_ext
 from rmqtool.check.queues.batch_queue import BatchComparer
 from rmqtool.check.queues.consume_queue import QueueComparer
+from rmqtool.check.report import Account, Summary
 from rmqtool.check.state import broker_conf, checkpoint, compaction, config, offsets, timer
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.machine import announce
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
+from rmqtool.store.tail import WALKED_RECORDS, Walker
 from rmqtool.store.tree import open_store
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from rmqtool.check.observer import Observer
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.rocksdb.checks import RocksChecks
+    from rmqtool.findings.catalogue import Code, Severity
     from rmqtool.findings.finding import Finding
     from rmqtool.store.rocksdb import RocksDb
 
@@ -54,44 +54,6 @@ SOUND: Final = 0
 DAMAGED: Final = 1
 INCOMPLETE: Final = 3
 ROCKSDB_AREAS: Final = ("rocksdb", "consumequeue", "index", "timer", "config", "offsets")
-
-
-@dataclass(slots=True)
-class Summary:
-    """What a validation was about, once all findings have been read.
-
-    Attributes:
-        account: what was read, and what was not.
-        codes: how many findings of each code and severity, those that were only counted included.
-        seconds: how long it took, but for compiling native code at the first run.
-        is_finished: whether it came to its end; an interrupted one proves nothing.
-    """
-
-    account: Account
-    codes: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
-    seconds: float = 0.0
-    is_finished: bool = False
-
-    @property
-    def counts(self) -> dict[Severity, int]:
-        """How many findings of each severity."""
-        found: Counter[Severity] = Counter()
-        for (_, severity), count in self.codes.items():
-            found[severity] += count
-        return found
-
-    @property
-    def verdict(self) -> str:
-        """A few words; "sound" only when all there is was looked at, and nothing is odd."""
-        if not self.is_finished:
-            return "interrupted"
-        if self.account.unread:
-            return "incomplete"
-        if self.counts.get(Severity.DAMAGE):
-            return "damaged"
-        if self.account.left_out:
-            return "no damage found in what was checked"
-        return "no damage found" if self.counts.get(Severity.WARNING) else "sound"
 
 
 class Findings:
@@ -107,15 +69,26 @@ class Findings:
         options: ValidateOptions,
         watch: Callable[[int], None],
         observer: Observer | None = None,
+        before: Manifest | None = None,
     ) -> None:
+        """Begin; nothing is read yet.
+
+        Args:
+            options: what to validate, and how.
+            watch: takes the bytes of the commitlog done since it was last called.
+            observer: sees what is read, for a report.
+            before: of the last round over this store with these options, which said what it found.
+        """
         self._options, self._watch, self._observer = options, watch, observer
         self._store = open_store(options.store, options.broker_conf)
         self.summary = Summary(Account())
         self._inspection: Inspection | None = None
         self.ledger: Ledger | None = None
-        if options.since is not None or options.keeps_book:
-            before = None if options.since is None else Manifest.read(options.since)
-            self.ledger = Ledger(before, os.fspath(options.since or ""))
+        if before is not None:
+            self.ledger = Ledger(before)
+        elif options.since is not None or options.keeps_book:
+            given = None if options.since is None else Manifest.read(options.since)
+            self.ledger = Ledger(given, os.fspath(options.since or ""))
 
     @property
     def location(self) -> str:
@@ -154,6 +127,7 @@ class Findings:
             yield from bounded.take(filter(self._options.keeps, found))
             bounded.add(_kept(inspection, self._options).items())
             yield from bounded.rest()
+            self.summary.account.since = self._since(inspection)
             self.summary.is_finished = True
         finally:
             inspection.queues.close()
@@ -161,6 +135,19 @@ class Findings:
                 database.close()
             compiling = announce.seconds() - compiling
             self.summary.seconds = max(time.monotonic() - begin - compiling, 0.0)
+
+    def _since(self, inspection: Inspection) -> int | None:
+        """Count the records that a running broker has stored after the last one that was read."""
+        facts = inspection.log
+        if not self._store.lock_held() or facts is None or facts.last_record < 0:
+            return None
+        with suppress(UnreadablePath):  # a file that expired meanwhile
+            now = open_store(self._options.store, self._options.broker_conf)  # with its new files
+            with LogReader(now.commitlog) as reader:
+                if (head := reader.head_at(facts.last_record)) is not None:
+                    walker = Walker(now.commitlog, reader, is_dledger=now.is_dledger)
+                    return walker.walk(head, WALKED_RECORDS).records - 1
+        return None
 
     @property
     def exit_code(self) -> int:

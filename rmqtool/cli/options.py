@@ -55,6 +55,16 @@ Jobs: TypeAlias = Annotated[
     Option("--jobs", "Threads; one for each processor by default.", "N", least=1),
 ]
 
+MaxRate: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--max-rate",
+        "Read files at this rate at most, in bytes a second, such as 200MB, and keep none of it in "
+        "the page cache: beside a busy broker. Databases of RocksDB are read as they are.",
+        "SIZE",
+    ),
+]
+
 
 def sections(asked: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """Give the sections that were asked for with `--section`, each once; all where none was.

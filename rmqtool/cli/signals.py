@@ -46,6 +46,11 @@ def _hide_ours(swallowed: sys.UnraisableHookArgs) -> None:
         sys.__unraisablehook__(swallowed)
 
 
+def has_ended() -> None:
+    """Say, where such an exception is handled, that this was a good end: it is not raised again."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 class _Stopper:
     """The handler of all three signals; the alarm is its own."""
 

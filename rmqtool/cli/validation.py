@@ -7,7 +7,6 @@ import re
 import shlex
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import __version__
@@ -126,18 +125,7 @@ class Validation:
         return FINDINGS.rows([row] for row in rows)
 
     def _row(self, one: Finding, number: int) -> dict[str, object]:
-        """Give a finding as a row, with the command that helps ready to be pasted."""
-        row = row_of(one, self._prefix(number))
-        row["repair"] = PLACEHOLDER.sub(partial(self._word, number), one.repair)
-        return row
-
-    def _word(self, number: int, found: re.Match[str]) -> str:
-        """Give a command with the store, or the release that wrote it, in place of its name."""
-        if found[2] == VERSION:
-            return f"{found[1]}{self._runs[number].version}"
-        given, root = os.fspath(self._options[number].store), self._runs[number].location
-        is_root = str(place_of(given)) == root  # else it is a part of the store, or one file
-        return f"{found[1]}{shlex.quote(given if is_root else root)}"
+        return ready_row(one, self._options[number], self._runs[number], self._prefix(number))
 
     def _prefix(self, number: int) -> str:
         if len(self._options) == 1:
@@ -212,6 +200,31 @@ class Validation:
                 for options, run, found in zip(self._options, self._runs, self.found, strict=True)
             ]
         )
+
+
+def ready_row(
+    one: Finding, options: ValidateOptions, run: Findings, prefix: str = ""
+) -> dict[str, object]:
+    """Give a finding as a row, with the command that helps ready to be pasted.
+
+    Args:
+        one: what was found.
+        options: of the validation that found it.
+        run: that validation.
+        prefix: of the path, where several stores are validated.
+    """
+
+    def word(found: re.Match[str]) -> str:
+        """Give a command with the store, or the release that wrote it, in place of its name."""
+        if found[2] == VERSION:
+            return f"{found[1]}{run.version}"
+        given, root = os.fspath(options.store), run.location
+        is_root = str(place_of(given)) == root  # else it is a part of the store, or one file
+        return f"{found[1]}{shlex.quote(given if is_root else root)}"
+
+    row = row_of(one, prefix)
+    row["repair"] = PLACEHOLDER.sub(word, one.repair)
+    return row
 
 
 def _unproven(options: ValidateOptions, *, is_finished: bool) -> dict[str, str]:

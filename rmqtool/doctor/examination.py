@@ -27,7 +27,7 @@ from rmqtool.store.tree import open_store
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.check.validate import Summary
+    from rmqtool.check.report import Summary
     from rmqtool.findings.finding import Finding
     from rmqtool.info.overview_rows import EndRow, StoreRow
     from rmqtool.repair.options import RepairOptions

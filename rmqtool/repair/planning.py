@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rmqtool.check.inspection import Inspection
-    from rmqtool.check.validate import Summary
+    from rmqtool.check.report import Summary
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.queues.misplaced import Misplaced

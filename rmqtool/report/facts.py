@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.log.traffic import TimeGrid
-    from rmqtool.check.validate import Summary
+    from rmqtool.check.report import Summary
     from rmqtool.findings.finding import Finding
     from rmqtool.report.evidence import Evidence
 

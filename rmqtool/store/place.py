@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.entry import EntryKind, entry, entry_of, kind_of, listed, named, printable
+from rmqtool.store.pace import pace
 from rmqtool.store.refused import note_refused
 
 if TYPE_CHECKING:
@@ -254,6 +255,8 @@ class OpenFile:
             if not count:
                 break
             done += count
+        if done and (slow := pace()) is not None:
+            slow.took(self._descriptor, position, done)
         return done
 
     def next_data(self, position: int) -> int | None:
@@ -277,9 +280,12 @@ class OpenFile:
 
     def _pread(self, length: int, position: int) -> bytes:
         try:
-            return os.pread(self._descriptor, length, position)
+            data = os.pread(self._descriptor, length, position)
         except OSError as error:
             raise self._unreadable(error, position) from error
+        if data and (slow := pace()) is not None:
+            slow.took(self._descriptor, position, len(data))
+        return data
 
     def _unreadable(self, error: OSError, position: int) -> UnreadablePath:
         refused = _refused(str(self.place), error, f"at {position:#x} ({position}): ")

@@ -111,16 +111,19 @@ def test_copy_in_flight(broker: Broker, tmp_path: Path) -> None:
 
 def test_beside_a_broker(broker: Broker) -> None:
     """What is written meanwhile is no damage; the lock is a note."""
-    ends = []
+    ends, since = [], []
     for _ in range(RUNS):
-        found, exit_code, _ = run(_store(broker), "deep", broker.conf)
+        found, exit_code, summary = run(_store(broker), "deep", broker.conf)
         assert ([], 0) == (_above_notes(found), exit_code)
+        since.append(summary.account.since)
         assert FS_LOCK in {one.code for one in found}
         result = rebuild(_checked(broker))
         assert [] == result.differences
         assert result.cut is not None
         ends.append(result.cut)
     assert ends == sorted(set(ends)), "the broker was written to"
+    assert None not in since
+    assert any(since), "records that came meanwhile are counted"
 
 
 def test_damage_beside_a_broker(broker: Broker) -> None:

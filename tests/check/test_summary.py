@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.check.inspection import Account
 from rmqtool.check.options import ValidateOptions
-from rmqtool.check.report import sentences
-from rmqtool.check.validate import Summary, validate
+from rmqtool.check.report import Account, Summary, sentences
+from rmqtool.check.validate import validate
 from rmqtool.machine import announce
 from tests.stores import fixture_store
 

@@ -10,7 +10,7 @@ from rmqtool.check.validate import validate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.check.validate import Summary
+    from rmqtool.check.report import Summary
     from rmqtool.findings.finding import Finding
 
 

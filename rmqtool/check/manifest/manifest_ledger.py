@@ -40,6 +40,7 @@ UNIT_BYTES: Final = {
 LOG_KINDS: Final = frozenset({BranchKind.COMMITLOG, BranchKind.DLEDGER})
 CHANGES: Final = ("new", "gone", "grown", "rewritten", "the same", "taken over")
 NAMED: Final = 5  # files of one kind of change that are named
+LAST_ROUND: Final = "the last round"
 QUIET: Final = frozenset({"grown", "the same", "taken over"})
 
 
@@ -58,9 +59,11 @@ class Ledger:
 
         Args:
             before: an earlier manifest of the same store.
-            source: where that comes from, as the user wrote it.
+            source: where that comes from, as the user wrote it; empty for the last round of a
+                watch, which has said what it found.
         """
-        self.before, self._source = before, source
+        self.before, self._source = before, source or LAST_ROUND
+        self._is_round = not source
         self.taken_over: frozenset[str] = frozenset()
         self.manifest: Manifest | None = None
         self.changes: dict[str, list[str]] = {name: [] for name in CHANGES}
@@ -89,7 +92,7 @@ class Ledger:
         before, level = self.before, inspection.options.level
         if before is None or not level.reads_log or level.is_deep:
             return
-        if not before.is_proven or not before.level.reads_log:
+        if not (before.is_proven or self._is_round) or not before.level.reads_log:
             why = "it is of a validation that found something wrong, or did not look at everything"
             inspection.leave_out(f"nothing is taken over from {self._source}", why)
             return
@@ -107,11 +110,12 @@ class Ledger:
         if taken:
             size, records = sum(one.size for one in taken), sum(one.records or 0 for one in taken)
             plural = "segments" if len(taken) > 1 else "segment"
+            option = "--every" if self._is_round else "--since-manifest"
             inspection.leave_out(
                 f"{len(taken)} {plural} of the log with {records} records, {size} bytes, and the "
                 "units and entries that point into them",
                 f"taken over from {self._source}, as size, time of change and inode are the same; "
-                "only a run without --since-manifest finds a byte that changed all the same",
+                f"only a run without {option} finds a byte that changed all the same",
             )
 
     def take(self, part: SegmentPart, report: PartReport) -> None:
@@ -184,8 +188,8 @@ class Ledger:
                 yield finding(
                     FS_CHANGED,
                     At(now.path, 0, then.used),
-                    f"the {then.used} bytes that were there when {self._source} was written are "
-                    "not the same any more",
+                    f"the first {then.used} bytes of the file changed after {self._source} was "
+                    "made",
                     expected=f"sha256 {then.sha256}",
                     actual=f"sha256 {until_mark or now.sha256}",
                 )

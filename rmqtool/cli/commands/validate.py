@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rmqtool.check.options import CheckLevel
 from rmqtool.cli.completion.values import areas, broker_versions, codes, topics
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Untimed
-from rmqtool.cli.engines import EngineChoice
-from rmqtool.cli.options import AsUser, BrokerConf, Jobs, StorePaths, UnpackLimit
+from rmqtool.cli.engines import EngineChoice, decide
+from rmqtool.cli.options import AsUser, BrokerConf, Jobs, MaxRate, StorePaths, UnpackLimit
 from rmqtool.errors import UsageError
 from rmqtool.findings.catalogue import Severity
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.check.options import ValidateOptions
     from rmqtool.cli.validation import Reports, Validation
+
+SLOWEST: Final = 1 << 20  # bytes a second: a window is read in four seconds
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Validate(Command):
 
     For every night: --since-manifest FILE --manifest FILE reads the end of the log only. A byte
     that rots in what was read before is found by a run without --since-manifest, once a week.
+    Beside a running broker: --every 10m keeps watch, --max-rate 100MB leaves the disk to it.
     """
 
     paths: StorePaths
@@ -126,6 +132,17 @@ class Validate(Command):
             "worst finding. One that cannot be read does not stop the others.",
         ),
     ] = False
+    every: Annotated[
+        str | None,
+        Option(
+            "--every",
+            "Keep watch: validate again and again, this long from begin to begin, until SIGTERM or "
+            "Ctrl-C. A round reads what is new since the last one (at --level deep, everything). "
+            "A finding is shown once.",
+            "10m",
+        ),
+    ] = None
+    max_rate: MaxRate = None
     delivery: Untimed = Delivery()
     choice: EngineChoice = EngineChoice()
 
@@ -146,6 +163,8 @@ class Validate(Command):
         gc.disable()  # what is imported stays: looking through it again takes 40 of 500 ms
         from rmqtool.cli.validation import Reports, Validation
 
+        if self.every is not None:
+            return self._watch(self.every)
         if self.recursive:
             return self._each()
         reports = Reports(self.sarif, self.junit, self.manifest, self.since_manifest)
@@ -157,8 +176,41 @@ class Validate(Command):
 
             for sentence in topic_hints(self.paths, self.broker_conf, [self.topic]):
                 self.delivery.note(sentence)
-        with self.choice.working(self.paths, self.delivery):
+        with self._working():
             return self._deliver(validation, reports)
+
+    @contextmanager
+    def _working(self) -> Iterator[None]:
+        """Read within the block, by the engine and at the rate that were asked for."""
+        from rmqtool.ranges import size
+        from rmqtool.store.pace import paced
+
+        text = None if self.max_rate is None else self.max_rate.removesuffix("/s")
+        rate = None if text is None else size("--max-rate", text)
+        if rate is not None and rate < SLOWEST:
+            raise UsageError(option="--max-rate", reason=f"{SLOWEST} bytes a second at least")
+        if rate is not None and decide(self.choice, self.paths)[0]:
+            reason = "is kept by this process only: --engine local"
+            raise UsageError(option="--max-rate", reason=reason)
+        with self.choice.working(self.paths, self.delivery), paced(rate):
+            yield
+
+    def _watch(self, every: str) -> int:
+        """Validate one store again and again."""
+        from rmqtool.cli.watching import Watch
+
+        unlike = {
+            "--recursive": self.recursive,
+            "--sarif": self.sarif,
+            "--junit": self.junit,
+            "--manifest": self.manifest,
+            "--since-manifest": self.since_manifest,
+            "--output": self.delivery.output,
+            "PATH": self.paths[1:],
+        }
+        watch = Watch(replace(self._options(self.paths[0]), keeps_book=True), every, unlike)
+        with self._working():
+            return watch.run(self.delivery)
 
     def _each(self) -> int:
         """Validate all stores below the paths."""
@@ -175,7 +227,7 @@ class Validate(Command):
         stores = Stores(self._options(self.paths[0]), self.paths)
         hides = self.delivery.hides_bar(streams=True)
         with (
-            self.choice.working(self.paths, self.delivery),
+            self._working(),
             counted("validate", quiet=hides) as watch,
         ):
             self.delivery.emit(STORES.rows([row] for row in stores.rows(watch)))
