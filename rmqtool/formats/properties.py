@@ -6,6 +6,7 @@ Source: MessageDecoder#string2messageProperties, #messageProperties2String, #cre
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.formats.java import crc31, text, to_int32
@@ -29,6 +30,8 @@ INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 CRC32: Final = "__CRC32#"
 
+_WHOLE_ITEM: Final = rb"[^\x01\x02]++\x01[^\x02]*+"
+_WHOLE_ITEMS: Final = re.compile(rb"(?:%b\x02)*+(?:%b)?" % (_WHOLE_ITEM, _WHOLE_ITEM))
 _CRC_DIGITS: Final = 10
 CRC32_RESERVED_LENGTH: Final = len(CRC32) + 1 + _CRC_DIGITS + 1
 
@@ -66,6 +69,21 @@ def items(raw: bytes) -> Iterator[PropertyItem]:
 def decode(raw: bytes) -> dict[str, str]:
     """Read properties as brokers and clients since 4.9.1 do; the last of equal names wins."""
     return {text(item.name): text(item.value) for item in items(raw) if item.is_kept}
+
+
+def are_torn(raw: bytes) -> bool:
+    """Tell whether properties hold what no client writes.
+
+    That is two zero bytes in a row, what is no UTF-8, an item without a name or without its 0x01.
+    A client may write an empty value (`Message#setKeys`), although readers drop it.
+    """
+    if b"\0\0" in raw or _WHOLE_ITEMS.fullmatch(raw) is None:
+        return True
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def decode_before_4_9_1(raw: bytes) -> dict[str, str]:

@@ -156,6 +156,7 @@ def _decide(
                 edit_misplaced(writer, survey.misplaced, inspection.segment_at)
             if inspection.compares_queues:
                 edit_queues(writer, survey.queues, inspection)
+                survey.queues.torn.edit(writer)
                 edit_batch_queues(writer, survey.queues.batches, inspection)
                 ext.edit(writer, inspection, survey.queues.bad_ext, found)
             if inspection.log is None and not inspection.has_rocksdb_queues:
@@ -211,7 +212,7 @@ def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) 
 
 def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
     """Tell whether an edit answers a finding that knows nothing of it."""
-    if survey.queues.further.is_answered(one):
+    if survey.queues.further.is_answered(one) or survey.queues.torn.is_said(one):
         return True
     if survey.inspection.has_rocksdb_queues:
         from rmqtool.repair import rocksdb  # few stores have it

@@ -89,3 +89,22 @@ def test_crc_of_odd_digits() -> None:
 def test_crc_missing() -> None:
     """No CRC is no failure."""
     assert properties.crc_matches(b"", {}) is None
+
+
+TORN = (
+    b"a\x01b\0\0",
+    b"a\0\0\x01b",
+    b"no separator\x02a\x01b",
+    b"\x01b\x02",
+    b"\x02\x02a\x01b\x02\x02",
+    b"a\x01b\x02\x02",
+    b"a\x01\xff\x02",
+    b"a\x01b\x02cd",
+)
+
+
+@pytest.mark.parametrize("raw", sorted({*READERS, *TORN}))
+def test_torn(raw: bytes) -> None:
+    """What a client may write is never torn: empty values, single NULs."""
+    assert properties.are_torn(raw) == (raw in TORN)
+    assert not properties.are_torn(b"KEYS\x01nul\0byte\x02" + b"WAIT\x01\x02")

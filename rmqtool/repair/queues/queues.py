@@ -26,6 +26,7 @@ from rmqtool.repair.patches import Patch, RepairedQueue, kind_of
 from rmqtool.repair.queues.batch_queues import BatchRepair
 from rmqtool.repair.queues.further_queues import FurtherNumbers
 from rmqtool.repair.queues.queue_place import BridgedPlacement
+from rmqtool.repair.queues.torn import TornRecords
 from rmqtool.repair.queues.unit_judge import LostUnits
 from rmqtool.repair.queues.unwanted_units import UnwantedUnits
 from rmqtool.store.record_heads import LogReader
@@ -57,6 +58,7 @@ class QueueRepair:
         dropped: queues that begin anew, as nothing can stand for their lost messages.
         unread: paths of files and directories that cannot be read; their queues stay as they are.
         further: records that say of further queues what is no number.
+        torn: records whose units know better than they do.
     """
 
     def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
@@ -65,6 +67,7 @@ class QueueRepair:
         self.batches = BatchRepair(inspection, self.judge)
         self.unread: set[str] = set()
         self.further = FurtherNumbers(inspection)
+        self.torn = TornRecords(inspection)
         self.last_start = 0
         self.dropped: set[tuple[str, int]] = set()
         self._inspection = inspection
@@ -192,6 +195,7 @@ class QueueRepair:
 
     def close(self) -> None:
         """Close the files that were read."""
+        self.torn.close()
         self._inspection.queues.close()
 
     def next_offset(self, topic: bytes, queue_id: int) -> int | None:
@@ -252,6 +256,8 @@ class QueueRepair:
             differs[is_address] = ~self._are_sound(
                 queue, codes[0][is_address], codes[1][is_address]
             )
+        for row in np.flatnonzero(differs & is_same & ~is_address).tolist():
+            differs[row] = not self.torn.keeps(queue, units.queue_offset + row, want[row])
         rows = np.flatnonzero(differs)
         is_filler = units.queue_offset in queue.placement.filled
         for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
