@@ -149,7 +149,7 @@ def _decide(
     wanted = _put_back(survey) if options.reset_config and not obstacle else {}
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:
-            duplicates.edit(writer, duplicates.copies(store.commitlog) or ())
+            duplicates.edit(writer, duplicates.copies(store.commitlog) or {})
             if not store.is_dledger:
                 LogRepair(survey, writer, log, options.bridge_missing).edit()
                 survey.queues.further.edit(writer, inspection.segment_at)

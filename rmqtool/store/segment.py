@@ -1,7 +1,8 @@
 """Mapped file queues: files named by their start offset that form one byte space.
 
 `load` lists a queue as the broker's loader does, but reports what the broker would refuse, so
-that a store that no longer starts can still be read. Nothing is opened here.
+that a store that no longer starts can still be read. Nothing is opened here but the beginnings of
+commitlog files of one name.
 Source: MappedFileQueue#doLoad, UtilAll#offset2FileName, 4.9.3 to 5.5.0.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.errors import Trouble
+from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.entry import EntryKind, printable
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 NAME_DIGITS = 20
 LARGEST_LONG = 2**63 - 1
+_HEAD_BYTES = 8  # total size and magic code
 
 
 class OddityKind(enum.StrEnum):
@@ -236,6 +238,8 @@ def assemble(
     ordered = list(segments)
     if len(ordered) > 1:
         ordered.sort(key=lambda segment: (segment.start, segment.path))
+    if len(directories) > 1:
+        ordered = _emptiest_first(ordered)
     length = file_length or length_of(ordered)
     joints = list(_joints(ordered, length))
     return MappedFiles(
@@ -245,6 +249,26 @@ def assemble(
         oddities=(*oddities, *_lengths(ordered, length), *joints),
         places=tuple(place for place, _ in directories),
     )
+
+
+def _emptiest_first(ordered: Sequence[Segment]) -> list[Segment]:
+    """Of files of one name, put one that begins with a record last: that one is read."""
+    counts = Counter(one.start for one in ordered)
+    return sorted(
+        ordered, key=lambda one: (one.start, counts[one.start] > 1 and not _begins_empty(one))
+    )
+
+
+def _begins_empty(segment: Segment) -> bool:
+    """Tell whether a commitlog file begins with zeros; no broker reads any further there.
+
+    Source: CommitLog#checkMessageAndReturnSize, 4.9.3 to 5.5.0.
+    """
+    try:
+        with segment.open() as file:
+            return not any(file.read_at(0, _HEAD_BYTES))
+    except UnreadablePath:
+        return False
 
 
 def length_of(segments: Sequence[Segment]) -> int:

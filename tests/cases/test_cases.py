@@ -9,7 +9,7 @@
     conf        lines that come last in broker.conf; without it no broker.conf is given
     [[state]]   steps: see `DEEDS`; `path` is a pattern, `which` one of its files by order
     [says]      findings above a note, whether a broker starts, and messages that startup counts
-    [after]     the same once `repair` has run, with the `options` given
+    [after]     the same once `repair` has run, with the `options` given; what its plan has `left`
 """
 
 from __future__ import annotations
@@ -134,7 +134,8 @@ def test_case(name: str, tmp_path: Path) -> None:
     assert {"findings", "starts"} <= case["says"].keys() & case["after"].keys()
     said = seen()
     assert case["says"] == {key: said[key] for key in case["says"]}
-    repair.apply(repair.plan(store, **given, **options), in_place=True)
-    said = seen()
+    plan = repair.plan(store, **given, **options)
+    repair.apply(plan, in_place=True)
+    said = {**seen(), "left": sorted({left.code for left in plan.left})}
     assert case["after"] == {key: said[key] for key in case["after"]}
     assert [] == repair.plan(store, **given, **options).edits

@@ -50,3 +50,28 @@ def test_queue_under_a_wrong_number(number: int, tmp_path: Path) -> None:
     assert before == path.read_bytes()
     assert not repair.plan(store, broker_conf=str(conf)).edits
     assert predict(open_store(store, conf), "5.3.3").is_whole
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_zeros_under_the_same_name(number: int, tmp_path: Path) -> None:
+    """Of two commitlog files of one name the one of zeros goes, whichever directory holds it."""
+    store = fixture_store(NAME, tmp_path)
+    whole = plain_store.segments(store)[1]
+    before = whole.read_bytes()
+    twin = store / "commitlog-2" / whole.name
+    twin.parent.mkdir()
+    twin.write_bytes(before)
+    zeros = (whole, twin)[number]
+    zeros.write_bytes(bytes(len(before)))
+    conf = tmp_path / "broker.conf"
+    paths = f"storePathCommitLog={whole.parent},{twin.parent}"
+    conf.write_text(f"{broker_conf(NAME).read_text()}\n{paths}\n", encoding="utf-8")
+    plan = repair.plan(store, broker_conf=str(conf))
+    assert [("FS-DUP", zeros.parent.name)] == [
+        (str(edit.code), Path(edit.path).parent.name) for edit in plan.edits
+    ]
+    assert [] == plan.left
+    repair.apply(plan, in_place=True)
+    assert [number == 1, number == 0] == [whole.exists(), twin.exists()]
+    after = repair.plan(store, broker_conf=str(conf))
+    assert ([], []) == (after.edits, after.left)

@@ -34,7 +34,7 @@ LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
     )),
     ((FS_DUP,), (
         "Two commitlog files of one name that differ: rmqtool validate FILE judges each; move the "
-        "worse one away. Of two that are the same, one is taken out."
+        "worse one away. Of two that are the same, one is taken out; so is one that is all zeros."
     )),
     ((FS_NAME,), (
         "A commitlog file whose name is not a multiple of the segment size may hold records of the "

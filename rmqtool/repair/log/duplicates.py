@@ -1,4 +1,4 @@
-"""Commitlog files of the same name in two directories: one goes if both hold the same bytes."""
+"""Commitlog files of one name in two directories: one goes if it holds the same, or nothing."""
 
 from __future__ import annotations
 
@@ -7,27 +7,51 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.findings.registry_layout import FS_DUP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.segment import MappedFiles, Segment
 
 CHUNK: Final = 4 << 20
-REASON: Final = "another directory holds the same file, byte for byte; the undo directory keeps it"
+SAME: Final = "another directory holds the same file, byte for byte; the undo directory keeps it"
+ZEROS: Final = (
+    "it is all zeros, and another directory holds a file of its name with records; the undo "
+    "directory keeps it"
+)
 
 
-def copies(files: MappedFiles) -> list[Segment] | None:
-    """Give the files that can go; None if two of one name differ: a person has to choose.
+def copies(files: MappedFiles) -> dict[Segment, str] | None:
+    """Give the files that can go, and why; None if two of one name differ: a person has to choose.
 
     Args:
-        files: of the log; of several with one start the last one is read, here as everywhere.
+        files: of the log; of several with one start the last one is read, here as everywhere. One
+            that begins with a record comes after one that does not.
 
     Raises:
         UnreadablePath: one of them cannot be read.
     """
     read = {one.start: one for one in files.segments}
-    spare = [one for one in files.segments if one is not read[one.start]]
-    return spare if all(_are_same(one, read[one.start]) for one in spare) else None
+    found = {}
+    for one in files.segments:
+        if one is read[one.start]:
+            continue
+        if _are_same(one, read[one.start]):
+            found[one] = SAME
+        elif _is_zero(one):
+            found[one] = ZEROS
+        else:
+            return None
+    return found
+
+
+def _is_zero(one: Segment) -> bool:
+    with one.open() as file:
+        position = file.next_data(0)
+        while position is not None and position < one.size:
+            if file.read_at(position, CHUNK).strip(b"\0"):
+                return False
+            position = file.next_data(position + CHUNK)
+    return True
 
 
 def _are_same(one: Segment, other: Segment) -> bool:
@@ -40,7 +64,7 @@ def _are_same(one: Segment, other: Segment) -> bool:
         )
 
 
-def edit(writer: EditWriter, spare: Iterable[Segment]) -> None:
+def edit(writer: EditWriter, spare: Mapping[Segment, str]) -> None:
     """Take copies out."""
-    for one in spare:
-        writer.remove(one.place.location, FS_DUP, REASON)
+    for one, reason in spare.items():
+        writer.remove(one.place.location, FS_DUP, reason)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.writer import EditWriter
     from rmqtool.store.record_heads import LogReader
 
+KEEPS_INDEX: Final = "index_msg_timestamp: that of the newest entry, so that the start keeps it"
 CODES: Final = (CP_AHEAD, CP_LOGICOFF, CP_CONFIRM, CP_LEN)
 
 
@@ -48,10 +49,12 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], log: LogRe
             position = CHECKPOINT.positions[name]
             content = Content.of(CHECKPOINT[name].build(value))
             code = {"logics_physical_offset": CP_LOGICOFF, "confirm_phy_offset": CP_CONFIRM}
+            is_raised = is_whole and name == "index_msg_timestamp"
             writer.write_at(
                 (branch.place.location, entry.size, position), content,
-                code.get(name, CP_AHEAD if value else CP_LOGICOFF),
-                f"{name}: not later than the data",
+                IX_CRASH if is_raised
+                else code.get(name, CP_AHEAD if value else CP_LOGICOFF),
+                KEEPS_INDEX if is_raised else f"{name}: not later than the data",
             )  # fmt: skip
 
 
