@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +18,14 @@ from rmqtool.findings.registry_index import IX_CRASH
 from rmqtool.findings.registry_layout import FS_LOCK
 from rmqtool.rebuild.options import RebuildOptions
 from rmqtool.rebuild.work import rebuild
+from rmqtool.rows import rows_of
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.broker.broker import SMALL_GEOMETRY, Broker, running_broker
 from tests.broker.jars import missing_tools
 from tests.broker.message import Outgoing
 from tests.broker.producer import Producer
 from tests.check.validation import run
+from tests.cli.run import COMMAND
 
 pytestmark = [
     pytest.mark.broker,
@@ -140,6 +146,23 @@ def test_damage_beside_a_broker(broker: Broker) -> None:
         differing = {one.path for one in rebuild(_checked(broker)).differences}
         assert {f"consumequeue/{TOPIC}/0/{queue.name}", f"index/{index.name}"} == differing
     assert [] == rebuild(_checked(broker)).differences
+
+
+def test_follow(broker: Broker) -> None:
+    """Messages are shown as they come: each once, in order, none half, until SIGTERM; then 0."""
+    command = [*COMMAND, "dump", str(_store(broker)), "--follow", "--tail", "50", "--quiet"]
+    with subprocess.Popen([*command, "--format", "jsonl"], stdout=subprocess.PIPE) as follower:  # noqa: S603 - our own
+        assert follower.stdout is not None
+        rows = [json.loads(follower.stdout.readline()) for _ in range(500)]
+        follower.send_signal(signal.SIGTERM)
+        rows += map(json.loads, follower.stdout.read().splitlines())
+        assert 0 == follower.wait(_PATIENCE)
+    assert {None} == {row["code"] for row in rows}
+    offsets = [row["physical_offset"] for row in rows]
+    found = dump(DumpOptions((str(_store(broker)),), broker_conf=str(broker.conf)), DumpOutcome())
+    stored = [row["physical_offset"] for chunk in found[0] for row in rows_of(chunk)]
+    first = stored.index(offsets[0])
+    assert stored[first : first + len(offsets)] == offsets
 
 
 def _store(broker: Broker) -> Path:

@@ -10,7 +10,7 @@ from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.completion.values import kinds
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import EngineChoice
+from rmqtool.cli.engines import EngineChoice, decide
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Jobs, StorePaths, UnpackLimit
 from rmqtool.cli.showing import Bodies, Fillers, Hex
@@ -60,6 +60,14 @@ class Dump(Command):
     choosing: Choosing = Choosing()
     limit: Annotated[int | None, Option("--limit", "The first N rows only.", "N", least=1)] = None
     tail: Annotated[int | None, Option("--tail", "The last N rows only.", "N", least=1)] = None
+    follow: Annotated[
+        bool,
+        Option(
+            "--follow",
+            "After the last message, show those that a running broker stores, until Ctrl-C or "
+            "SIGTERM; with --tail N, begin with the last N.",
+        ),
+    ] = False
     bodies: Bodies = Bodies()
     hex: Hex = False
     fillers: Fillers = False
@@ -132,6 +140,8 @@ class Dump(Command):
         )
         delivery.note(clock.said)
         outcome = DumpOutcome()
+        if self.follow:
+            return self._follow(options, outcome)
         with self.choice.working(self.paths, delivery):
             return self._deliver(options, outcome)
 
@@ -163,7 +173,6 @@ class Dump(Command):
         """Write the rows, then say how it went."""
         from rmqtool.render.progress import progress
         from rmqtool.tables.dump import dump
-        from rmqtool.words import counted
 
         delivery = self._delivery
         found = dump(options, outcome)
@@ -173,6 +182,35 @@ class Dump(Command):
                 delivery.emit(found[0])
             else:
                 delivery.emit_all(found)
+        return self._tell(outcome)
+
+    def _follow(self, options: DumpOptions, outcome: DumpOutcome) -> int:
+        """Write rows until somebody says stop, then say how it went."""
+        from rmqtool.cli.signals import Terminated, has_ended
+        from rmqtool.tables.following import OPTION, Following
+
+        delivery = self._delivery
+        unlike = {
+            "--output": self.output,
+            "--format json": delivery.wanted_format is Format.JSON,
+            "--engine spark": decide(self.choice, self.paths)[0],
+        }
+        for option, wanted in unlike.items():
+            if wanted:
+                raise UsageError(option=OPTION, reason=f"cannot be combined with {option}")
+        following = Following(options, outcome, delivery.note)
+        try:
+            delivery.emit(following.rows())
+        except (KeyboardInterrupt, Terminated):
+            has_ended()
+            return self._tell(outcome)
+        return self._tell(outcome)
+
+    def _tell(self, outcome: DumpOutcome) -> int:
+        """Say how a dump went; give the exit code."""
+        from rmqtool.words import counted
+
+        delivery = self._delivery
         for error in outcome.unread:
             say(str(error))
         for step in dict.fromkeys(error.next_step for error in outcome.unread):

@@ -1,0 +1,128 @@
+"""`dump --follow`: messages as a broker stores them, as `tail -F` shows lines.
+
+The log is looked at again and again. What is shown at one look was whole at the look before, so no
+message is shown while the broker still writes it. A log that expires or that a broker cuts back
+meanwhile is gone on with where it goes on, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from time import sleep
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.errors import UsageError
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.tail import Walker, find_tail
+from rmqtool.tables.dump import dump
+from rmqtool.tables.inputs import store_of, views_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.rows import Chunk, Rows
+    from rmqtool.store.record_heads import RecordHead
+    from rmqtool.store.tree import Store
+    from rmqtool.tables.dump import DumpOptions, DumpOutcome
+
+OPTION: Final = "--follow"
+LOOK_SECONDS: Final = 0.5  # from look to look
+FIRST_SECONDS: Final = 0.05  # longer than a broker copies a record
+HEADS: Final = 1000  # of looks before: a broker cuts back to one of them, or far
+
+
+class Glance(NamedTuple):
+    """What one look at a log found; all are physical offsets.
+
+    Attributes:
+        start: first byte of the first file.
+        end: behind the last record.
+        cut: behind the last record of a look before that is still there, where the one after it is
+            not; None where all of them are.
+    """
+
+    start: int
+    end: int
+    cut: int | None
+
+
+class Following:
+    """Goes on where the last look ended.
+
+    Args:
+        options: of a dump.
+        outcome: filled while the rows are read.
+        note: takes what is to be said of the log: that a part expired, or was cut off.
+
+    Raises:
+        UsageError: these are not the messages of one store, or they are chosen up to an offset.
+        StoreError: the store cannot be opened.
+    """
+
+    def __init__(
+        self, options: DumpOptions, outcome: DumpOutcome, note: Callable[[str], None]
+    ) -> None:
+        self._options, self._outcome, self._note = options, outcome, note
+        self._heads: deque[RecordHead] = deque(maxlen=HEADS)
+        if options.selection.offsets[1] is not None:
+            raise UsageError(option=OPTION, reason="cannot be combined with an end of --offsets")
+        views = views_of(self._store(), options.word)
+        is_one = len(options.paths) == len(views) == 1 and not options.is_hex
+        if not is_one or views[0].branch not in {BranchKind.COMMITLOG, BranchKind.DLEDGER}:
+            raise UsageError(option=OPTION, reason="is for the messages of one store")
+
+    def rows(self) -> Rows:
+        """Give what is there, then what comes; without an end but for `limit`."""
+        return replace(self._part(0, 0), chunks=self._chunks())
+
+    def _chunks(self) -> Iterator[Chunk]:
+        whole = self._look().end
+        sleep(FIRST_SECONDS)
+        yield from self._part(self._options.selection.offsets[0], whole)
+        self._options = replace(self._options, tail=None)
+        begin = whole
+        while self._outcome.rows != self._options.limit:
+            sleep(LOOK_SECONDS)
+            start, end, cut = self._look()
+            if cut is not None and cut < begin:
+                self._note(f"the log was cut back from {begin} to {cut}")
+                begin = whole = cut
+            if begin < start:
+                self._note(f"the log from {begin} to {start} expired before it was shown")
+                begin, whole = start, max(start, whole)
+            if begin < whole:
+                yield from self._part(begin, whole)
+                begin = whole
+            whole = end
+
+    def _part(self, begin: int | None, end: int) -> Rows:
+        """Dump a range of the log."""
+        selection = replace(self._options.selection, offsets=(begin, end))
+        return dump(replace(self._options, selection=selection), self._outcome)[0]
+
+    def _look(self) -> Glance:
+        """Find the end of the log, from the last record that is still there."""
+        store, cut = self._store(), None
+        log, is_dledger = store.commitlog, store.is_dledger
+        with LogReader(log) as reader:
+            while (
+                self._heads and reader.head_at(self._heads[-1].physical_offset) != (self._heads[-1])
+            ):
+                gone = self._heads.pop()
+                if log.start <= gone.physical_offset:  # else it expired
+                    cut = self._heads[-1].end if self._heads else log.start
+            if self._heads:
+                found = Walker(log, reader, is_dledger=is_dledger).walk(self._heads[-1])
+                end, last = found.physical_offset, found.last
+            else:
+                tail = find_tail(log, reader, is_dledger=is_dledger)
+                end, last = tail.physical_offset, tail.last
+        if last is not None and (not self._heads or last != self._heads[-1]):
+            self._heads.append(last)
+        return Glance(log.start, end, cut)
+
+    def _store(self) -> Store:
+        options = self._options
+        return store_of(options.paths[0], options.broker_conf, options.word)
