@@ -211,6 +211,20 @@ def _shorten(store: Path) -> None:
     delete_units(last, topic=PAIRED)(store)
 
 
+def _no_database(store: Path) -> None:
+    """Delete the database that lies beside queues in files."""
+    for path in (store / QUEUES).iterdir():
+        if path.is_file():
+            path.unlink()
+
+
+def _no_files(store: Path) -> None:
+    """Delete queues in files that a database lies beside."""
+    for path in (store / QUEUES).iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+
+
 def _no_first_segment(store: Path) -> None:
     min((store / "commitlog").iterdir()).unlink()
 
@@ -361,6 +375,8 @@ DAMAGES: Final = {
         RocksDamage("redate unit", CLEAN, change_unit("store_timestamp", 1), ("RQ-UNIT",)),
         RocksDamage("truncate", CLEAN, _truncate, ("RQ-BEHIND",), ("RQ-ABOVE",)),
         RocksDamage("shorten queue", COMBINED, _shorten, ("RQ-PAIR", "RQ-RANGE", "RQ-MAX")),
+        RocksDamage("remove database", COMBINED, _no_database, ("RQ-PAIR",)),
+        RocksDamage("remove queue files", COMBINED, _no_files, ("CQ-GAP",)),
         RocksDamage("delete entry", STORE, _edit_index(None), ("RI-ENTRY",)),
         RocksDamage("redate entry", STORE, _edit_index(bytes(8)), ("RI-ENTRY",)),
         RocksDamage("shorten index", STORE, _lower_index, ("RI-ENTRY",), ("RI-BEHIND",)),

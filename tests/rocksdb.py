@@ -66,6 +66,7 @@ def edit(
     put: dict[bytes, bytes] | None = None,
     delete: tuple[bytes, ...] = (),
     table_format: int = 5,
+    compacts: bool = False,
 ) -> None:
     """Change rows of a copy of a database, as another program would."""
     from rocksdict import (
@@ -95,6 +96,8 @@ def edit(
     for key in delete:
         rows.delete(key, no_log)
     rows.flush()
+    if compacts:
+        rows.compact_range(None, None)
     database.close()
     for name in ("rocksdict-config.json", "LOG"):
         (directory / name).unlink(missing_ok=True)

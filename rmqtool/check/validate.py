@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import DOUBLE_WRITE
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.broker.release import COMMONEST
 from rmqtool.check import access, layout
@@ -258,9 +259,9 @@ def _run(inspection: Inspection, observers: Observers) -> Iterator[Finding]:
 
 
 def _rocksdb(inspection: Inspection) -> RocksChecks | None:
-    """Give what judges the databases of a store; None where there are none."""
+    """Give what judges the databases of a store; None where there are none, and need not be."""
     found = _databases(inspection)
-    if not found:
+    if not found and not DOUBLE_WRITE.of(inspection.store.broker_conf):
         return None
     from rmqtool.check.rocksdb.checks import RocksChecks
 
@@ -281,7 +282,7 @@ def _know(inspection: Inspection) -> None:
     if inspection.has_rocksdb_queues:
         inspection.compares_rocksdb = reads and options.wants("consumequeue")
         topics = _topics_in_files(inspection)
-        inspection.compares_queues &= bool(topics)
+        inspection.compares_queues &= bool(topics) or DOUBLE_WRITE.of(store.broker_conf)
         inspection.light_in_rocksdb = not any(one.startswith(LMQ_PREFIX) for one in topics)
     has_index = bool(store.branches_of(BranchKind.INDEX))
     inspection.compares_index = reads and has_index and options.wants("index")

@@ -189,8 +189,10 @@ RQ_PAIR: Final = Code(
     DAMAGE,
     Owner.QUEUES,
     also=(WARNING,),
-    when="a warning for 5.3, which does not compare the two stores",
-    meaning="queues in files and in RocksDB end at different queue offsets",
+    when="a warning for 5.3, which does not compare the two stores, and where the database is gone "
+    "and nobody reads it",
+    meaning="queues in files and in RocksDB end at different queue offsets, or the database of a "
+    "store that is to have both is gone",
     consequence="the next start of 5.4.0 or later sets the queue in RocksDB empty: its messages "
     "are invisible there; if it is the one that is read, the broker refuses to start",
     remedy="make both equal before any start: rebuild the one that is wrong",

@@ -27,9 +27,9 @@ def store_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
         return frozenset({StoreType.FILES})
     if options.store_type is not None:
         return frozenset({options.store_type})
-    if database_of(store) is None:
-        return frozenset({StoreType.ROCKSDB if missing_database(store) else StoreType.FILES})
-    files = [StoreType.FILES] if _topics_in_files(store) else []
+    if database_of(store) is None and not missing_database(store):
+        return frozenset({StoreType.FILES})
+    files = [StoreType.FILES] if _is_combined(store) or _topics_in_files(store) else []
     return frozenset({StoreType.ROCKSDB, *files})
 
 
@@ -59,11 +59,24 @@ def missing_database(store: Store) -> str:
     Empty where queues are in files, where a database is there, or where nothing tells.
     """
     told = store.broker_conf
-    if told is None or conf.STORE_TYPE.of(told) != conf.ROCKSDB_STORE:
+    if told is None or database_of(store) is not None:
         return ""
-    if database_of(store) is not None or _topics_in_files(store):
+    is_alone = conf.STORE_TYPE.of(told) == conf.ROCKSDB_STORE and not _topics_in_files(store)
+    if not (is_alone or _is_combined(store)):
         return ""
     return "consumequeue_rocksdb" if conf.SEPARATE_DATABASE.of(told) else "consumequeue"
+
+
+def missing_files(store: Store) -> bool:
+    """Tell whether a combined store has lost its queues in files, and has those in RocksDB."""
+    return _is_combined(store) and database_of(store) is not None and not _topics_in_files(store)
+
+
+def _is_combined(store: Store) -> bool:
+    """Tell whether the configuration asks for queues in files and in RocksDB."""
+    told = store.broker_conf
+    is_alone = conf.STORE_TYPE.of(told) == conf.ROCKSDB_STORE
+    return conf.DOUBLE_WRITE.of(told) and not is_alone
 
 
 def _topics_in_files(store: Store) -> list[str]:

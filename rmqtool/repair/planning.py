@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.broker.conf import FORCES_PROPERTY_CRC, MAX_MESSAGE_SIZE, ROCKSDB_STORE, STORE_TYPE
+from rmqtool.broker.conf import (
+    DOUBLE_WRITE,
+    FORCES_PROPERTY_CRC,
+    MAX_MESSAGE_SIZE,
+    ROCKSDB_STORE,
+    STORE_TYPE,
+)
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
@@ -17,7 +23,7 @@ from rmqtool.query.lost import lost_messages
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
-from rmqtool.repair.plans import Plan, place_of
+from rmqtool.repair.plans import Action, Plan, place_of
 from rmqtool.repair.queues import ext
 from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
@@ -203,7 +209,8 @@ def _put_back(survey: LogSurvey) -> dict[str, int]:
 def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """Write queues in RocksDB anew, where there are such and they need it."""
     store, log = survey.inspection.store, survey.inspection.log
-    is_told = STORE_TYPE.of(store.broker_conf) == ROCKSDB_STORE
+    told = store.broker_conf
+    is_told = STORE_TYPE.of(told) == ROCKSDB_STORE or DOUBLE_WRITE.of(told)
     if (survey.inspection.has_rocksdb_queues or is_told) and log is not None:
         from rmqtool.repair import rocksdb  # few stores have it
 
@@ -214,7 +221,7 @@ def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
     """Tell whether an edit answers a finding that knows nothing of it."""
     if survey.queues.further.is_answered(one) or survey.queues.torn.is_said(one):
         return True
-    if survey.inspection.has_rocksdb_queues:
+    if any(edit.action is Action.REBUILD for edit in writer.edits):
         from rmqtool.repair import rocksdb  # few stores have it
 
         if rocksdb.is_answered(one, writer):

@@ -19,12 +19,13 @@ from rmqtool.findings.registry_rocksdb import (
     RD_ORPHAN,
     RD_VERSION,
     RQ_BEHIND,
+    RQ_PAIR,
     RQ_UNIT,
 )
 from rmqtool.rebuild.in_place import stage
 from rmqtool.rebuild.options import RebuildOptions, Target
 from rmqtool.rebuild.sinks import WritingSink
-from rmqtool.rebuild.store_type import missing_database
+from rmqtool.rebuild.store_type import missing_database, missing_files
 from rmqtool.rebuild.work import rebuild_from
 from rmqtool.repair.edited_place import with_edited_log
 from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 OF_DATABASE: Final = (RD_OPEN, RD_ORPHAN, RD_BLOCK, RD_META, RD_VERSION, RD_KEY)
 WRITTEN_ANEW: Final = "the queues in RocksDB are written anew from the log"
 MISSING: Final = "the queues in RocksDB are missing: they are written from the log"
+MISSING_FILES: Final = "the queues in files are missing: both parts are written from the log"
 FOLLOWS: Final = f"{WRITTEN_ANEW}, which has other records now"
 
 
@@ -60,6 +62,11 @@ def edit(writer: EditWriter, store: Store, found: list[Finding]) -> None:
     if missing := missing_database(store):
         writer.edits = [one for one in writer.edits if not _is_replaced(one, [missing])]
         writer.edits.append(Edit(Action.REBUILD, missing, 0, 0, 0, "", "", RD_OPEN, MISSING))
+        return
+    if paths and missing_files(store):
+        writer.edits = [one for one in writer.edits if not _is_replaced(one, paths)]
+        edit_both = Edit(Action.REBUILD, paths[0], 0, 0, 0, "", "", RQ_PAIR, MISSING_FILES)
+        writer.edits.append(edit_both)
         return
     answered = [one for one in found if _is_of_queues(one, paths)]
     logs = tuple(f"{branch.path}/" for branch in store.branches_of(BranchKind.COMMITLOG))

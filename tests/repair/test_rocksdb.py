@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 QUEUES: Final = "consumequeue"
 REPAIRED: Final = (
     *("delete units", "lower max", "raise CHECKPOINT", "cut MANIFEST", "shorten queue"),
-    "remove abort",
+    *("remove abort", "remove database", "remove queue files"),
 )
 
 

@@ -174,14 +174,8 @@ TRIALS: Final = (
 SAMPLE: Final = frozenset({"no queues", "hole", "combined, shorter", "cut log at 0.95"})
 
 
-# What a repair leaves: two databases, of which a person chooses one; a combined store that is to
-# read queues in RocksDB and has none, or that lost its queues in files while the database is sound.
-LEFT: Final = frozenset(
-    {
-        *("two databases", "combined, read, no database"),
-        *("combined, no files", "combined, no files, abort"),
-    }
-)
+# What a repair leaves: of two databases a person chooses one.
+LEFT: Final = frozenset({"two databases"})
 
 
 @pytest.fixture(scope="session")

@@ -7,9 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rmqtool.broker.conf import (
+    DOUBLE_WRITE,
+    LIGHT_QUEUES_IN_ROCKSDB,
+    READ_FROM,
+    ROCKSDB_STORE,
+    STORE_TYPE,
+)
 from rmqtool.check.rocksdb import entries, metadata
 from rmqtool.check.rocksdb.databases import Databases
 from rmqtool.check.rocksdb.queue_ends import finish_rocks, rocks_comparer
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_rocksdb import RQ_PAIR
 from rmqtool.store.rocksdb import is_queue_database
 
 if TYPE_CHECKING:
@@ -48,7 +58,27 @@ class RocksChecks:
     def after_log(self) -> Iterator[Finding]:
         """Judge what the records imply beside queues: index, timers, open halves, metadata."""
         wants = self._inspection.options.wants
+        if wants("consumequeue"):
+            yield from self._second_store()
         if wants("rocksdb", "index", "timer"):
             yield from entries.check(self._inspection, self._databases)
         if wants("rocksdb", "config"):
             yield from metadata.check(self._inspection, self._databases)
+
+    def _second_store(self) -> Iterator[Finding]:
+        """Find queues in RocksDB gone from a store that is to keep them in files and there.
+
+        A start dispatches no more than it recovers, and sets the others empty. What 5.3 has there
+        nobody reads.
+        """
+        inspection = self._inspection
+        told, log = inspection.store.broker_conf, inspection.log
+        is_combined = DOUBLE_WRITE.of(told) and STORE_TYPE.of(told) != ROCKSDB_STORE
+        if inspection.has_rocksdb_queues or not is_combined or log is None or log.last_record < 0:
+            return
+        is_read = READ_FROM.of(told) == ROCKSDB_STORE or LIGHT_QUEUES_IN_ROCKSDB.of(told)
+        severity = (
+            None if is_read and inspection.release.combines_queue_stores else Severity.WARNING
+        )
+        message = "rocksdbCQDoubleWriteEnable is set, and there is no database of queues"
+        yield finding(RQ_PAIR, At("consumequeue"), message, severity=severity)

@@ -18,7 +18,8 @@ from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
 from rmqtool.formats.rocksdb_queue import queue_prefix, unit_key
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_database import Database
-from tests import rocksdb
+from rmqtool.store.rocksdb_table import table_index
+from tests import inflict, rocksdb
 from tests.check.validation import run
 from tests.damage_rocksdb import CLEAN, COMBINED, CRASH, DAMAGES, MIDDLE, QUEUES, TOPIC, table_of
 from tests.stores import fixture_store
@@ -33,6 +34,7 @@ NEIGHBOUR: Final = queue_prefix(b"topic", 2)
 LATER: Final = queue_prefix(b"topic", 4)
 ODD: Final = PREFIX[:-1] + b"\2"
 DELETION: Final = 0
+MERGE: Final = 2
 TIME: Final = Struct(">q")
 INTEGER: Final = Struct("<I")
 HASHED: Final = Struct("<HI")
@@ -117,9 +119,9 @@ def confirmed(block: bytes, begin: int, end: int) -> int:
 NUMBERS: Final = st.integers(0, 60)
 PREFIXES: Final = st.sampled_from([NEIGHBOUR, PREFIX, LATER])
 RIGHT: Final = st.tuples(PREFIXES, NUMBERS).map(lambda at: Write(*at))
-WRONG: Final = st.tuples(NUMBERS, st.sampled_from([(False, PUT), (True, DELETION)])).map(
-    lambda at: Write(PREFIX, at[0], *at[1])
-)
+WRONG: Final = st.tuples(
+    NUMBERS, st.sampled_from([(False, PUT), (True, DELETION), (True, MERGE)])
+).map(lambda at: Write(PREFIX, at[0], *at[1]))
 STRANGE: Final = st.tuples(
     st.sampled_from([PREFIX, ODD]), NUMBERS, st.binary(min_size=1, max_size=3)
 ).map(lambda at: Write(at[0], at[1], more=at[2]))
@@ -255,3 +257,24 @@ def test_range_deletion(tmp_path: Path) -> None:
         (directory / name).unlink()
     with Database(Place.of(directory), QUEUES) as database:
         assert UnitTables.of(database) is None
+
+
+def test_hole(tmp_path: Path, answers: Counter[bool]) -> None:
+    """A unit that no table has, not even as deleted, is missing, and the tables do not say so."""
+    store = fixture_store(CLEAN, tmp_path)
+    key = unit_key(TOPIC, 0, MIDDLE)
+    rocksdb.edit(store / QUEUES, delete=(key,), compacts=True)
+    assert {"RQ-RANGE"} <= {str(one.code) for one in run(store)[0]}
+    assert 0 < answers[False]
+
+
+def test_stored_crc(tmp_path: Path, answers: Counter[bool]) -> None:
+    """Rows that are right under a CRC that is not are those of a damaged block."""
+    store = fixture_store(CLEAN, tmp_path)
+    table = table_of(store / QUEUES)
+    with Place.of(table).open() as file:
+        index = table_index(file)
+    assert index is not None
+    inflict.flip_bits(table, index.handles[0].end - 1, 1)
+    assert {"RD-BLOCK"} <= {str(one.code) for one in run(store)[0]}
+    assert 0 == answers[True]
