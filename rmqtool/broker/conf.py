@@ -178,6 +178,7 @@ INDEX_SLOTS: Final = _number("maxHashSlotNum", index.DEFAULT_HASH_SLOT_NUM)
 INDEX_ENTRIES: Final = _number("maxIndexNum", index.DEFAULT_INDEX_NUM)
 COMPACTION_LOG_LENGTH: Final = _number("compactionMappedFileSize", 100 << 20, "5.1.0")
 COMPACTION_QUEUE_LENGTH: Final = _number("compactionCqMappedFileSize", 10 << 20, "5.1.0")
+COMPACTION: Final = _flag("enableCompaction", "5.1.0", default=True)
 
 # What is written.
 MAX_MESSAGE_SIZE: Final = _number("maxMessageSize", 4 << 20)

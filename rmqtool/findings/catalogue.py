@@ -73,6 +73,7 @@ class Owner(enum.StrEnum):
     INDEX = "index"
     CHECKPOINT = "checkpoint"
     TIMER = "timer"
+    COMPACTION = "compaction"
     CONFIG = "config"
     OFFSETS = "offsets"
     PERSON = "person"

@@ -214,3 +214,16 @@ CC_BASE: Final = Code(
     remedy="lower the number",
     command=DUMP,
 )
+CC_BEHIND: Final = Code(
+    "CC-BEHIND",
+    DAMAGE,
+    Owner.COMPACTION,
+    also=(WARNING,),
+    when="a warning where the next start hands them over: after a crash, as far as recovery comes",
+    meaning="a compaction log lacks messages of its topic that the commitlog has",
+    consequence="consumers do not get them: they read such a topic from compaction/ alone. After a "
+    "clean stop no start hands them over again; the topic is empty where compaction/ is gone",
+    remedy="restore compaction/ from a backup if it was deleted: it may hold the only copy. Else "
+    "repair leaves abort and takes checkpoint out: the next start hands over all of the log",
+    command=REPAIR,
+)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.broker.rules import Rules
+    from rmqtool.startup.compaction import CompactedTopics
     from rmqtool.startup.indexes import ModelIndex
     from rmqtool.startup.load import Loader
     from rmqtool.startup.records import DispatchRequest
@@ -60,6 +61,7 @@ class Model:
         dispatched: records that were handed to the queues.
         failed_topic: a topic that cannot be a directory name; from it on no queue is written.
         by_kernels: whether logs are read by kernels; None decides by the length of a file.
+        compacted: what it has of topics that keep the newest message of each key; None without.
     """
 
     rules: Rules
@@ -77,6 +79,7 @@ class Model:
     dispatched: int = 0
     failed_topic: str | None = None
     by_kernels: bool | None = None
+    compacted: CompactedTopics | None = None
 
     def all_queues(self) -> Iterator[ConsumeQueue | BatchQueue]:
         """Give the queues of both kinds."""
@@ -133,6 +136,8 @@ class Model:
         """
         self.dispatched += 1
         self.queue(record)
+        if self.compacted is not None:
+            self.compacted.put(record)
         self.index.put(record)
 
     def dispatch_block(self, block: Block, chosen: NDArray[np.bool_]) -> None:
@@ -172,6 +177,7 @@ class Model:
             self.dispatch_rules.multi_dispatch
             or self.failed_topic is not None
             or bool(self.batch_topics.intersection(block.names))
+            or bool(self.compacted and self.compacted.topics.intersection(block.names))
             or any("\0" in name for name in block.names)
         )
 

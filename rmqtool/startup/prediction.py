@@ -160,6 +160,8 @@ class Prediction:
         unlisted: messages in the log that no queue has, and none would get.
         deleted_topics: likewise, in topics that are neither configured nor have a queue: most
             likely an administrator deleted them.
+        compacted: messages in the log of topics that keep the newest one of each key, and that
+            `compaction/` has not and would not get: consumers read these topics from there alone.
         missing: messages that queues point to now and that no file of the log holds whole: they
             are lost already, whatever the start does.
         files_unread: files of the log whose messages nothing has looked at: queues point to all of
@@ -191,6 +193,7 @@ class Prediction:
     cut: Loss = field(default_factory=Loss)
     unlisted: Loss = field(default_factory=Loss)
     deleted_topics: Loss = field(default_factory=Loss)
+    compacted: Loss = field(default_factory=Loss)
     missing: Loss = field(default_factory=Loss)
     files_unread: int = 0
     light: Loss = field(default_factory=Loss)
@@ -209,7 +212,7 @@ class Prediction:
     @property
     def unreachable(self) -> int:
         """Messages that would be in the log and reach nobody."""
-        return self.cut.messages + self.unlisted.messages
+        return self.cut.messages + self.unlisted.messages + self.compacted.messages
 
     @property
     def loses(self) -> bool:

@@ -58,7 +58,9 @@ LOSSES: Final = Table(
     "losses",
     "messages of one topic that would be lost, in one way",
     (
-        Column("loss", Type.TEXT, "lost, missing, cut, unlisted, light or deleted-topic"),
+        Column(
+            "loss", Type.TEXT, "lost, missing, cut, unlisted, light, compacted or deleted-topic"
+        ),
         Column("topic", Type.TEXT, "name of the topic"),
         Column("messages", Type.INT64, "how many", "messages"),
         Column("first_store_time", Type.TIME, "when the oldest of them was stored"),
@@ -150,6 +152,7 @@ def _losses(prediction: Prediction) -> Iterator[Row]:
         ("cut", prediction.cut),
         ("unlisted", prediction.unlisted),
         ("light", prediction.light),
+        ("compacted", prediction.compacted),
         ("deleted-topic", prediction.deleted_topics),
         ("missing", prediction.missing),
     )

@@ -18,6 +18,7 @@ from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
 from rmqtool.startup import light, surroundings
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.commitlog import recover
+from rmqtool.startup.compaction import compacted_topics
 from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.extensions import Extensions, load_extensions, recover_extensions
 from rmqtool.startup.fates import Before, index_fate, queue_fates
@@ -182,6 +183,7 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
             lmq=settings.has_lmq,
             batch_topics=store.batch_topics or frozenset(),
         ),
+        compacted=compacted_topics(store, rules.version),
     )
     _load_queues(store, model, is_batch=False)
     if rules.has_batch_queues:
@@ -223,6 +225,9 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
     """Join what the stages left into one answer."""
     log = model.commitlog
     fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before, run.extensions))
+    compacted = model.compacted
+    if compacted is not None and run.recovered is not None:
+        fates = tuple(map(compacted.fate, fates))
     known = partial(surroundings.is_known, store, model.topics)
     if run.recovered is None:  # the log stays as it is
         losses = Losses()
@@ -247,6 +252,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         cut=losses.cut.loss(),
         unlisted=losses.unlisted.loss(),
         deleted_topics=losses.deleted_topics.loss(),
+        compacted=compacted.missing(model) if compacted and run.recovered else Loss(),
         missing=losses.missing(model, before),
         files_unread=losses.unread,
         light=Loss()

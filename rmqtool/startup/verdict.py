@@ -79,5 +79,5 @@ def _losses(prediction: Prediction) -> list[str]:
     return parts
 
 
-def _unreachable(prediction: Prediction) -> tuple[Loss, Loss]:
-    return prediction.cut, prediction.unlisted
+def _unreachable(prediction: Prediction) -> tuple[Loss, ...]:
+    return prediction.cut, prediction.unlisted, prediction.compacted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -71,6 +72,10 @@ def _remove_queue_file(store: Path) -> None:
     _first(store, "compactionCq").unlink()
 
 
+def _remove_all(store: Path) -> None:
+    shutil.rmtree(store / "compaction")
+
+
 @pytest.mark.parametrize(
     ("damage", "code"),
     [
@@ -81,6 +86,7 @@ def _remove_queue_file(store: Path) -> None:
         (_drop_units, "CC-UNIT"),
         (_raise_position, "CC-BASE"),
         (_remove_queue_file, "CC-PAIR"),
+        (_remove_all, "CC-BEHIND"),
     ],
 )
 @pytest.mark.parametrize("name", [NAMES[0], NAMES[-1]])
@@ -89,3 +95,18 @@ def test_damage(damage: Callable[[Path], None], code: str, name: str, tmp_path: 
     store = fixture_store(name, tmp_path)
     damage(store)
     assert {code} == _codes(store, name)
+
+
+def test_behind(tmp_path: Path) -> None:
+    """What the next start hands over is a warning; what it does not come to is damage."""
+    store = fixture_store(NAMES[0], tmp_path)
+    _remove_all(store)
+    (store / "abort").touch()
+    assert {Severity.DAMAGE} == _severities(store)  # the checkpoint says that all is dispatched
+    (store / "checkpoint").unlink()
+    assert {Severity.WARNING} == _severities(store)
+
+
+def _severities(store: Path) -> set[Severity]:
+    found, _, _ = run(store, "full", broker_conf(NAMES[0]))
+    return {one.severity for one in found if one.severity is not Severity.NOTE}

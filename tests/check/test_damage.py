@@ -34,6 +34,7 @@ ELSEWHERE: Final = {
     "TW-LOST": "tests/check/test_timer_wheel.py: it takes a longer timer log",
     "CC-UNIT": "tests/check/test_compaction.py",
     "CC-BASE": "tests/check/test_compaction.py",
+    "CC-BEHIND": "tests/check/test_compaction.py",
 }
 QUEUES: Final = frozenset(
     {"consumequeue", "consumequeue_ext", "batchconsumequeue", "compactionLog", "compactionCq"}

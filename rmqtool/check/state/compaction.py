@@ -13,13 +13,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from rmqtool.broker.conf import COMPACTION, RECOVERED_FILES
+from rmqtool.broker.release import Version
 from rmqtool.check.layout import mapped_files
+from rmqtool.check.rocksdb.index_entries import log_records
 from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, of_queue
-from rmqtool.findings.registry_consume_queue import CC_BASE, CC_PAIR, CC_UNIT
+from rmqtool.findings.registry_consume_queue import CC_BASE, CC_BEHIND, CC_PAIR, CC_UNIT
 from rmqtool.findings.registry_layout import FS_GAP
-from rmqtool.formats import config, java
+from rmqtool.formats import config, config_shapes, java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, INVALID_POS
+from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.queues.kinds import UnitKind, kinds_of
 from rmqtool.scan import columns as row_of
 from rmqtool.scan.batch import Extent
@@ -40,6 +45,10 @@ UNITS_READ: Final = 1 << 16  # at once
 WANTED: Final = frozenset(
     {"physical_offset", "size", "queue_offset", "store_time", "tags", "topic", "queue_id"}
 )
+LATE: Final = frozenset(
+    {"physical_offset", "queue_offset", "store_time", "topic", "queue_id", "keys"}
+)
+FIRST_RELEASE: Final = Version(5, 1, 0)
 Queue = tuple[str, int]
 
 
@@ -71,8 +80,10 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     if not inspection.options.level.reads_log:
         if logs:
             inspection.leave_out("records of the compaction log", "--level quick looks at names")
-    elif logs:
+        return
+    if logs:
         yield from _position(inspection, newest)
+    yield from _behind(inspection, newest)
 
 
 def _pair(
@@ -106,6 +117,57 @@ def _pair(
         at = At(queue.path, position, None, None, topic, queue_id)
         message = f"{len(wanted):,} records lie in the log file, {len(units):,} units in this one"
         yield finding(CC_UNIT, at, message, expected=len(wanted), actual=len(units))
+
+
+def _behind(inspection: Inspection, newest: dict[Queue, int]) -> Iterator[Finding]:
+    """Find messages of the log that no compaction log has, though their topic is read from there.
+
+    What a running broker has not dispatched yet is none of them.
+    """
+    store = inspection.store
+    topics = config_shapes.topics(inspection.document("topics.json") or {})
+    names = {one.topic for one in topics if one.is_compaction}
+    late = {
+        name: newest.get(name, -1)
+        for name, end in inspection.wanted.items()
+        if name[0] in names and end - 1 > newest.get(name, -1)
+    }
+    is_taken = COMPACTION.of(store.broker_conf, inspection.version) and not store.lock_held()
+    if not late or not is_taken or inspection.version < FIRST_RELEASE:
+        return
+    missing: dict[Queue, list[tuple[int, float]]] = {}
+    for record in log_records(
+        store, LATE, lambda *_: None
+    ):  # unread: the pass over the log said so
+        name = (record["topic"], record["queue_id"])
+        if name in late and record["queue_offset"] > late[name] and record["keys"]:
+            place = (record["physical_offset"], record["store_time"].timestamp() * 1000)
+            missing.setdefault(name, []).append(place)
+    for (topic, queue_id), places in sorted(missing.items()):
+        first, time = places[0]
+        is_told = not _is_handed_over(inspection, first, time)
+        at = At(f"compaction/compactionLog/{topic}/{queue_id}", None, None, first, topic, queue_id)
+        message = f"{len(places):,} messages of the commitlog are not there"
+        severity = Severity.DAMAGE if is_told else Severity.WARNING
+        yield finding(CC_BEHIND, at, message, severity=severity)
+
+
+def _is_handed_over(inspection: Inspection, physical_offset: int, store_time: float) -> bool:
+    """Tell whether the next start hands a record over: one after a crash, which comes to it."""
+    if not inspection.has_crashed or inspection.has_rocksdb_queues:
+        return False
+    segments = inspection.store.commitlog.segments
+    if inspection.release.recovers_newest_only:
+        segments = segments[-RECOVERED_FILES.of(inspection.store.broker_conf) :]
+    if not segments or physical_offset < segments[0].start:
+        return False
+    place = inspection.child("checkpoint")
+    try:
+        raw = place.read(CHECKPOINT.size) if place.stat() is not None else b""
+    except UnreadablePath:
+        raw = b""
+    fields = CHECKPOINT.parse(raw.ljust(CHECKPOINT.size, b"\0"))
+    return store_time >= min(fields["physic_msg_timestamp"], fields["logics_msg_timestamp"])
 
 
 def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tuple[int, str]]]:
@@ -161,6 +223,15 @@ def _units(queue: Segment) -> npt.NDArray[np.void]:
             found.append(units[kinds_of(units) == UnitKind.REAL])
             position += len(raw)
     return np.concatenate(found)
+
+
+def queue_offsets(queue: Segment) -> npt.NDArray[np.int64]:
+    """Give the queue offsets of the real units of a file.
+
+    Raises:
+        UnreadablePath: the file may not be read.
+    """
+    return _units(queue)["msg_base_offset"].astype(np.int64)
 
 
 def _worded(unit: np.void) -> str:

@@ -20,9 +20,10 @@ class Startup(Command):
     written. The exit code is 1 when a message would be lost or be out of reach, or when the broker
     would not come up.
 
-    Sections: verdict, losses, steps, queues. Losses are of five kinds. 'lost': cut off the log for
+    Sections: verdict, losses, steps, queues. Losses are of six kinds. 'lost': cut off the log for
     good. 'cut': still in the log, but the queue no longer has it. 'unlisted': in the log, and no
     queue gets it. 'light': in the log, and a light queue that it names does not get it.
+    'compacted': in the log, and compaction/ does not get it, which consumers of its topic read.
     'deleted-topic', for information: as 'unlisted', in topics that are configured no more. Timer
     messages that wait are a step, with those that the broker would never deliver: a release before
     5.0.0 delivers none.

@@ -1,0 +1,48 @@
+"""Let the next start hand messages over to the compaction log, where that lacks them.
+
+A broker does it after a crash, for all that recovery comes to: with `abort`, and without the
+checkpoint that says where to begin. It passes over what the compaction log has.
+Source: DefaultMessageStore#load, CommitLog#recoverAbnormally, CompactionLog#asyncPutMessage, 5.1.0
+to 5.5.0; observed, 5.3.3 and 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.broker.conf import RECOVERED_FILES
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_consume_queue import CC_BEHIND
+from rmqtool.repair.log.content import Content
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from rmqtool.findings.finding import Finding
+    from rmqtool.repair.survey import LogSurvey
+    from rmqtool.repair.writer import EditWriter
+
+ABORT: Final = "the next start recovers as after a crash, and hands the messages over"
+CHECKPOINT: Final = "without it the next start begins with the first file of the log"
+
+
+def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
+    """Make the next start one after a crash that begins with the first file, if it is needed.
+
+    Nothing is done where such a start would not come to all files, or goes by a database.
+    """
+    inspection = survey.inspection
+    store = inspection.store
+    is_needed = any(one.code == CC_BEHIND and one.severity is Severity.DAMAGE for one in found)
+    if not is_needed or inspection.has_rocksdb_queues:
+        return
+    count = len(store.commitlog.segments)
+    if inspection.release.recovers_newest_only and count > RECOVERED_FILES.of(store.broker_conf):
+        return
+    for branch in store.branches_of(BranchKind.CHECKPOINT):
+        if branch.place.stat() is not None:
+            path = writer.path(branch.place.location)
+            writer.edits = [one for one in writer.edits if one.path != path]
+            writer.remove(branch.place.location, CC_BEHIND, CHECKPOINT)
+    if store.abort is None:
+        location = store.root.child("abort").location
+        writer.create(location, Content.of(b""), CC_BEHIND, ABORT)
