@@ -167,7 +167,7 @@ def _is_handed_over(inspection: Inspection, physical_offset: int, store_time: fl
     except UnreadablePath:
         raw = b""
     fields = CHECKPOINT.parse(raw.ljust(CHECKPOINT.size, b"\0"))
-    return store_time >= min(fields["physic_msg_timestamp"], fields["logics_msg_timestamp"])
+    return bool(store_time >= min(fields["physic_msg_timestamp"], fields["logics_msg_timestamp"]))
 
 
 def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tuple[int, str]]]:

@@ -186,7 +186,8 @@ def main() -> int:
     asked = parser.parse_args()
     verdicts: Counter[str] = Counter()
     codes: Counter[str] = Counter()
-    problems, seed = [], asked.seed
+    problems: list[Damaged] = []
+    seed = asked.seed
     while verdicts.total() < asked.count:
         work = Path(tempfile.mkdtemp(prefix="rmqtool-campaign-"))
         try:

@@ -35,6 +35,7 @@ LATER: Final = queue_prefix(b"topic", 4)
 ODD: Final = PREFIX[:-1] + b"\2"
 DELETION: Final = 0
 MERGE: Final = 2
+NONE: Final = -1
 TIME: Final = Struct(">q")
 INTEGER: Final = Struct("<I")
 HASHED: Final = Struct("<HI")
@@ -45,7 +46,7 @@ class Write(NamedTuple):
 
     prefix: bytes
     number: int
-    is_right: bool = True
+    wrong: int = NONE  # byte of the value that is another one
     kind: int = PUT
     more: bytes = b""
 
@@ -59,7 +60,10 @@ class Write(NamedTuple):
         """Value of the row."""
         if self.kind == DELETION:
             return b""
-        return unit_of(self.number + (not self.is_right)) + TIME.pack(self.number * 7)
+        found = bytearray(unit_of(self.number) + TIME.pack(self.number * 7))
+        if self.wrong != NONE:
+            found[self.wrong] ^= 1
+        return bytes(found)
 
 
 def unit_of(number: int) -> bytes:
@@ -119,9 +123,11 @@ def confirmed(block: bytes, begin: int, end: int) -> int:
 NUMBERS: Final = st.integers(0, 60)
 PREFIXES: Final = st.sampled_from([NEIGHBOUR, PREFIX, LATER])
 RIGHT: Final = st.tuples(PREFIXES, NUMBERS).map(lambda at: Write(*at))
-WRONG: Final = st.tuples(
-    NUMBERS, st.sampled_from([(False, PUT), (True, DELETION), (True, MERGE)])
-).map(lambda at: Write(PREFIX, at[0], *at[1]))
+VALUE_BYTES: Final = range(CQ_UNIT_SIZE + TIME.size)
+OTHERS: Final = [*((at, PUT) for at in VALUE_BYTES), (NONE, DELETION), (NONE, MERGE)]
+WRONG: Final = st.tuples(NUMBERS, st.sampled_from(OTHERS)).map(
+    lambda at: Write(PREFIX, at[0], *at[1])
+)
 STRANGE: Final = st.tuples(
     st.sampled_from([PREFIX, ODD]), NUMBERS, st.binary(min_size=1, max_size=3)
 ).map(lambda at: Write(at[0], at[1], more=at[2]))
@@ -149,6 +155,14 @@ def test_blocks(
     first = np.frombuffer(bytearray(PREFIX + TIME.pack(0)), np.uint8)
     keys = (first, np.zeros(LARGEST_KEY, np.uint8))
     assert (min(there), max(there)) == extent(window, len(block), keys)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_one_unit(other: tuple[int, int]) -> None:
+    """One wrong byte of a value, or another kind of write, is doubt, at each place of a block."""
+    for number in (0, 7, 19):
+        writes = [Write(PREFIX, one, *(other if one == number else ())) for one in range(20)]
+        assert DOUBT == confirmed(block_of(writes, 4), 0, 20)
 
 
 @given(st.lists(RIGHT, min_size=1, max_size=30), st.lists(STRANGE, min_size=1, max_size=2))
@@ -237,6 +251,14 @@ def test_other_databases(tmp_path: Path) -> None:
         for place in range(len(raw) - 4096, len(raw), 64):
             raw[place] ^= 1
         table.write_bytes(raw)
+        assert UnitTables.of(database) is None
+
+
+def test_another_moment(tmp_path: Path) -> None:
+    """Tables that came after the library opened the database are of another moment."""
+    directory = fixture_store(CLEAN, tmp_path) / QUEUES
+    with Database(Place.of(directory), QUEUES) as database:
+        rocksdb.edit(directory, put={unit_key(TOPIC, 0, 1000): bytes(28)})
         assert UnitTables.of(database) is None
 
 
