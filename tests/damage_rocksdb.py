@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.rocksdb_config import CONSUMER_OFFSET, v2_name_key, v2_offset_key
@@ -23,12 +25,12 @@ from rmqtool.formats.rocksdb_queue import (
 from rmqtool.formats.rocksdb_store import LAST_OFFSET, TIMER_SCANNED, half_key
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_manifest import read_manifest
-from rmqtool.store.rocksdb_table import check_table
+from rmqtool.store.rocksdb_table import FOOTER, check_table
 from tests import inflict, rocksdb
+from tests.stores import fixture_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 CRASH: Final = "rocketmq-5.5.0-rocksdb-crash"
 CLEAN: Final = "rocketmq-5.5.0-rocksdb"
@@ -36,10 +38,16 @@ STORE: Final = "rocketmq-5.5.0-rocksdb-store"
 OLD_V2: Final = "rocketmq-5.3.3-rocksdb-v2"
 V2: Final = "rocketmq-5.5.0-rocksdb-v2"
 COMBINED: Final = "rocketmq-5.5.0-rocksdb-combined"
+OLD_COMBINED: Final = "rocketmq-5.3.3-rocksdb-combined"
+EXPIRED: Final = "rocketmq-5.5.0-rocksdb-expired"
+SINGLE: Final = "rocketmq-5.5.0-rocksdb-single"
+POP: Final = "rocketmq-5.3.3-rocksdb-pop"
 TOPIC: Final = b"rocksdb-orders"
 PAIRED: Final = b"combined-orders"
 MIDDLE: Final = 20
 QUEUES: Final = "consumequeue"
+REFUSED: Final = ("RD-META", "RD-OPEN")  # no row is lost, and the library does not open it
+ODD_ROW: Final = ("default", b"\xff strange", b"row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,7 @@ class RocksDamage:
         inflict: does it.
         codes: of warnings and damage that a validation finds because of it, and no others.
         notes: codes of notes that it finds, too.
+        other: of `codes`, those that are found with the severity that is not their usual one.
     """
 
     name: str
@@ -59,6 +68,7 @@ class RocksDamage:
     inflict: Callable[[Path], None]
     codes: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    other: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.name
@@ -109,15 +119,40 @@ def _cut_manifest(directory: Path) -> None:
     raise inflict.NotApplicable
 
 
-def _flip_filter(directory: Path) -> None:
-    """Flip a bit of the filter, which lies somewhere past the rows."""
+def _flip_block(name: str) -> Callable[[Path], None]:
+    """Flip a bit of a block that lies somewhere in the largest table."""
+
+    def inflict_it(store: Path) -> None:
+        path = table_of(store / QUEUES)
+        for position in range(0, path.stat().st_size, 20):
+            inflict.flip_bits(path, position, 4)
+            if any(name in one.what for one in check_table(Place.of(path)).problems):
+                return
+            inflict.flip_bits(path, position, 4)
+        raise inflict.NotApplicable
+
+    return inflict_it
+
+
+def _another_checksum(directory: Path) -> None:
+    """Write a type of checksum into the footer that RocksDB does not know."""
     path = table_of(directory)
-    for position in range(0, path.stat().st_size, 20):
-        inflict.flip_bits(path, position, 4)
-        if any("filter" in one.what for one in check_table(Place.of(path)).problems):
-            return
-        inflict.flip_bits(path, position, 4)
-    raise inflict.NotApplicable
+    inflict.write_at(path, path.stat().st_size - FOOTER.size, b"\x09")
+
+
+def _pad_footer(directory: Path) -> None:
+    path = table_of(directory)
+    inflict.write_at(path, path.stat().st_size - FOOTER.size + 40, b"\x01")
+
+
+def _add_rows(path: str, *rows: tuple[str, bytes, bytes]) -> Callable[[Path], None]:
+    """Write rows of no known shape into a database."""
+
+    def inflict_it(store: Path) -> None:
+        for family, key, value in rows:
+            rocksdb.edit(store / path, family, put={key: value})
+
+    return inflict_it
 
 
 def _wal_of(store: Path) -> Path:
@@ -288,6 +323,26 @@ def _swap_offset(store: Path) -> None:
     rocksdb.edit(store / "config" / "rdb", put={key: bytes(8)})
 
 
+def _lower_min(store: Path) -> None:
+    """Write a min row that is not old, and below the first unit of its queue."""
+    units = [unit_row(*row).values for row in _units(store).items()]
+    start = int(min((store / "commitlog").iterdir()).name)
+    alive = [one for one in units if one["physical_offset"] >= start]
+    first = min(alive, key=lambda one: one["queue_offset"])
+    key = offset_key(first["topic"], first["queue_id"], MIN)
+    end = {"physical_offset": first["physical_offset"], "queue_offset": first["queue_offset"] - 1}
+    rocksdb.edit(store / QUEUES, "offset", put={key: QUEUE_END.build(end)})
+
+
+def _put_database(store: Path) -> None:
+    """Put a database of topics beside the one of all metadata, with a higher counter."""
+    with tempfile.TemporaryDirectory() as other:
+        from_crash = fixture_store(CRASH, Path(other))
+        shutil.copytree(from_crash / "config" / "topics", store / "config" / "topics")
+    version = {b"kvDataVersionKey": b'{"counter":999,"stateVersion":0,"timestamp":1}'}
+    rocksdb.edit(store / "config" / "topics", "kvDataVersion", put=version)
+
+
 def _put_json(store: Path) -> None:
     table = {TOPIC.decode(): {"topicName": TOPIC.decode(), "readQueueNums": 2}}
     document = {"dataVersion": {"counter": 99, "timestamp": 1}, "topicConfigTable": table}
@@ -315,14 +370,31 @@ DAMAGES: Final = {
         RocksDamage(
             "cut table", CLEAN, _file(lambda d: os.truncate(table_of(d), 900)), ("RD-OPEN",)
         ),
-        RocksDamage("cut MANIFEST", CLEAN, _file(_cut_manifest), ("RD-ORPHAN", "RQ-BEHIND")),
+        RocksDamage(
+            "cut MANIFEST",
+            CLEAN,
+            _file(_cut_manifest),
+            ("RD-ORPHAN", "RQ-BEHIND"),
+            other=("RQ-BEHIND",),
+        ),
+        RocksDamage(
+            "tear a flush",
+            CLEAN,
+            _file(lambda d: (d / "000999.sst").write_bytes(b"half of a table")),
+            ("RD-ORPHAN",),
+            other=("RD-ORPHAN",),
+        ),
         RocksDamage(
             "flip rows",
             CLEAN,
             _file(_flip_rows),
             ("RD-BLOCK",),
         ),
-        RocksDamage("flip filter", CLEAN, _file(_flip_filter), ("RD-META",)),
+        RocksDamage("flip index", CLEAN, _flip_block("of the index"), ("RD-BLOCK",)),
+        RocksDamage("flip metaindex", CLEAN, _flip_block("of the metaindex"), REFUSED),
+        RocksDamage("flip filter", CLEAN, _flip_block("filter"), ("RD-META",)),
+        RocksDamage("flip properties", CLEAN, _flip_block("rocksdb.properties"), REFUSED),
+        RocksDamage("pad footer", CLEAN, _file(_pad_footer), ("RD-META",)),
         RocksDamage("flip log", CRASH, lambda s: inflict.flip_bits(_wal_of(s), 20, 1), ("RD-WAL",)),
         RocksDamage("cut log", CRASH, lambda s: os.truncate(_wal_of(s), 100), ("RD-WAL",)),
         RocksDamage(
@@ -331,6 +403,7 @@ DAMAGES: Final = {
             _file(lambda d: rocksdb.edit(d, "offset", put={b"k": b"v"}, table_format=6)),
             ("RD-VERSION", "RD-KEY"),
         ),
+        RocksDamage("another checksum", CLEAN, _file(_another_checksum), ("RD-VERSION",)),
         RocksDamage(
             "copy queues",
             CLEAN,
@@ -355,12 +428,28 @@ DAMAGES: Final = {
             _file(lambda d: rocksdb.edit(d, "offset", put={b"strange": b"row"})),
             ("RD-KEY",),
         ),
+        RocksDamage(
+            "add unit",
+            CLEAN,
+            _add_rows(QUEUES, ("default", unit_key(TOPIC, 0, 5)[:-9] + bytes(9), bytes(28))),
+            ("RD-KEY",),
+        ),
+        RocksDamage("add metadata", CRASH, _add_rows("config/topics", ODD_ROW), ("RD-KEY",)),
+        RocksDamage("add metadata 2", OLD_V2, _add_rows("config/rdb", ODD_ROW), ("RD-KEY",)),
+        RocksDamage("add pop", POP, _add_rows("kvStore", ("popState", *ODD_ROW[1:])), ("RD-KEY",)),
+        RocksDamage(
+            "add timer, half",
+            STORE,
+            _add_rows("rocksdbstore", ("timer", *ODD_ROW[1:]), ("trans", *ODD_ROW[1:]), ODD_ROW),
+            ("RD-KEY",),
+        ),
         RocksDamage("delete unit", CLEAN, delete_units(MIDDLE), ("RQ-RANGE",)),
         RocksDamage("delete units", CLEAN, delete_units(3, 4, 5, 9), ("RQ-RANGE",)),
         RocksDamage("lower max", CLEAN, set_end(MAX, 0, -3), ("RQ-MAX",)),
         RocksDamage("raise max", CLEAN, set_end(MAX, 40000, 70), ("RQ-MAX",)),
         RocksDamage("delete max", CLEAN, _no_max, ("RQ-MAX",)),
-        RocksDamage("raise min", CLEAN, set_end(MIN, 0, 5), ("RQ-MIN",)),
+        RocksDamage("raise min", CLEAN, set_end(MIN, 0, 5), ("RQ-MIN",), other=("RQ-MIN",)),
+        RocksDamage("lower min", EXPIRED, _lower_min, ("RQ-MIN",)),
         RocksDamage("empty queue", CLEAN, _empty_queue, ("RQ-EMPTIED",)),
         RocksDamage("raise CHECKPOINT", CLEAN, set_checkpoint(10_000), ("RQ-CKPT",)),
         RocksDamage(
@@ -369,13 +458,24 @@ DAMAGES: Final = {
             set_checkpoint(-1),
             ("RQ-CKPT", "RQ-BEHIND"),
         ),
-        RocksDamage("remove abort", CRASH, lambda s: (s / "abort").unlink(), ("RQ-BEHIND",)),
+        RocksDamage(
+            "remove abort",
+            CRASH,
+            lambda s: (s / "abort").unlink(),
+            ("RQ-BEHIND",),
+            other=("RQ-BEHIND",),
+        ),
         RocksDamage("move unit", CLEAN, change_unit("physical_offset", 8), ("RQ-UNIT",)),
         RocksDamage("retag unit", CLEAN, change_unit("tags_code", 1), ("RQ-UNIT",)),
         RocksDamage("redate unit", CLEAN, change_unit("store_timestamp", 1), ("RQ-UNIT",)),
-        RocksDamage("truncate", CLEAN, _truncate, ("RQ-BEHIND",), ("RQ-ABOVE",)),
+        RocksDamage(
+            "truncate", CLEAN, _truncate, ("RQ-BEHIND",), ("RQ-ABOVE",), other=("RQ-BEHIND",)
+        ),
         RocksDamage("shorten queue", COMBINED, _shorten, ("RQ-PAIR", "RQ-RANGE", "RQ-MAX")),
         RocksDamage("remove database", COMBINED, _no_database, ("RQ-PAIR",)),
+        RocksDamage(
+            "remove database of 5.3", OLD_COMBINED, _no_database, ("RQ-PAIR",), other=("RQ-PAIR",)
+        ),
         RocksDamage("remove queue files", COMBINED, _no_files, ("CQ-GAP",)),
         RocksDamage("delete entry", STORE, _edit_index(None), ("RI-ENTRY",)),
         RocksDamage("redate entry", STORE, _edit_index(bytes(8)), ("RI-ENTRY",)),
@@ -393,6 +493,7 @@ DAMAGES: Final = {
         RocksDamage("delete topic", V2, _delete_topic, ("MV-TOPIC",)),
         RocksDamage("swap offset", OLD_V2, _swap_offset, ("MV-SWAP",)),
         RocksDamage("put JSON", CLEAN, _put_json, ("MV-STALE",)),
+        RocksDamage("put databases", SINGLE, _put_database, ("MV-STALE",)),
     )
 }
 EXPIRE: Final = RocksDamage("expire segment", CRASH, _no_first_segment, (), ("RQ-EXPIRED",))

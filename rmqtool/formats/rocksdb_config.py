@@ -13,6 +13,7 @@ from typing import Final
 from construct import Int8sb, Int16sb, Int32sb, Int64sb, Struct
 
 from rmqtool.errors import BadLength
+from rmqtool.formats.config import parse_object
 from rmqtool.formats.layout import Layout
 from rmqtool.formats.rocksdb_row import RocksdbRow, RowReader, row
 
@@ -69,12 +70,13 @@ def json_row(key: bytes, value: bytes) -> RocksdbRow:
     """Read a row of version 1, of users or of rules: a name, and JSON as text.
 
     Raises:
-        DecodeError: the key is empty.
+        DecodeError: the key is empty, or the value is no JSON object.
     """
     taken, text = RowReader(key, "key"), RowReader(value, "value")
     if not key:
         raise BadLength(path="key", position=0, field="name", reason="it is empty")
     taken.text("name", len(key))
+    parse_object(value, path="value")
     text.text("json", len(value))
     return row("version" if key == VERSION_KEY else "entry", taken, text)
 
@@ -101,6 +103,7 @@ def v2_row(key: bytes, value: bytes) -> RocksdbRow:
     if head["table_id"] in {TOPIC, GROUP}:
         taken.text(table, taken.take(NAME_LENGTH)["name_length"])
         said.mark("serialization", JSON_SERIALIZATION)
+        parse_object(value[len(JSON_SERIALIZATION) :], path="value")
         said.text("json", said.left)
     else:
         taken.text("group", taken.take(NAME_LENGTH)["name_length"])

@@ -70,17 +70,23 @@ def test_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """Spark reads the ranges in tasks of their own, and gives the rows in order."""
     monkeypatch.setattr(plan, "UNITS_A_TASK", 400)
     store = fixture_store(NAME, tmp_path)
+    before = state_of(store)
     table = spark.read.format("rocketmq").options(path=str(store), table="queue_units").load()
     assert dumped(store) == table.toArrow().to_pylist()
+    ranges = [one for one in tasks(options(store)) if isinstance(one, RocksTask)]
+    assert 1 < len(ranges) == table.rdd.getNumPartitions()
+    assert before == state_of(store)
 
 
 @pytest.mark.spark
 def test_transactions(spark: SparkSession, tmp_path: Path) -> None:
     """Undecided transactions in RocksDB are those that `dump` gives; pending timers, too."""
     store = fixture_store("rocketmq-5.5.0-rocksdb-store", tmp_path)
+    before = state_of(store)
     questions = Questions(spark, SourceOptions(str(store)))
     for table in ("undecided_transactions", "pending_timers"):
         (rows,) = dump(DumpOptions((str(store),), table.replace("_", "-")), DumpOutcome())
         expected = {row["unique_key"] for chunk in rows for row in rows_of(chunk)}
         found = (row for chunk in questions.ask(f"TABLE {table}").chunks for row in chunk)
         assert expected == {row["unique_key"] for row in found} != set()
+    assert before == state_of(store)

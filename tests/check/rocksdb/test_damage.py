@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from rmqtool.findings.catalogue import Severity
+from rmqtool.findings import registry_rocksdb
+from rmqtool.findings.catalogue import Code, Severity
+from rmqtool.findings.registry import CODES
 from rmqtool.queues.discovery import Queues
 from rmqtool.repair import plan
 from rmqtool.store import rocksdb_database
@@ -63,6 +65,26 @@ def test_damage(damage: RocksDamage, tmp_path: Path) -> None:
     assert is_damage == (exit_code > 0)
     assert "sound" != summary.verdict
     assert all(one.repair and one.message for one in found)
+    for code in damage.codes:
+        severities = {CODES[code].also[0] if code in damage.other else CODES[code].severity}
+        assert severities == {one.severity for one in found if one.code == code} - {Severity.NOTE}
+
+
+def test_every_row() -> None:
+    """Each code, in each of its severities, has a damage of its own above."""
+    produced = {
+        (code, CODES[code].also[0] if code in damage.other else CODES[code].severity)
+        for damage in (*DAMAGES.values(), EXPIRE)
+        for code in (*damage.codes, *damage.notes)
+        if code[0] in "RM"
+    }
+    wanted = {
+        (code.name, severity)
+        for code in vars(registry_rocksdb).values()
+        if isinstance(code, Code)
+        for severity in (code.severity, *code.also)
+    }
+    assert wanted == produced
 
 
 def test_expired(tmp_path: Path) -> None:
