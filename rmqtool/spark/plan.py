@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
+from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.spark.options import Scope, SourceOptions, TableName
 from rmqtool.spark.tables import VIEWS as VIEW_OF
 from rmqtool.spark.trimming import CLOCK_SLACK_MS, Trimmer
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.tables.selection import Selection
     from rmqtool.tables.views import View
 
-UNITS_A_TASK: Final = 1 << 20  # of queues in RocksDB: half a second of reading
+UNITS_A_TASK: Final = 1 << 20  # of queues in RocksDB: half a second of reading; with `split`, fewer
 FILES_A_TASK: Final = 32  # queue files of the usual 6 MB: a start of a task is worth it
 OPTION_NAMES: Final = {"--queue": "queue_id", "--from": "from", "--to": "to"}
 
@@ -196,10 +197,11 @@ def _file_tasks(options: SourceOptions) -> Iterator[Task]:
     while some := tuple(islice(files, count)):
         yield FilesTask(some)
     if options.table is TableName.QUEUE_UNITS:
-        yield from _database_tasks(store, selection)
+        units = min(options.split // ROCKSDB_CQ_UNIT.size, UNITS_A_TASK) or UNITS_A_TASK
+        yield from _database_tasks(store, selection, units)
 
 
-def _database_tasks(store: Store, selection: Selection) -> Iterator[Task]:
+def _database_tasks(store: Store, selection: Selection, units: int) -> Iterator[Task]:
     """Cut queues in RocksDB into ranges of keys; one that cannot be read is said to be there."""
     from rmqtool.queues.discovery import DatabaseSource
     from rmqtool.tables.rocksdb import queue_ranges
@@ -210,9 +212,9 @@ def _database_tasks(store: Store, selection: Selection) -> Iterator[Task]:
         if queues is None:
             return
         found = [
-            KeyRange(queue.topic_bytes, queue.queue_id, start, min(start + UNITS_A_TASK, end))
+            KeyRange(queue.topic_bytes, queue.queue_id, start, min(start + units, end))
             for queue, first, end in queue_ranges(queues, selection)
-            for start in range(_first_of(queue, first), end, UNITS_A_TASK)
+            for start in range(_first_of(queue, first, units), end, units)
         ]
         place, path = queues.database.place, queues.path
     except UnreadablePath as error:
@@ -220,28 +222,28 @@ def _database_tasks(store: Store, selection: Selection) -> Iterator[Task]:
         return
     finally:
         source.close()
-    for ranges in _filled(found):
+    for ranges in _filled(found, units):
         yield RocksTask(place, path, ranges)
 
 
-def _first_of(queue: RocksQueue, first: int) -> int:
+def _first_of(queue: RocksQueue, first: int, units: int) -> int:
     """Give where the units of a long queue begin: expired ones may have gone from the database."""
-    if queue.ends.next_offset - first <= UNITS_A_TASK:
+    if queue.ends.next_offset - first <= units:
         return first
     oldest = queue.span().first
     return max(first, oldest.number if oldest else 0)
 
 
-def _filled(found: Sequence[KeyRange]) -> Iterator[tuple[KeyRange, ...]]:
+def _filled(found: Sequence[KeyRange], units: int) -> Iterator[tuple[KeyRange, ...]]:
     """Put short ranges together: there may be many more queues than tasks are worth."""
     filled: list[KeyRange] = []
-    units = 0
+    total = 0
     for one in found:
-        if filled and units + one.end - one.first > UNITS_A_TASK:
+        if filled and total + one.end - one.first > units:
             yield tuple(filled)
-            filled, units = [], 0
+            filled, total = [], 0
         filled.append(one)
-        units += one.end - one.first
+        total += one.end - one.first
     if filled:
         yield tuple(filled)
 

@@ -15,7 +15,7 @@ from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.settings import has_lmq_queues
 from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
-from rmqtool.startup import light, surroundings
+from rmqtool.startup import compaction_losses, light, surroundings
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.compaction import compacted_topics
@@ -225,9 +225,8 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
     """Join what the stages left into one answer."""
     log = model.commitlog
     fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before, run.extensions))
-    compacted = model.compacted
-    if compacted is not None and run.recovered is not None:
-        fates = tuple(map(compacted.fate, fates))
+    if model.compacted is not None and run.recovered is not None:
+        fates = tuple(compaction_losses.fate(one, model.compacted) for one in fates)
     known = partial(surroundings.is_known, store, model.topics)
     if run.recovered is None:  # the log stays as it is
         losses = Losses()
@@ -252,7 +251,7 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         cut=losses.cut.loss(),
         unlisted=losses.unlisted.loss(),
         deleted_topics=losses.deleted_topics.loss(),
-        compacted=compacted.missing(model) if compacted and run.recovered else Loss(),
+        compacted=compaction_losses.missing(model) if run.recovered else Loss(),
         missing=losses.missing(model, before),
         files_unread=losses.unread,
         light=Loss()

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqtool.formats.rocksdb_queue import ROCKSDB_CQ_UNIT
 from rmqtool.rows import rows_of
-from rmqtool.spark import plan
 from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.plan import RocksTask, UnreadTask, tasks
+from rmqtool.spark.plan import UNITS_A_TASK, RocksTask, UnreadTask, tasks
 from rmqtool.spark.sql import Questions
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.rocksdb import state_of
@@ -30,24 +30,24 @@ def dumped(store: Path) -> list[dict[str, Any]]:
     return [dict(row) for chunk in rows for row in rows_of(chunk)]
 
 
-@pytest.mark.parametrize("units", [64, 1 << 20])
+@pytest.mark.parametrize("units", [64, UNITS_A_TASK])
 @pytest.mark.parametrize("name", [NAME, "rocketmq-5.3.3-rocksdb-expired"])
-def test_ranges(name: str, units: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranges(name: str, units: int, tmp_path: Path) -> None:
     """However queues are cut, rows are those of `dump`, and nothing changes."""
     store = fixture_store(name, tmp_path)
     before = state_of(store)
-    monkeypatch.setattr(plan, "UNITS_A_TASK", units)
-    found = [one for one in tasks(options(store)) if isinstance(one, RocksTask)]
+    split = units * ROCKSDB_CQ_UNIT.size
+    found = [one for one in tasks(options(store, split)) if isinstance(one, RocksTask)]
     counts = [sum(one.end - one.first for one in task.ranges) for task in found]
     assert all(count <= units for count in counts)
     assert (units > sum(counts)) == (len(found) == 1)
-    assert dumped(store) == read(store, table="queue_units").to_pylist()
+    assert dumped(store) == read(store, table="queue_units", split=str(split)).to_pylist()
     assert before == state_of(store)
 
 
-def options(store: Path) -> SourceOptions:
+def options(store: Path, split: int = 0) -> SourceOptions:
     """Give a read of queue units."""
-    return SourceOptions.of({"path": str(store), "table": "queue_units"})
+    return SourceOptions.of({"path": str(store), "table": "queue_units", "split": str(split)})
 
 
 def test_damaged(tmp_path: Path) -> None:
@@ -66,15 +66,17 @@ def test_damaged(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_spark(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spark reads the ranges in tasks of their own, and gives the rows in order."""
-    monkeypatch.setattr(plan, "UNITS_A_TASK", 400)
+def test_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark reads each range in a task of its own, and gives the rows in order."""
     store = fixture_store(NAME, tmp_path)
     before = state_of(store)
-    table = spark.read.format("rocketmq").options(path=str(store), table="queue_units").load()
+    split = 64 * ROCKSDB_CQ_UNIT.size
+    asked = {"path": str(store), "table": "queue_units", "split": str(split)}
+    table = spark.read.format("rocketmq").options(**asked).load()
     assert dumped(store) == table.toArrow().to_pylist()
-    ranges = [one for one in tasks(options(store)) if isinstance(one, RocksTask)]
-    assert 1 < len(ranges) == table.rdd.getNumPartitions()
+    found = tasks(options(store, split))
+    assert 2 < sum(isinstance(one, RocksTask) for one in found)
+    assert len(found) == table.rdd.getNumPartitions()
     assert before == state_of(store)
 
 
