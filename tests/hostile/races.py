@@ -1,12 +1,15 @@
 """Swap a component of a store for a link between any two calls of a command that changes it.
 
-    python -m tests.hostile.races [--work repair undo rebuild] [--step 1] [--begin 0]
+    python -m tests.hostile.races [--work repair undo rebuild copy] [--step 1] [--begin 0]
 
-The store is a stranger's, and root repairs it, rebuilds it, or takes a repair back. At each call of
-the system, those that only ask included, one component becomes a link to a place outside that has
-the same shape, so that whatever follows it finds a lot; each component has its turn at each call.
-What lies outside is compared before and after: bytes, owners, modes, times. `--step N` tries every
-N-th call only, another one for each component. What was changed is printed, then a table.
+The store is a stranger's, and root repairs it, rebuilds it, takes a repair back, or makes a copy,
+an export or a file of messages out of it. Before each call of the system that looks up a name,
+those that only ask included, one component becomes a link to a place outside that has the same
+shape, so that whatever follows it finds a lot; each component has its turn at each call. A swap
+before a call that has a descriptor alone is the same as one before the next look-up. What lies
+outside is compared before and after: bytes, owners, modes, times; a repaired copy must hold none of
+it. `--step N` tries every N-th of these calls, another one for each component. What is wrong is
+printed, then a table.
 """
 
 from __future__ import annotations
@@ -23,18 +26,24 @@ from unittest import mock
 
 from rmqtool import rebuild
 from rmqtool.errors import RmqtoolError
+from rmqtool.messages.extract import ExtractRun
+from rmqtool.messages.options import ExtractOptions
 from rmqtool.repair import apply, plan, undo
 from rmqtool.repair.plans import Plan
+from rmqtool.spark.export_options import ExportFormat
 from rmqtool.writing.lock import StoreLock
-from tests.hostile.stranger import NOBODY, Scene, scene
-from tests.store.faults import Faults, operations
+from tests.hostile.stranger import NOBODY, SECRET, Scene, scene
+from tests.spark.test_export import exported
+from tests.store.faults import Faults
 
 # ruff: noqa: T201 - a program that prints
 COMPONENTS: Final = (
     "consumequeue", "consumequeue/crash-orders", "consumequeue/crash-orders/1", "commitlog",
     "config", "index", "commitlog/00000000000000000000", "checkpoint", "lock",
 )  # fmt: skip
-WORKS: Final = ("repair", "undo", "rebuild")
+WORKS: Final = ("repair", "undo", "rebuild")  # each can be taken back, whole
+OTHERS: Final = ("rebuild-cq", "rebuild-index", "copy", "export", "extract")
+ALL: Final = (*WORKS, *OTHERS)
 
 
 def swapping(root: Path, name: str, outside: Path) -> Callable[..., object]:
@@ -55,54 +64,88 @@ class Race:
 
     Attributes:
         made: the store, and what lies outside of it.
-        work: out of `WORKS`.
+        work: out of `WORKS` and `OTHERS`.
         count: calls of the system that it makes.
+        named: numbers of those that look up a name.
     """
 
     def __init__(self, made: Scene, work: str) -> None:
         self.made, self.work = made, work
         made.yield_to_stranger()
+        if work == "copy":
+            mark(made.outside)
         self._wanted: Plan = plan(made.store)
         self._before = made.seen()
         self._pristine = made.top / "pristine"
         shutil.copytree(made.store, self._pristine, symlinks=True)
         self.prepare()
-        self.count = operations(self.go, reads=True)
+        faults = Faults(reads=True)
+        with faults.injected():
+            self.go()
+        self.count, self.named = faults.count, faults.named
 
     def tries(self, begin: int = 0, step: int = 1) -> Iterator[tuple[int, str, bool]]:
-        """Yield number of a call, component, and whether all outside stayed as it was.
+        """Yield number of a call, component, and whether all outside stayed where and as it was.
 
         Args:
-            begin: the first call, of the first component; the next one begins a call later.
-            step: tries each call that is so far from the one before.
+            begin: the first call by name, of the first component; the next begins a call later.
+            step: tries each call by name that is so far from the one before.
         """
         for later, name in enumerate(COMPONENTS):
-            for number in range((begin + later) % step, self.count, step):
+            for number in self.named[(begin + later) % step :: step]:
                 self.prepare()
                 action = swapping(self.made.store, name, self.made.outside)
                 with Faults(number, action, reads=True).injected():
                     self.go()
-                yield number, name, self.is_whole_outside()
+                yield number, name, self.is_whole_outside() and not self.copied()
 
     def is_whole_outside(self) -> bool:
         """Tell whether all that lies outside of the store is as it was."""
         return self._before == self.made.seen()
 
+    def copied(self) -> list[str]:
+        """Name the files of a repaired copy that hold what lies outside."""
+        copies = [path for path in (self.made.work / "copy").rglob("*") if path.is_file()]
+        return [path.name for path in copies if SECRET in path.read_bytes()]
+
     def prepare(self) -> None:
         """Put the store back as it is when the work begins."""
         renew(self.made, self._pristine)
+        for path in self.made.work.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         if self.work == "undo":
             apply(self._wanted, in_place=True)
 
     def go(self) -> None:
         """Do the work, as far as that goes."""
+        store, new = self.made.store, self.made.work / self.work
         with suppress(RmqtoolError):
-            if self.work == "repair":
-                apply(self._wanted, in_place=True)
-            elif self.work == "undo":
-                undo(self.made.store)
-            else:
-                rebuild.all(self.made.store, in_place=True, jobs=1)
+            match self.work:
+                case "repair":
+                    apply(self._wanted, in_place=True)
+                case "undo":
+                    undo(store)
+                case "rebuild":
+                    rebuild.all(store, in_place=True, jobs=1)
+                case "rebuild-cq":
+                    rebuild.consume_queues(store, in_place=True, jobs=1)
+                case "rebuild-index":
+                    rebuild.index(store, in_place=True, jobs=1)
+                case "copy":
+                    apply(self._wanted, new)
+                case "export":
+                    exported(store, new, form=ExportFormat.JSONL, by=("topic",))
+                case _:
+                    ExtractRun(ExtractOptions((str(store),), f"{new}.jsonl", jobs=1)).run()
+
+
+def mark(outside: Path) -> None:
+    """Put a secret into each file that a component can be made a link to."""
+    for path in outside.rglob("*"):
+        if path.is_file() and path.stat().st_size > 2 * len(SECRET):
+            with path.open("r+b") as file:
+                file.seek(path.stat().st_size // 2)
+                file.write(SECRET)
 
 
 def renew(made: Scene, pristine: Path) -> None:
@@ -132,7 +175,7 @@ def races(work: str) -> Iterator[Race]:
 def main() -> int:
     """Print what was changed outside, then a table of what was tried; 1 when something was."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", nargs="+", choices=WORKS, default=[*WORKS])
+    parser.add_argument("--work", nargs="+", choices=ALL, default=[*ALL])
     parser.add_argument("--begin", type=int, default=0)
     parser.add_argument("--step", type=int, default=1)
     asked = parser.parse_args()
@@ -144,8 +187,9 @@ def main() -> int:
                 tries += 1
                 if not is_whole:
                     wrong += 1
-                    print(f"{work} | call {number} | {name} | something outside has changed")
-            print(f"{work} | {race.count:,} calls | {tries:,} tries | {wrong:,} wrong", flush=True)
+                    print(f"{work} | call {number} | {name} | changed or copied")
+            calls = f"{race.count:,} calls, {len(race.named):,} by name"
+            print(f"{work} | {calls} | {tries:,} tries | {wrong:,} wrong", flush=True)
             failed += wrong
     return int(failed > 0)
 

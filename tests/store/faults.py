@@ -30,6 +30,12 @@ class Faults:
         action: called at that operation with (call, arguments) instead of it.
         reads: whether operations that change nothing count, too.
         lasting: operations that fail, from `at` on.
+
+    Attributes:
+        count: operations so far.
+        seen: their names.
+        named: numbers of those that look up a name; the others have a descriptor alone, for which
+            it is all the same what has become of names.
     """
 
     def __init__(
@@ -42,6 +48,7 @@ class Faults:
     ) -> None:
         self.count = 0
         self.seen: list[str] = []
+        self.named: list[int] = []
         self._at, self._action, self._reads = at, action, reads
         self._lasting = lasting
 
@@ -82,6 +89,8 @@ class Faults:
         number = self.count
         self.count += 1
         self.seen.append(call.__name__)
+        if not args or not isinstance(args[0], int):
+            self.named.append(number)
         if self._action is not None and self._at <= number < self._at + self._lasting:
             return self._action(_with(call, options), args)
         return call(*args, **options)
