@@ -110,7 +110,13 @@ def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int
     pull, number = Pull(log), queue.minimum
     while number < queue.maximum:
         file, position = files.find(number * CQ_UNIT_SIZE), number * CQ_UNIT_SIZE % length
-        if file is None or position + CQ_UNIT_SIZE > file.wrote_position:
+        if file is None:
+            following = _rolls_over(queue, number)
+            if following is None:
+                break
+            number = following
+            continue
+        if position + CQ_UNIT_SIZE > file.wrote_position:
             number += (length - position) // CQ_UNIT_SIZE
             continue
         first = (file.start + position) // CQ_UNIT_SIZE if by_place else number
@@ -124,6 +130,16 @@ def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int
             break
         number = first + count
     return pull.delivered
+
+
+def _rolls_over(queue: ConsumeQueue, number: int) -> int | None:
+    """Give where a pull that finds no file ends up: it goes on file by file until there is one.
+
+    Between two names may lie more files than anybody can count.
+    """
+    length = queue.files.file_length
+    starts = [file.start for file in queue.files.files if file.start > number * CQ_UNIT_SIZE]
+    return -(-min(starts) // length) * length // CQ_UNIT_SIZE if starts else None
 
 
 def reach(

@@ -158,3 +158,15 @@ def test_compaction_of_terabytes(tmp_path: Path) -> None:
     path = next(path for path in (store / "compaction").glob("compactionCq/*/*/*"))
     os.truncate(path, path.stat().st_size + (1 << 40))
     assert main(["validate", str(store)]) in {0, 1, 3}
+
+
+@pytest.mark.parametrize("start", [LARGEST_LONG, 1 << 50])
+def test_queue_far_away(tmp_path: Path, start: int) -> None:
+    """Between two queue files lie more file names than anybody can count: a pull skips them."""
+    store = fixture_store("rocketmq-5.3.3-crash", tmp_path)
+    directory = store / "consumequeue/crash-orders/1"
+    last = max(directory.iterdir())
+    last.rename(last.with_name(f"{start:020}"))
+    before = process_time()
+    assert main(["startup", str(store), "--broker-version", "5.3.3", "--quiet"]) in {0, 1}
+    assert process_time() - before < 10
