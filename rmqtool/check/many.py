@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.options import ValidateOptions
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.place import Place
 
 NOT_READ: Final = "not read"
 STORES: Final = Table(
@@ -44,7 +45,7 @@ STORES: Final = Table(
 
 
 class Stores:
-    """Several stores, one after the other.
+    """Several stores, one after the other; then directories that may hold others.
 
     Attributes:
         paths: of the stores.
@@ -60,7 +61,8 @@ class Stores:
 
     def __init__(self, options: ValidateOptions, paths: Iterable[str]) -> None:
         self._options = options
-        self.paths = [found for path in paths for found in _below(path)]
+        self._refused: list[tuple[str, str]] = []
+        self.paths = [found for path in paths for found in self._below(path)]
         self.exit_code = 0
 
     def rows(self, watch: Callable[[int, int], None]) -> Iterator[dict[str, object]]:
@@ -74,9 +76,14 @@ class Stores:
             try:
                 yield self._row(path)
             except RmqtoolError as error:
-                self.exit_code = max(self.exit_code, 3)
-                yield {"path": path, "messages": 0, "verdict": NOT_READ, "worst": str(error)}
+                yield self._not_read(path, str(error))
         watch(len(self.paths), len(self.paths))
+        for path, reason in self._refused:
+            yield self._not_read(path, reason)
+
+    def _not_read(self, path: str, reason: str) -> dict[str, object]:
+        self.exit_code = 3
+        return {"path": path, "messages": 0, "verdict": NOT_READ, "worst": reason}
 
     def _row(self, path: str) -> dict[str, object]:
         options = replace(self._options, store=path)
@@ -99,16 +106,24 @@ class Stores:
             "worst": worst and f"{worst.code} {worst.path}: {worst.message}",
         }
 
+    def _below(self, path: str) -> list[str]:
+        """Give the stores below a path, as the path was typed.
 
-def _below(path: str) -> list[str]:
-    """Give the stores below a path, as the path was typed.
+        Raises:
+            NotAStore: there is none, and all was looked at.
+        """
+        top = place_of(path)
+        separator = "" if path.endswith("!") else "/"
 
-    Raises:
-        NotAStore: there is none.
-    """
-    top = place_of(path)
-    found = [one.location[len(top.location) :].strip("/") for one in stores_below(top)]
-    if not found:
-        raise NotAStore(path=path, reason="no store was found below this directory")
-    separator = "" if path.endswith("!") else "/"
-    return [f"{path.rstrip(os.sep)}{separator}{one}" if one else path for one in found]
+        def typed(found: Place) -> str:
+            name = found.location[len(top.location) :].strip("/")
+            return f"{path.rstrip(os.sep)}{separator}{name}" if name else path
+
+        def refuse(found: Place, reason: str) -> None:
+            self._refused.append((typed(found), reason))
+
+        before = len(self._refused)
+        stores = [typed(found) for found in stores_below(top, refuse)]
+        if not stores and len(self._refused) == before:
+            raise NotAStore(path=path, reason="no store was found below this directory")
+        return stores

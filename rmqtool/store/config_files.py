@@ -123,7 +123,10 @@ def _read(place: Place, path: str, problems: list[Problem]) -> dict[str, Any] | 
         if entry is None:
             return None
         if entry.kind is not EntryKind.FILE:
-            problems.append(Problem(path, Fault.BROKEN, f"{path}: is a {entry.kind}, not a file"))
+            what = "neither a file nor a directory"
+            if entry.kind is not EntryKind.OTHER:
+                what = f"is a {entry.kind}, not a file"
+            problems.append(Problem(path, Fault.BROKEN, f"{path}: {what}"))
             return None
         raw = place.read_whole(LARGEST_CONFIG)
     except UnreadablePath as error:

@@ -40,7 +40,10 @@ def error_of(oddity: Oddity) -> UnreadablePath | None:
 def no_file(path: str, kind: EntryKind) -> UnreadablePath:
     """Say that something has the name of a file, but is none."""
     trouble = Trouble.LINK if kind is EntryKind.LINK else Trouble.OTHER
-    return UnreadablePath(path=path, reason=f"a {kind} in place of a file", trouble=trouble)
+    reason = f"a {kind} in place of a file"
+    if kind is EntryKind.OTHER:
+        reason = REASONS[OddityKind.NOT_A_FILE]
+    return UnreadablePath(path=path, reason=reason, trouble=trouble)
 
 
 def unread_stretches(files: MappedFiles) -> Iterator[tuple[Oddity, int, int]]:

@@ -48,7 +48,7 @@ COMMANDS: Final = (
     ("info",), ("info", "--format", "json"), ("doctor", "--format", "json"),
     ("dump", "--body", "text", "--format", "jsonl"), ("dump", "--as", "all", "--format", "jsonl"),
     ("dump", "--hex", "--limit", "500"), ("dump", "--tail", "20", "--fillers"),
-    ("query", "--key", "none"), ("query", "--at", "0"), ("query", "--group", "none"),
+    ("query", "--key", "none"), ("query", "--at", "0"), ("query", "--group", "TOOLS_CONSUMER"),
     ("validate", "--recursive"),
     ("dump", "--as", "config", "--format", "broker-json", "--output", "{work}/config"),
     ("validate", ARCHIVE), ("doctor", ARCHIVE), ("extract", ARCHIVE, "--output", "{work}/of.rmq"),

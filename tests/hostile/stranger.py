@@ -122,6 +122,8 @@ def warm_up(made: Scene) -> None:
         ("validate",), ("info",), ("dump",), ("query", "--key", "none"),
         ("startup", "--broker-version", "5.3.3"),
         ("report", "--output", str(made.work / "report.html")),
+        ("doctor",), ("diff", str(made.store)), ("dump", "--as", "all"),
+        ("extract", "--output", str(made.work / "all.jsonl")), ("dump", "--as", "config"),
     ):  # fmt: skip
         assert main([options[0], str(made.store), *options[1:], "--quiet"]) in {0, 1, 3}, options
 

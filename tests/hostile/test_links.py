@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.hostile.conftest import InTurn
+from tests.hostile.conftest import Command, InTurn
 from tests.hostile.stranger import QUEUE, SECRET, SEGMENT, Attack, Scene, forge, look
 
 FILE = "00000000000000000000"
@@ -19,7 +19,7 @@ IN_PLACE = (
     ("rebuild-cq", "--in-place", "--yes", "--topic", "crash-orders"),
     ("repair", "--undo"),
 )
-READING = (
+READING: tuple[Command, ...] = (
     ("validate",),
     ("info",),
     ("dump",),
@@ -30,7 +30,20 @@ READING = (
     ("rebuild-cq", "--output", "queues"),
     ("repair", "--dry-run"),
     ("repair", "--output", "copy"),
+    ("doctor",),
+    ("diff", "../outside"),
+    ("extract", "--output", "all.jsonl"),
+    ("extract", "--output", "held.rmq", "--held"),
+    ("dump", "--as", "all"),
+    ("dump", "--as", "config", "--format", "broker-json", "--output", "config"),
+    ("query", "--group", "TOOLS_CONSUMER"),
+    ("validate", "--recursive"),
+    ("validate", "--level", "deep", "--manifest", "manifest"),
+    ("repair", "--plan", "plan"),
+    ("rebuild-index", "--output", "index"),
+    ("rebuild", "--output", "rebuilt"),
 )
+ASKING = (("dump", "--topic", ""), ("query", "--queue", ""), ("validate", "--only", ""))
 UNDO = "rmqtool-undo-20260101T000000Z"
 FILES = (
     "abort", "lock", "checkpoint", SEGMENT, f"consumequeue/crash-orders/1/{FILE}",
@@ -44,7 +57,7 @@ def linked(name: str, target: str) -> Attack:
     def attack(stage: Scene) -> None:
         path = stage.store / name
         if path.is_dir() and not path.is_symlink():
-            path.rename(stage.store / "moved-away")
+            path.rename(stage.store / f"moved-{path.name}")
         path.unlink(missing_ok=True)
         path.symlink_to(target)
 
@@ -65,28 +78,34 @@ def hard_linked(name: str, target: str) -> Attack:
     return attack
 
 
-LINKS = (
-    linked("lock", "../outside/evil"),
+OF_THE_ROOT = (
     linked("lock", "../outside/secret"),
     linked("abort", "../outside/secret"),
     linked("checkpoint", "../outside/checkpoint"),
-    linked("checkpoint", "../outside/evil"),
     linked("consumequeue", "../outside/consumequeue"),
     linked("index", "../outside/index"),
     linked("config", "../outside/config"),
     linked("commitlog", "../outside/commitlog"),
     linked("zz", "../outside"),
-    linked("consumequeue/crash-orders", "../../outside/consumequeue/crash-orders"),
-    linked(QUEUE, "../../../outside/consumequeue/crash-orders/0"),
-    linked(f"consumequeue/crash-orders/1/{FILE}", f"../../../../outside/{SEGMENT}"),
-    linked(SEGMENT, f"../../outside/{SEGMENT}"),
-    linked("config/topics.json", "../../outside/config/topics.json"),
     linked("rmqtool-undo-20260101T000000Z", "../outside"),
     linked("rmqtool-discard-20260101T000000Z", "../outside"),
+)
+WITHIN = (
+    linked(QUEUE, "../../../outside/consumequeue/crash-orders/0"),
+    linked(f"consumequeue/crash-orders/1/{FILE}", f"../../../../outside/{SEGMENT}"),
+    linked("config/topics.json", "../../outside/config/topics.json"),
     hard_linked(SEGMENT, SEGMENT),
     hard_linked("checkpoint", "checkpoint"),
-    hard_linked("config/topics.json", "config/topics.json"),
     hard_linked("lock", "secret"),
+)
+LINKS = (
+    *OF_THE_ROOT,
+    *WITHIN,
+    linked("lock", "../outside/evil"),
+    linked("checkpoint", "../outside/evil"),
+    linked("consumequeue/crash-orders", "../../outside/consumequeue/crash-orders"),
+    linked(SEGMENT, f"../../outside/{SEGMENT}"),
+    hard_linked("config/topics.json", "config/topics.json"),
 )
 
 
@@ -140,6 +159,32 @@ def test_copies(stage: Scene, attack: Attack) -> None:
             assert 0 == seen.mode & ~(original.stat().st_mode | 0o600), name
 
 
+@pytest.mark.parametrize("attacks", [OF_THE_ROOT, WITHIN], ids=["root", "within"])
+def test_reading(
+    stage: Scene, attacks: Sequence[Attack], monkeypatch: pytest.MonkeyPatch, *, is_whole: bool
+) -> None:
+    """No command that reads changes anything of the store, or outside, whatever it is led to."""
+    for attack in attacks:
+        attack(stage)
+    stage.yield_to_stranger()
+    monkeypatch.chdir(stage.work)
+    before, store = stage.seen(), look(stage.store, reads=False)
+    first = (attacks is WITHIN) ^ (stage.user == 0)
+    for command, *options in READING if is_whole else READING[first::2]:
+        answer = stage.run(command, stage.store, *options)
+        assert answer.code in {0, 1, 2, 3}, answer
+        assert before == stage.seen(), (command, options, answer.err)
+        assert store == look(stage.store, reads=False), (command, options, answer.err)
+    monkeypatch.chdir(stage.store)
+    for words in (("help",), ("help", "CL-CRC"), ("completion", "fish")):
+        assert 0 == stage.run(*words).code
+    monkeypatch.setenv("_RMQTOOL_COMPLETE", "zsh")
+    for command, *options in ASKING:
+        assert "secret" not in stage.run(command, stage.store, *options).out
+    assert before == stage.seen()
+    assert store == look(stage.store, reads=False)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_never_waits(stage: Scene, name: str, in_turn: InTurn) -> None:
     """A FIFO in the place of a file is never opened: no command that writes waits for it."""
@@ -151,13 +196,16 @@ def test_never_waits(stage: Scene, name: str, in_turn: InTurn) -> None:
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket"])
-def test_reading_never_waits(stage: Scene, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_never_waits(
+    stage: Scene, kind: str, monkeypatch: pytest.MonkeyPatch, *, is_whole: bool
+) -> None:
     """No command that reads waits for what is no file, in whatever place it is."""
     for name in (*FILES, "timerwheel", "config/timercheck", "index/20260101000000000"):
         put_odd(stage.store, name, make_socket if kind == "socket" else os.mkfifo)
     stage.yield_to_stranger()
     monkeypatch.chdir(stage.work)
-    for command, *options in READING:
+    first = (kind == "fifo") ^ (stage.user == 0)
+    for command, *options in READING if is_whole else READING[first::2]:
         answer = stage.run(command, stage.store, *options)
         assert answer.code in {0, 1, 2, 3}, answer
 
