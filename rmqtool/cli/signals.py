@@ -20,7 +20,9 @@ class Terminated(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGINT and Terminated on SIGTERM while the block runs.
+    """Raise KeyboardInterrupt on SIGINT, Terminated on SIGTERM and SIGHUP while the block runs.
+
+    Who is told by `nohup` to outlive its terminal does.
 
     What a handler raises is swallowed where C code calls Python: in a callback of the kernels'
     loader, in a finaliser. So it is raised again until somebody handles it.
@@ -28,7 +30,8 @@ def stoppable() -> Iterator[None]:
     stopper = _Stopper()
     before = {
         number: signal.signal(number, stopper.stop)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
     }
     hook, sys.unraisablehook = sys.unraisablehook, _hide_ours
     try:
@@ -52,7 +55,7 @@ def has_ended() -> None:
 
 
 class _Stopper:
-    """The handler of all three signals; the alarm is its own."""
+    """The handler of all these signals; the alarm is its own."""
 
     def __init__(self) -> None:
         self._kind: type[BaseException] | None = None
@@ -61,7 +64,7 @@ class _Stopper:
         """Raise what the signal asks for, unless that is on its way already."""
         if number == signal.SIGINT:
             self._kind = KeyboardInterrupt
-        elif number == signal.SIGTERM:
+        elif number in {signal.SIGTERM, signal.SIGHUP}:
             self._kind = Terminated
         if self._kind is None:
             return

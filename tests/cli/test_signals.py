@@ -12,7 +12,12 @@ from rmqtool.cli.signals import Terminated, stoppable
 
 
 @pytest.mark.parametrize(
-    ("number", "kind"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)]
+    ("number", "kind"),
+    [
+        (signal.SIGINT, KeyboardInterrupt),
+        (signal.SIGTERM, Terminated),
+        (signal.SIGHUP, Terminated),
+    ],
 )
 def test_swallowed(number: signal.Signals, kind: type[BaseException]) -> None:
     """An exception that a C library's callback swallows comes again."""
@@ -60,3 +65,13 @@ def test_handlers_are_put_back() -> None:
     with stoppable():
         pass
     assert before == [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+
+def test_nohup() -> None:
+    """Who was started by `nohup` goes on when its terminal is closed."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stoppable():
+            os.kill(os.getpid(), signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
