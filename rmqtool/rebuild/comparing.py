@@ -80,6 +80,7 @@ class ComparingSink:
         self._differing_entries: dict[str, Difference] = {}
         self._entries: list[Bytes] = []  # of expired stores, to compare by what they mean
         self._unnamed: list[Difference] = []
+        self._latest: tuple[object, MappedUnits | None] = (None, None)
 
     def put(self, pieces: list[QueueFileBytes]) -> None:
         """Compare pieces of a queue file."""
@@ -87,7 +88,7 @@ class ComparingSink:
         start = first.file_start
         ends = self._covered[first.kind, first.topic, first.queue_id]
         ends[start] = max(ends.get(start, 0), last.position + len(last.data))
-        queue = self._source(first.kind).queue(first.topic, first.queue_id)
+        queue = self._queue(first.kind, first.topic, first.queue_id)
         segment = queue.files.at(start) if queue else None
         if queue is None or segment is None or segment.start != start:
             path = f"{first.kind}/{first.topic}/{first.queue_id}/{file_name(start)}"
@@ -96,6 +97,13 @@ class ComparingSink:
         if segment.size != first.file_length:
             self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
         self._compare(queue, segment, pieces)
+
+    def _queue(self, kind: QueueKind, topic: str, queue_id: int) -> MappedUnits | None:
+        """Give a queue of the store, listed once for all its files, which come together."""
+        key = kind, topic, queue_id
+        if self._latest[0] != key:
+            self._latest = key, self._source(kind).queue(topic, queue_id)
+        return self._latest[1]
 
     def differ(self, path: str, expected: str, actual: str) -> None:
         """Take note of a difference that has no place in a file."""

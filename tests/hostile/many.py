@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.message import Message, encode, sealed
+
 SEGMENT: Final = 4096
 QUEUES_A_TOPIC: Final = 8
+BODY: Final = b"a body that is nothing but a body"
+BLANK_MAGIC: Final = (-875286124).to_bytes(4, "big", signed=True)
 
 
 def empty_logs(root: Path, count: int) -> None:
@@ -37,8 +43,64 @@ def queues(root: Path, count: int) -> None:
         (topic / f"no-queue-{number}").mkdir()
 
 
+def segments(root: Path, count: int) -> None:
+    """Make commitlog files with a record each, and a queue with a file for each of its units."""
+    empty_logs(root, count)
+    queue = root / "consumequeue/topic/0"
+    queue.mkdir(parents=True)
+    for number in range(count):
+        start = number * SEGMENT
+        record = _record(number, start)
+        blank = (SEGMENT - len(record)).to_bytes(4, "big") + BLANK_MAGIC
+        raw = (record + blank).ljust(SEGMENT, b"\0")
+        (root / "commitlog" / f"{start:020}").write_bytes(raw)
+        unit = {"physical_offset": start, "size": len(record), "tags_code": 0}
+        (queue / f"{number * CQ_UNIT.size:020}").write_bytes(CQ_UNIT.build(unit))
+
+
+def damages(root: Path, count: int) -> None:
+    """Make a log of records each second of which has a body that is not its own."""
+    log = bytearray()
+    for number in range(2 * count):
+        record = bytearray(_record(number, len(log)))
+        if number % 2:
+            record[record.index(BODY)] ^= 1
+        log += record
+    (root / "commitlog").mkdir(parents=True)
+    (root / "commitlog" / f"{0:020}").write_bytes(log.ljust(len(log) + SEGMENT, b"\0"))
+
+
+def keys(root: Path, count: int) -> None:
+    """Make a configuration with topics, groups and offsets of queues that are not there."""
+    empty_logs(root, 1)
+    (root / "config").mkdir()
+    names = [f"name-{number}" for number in range(count)]
+    for name, table in {
+        "topics.json": {"topicConfigTable": {name: {"topicName": name} for name in names}},
+        "subscriptionGroup.json": {
+            "subscriptionGroupTable": {name: {"groupName": name} for name in names}
+        },
+        "consumerOffset.json": {"offsetTable": {f"{name}@{name}": {"0": 1} for name in names}},
+    }.items():
+        (root / "config" / name).write_text(json.dumps(table))
+
+
+def _record(number: int, physical_offset: int) -> bytes:
+    message = Message(
+        queue_offset=number,
+        physical_offset=physical_offset,
+        store_port=10911,
+        body=BODY,
+        topic_bytes=b"topic",
+    )
+    return encode(sealed(message))
+
+
 MANY: Final[dict[str, Callable[[Path, int], None]]] = {
     "empty logs": empty_logs,
     "holes": holes,
     "queues": queues,
+    "segments": segments,
+    "damages": damages,
+    "keys": keys,
 }
