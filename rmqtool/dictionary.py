@@ -48,6 +48,7 @@ def public_tables() -> tuple[PublicTable, ...]:
 
 def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.check import many
+    from rmqtool.diff import merging
     from rmqtool.diff import report as diff
     from rmqtool.doctor import report as doctor
     from rmqtool.findings.finding import FINDINGS
@@ -82,6 +83,7 @@ def _public_tables() -> Iterator[PublicTable]:
         yield PublicTable(f"info --section {name}", overview_rows.table(name))
     for table in diff.TABLES:
         yield PublicTable(f"diff --section {table.name}", table)
+    yield PublicTable("diff --merge-offsets", merging.MERGED)
     for table in startup.TABLES:
         yield PublicTable(f"startup --section {table.name}", table)
     for table in (doctor.DIAGNOSIS, doctor.STEPS, doctor.UNREAD):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from rmqtool.cli.completion.values import diff_sections
@@ -10,6 +10,7 @@ from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.options import Jobs, UnpackLimit, sections
+from rmqtool.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,10 @@ class Diff(Command):
 
     Sections: verdict, records, messages, queues, offsets, epochs, settings, problems. Only what
     differs is shown. Of a store and a part of one, what both have is compared.
+
+    With --merge-offsets --output FILE, a consumerOffset.json of both is written: of each offset the
+    larger one, if both stores have the queue up to there and the same message before it. Else the
+    smaller one, or none. Each is a row, with the reason. The exit code is 1 when one is left out.
 
     Equal bytes are not checked: 'rmqtool validate' does that. A damaged record that only one store
     has is listed in 'problems'. The exit code is 0 when the stores are the same, 1 when they
@@ -40,6 +45,13 @@ class Diff(Command):
             completes=diff_sections,
         ),
     ] = ()
+    merge_offsets: Annotated[
+        bool,
+        Option(
+            "--merge-offsets",
+            "Write the consumer offsets of both as one consumerOffset.json, to --output.",
+        ),
+    ] = False
     unpack_limit: UnpackLimit = None
     jobs: Jobs = None
     delivery: Delivery = Delivery()
@@ -48,6 +60,10 @@ class Diff(Command):
         """Write what the rows of the sections are."""
         from rmqtool.diff.report import SECTIONS, TABLES
 
+        if self.merge_offsets:
+            from rmqtool.diff.merging import MERGED
+
+            return self.delivery.describe([MERGED], self.first, self.second)
         wanted = sections(self.section, SECTIONS)
         tables = [one.rows((), label="section") for one in TABLES if one.name in wanted]
         return self.delivery.describe(tables, self.first, self.second)
@@ -61,6 +77,8 @@ class Diff(Command):
         from rmqtool.words import counted
 
         self.delivery.keep_out_of(self.first, self.second)
+        if self.merge_offsets:
+            return self._merge()
         wanted = sections(self.section, SECTIONS)
         found = difference(open_store(self.first), open_store(self.second), jobs=self.jobs)
         shown = [
@@ -79,3 +97,29 @@ class Diff(Command):
             self.delivery.note(f"{counted(unread, 'thing')} could not be read: --section problems")
             return IN_PART
         return DONE if found.is_same else NO
+
+    def _merge(self) -> int:
+        """Write the offsets of both; 1 when some are left out."""
+        from rmqtool.diff import difference
+        from rmqtool.diff.merging import MERGED, document, merge
+        from rmqtool.diff.side import Part
+        from rmqtool.store.tree import open_store
+        from rmqtool.words import counted
+        from rmqtool.writing.output import OutputFile
+
+        if self.delivery.output is None or self.section:
+            option = "--section" if self.section else "--output"
+            reason = "--merge-offsets needs --output FILE, and has no sections"
+            raise UsageError(option=option, reason=reason)
+        a, b = open_store(self.first), open_store(self.second)
+        found = difference(a, b, jobs=self.jobs)
+        if found.parts != set(Part):
+            raise UsageError(option="--merge-offsets", reason="needs two store roots")
+        merged = merge(a, b, found)
+        with OutputFile(self.delivery.output) as file:
+            file.binary.write(document(merged))
+        replace(self.delivery, output=None).emit(MERGED.rows([[one.row() for one in merged]]))
+        left_out = sum(one.merged is None for one in merged)
+        taken = counted(len(merged) - left_out, "offset")
+        self.delivery.note(f"{taken} written to {self.delivery.output}, {left_out} left out")
+        return NO if left_out else DONE
