@@ -477,6 +477,12 @@ DAMAGES: Final = {
             "remove database of 5.3", OLD_COMBINED, _no_database, ("RQ-PAIR",), other=("RQ-PAIR",)
         ),
         RocksDamage("remove queue files", COMBINED, _no_files, ("CQ-GAP",)),
+        RocksDamage(
+            "remove rocksdbstore",
+            STORE,
+            lambda s: shutil.rmtree(s / "rocksdbstore"),
+            ("RI-ENTRY", "RT-SCAN", "RX-HALF"),
+        ),
         RocksDamage("delete entry", STORE, _edit_index(None), ("RI-ENTRY",)),
         RocksDamage("redate entry", STORE, _edit_index(bytes(8)), ("RI-ENTRY",)),
         RocksDamage("shorten index", STORE, _lower_index, ("RI-ENTRY",), ("RI-BEHIND",)),

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.conf import DOUBLE_WRITE
+from rmqtool.broker.conf import DOUBLE_WRITE, ROCKSDB_KEYS
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.broker.release import COMMONEST
 from rmqtool.check import access, layout
@@ -261,7 +261,7 @@ def _run(inspection: Inspection, observers: Observers) -> Iterator[Finding]:
 def _rocksdb(inspection: Inspection) -> RocksChecks | None:
     """Give what judges the databases of a store; None where there are none, and need not be."""
     found = _databases(inspection)
-    if not found and not DOUBLE_WRITE.of(inspection.store.broker_conf):
+    if not found and not any(key.of(inspection.store.broker_conf) for key in ROCKSDB_KEYS):
         return None
     from rmqtool.check.rocksdb.checks import RocksChecks
 

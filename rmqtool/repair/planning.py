@@ -29,7 +29,7 @@ from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
-from rmqtool.repair.state import checkpoint, compaction, config, fast_start, index, timer
+from rmqtool.repair.state import checkpoint, config, fast_start, handed_over, index, timer
 from rmqtool.repair.state.reset import missing_topics, restore_topics
 from rmqtool.repair.survey import LogSurvey
 from rmqtool.repair.verifying import fingerprint
@@ -170,7 +170,7 @@ def _decide(
             index.edit(writer, survey, found, options.jobs)
             checkpoint.edit(writer, survey, found, log)
             timer.edit(writer, survey, found)
-            compaction.edit(writer, survey, found)
+            handed_over.edit(writer, survey, found)
             _edit_database(writer, survey, found)
         # Where queues end nobody knows while the log cannot be judged.
         clamp = (options.clamp_offsets or options.reset_config) and not obstacle
@@ -221,6 +221,8 @@ def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) 
 def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
     """Tell whether an edit answers a finding that knows nothing of it."""
     if survey.queues.further.is_answered(one) or survey.queues.torn.is_said(one):
+        return True
+    if handed_over.is_answered(one, survey, writer):
         return True
     if any(edit.action is Action.REBUILD for edit in writer.edits):
         from rmqtool.repair import rocksdb  # few stores have it

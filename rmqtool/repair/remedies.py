@@ -112,8 +112,8 @@ def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
         return True
     if code.owner is Owner.QUEUES:
         return any(_touches(edit, one) for edit in writer.edits)
-    if code.owner in {Owner.INDEX, Owner.COMPACTION}:
-        return any(edit.code.owner is code.owner for edit in writer.edits)
+    if code.owner is Owner.INDEX:
+        return any(edit.code.owner is Owner.INDEX for edit in writer.edits)
     if code == CQ_LMQ:
         below = f"{one.path}/"  # of a queue whose files are gone its directory is named
         return any(_covers(edit, one) or edit.path.startswith(below) for edit in writer.edits)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 import rmqtool
+from rmqtool import repair
 from rmqtool.formats.rocksdb_store import HALF_OFFSET, INDEX_OFFSET, LAST_OFFSET, LAST_TIME
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
@@ -26,19 +27,19 @@ MOST_SECONDS: Final = 60
 MARKS: Final = frozenset({LAST_OFFSET, LAST_TIME})
 
 
-class Stopped(NamedTuple):
-    """How the broker before had ended.
+class Without(NamedTuple):
+    """A store without the database, after a clean stop.
 
     Attributes:
-        is_clean: in order; else it was killed.
+        is_repaired: whether it was repaired before the start.
         in_sample: whether a broker is started on it in each run.
     """
 
-    is_clean: bool
+    is_repaired: bool
     in_sample: bool
 
     def __str__(self) -> str:
-        return "clean" if self.is_clean else "abort"
+        return "repaired" if self.is_repaired else "clean"
 
 
 def test_untouched(tmp_path: Path) -> None:
@@ -71,15 +72,29 @@ def test_crash(tmp_path: Path) -> None:
     assert ["repeat"] == [one.step for one in found.further]
 
 
+def test_repaired(tmp_path: Path) -> None:
+    """After a repair the next start hands all over: no half is forgotten, no key left out."""
+    root, conf = fixture_store(NAME, tmp_path), broker_conf(NAME)
+    shutil.rmtree(root / "rocksdbstore")
+    plan = repair.plan(root, broker_conf=str(conf))
+    assert [("remove", "checkpoint"), ("create", "abort")] == [
+        (e.action, e.path) for e in plan.edits
+    ]
+    assert ["RT-SCAN"] == [one.code for one in plan.left]
+    repair.apply(plan, in_place=True)
+    found = predict(open_store(root, conf))
+    assert (["repeat"], False) == ([one.step for one in found.further], found.loses)
+
+
 @pytest.mark.broker
-@pytest.mark.parametrize("variant", [Stopped(True, True), Stopped(False, False)], ids=str)
+@pytest.mark.parametrize("variant", [Without(False, True), Without(True, False)], ids=str)
 def test_real_broker(variant: Stopped, tmp_path: Path) -> None:
     """A real broker repeats as many timers, forgets as many halves and indexes as predicted."""
     root = fixture_store(NAME, tmp_path)
     indexed = index_offsets(root)
     shutil.rmtree(root / "rocksdbstore")
-    if not variant.is_clean:
-        (root / "abort").touch()
+    if variant.is_repaired:
+        repair.apply(repair.plan(root, broker_conf=str(broker_conf(NAME))), in_place=True)
     predicted = {
         one.step: one.count for one in predict(open_store(root, broker_conf(NAME))).further
     }

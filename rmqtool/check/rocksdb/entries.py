@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.conf import HALVES_IN_ROCKSDB, INDEX_IN_ROCKSDB, TIMER_IN_ROCKSDB
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS, TIMER_TOPIC
 from rmqtool.check.rocksdb.index_entries import INDEXED, index_entries, log_records
 from rmqtool.errors import DamagedDatabase, DecodeError
@@ -37,6 +38,7 @@ HALF_OFFSET: Final = "TRANS_OFFSET"  # of an op message: where its half lies
 DELETED: Final = "TIMER_DEL_UNIQKEY"  # of a timer message: the one that it takes back
 DELIVER_TIME: Final = "TIMER_OUT_MS"
 MOST_TOLD: Final = 100
+NOTHING: Final = -1  # as far as an index reaches that is not there
 
 
 @dataclass(slots=True)
@@ -65,16 +67,51 @@ class ImpliedRows:
     ended: set[int] = field(default_factory=set)
     given_up: set[str] = field(default_factory=set)
 
+    def open_halves(self) -> set[int]:
+        """Give the physical offsets of half messages that are neither decided nor given up."""
+        return {
+            offset
+            for offset, (unique_key, _, _) in self.halves.items()
+            if offset not in self.ended and unique_key not in self.given_up
+        }
+
 
 def check(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
     """Compare the three families with the log, as far as anything was ever written to them."""
-    if PATH not in inspection.opened or inspection.log is None:
+    if inspection.log is None:
+        return
+    if PATH not in inspection.opened:
+        yield from _gone(inspection)
         return
     judge = FamilyJudge(inspection, databases)
     try:
         yield from judge.check()
     except DamagedDatabase as error:
         yield from databases.cannot_read(PATH, error)
+
+
+def _gone(inspection: Inspection) -> Iterator[Finding]:
+    """Say what is lost with a database that the configuration asks for, and that is not there."""
+    told, version = inspection.store.broker_conf, inspection.version
+    has_index, has_timers, has_halves = (
+        key.of(told, version) for key in (INDEX_IN_ROCKSDB, TIMER_IN_ROCKSDB, HALVES_IN_ROCKSDB)
+    )
+    if not (has_index or has_timers or has_halves) or inspection.child(PATH).stat() is not None:
+        return
+    wanted = ImpliedRows()
+    for record in log_records(
+        inspection.store, WANTED, lambda *_: None
+    ):  # the pass over it said so
+        _collect(wanted, record, NOTHING)
+    if has_index and wanted.behind:
+        message = f"the database is gone: {wanted.behind:,} records with keys are not indexed"
+        yield finding(RI_ENTRY, At(PATH), message, expected=wanted.behind, actual=0)
+    if has_timers and wanted.timers:
+        message = "the database is gone, and with it how far the timer's queue was read"
+        yield finding(RT_SCAN, At(PATH), message, expected=wanted.timer_end)
+    if has_halves and (count := len(wanted.open_halves())):
+        message = f"the database is gone: {count:,} open half messages have no row"
+        yield finding(RX_HALF, At(PATH), message, expected=count, actual=0)
 
 
 class FamilyJudge:
@@ -198,11 +235,7 @@ class FamilyJudge:
         marks = [row.values["number"] for row in rows if row.kind == "checkpoint"]
         last = max(marks, default=-1)
         there = {row.values["physical_offset"] for row in rows if row.kind == "half"}
-        still_open = {
-            offset
-            for offset, (unique_key, _, _) in wanted.halves.items()
-            if offset <= last and offset not in wanted.ended and unique_key not in wanted.given_up
-        }
+        still_open = {offset for offset in wanted.open_halves() if offset <= last}
         for offset in sorted(still_open - there)[:MOST_TOLD]:
             message = "an open half message has no row: the broker never asks its producer again"
             yield finding(RX_HALF, At(PATH, physical_offset=offset), message)

@@ -1,9 +1,9 @@
-"""Let the next start hand messages over to the compaction log, where that lacks them.
+"""Let the next start hand messages over where `compaction/` lacks them, or `rocksdbstore` is gone.
 
 A broker does it after a crash, for all that recovery comes to: with `abort`, and without the
 checkpoint that says where to begin. It passes over what the compaction log has.
 Source: DefaultMessageStore#load, CommitLog#recoverAbnormally, CompactionLog#asyncPutMessage, 5.1.0
-to 5.5.0; observed, 5.3.3 and 5.5.0.
+to 5.5.0; TransMessageRocksDBStore, IndexRocksDBStore, 5.5.0; observed, 5.3.3 and 5.5.0.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.conf import RECOVERED_FILES
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_consume_queue import CC_BEHIND
+from rmqtool.findings.registry_rocksdb import RI_ENTRY, RX_HALF
 from rmqtool.repair.log.content import Content
 from rmqtool.store.branch import BranchKind
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from rmqtool.repair.writer import EditWriter
 
 ABORT: Final = "the next start recovers as after a crash, and hands the messages over"
+DATABASE: Final = "rocksdbstore"
+OF_DATABASE: Final = (RI_ENTRY, RX_HALF)  # timers come again: their queue is read from its begin
 CHECKPOINT: Final = "without it the next start begins with the first file of the log"
 
 
@@ -32,8 +35,8 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """
     inspection = survey.inspection
     store = inspection.store
-    is_needed = any(one.code == CC_BEHIND and one.severity is Severity.DAMAGE for one in found)
-    if not is_needed or inspection.has_rocksdb_queues:
+    codes = [one.code for one in found if is_handed_over(one, survey)]
+    if not codes or inspection.has_rocksdb_queues:
         return
     count = len(store.commitlog.segments)
     if inspection.release.recovers_newest_only and count > RECOVERED_FILES.of(store.broker_conf):
@@ -42,7 +45,21 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
         if branch.place.stat() is not None:
             path = writer.path(branch.place.location)
             writer.edits = [one for one in writer.edits if one.path != path]
-            writer.remove(branch.place.location, CC_BEHIND, CHECKPOINT)
+            writer.remove(branch.place.location, codes[0], CHECKPOINT)
     if store.abort is None:
         location = store.root.child("abort").location
-        writer.create(location, Content.of(b""), CC_BEHIND, ABORT)
+        writer.create(location, Content.of(b""), codes[0], ABORT)
+
+
+def is_handed_over(one: Finding, survey: LogSurvey) -> bool:
+    """Tell whether a start that hands all of the log over answers a finding."""
+    if one.code == CC_BEHIND:
+        return one.severity is Severity.DAMAGE
+    is_gone = survey.inspection.child(DATABASE).stat() is None
+    return one.code in OF_DATABASE and is_gone and not survey.inspection.has_crashed
+
+
+def is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
+    """Tell whether the edits make such a start, and a finding is answered by it."""
+    is_created = any(edit.path == BranchKind.ABORT for edit in writer.edits)
+    return is_created and is_handed_over(one, survey)
