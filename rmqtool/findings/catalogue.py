@@ -74,6 +74,7 @@ class Owner(enum.StrEnum):
     CHECKPOINT = "checkpoint"
     TIMER = "timer"
     COMPACTION = "compaction"
+    ROCKSDB = "databases"
     CONFIG = "config"
     OFFSETS = "offsets"
     PERSON = "person"

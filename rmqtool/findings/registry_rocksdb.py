@@ -201,11 +201,11 @@ RQ_PAIR: Final = Code(
 RI_ENTRY: Final = Code(
     "RI-ENTRY",
     DAMAGE,
-    Owner.PERSON,
+    Owner.ROCKSDB,
     meaning="the key index in RocksDB does not hold what the commitlog implies",
     consequence="with indexFileReadEnable=false queries by key miss messages, or find wrong ones",
-    remedy="rebuild the index; timers and open transactions of the same database are kept. Until "
-    "then take indexFileReadEnable=true, where the index is written in files, too",
+    remedy="repair, or rebuild-index, writes it anew and keeps timers and open transactions of the "
+    "same database. Until then take indexFileReadEnable=true, where the index is in files, too",
     command=REBUILD_INDEX,
 )
 RI_BEHIND: Final = Code(

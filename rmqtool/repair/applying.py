@@ -16,6 +16,7 @@ from rmqtool.errors import PlanMismatch, Trouble
 from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit, Plan
 from rmqtool.repair.verifying import verify
 from rmqtool.store.place import Place
+from rmqtool.store.rocksdb import is_queue_database
 from rmqtool.store.root import is_known
 from rmqtool.writing.directory import Directory, Spot, spot_of
 from rmqtool.writing.edits import Transaction
@@ -54,7 +55,7 @@ def apply_in_place(plan: Plan, lock: StoreLock) -> str:
             if edit.action is Action.REBUILD:
                 from rmqtool.repair.rocksdb import stage_in_store  # few stores have it
 
-                stage_in_store(plan, lock, edits)
+                stage_in_store(plan, edit, lock, edits)
             else:
                 _stage(edits, edit)
     return edits.undo_directory.name if edits.is_changing else ""
@@ -130,10 +131,11 @@ def apply_to_copy(plan: Plan, store: Place, output: str) -> list[str]:
                 for edit in edits:
                     if edit.action is Action.CREATE and edit.content is not None:
                         _create(tree, path, edit)
-            if copy.rebuilt:
-                from rmqtool.repair.rocksdb import write_in_copy  # few stores have it
+            for edit in plan.edits:
+                if edit.action is Action.REBUILD:
+                    from rmqtool.repair.rocksdb import write_in_copy  # few stores have it
 
-                write_in_copy(plan, tree)
+                    write_in_copy(plan, edit, tree)
     return copy.left_out
 
 
@@ -150,8 +152,9 @@ class _Copy:
     ) -> None:
         self.left_out: list[str] = []
         self._tree, self._edits, self._elsewhere = tree, edits, elsewhere
-        rebuilt = [path for path in edits if _is_rebuilt(edits[path])]
-        self.rebuilt = {*rebuilt, *QUEUE_DIRECTORIES} if rebuilt else set()
+        self.rebuilt = {path for path in edits if _is_rebuilt(edits[path])}
+        if any(map(is_queue_database, self.rebuilt)):
+            self.rebuilt |= QUEUE_DIRECTORIES
 
     def root(self, root: Directory) -> None:
         """Copy a store; what a link of its root leads to only if the configuration names it."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker.conf import (
-    DOUBLE_WRITE,
     FORCES_PROPERTY_CRC,
     MAX_MESSAGE_SIZE,
+    ROCKSDB_KEYS,
     ROCKSDB_STORE,
     STORE_TYPE,
 )
@@ -208,14 +208,16 @@ def _put_back(survey: LogSurvey) -> dict[str, int]:
 
 
 def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
-    """Write queues in RocksDB anew, where there are such and they need it."""
-    store, log = survey.inspection.store, survey.inspection.log
+    """Write queues, and the key index, in RocksDB anew, where they lie there and need it."""
+    store = survey.inspection.store
     told = store.broker_conf
-    is_told = STORE_TYPE.of(told) == ROCKSDB_STORE or DOUBLE_WRITE.of(told)
-    if (survey.inspection.has_rocksdb_queues or is_told) and log is not None:
-        from rmqtool.repair import rocksdb  # few stores have it
+    is_told = STORE_TYPE.of(told) == ROCKSDB_STORE or any(key.of(told) for key in ROCKSDB_KEYS)
+    if survey.inspection.log is None or not (is_told or store.rocksdb()):
+        return
+    from rmqtool.repair import rocksdb  # few stores have it
 
-        rocksdb.edit(writer, store, found)
+    rocksdb.edit(writer, store, found)
+    rocksdb.edit_index(writer, store, found)
 
 
 def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:

@@ -18,12 +18,15 @@ from rmqtool.findings.registry_rocksdb import (
     RD_OPEN,
     RD_ORPHAN,
     RD_VERSION,
+    RI_ENTRY,
     RQ_BEHIND,
     RQ_PAIR,
     RQ_UNIT,
 )
 from rmqtool.rebuild.in_place import stage
-from rmqtool.rebuild.options import RebuildOptions, Target
+from rmqtool.rebuild.options import RebuildOptions, StoreType, Target
+from rmqtool.rebuild.rocksdb_index import PATH as INDEX
+from rmqtool.rebuild.rocksdb_index import is_in_rocksdb
 from rmqtool.rebuild.sinks import WritingSink
 from rmqtool.rebuild.store_type import missing_database, missing_files
 from rmqtool.rebuild.work import rebuild_from
@@ -46,6 +49,7 @@ OF_DATABASE: Final = (RD_OPEN, RD_ORPHAN, RD_BLOCK, RD_META, RD_VERSION, RD_KEY)
 WRITTEN_ANEW: Final = "the queues in RocksDB are written anew from the log"
 MISSING: Final = "the queues in RocksDB are missing: they are written from the log"
 MISSING_FILES: Final = "the queues in files are missing: both parts are written from the log"
+INDEXED_ANEW: Final = "the key index in RocksDB is written anew from the log; timers are kept"
 FOLLOWS: Final = f"{WRITTEN_ANEW}, which has other records now"
 
 
@@ -69,8 +73,7 @@ def edit(writer: EditWriter, store: Store, found: list[Finding]) -> None:
         writer.edits.append(edit_both)
         return
     answered = [one for one in found if _is_of_queues(one, paths)]
-    logs = tuple(f"{branch.path}/" for branch in store.branches_of(BranchKind.COMMITLOG))
-    is_log_edited = any(f"{one.path}/".startswith(logs) for one in writer.edits)
+    is_log_edited = _is_log_edited(writer, store)
     if not paths or any(one.code == RD_BOTH for one in found):
         return
     if not is_log_edited and not any(_needs_it(one) for one in answered):
@@ -81,17 +84,42 @@ def edit(writer: EditWriter, store: Store, found: list[Finding]) -> None:
     writer.edits.append(Edit(Action.REBUILD, paths[0], 0, 0, 0, "", "", code, reason))
 
 
+def edit_index(writer: EditWriter, store: Store, found: list[Finding]) -> None:
+    """Plan to write the key index in RocksDB anew, where it or the log needs it.
+
+    Timers and open halves of the same database are kept; so one that cannot be read stays.
+    """
+    if any(one.code in OF_DATABASE and is_below(one.path, INDEX) for one in found):
+        return
+    needed = any(one.code == RI_ENTRY for one in found) or _is_log_edited(writer, store)
+    is_there = any(one.path == INDEX for one in store.rocksdb())
+    if needed and is_there and is_in_rocksdb(store):
+        writer.edits.append(Edit(Action.REBUILD, INDEX, 0, 0, 0, "", "", RI_ENTRY, INDEXED_ANEW))
+
+
 def is_answered(one: Finding, writer: EditWriter) -> bool:
     """Tell whether writing the database anew answers a finding."""
-    paths = [edit.path for edit in writer.edits if edit.action is Action.REBUILD]
-    return bool(paths) and _is_of_queues(one, paths)
+    paths = {edit.path for edit in writer.edits if edit.action is Action.REBUILD}
+    if one.code == RI_ENTRY:
+        return INDEX in paths
+    queues = [*(paths - {INDEX})]
+    return bool(queues) and _is_of_queues(one, queues)
 
 
 def _is_of_queues(one: Finding, paths: list[str]) -> bool:
     if one.code.name.startswith("RQ-"):
         return True
-    own = f"{one.path}/"
-    return one.code in OF_DATABASE and any(own.startswith(f"{path}/") for path in paths)
+    return one.code in OF_DATABASE and any(is_below(one.path, path) for path in paths)
+
+
+def is_below(path: str, directory: str) -> bool:
+    """Tell whether a path is a directory, or lies below it."""
+    return f"{path}/".startswith(f"{directory}/")
+
+
+def _is_log_edited(writer: EditWriter, store: Store) -> bool:
+    logs = [branch.path for branch in store.branches_of(BranchKind.COMMITLOG)]
+    return any(is_below(one.path, log) for one in writer.edits for log in logs)
 
 
 def _needs_it(one: Finding) -> bool:
@@ -106,34 +134,36 @@ def _is_replaced(one: Edit, paths: list[str]) -> bool:
     return first in QUEUE_DIRECTORIES or first in paths
 
 
-def stage_in_store(plan: Plan, lock: StoreLock, edits: Transaction) -> None:
-    """Stage the database in the transaction of the other edits, from the log as these leave it.
+def stage_in_store(plan: Plan, edit: Edit, lock: StoreLock, edits: Transaction) -> None:
+    """Stage a database in the transaction of the other edits, from the log as these leave it.
 
     Raises:
         RepairError: the log is a link to a place that no configuration names.
         WriteFailed: the system refused.
     """
-    options = _options(plan)
+    options = _options(plan, edit)
     stage(lock, edits, options, lambda sink: rebuild_from(_repaired(plan), options, sink))
 
 
-def write_in_copy(plan: Plan, tree: OutputTree) -> None:
-    """Write the database anew in a repaired copy, which has all but the queues.
+def write_in_copy(plan: Plan, edit: Edit, tree: OutputTree) -> None:
+    """Write a database anew in a repaired copy, which has all but what is written anew.
 
     Raises:
         WriteFailed: the system refused.
     """
-    rebuild_from(_repaired(plan), _options(plan), WritingSink(tree.subtree))
+    rebuild_from(_repaired(plan), _options(plan, edit), WritingSink(tree.subtree))
 
 
 def _repaired(plan: Plan) -> Store:
     return with_edited_log(open_store(plan.store, plan.broker_conf), plan.edits)
 
 
-def _options(plan: Plan) -> RebuildOptions:
+def _options(plan: Plan, edit: Edit) -> RebuildOptions:
+    is_index = edit.path == INDEX
     return RebuildOptions(
         plan.store,
-        Target.QUEUES,
+        Target.INDEX if is_index else Target.QUEUES,
+        store_type=StoreType.ROCKSDB if is_index else None,
         dry_run=True,
         broker_version=plan.broker_version,
         broker_conf=plan.broker_conf,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUEUES: Final = "consumequeue"
+BESIDE: Final = ("timer", "trans")  # the key index, in one database with it
 REPAIRED: Final = (
     *("delete units", "lower max", "raise CHECKPOINT", "cut MANIFEST", "shorten queue"),
     *("remove abort", "remove database", "remove queue files"),
@@ -122,3 +123,26 @@ def test_crash(tmp_path: Path) -> None:
     """What the next start dispatches by itself is no matter of a repair."""
     store = fixture_store("rocketmq-5.5.0-rocksdb-crash", tmp_path)
     assert Action.REBUILD not in {edit.action for edit in repair.plan(store).edits}
+
+
+@pytest.mark.parametrize("where", ["place", "copy"])
+def test_index(where: str, tmp_path: Path) -> None:
+    """No entry of the key index points to a bridge; timers and open halves stay."""
+    name = "rocketmq-5.5.0-rocksdb-store"
+    store = fixture_store(name, tmp_path)
+    inflict.flip_field("body")(store)
+    plan = repair.plan(store, broker_conf=str(broker_conf(name)))
+    assert ["rocksdbstore"] == [one.path for one in plan.edits if one.action is Action.REBUILD]
+    kept = {family: rows_of(store / "rocksdbstore", "rocksdbstore")[family] for family in BESIDE}
+    repaired, before = store, traces(store)
+    if where == "copy":
+        repaired = tmp_path / "copy"
+        repair.apply(plan, repaired)
+    else:
+        repair.apply(plan, in_place=True)
+    _assert_sound(repaired, name)
+    found = rows_of(repaired / "rocksdbstore", "rocksdbstore")
+    assert kept == {family: found[family] for family in BESIDE}
+    if where == "place":
+        repair.undo(store)
+        assert before == traces(store)
