@@ -47,6 +47,7 @@ def public_tables() -> tuple[PublicTable, ...]:
 
 
 def _public_tables() -> Iterator[PublicTable]:
+    from rmqtool.carve import rows as carve
     from rmqtool.check import many
     from rmqtool.diff import merging
     from rmqtool.diff import report as diff
@@ -97,6 +98,8 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("export --table segments", SEGMENTS)
     yield PublicTable("extract", sent.EXTRACT)
     yield PublicTable("extract (the file)", sent.SENT)
+    yield PublicTable("carve", carve.CARVED)
+    yield PublicTable("carve (the file)", carve.CARVED_RECORDS)
     yield PublicTable("sql --views", VIEW_LIST)
 
 

@@ -27,6 +27,7 @@ FLOORS = (
     {"repair", "diff"},
     {"doctor"},
     {"spark", "render"},
+    {"carve"},
     {"report", "messages"},
     {"dictionary"},
     {"cli", "library"},

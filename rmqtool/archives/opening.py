@@ -84,7 +84,7 @@ class OpenArchives:
         elif head.startswith((GZIP, ZSTD)):
             copy = self._copy()
             copy.require(source.size)
-            unpack(source, head, copy, members, advance)
+            unpack(source, head, copy, members.cut, advance)
             self._say(path, copy)
             read_tar(OpenFile(source.place, copy.handle, copy.size), members)
         elif head[USTAR[0] :].startswith(USTAR[1]) or not head.strip(b"\0"):
@@ -130,7 +130,7 @@ def unpack(
     source: OpenFile,
     head: bytes,
     copy: TemporaryCopy,
-    members: Members,
+    cut: Callable[[str], None],
     advance: Callable[[int], None],
 ) -> None:
     """Unpack one compressed stream; where it is cut or damaged, what comes before it counts.
@@ -139,7 +139,7 @@ def unpack(
         source: the compressed file.
         head: its first bytes, which tell how it is compressed.
         copy: takes the bytes.
-        members: is told where it ends.
+        cut: is told why there is no more, where that is not the end.
         advance: takes the bytes that were unpacked.
 
     Raises:
@@ -154,7 +154,7 @@ def unpack(
             data = stream.read(PIECE_BYTES)
         except (OSError, EOFError, ValueError, damage) as error:
             said = str(error).rstrip(".")
-            members.cut(f"it cannot be unpacked past byte {copy.size:,}: {said}")
+            cut(f"it cannot be unpacked past byte {copy.size:,}: {said}")
             return
         if not data:
             return

@@ -40,7 +40,7 @@ class OutputTreeFile:
     Attributes:
         top: the tree that nobody else can enter.
         name: its path below that.
-        size: bytes, fixed when it was created: a mapped file never grows.
+        size: bytes, fixed when it was created: a mapped file never grows. Only `append` adds some.
         mtime_ns: what its mtime will be, ns since 1970 UTC; None leaves the time of writing.
     """
 
@@ -83,6 +83,12 @@ class OutputTreeFile:
             reason = f"bytes {position} to {end} are not within its length {self.size}"
             raise RepairError(path=self.path, reason=reason)
         write_all(handle, data, position)
+
+    def append(self, handle: int, data: Buffer) -> None:
+        """Write bytes past the last one; the file, which no broker maps, grows by them."""
+        with write_errors(self.path):
+            write_all(handle, data, self.size)
+        self.size += memoryview(data).nbytes
 
 
 class OutputTree:

@@ -65,6 +65,7 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "Work on": {
         "extract": "Write messages as they were sent to a new file, to use them elsewhere.",
+        "carve": "Find records in images of disks, cut segments, swap and core files.",
         "export": "Write a table of a store to Parquet, CSV or JSON lines files.",
         "sql": "Answer a question about a store in SQL.",
     },
@@ -88,6 +89,7 @@ OTHER_WORDS: Final = {
     **dict.fromkeys(("find", "get", "grep", "lookup", "search", "select"), "query"),
     **dict.fromkeys(("check", "chk", "fsck", "test", "verify"), "validate"),
     **dict.fromkeys(("fix", "recover", "restore"), "repair"),
+    **dict.fromkeys(("foremost", "photorec", "scalpel", "undelete", "unformat"), "carve"),
     **dict.fromkeys(("boot", "predict", "simulate", "start"), "startup"),
     **dict.fromkeys(("cmp", "compare"), "diff"),
     **dict.fromkeys(("man", "manual", "usage"), "help"),

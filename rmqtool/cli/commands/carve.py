@@ -1,0 +1,128 @@
+"""`rmqtool carve`: records out of images of disks, cut segments, swap, core files."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+from rmqtool.carve.options import CarveFormat, CarveOptions
+from rmqtool.cli.declaration import Argument, Command, Only, Option
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.exits import DONE, IN_PART, NO
+from rmqtool.cli.options import Jobs, UnpackLimit
+from rmqtool.render.look import Format
+
+if TYPE_CHECKING:
+    from rmqtool.carve.carving import Carved
+
+
+@dataclass(frozen=True)
+class Carve(Command):
+    """Each byte of the images is looked at, so it does not matter whether files were deleted, a
+    disk was formatted, or a segment is cut. The records of each store come in the order of its log,
+    by the physical offset that each record states. What is found twice is written once. Stores are
+    told apart by their store hosts.
+
+    A record is written if all its lengths agree and its body has the right checksum (grade 'crc'),
+    or if it has no body and its neighbours agree with its physical offset ('chain'). Nothing
+    vouches for the others ('lone'): records without body and neighbours, records that lie where only
+    the body of another one can be, and records whose properties may end in bytes of another file.
+    Partial and damaged records are counted.
+
+    The file has whole records as they are stored, one after the other. Each begins with its own
+    length. It appears complete or not at all.
+
+    The exit code is 0 when all that was found is in the file and vouched for. It is 1 when nothing
+    was found, when records are partial, damaged or lone, or when two claim the same place of a log,
+    and 3 when an image cannot be read to its end.
+    """
+
+    images: Annotated[
+        tuple[str, ...],
+        Argument(
+            "IMAGE",
+            "Images of disks or partitions, block devices, segments, core files: any file. One "
+            "that ends in .gz or .zst is unpacked first.",
+        ),
+    ]
+    output: Annotated[str, Option("--output", "The new file.", "FILE")]
+    format: Annotated[
+        CarveFormat | None,
+        Option(
+            "--format",
+            "Records as they are stored, or a JSON line a record that tells where it lies; 'jsonl' "
+            "by default for a FILE.jsonl, else 'rmq'. 'json-schema' writes what the lines are, "
+            "and reads nothing.",
+        ),
+    ] = None
+    by_store: Annotated[
+        bool,
+        Option("--by-store", "Make FILE a new directory, with a file for each store."),
+    ] = False
+    lone: Annotated[bool, Option("--lone", "Write records that nothing vouches for, too.")] = False
+    summary: Annotated[
+        Format | None,
+        Option(
+            "--summary",
+            "How to write the rows about the stores; 'table' on a terminal, 'jsonl' elsewhere by "
+            "default.",
+        ),
+    ] = None
+    unpack_limit: UnpackLimit = None
+    jobs: Jobs = None
+    delivery: Annotated[Delivery, Only("columns", "time_zone", "quiet")] = Delivery()
+
+    def describe(self) -> int:
+        """Write what the lines of the file are into it."""
+        from rmqtool.carve.rows import CARVED_RECORDS
+
+        return replace(self.delivery, output=self.output).describe([CARVED_RECORDS], *self.images)
+
+    def run(self) -> int:
+        """Write the file; 1 when not all that was found is vouched for."""
+        from rmqtool.carve.carving import Carving
+        from rmqtool.carve.rows import CARVED
+        from rmqtool.render.progress import progress
+        from rmqtool.writing.output import refuse_targets
+
+        refuse_targets(self.images, self.output)
+        options, quiet = self._options(), self.delivery.quiet
+        with ExitStack() as keep:
+            with progress("unpack", None, quiet=quiet) as advance:
+                work = Carving(options, keep, advance)
+            with progress("carve", work.total_bytes or None, quiet=quiet) as advance:
+                done = work.run(advance)
+        shown = replace(self.delivery, columns=None, format=self.summary)
+        shown.emit(CARVED.rows([[one.row for one in done.stores]]))
+        return self._end(done)
+
+    def _options(self) -> CarveOptions:
+        from rmqtool.ranges import size
+
+        limit = self.unpack_limit
+        return CarveOptions(
+            images=self.images,
+            output=self.output,
+            format=self.format,
+            by_store=self.by_store,
+            lone=self.lone,
+            columns=self.delivery.wanted_columns,
+            unpack_limit=None if limit is None else size("--unpack-limit", limit),
+            jobs=self.jobs,
+        )
+
+    def _end(self, done: Carved) -> int:
+        """Say what is not in the file, and give the exit code."""
+        from rmqtool.carve.carving import sentences
+
+        for sentence in sentences(done):
+            self.delivery.note(sentence)
+        if not done.records:
+            self.delivery.note("nothing found")
+        elif len(done.stores) > 1 and not self.by_store:
+            count = len(done.stores)
+            self.delivery.note(f"{count} stores are in one file; --by-store writes a file for each")
+        if done.unread:
+            return IN_PART
+        return DONE if done.records and done.is_whole else NO

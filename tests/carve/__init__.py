@@ -1,0 +1,1 @@
+"""Carving: records out of bytes that are no store."""
