@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rmqtool import engine
-from rmqtool.carve import kernels
+from rmqtool.carve import kernels_judge
 from rmqtool.carve.image import open_image
-from rmqtool.carve.kernels import COUNTS
-from rmqtool.carve.output import Output
+from rmqtool.carve.kernels_judge import BUDGET, COUNTS
+from rmqtool.carve.output import CarvedOutput
 from rmqtool.carve.places import Overlaps, in_order, settled
 from rmqtool.carve.reading import Reader
-from rmqtool.carve.runs import Runs
+from rmqtool.carve.runs import CarvedRuns
 from rmqtool.carve.search import search
 from rmqtool.scan import columns as row
 from rmqtool.times import iso_time
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from rmqtool.carve.image import Image, ImagePart
     from rmqtool.carve.options import CarveOptions
-    from rmqtool.carve.reading import Records
+    from rmqtool.carve.reading import FoundRecords
     from rmqtool.carve.runs import Run
     from rmqtool.carve.search import PartFound
 
@@ -57,7 +57,7 @@ class StoreFound:
     times: tuple[int, int] | None = None
     file: str = ""
 
-    def add(self, some: Records) -> None:
+    def add(self, some: FoundRecords) -> None:
         """Count records that were written."""
         columns, count = some.columns, some.columns.shape[1]
         first = int(columns[row.PHYSICAL_OFFSET, 0])
@@ -107,7 +107,7 @@ class Carved:
     Attributes:
         images: that were searched.
         stores: by name.
-        counts: int64, shape (COUNTS,); what is no whole record, by `kernels.CUT` and the others.
+        counts: int64, shape (COUNTS,); what is no whole record, by kind.
         lone_left: records that nothing vouches for, left out.
         marks: (number of the image, matrix of places of damaged and partial records).
     """
@@ -120,28 +120,28 @@ class Carved:
 
     @property
     def records(self) -> int:
-        """Records written."""
+        """FoundRecords written."""
         return sum(one.records for one in self.stores)
 
     @property
     def conflicts(self) -> int:
-        """Records written that claim what another one claims."""
+        """FoundRecords written that claim what another one claims."""
         return sum(one.overlaps.conflicts for one in self.stores)
 
     @property
     def damaged(self) -> int:
-        """Records with a wrong checksum, left out."""
-        return int(self.counts[kernels.HURT])
+        """FoundRecords with a wrong checksum, left out."""
+        return int(self.counts[kernels_judge.HURT])
 
     @property
     def partial(self) -> int:
         """Headers whose record is not there as a whole, left out."""
-        return int(self.counts[kernels.CUT])
+        return int(self.counts[kernels_judge.CUT])
 
     @property
     def unjudged(self) -> int:
-        """Records that were not judged, left out."""
-        return int(self.counts[kernels.LEFT])
+        """FoundRecords that were not judged, left out."""
+        return int(self.counts[kernels_judge.LEFT])
 
     @property
     def unread(self) -> list[Image]:
@@ -194,7 +194,7 @@ class Carving:
             UnreadablePath: an image is gone, or changed while it was read.
         """
         done = Carved(self.images)
-        with Output(self.options) as output:
+        with CarvedOutput(self.options) as output:
             runs = self._search(done, advance)
             reader = Reader(self.images)
             for found, numbers in _stores(runs):
@@ -207,8 +207,8 @@ class Carving:
                         _write(settled(group, reader, found.overlaps), reader, output, found)
         return done
 
-    def _search(self, done: Carved, advance: Callable[[int], None]) -> Runs:
-        runs = Runs()
+    def _search(self, done: Carved, advance: Callable[[int], None]) -> CarvedRuns:
+        runs = CarvedRuns()
         noted = 0
         for number, image in enumerate(self.images):
             reached = 0
@@ -218,7 +218,7 @@ class Carving:
                 if runs_of_part is not None:
                     for matrix in runs_of_part.runs:
                         runs.add(number, matrix)
-                    done.counts[: kernels.BUDGET] += runs_of_part.counts[: kernels.BUDGET]
+                    done.counts[:BUDGET] += runs_of_part.counts[:BUDGET]
                     reached = max(reached, runs_of_part.end)
                     if noted < MOST_MARKS and runs_of_part.marks.size:
                         done.marks.append((number, runs_of_part.marks))
@@ -240,7 +240,7 @@ def _from(part: ImagePart, found: PartFound, reached: int) -> PartFound | None:
     return found if found.first >= reached else search(part, start=reached)
 
 
-def _stores(runs: Runs) -> Iterator[tuple[StoreFound, npt.NDArray[np.int64]]]:
+def _stores(runs: CarvedRuns) -> Iterator[tuple[StoreFound, npt.NDArray[np.int64]]]:
     """Yield the stores by name, each with the numbers of its runs."""
     stores, names = runs.stores(), runs.host_names()
     if not runs.size:
@@ -254,7 +254,9 @@ def _stores(runs: Runs) -> Iterator[tuple[StoreFound, npt.NDArray[np.int64]]]:
         yield StoreFound(names[store], int(sizes[store])), numbers
 
 
-def _write(stretches: Iterator[Run], reader: Reader, output: Output, found: StoreFound) -> None:
+def _write(
+    stretches: Iterator[Run], reader: Reader, output: CarvedOutput, found: StoreFound
+) -> None:
     for stretch in stretches:
         for some in reader.records(stretch):
             output.write(some)

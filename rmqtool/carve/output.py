@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from rmqtool.carve.options import CarveOptions
-    from rmqtool.carve.reading import Records
+    from rmqtool.carve.reading import FoundRecords
 
 
-class Output:
+class CarvedOutput:
     """Takes records store by store; a context manager. All appears when the block ends, or nothing.
 
     Args:
@@ -65,7 +65,7 @@ class Output:
         self._put = lambda data: file.append(handle, data)
         return f"{self._options.output.rstrip('/')}/{name}"
 
-    def write(self, some: Records) -> None:
+    def write(self, some: FoundRecords) -> None:
         """Write records.
 
         Raises:
@@ -75,7 +75,7 @@ class Output:
         for data in self._bytes(some):
             self._put(data)
 
-    def _bytes(self, some: Records) -> Iterator[Buffer]:
+    def _bytes(self, some: FoundRecords) -> Iterator[Buffer]:
         if self._format is CarveFormat.RMQ:
             yield from some.raw()
             return

@@ -1,8 +1,8 @@
 """Put the runs of a store in the order of its log, and keep what comes twice once.
 
-Runs that no other one overlaps go on as they are. Of those that do, records are compared one by
-one: the same record at the same place is kept once; different records that claim the same place
-are both kept, as only a person can tell which of them the broker wrote last.
+A run that no other one overlaps goes on as it is. Of the others, records are compared one by one:
+the same record at the same place is kept once; different records that claim the same place are
+both kept, as only a person can tell which of them the broker wrote last.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.carve.reading import Reader
-    from rmqtool.carve.runs import Run, Runs
+    from rmqtool.carve.runs import CarvedRuns, Run
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -43,7 +43,7 @@ class Overlaps:
     conflicts: int = 0
 
 
-def in_order(runs: Runs, numbers: Int64s) -> Iterator[list[Run]]:
+def in_order(runs: CarvedRuns, numbers: Int64s) -> Iterator[list[Run]]:
     """Yield the runs of one store by physical offset: those that overlap together.
 
     Args:

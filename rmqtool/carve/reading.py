@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.carve import kernels
-from rmqtool.carve.kernels import COUNTS
+from rmqtool.carve import kernels, kernels_judge
+from rmqtool.carve.kernels_judge import COUNTS
 from rmqtool.carve.search import judged
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.message import MESSAGE_PREFIX
@@ -35,7 +35,7 @@ PIECE_BYTES: Final = 4 << 20
 
 
 @dataclass(slots=True)
-class Records:
+class FoundRecords:
     """Some records of a run; their arrays are used again for the next ones.
 
     Attributes:
@@ -101,7 +101,7 @@ class Reader:
         self._counts = np.zeros(COUNTS, np.int64)
         self._checksum = crc.checksum()
 
-    def records(self, run: Run) -> Iterator[Records]:
+    def records(self, run: Run) -> Iterator[FoundRecords]:
         """Yield the records of a run.
 
         Raises:
@@ -117,7 +117,7 @@ class Reader:
                 window.load(position, end)
                 found, stop = self._follow(window, position, run)
             if found:
-                yield Records(run, image, window.bytes, self._columns, self._proven[:found])
+                yield FoundRecords(run, image, window.bytes, self._columns, self._proven[:found])
                 position = stop
             else:
                 one = self._long(position, run, image)
@@ -128,23 +128,23 @@ class Reader:
         end = min(run.position + run.length - window.position, window.size)
         offset = run.offset - run.position + window.position
         place = (position - window.position, end, run.stride, offset, window.position)
-        self._counts[kernels.BUDGET] = kernels.NOWHERE
+        self._counts[kernels_judge.BUDGET] = kernels_judge.NOWHERE
         found, stop = kernels.follow(
             window.bytes, place, self._columns, self._proven, self._counts, self._checksum
         )
         return found, window.position + stop
 
-    def _long(self, position: int, run: Run, image: Image) -> Records:
+    def _long(self, position: int, run: Run, image: Image) -> FoundRecords:
         """Give a record that no window holds."""
         raw = without_body(image, position, 0)
         size = MESSAGE_PREFIX["total_size"].of(_head(image, position)) if raw else 0
         if (
             raw is None
-            or size + kernels.NEXT_BYTES <= WINDOW_BYTES
+            or size + kernels_judge.NEXT_BYTES <= WINDOW_BYTES
             or position + size > run.position + run.length
         ):
             raise _changed(image, position)
-        if judged(image, position, size, raw) not in {kernels.PROVEN, kernels.TORN}:
+        if judged(image, position, size, raw) not in {kernels_judge.PROVEN, kernels_judge.TORN}:
             raise _changed(image, position)
         held, columns = Window.holding(raw, 0), np.empty((row.ROWS, 1), np.int64)
         kernels_walk.walk(held.bytes, (0, len(raw), 1, len(raw), 0, 0, 0), columns)
@@ -152,7 +152,7 @@ class Reader:
         columns[row.PHYSICAL_OFFSET] = columns[row.PHYSICAL_OFFSET_FIELD]
         if int(columns[row.PHYSICAL_OFFSET, 0]) - position != run.offset - run.position:
             raise _changed(image, position)
-        return Records(run, image, held.bytes, columns, np.ones(1, np.int64), is_long=True)
+        return FoundRecords(run, image, held.bytes, columns, np.ones(1, np.int64), is_long=True)
 
 
 def _head(image: Image, position: int) -> bytes:

@@ -10,7 +10,7 @@ from rmqtool.tables.record_tables import MESSAGES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rmqtool.carve.reading import Records
+    from rmqtool.carve.reading import FoundRecords
 
 GRADES: Final = ("lone", "chain", "crc")
 
@@ -42,8 +42,8 @@ CARVED: Final = Table(
             "physical_offset", Type.INT64, "where the first record lies in the commitlog", "bytes"
         ),
         Column("physical_offset_end", Type.INT64, "where the last record ends there", "bytes"),
-        Column("first_store_time", Type.TIME, "earliest time at which a record was stored"),
-        Column("last_store_time", Type.TIME, "latest time at which a record was stored"),
+        Column("first_store_time", Type.TIME, "when the earliest record was stored"),
+        Column("last_store_time", Type.TIME, "when the latest record was stored"),
         Column("file", Type.TEXT, "the file that they are in"),
     ),
     shown=("store", "records", "crc", "chain", "lone", "fragments", "duplicates"),
@@ -65,15 +65,14 @@ CARVED_RECORDS: Final = Table(
         Column(
             "grade",
             Type.TEXT,
-            "how sure it is: crc, a checksum proves it; chain, it has no body, and neighbours "
-            "agree with its physical offset; lone, nothing vouches for it",
+            "crc: a checksum proves it; chain: neighbours vouch for it; lone: nothing does",
             has_few=True,
         ),
     ),
 )
 
 
-def record_rows(some: Records, store: str) -> pa.RecordBatch:
+def record_rows(some: FoundRecords, store: str) -> pa.RecordBatch:
     """Give the rows of records.
 
     Args:

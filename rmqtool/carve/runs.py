@@ -20,14 +20,14 @@ from rmqtool.carve.kernels import (
     LENGTH,
     OFFSET,
     POSITION,
-    SECTOR,
     STRIDE,
     UNSURE,
     V6,
 )
+from rmqtool.carve.kernels_judge import SECTOR
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
-from rmqtool.formats.host import IPV4_BYTES, host_text
+from rmqtool.formats.host import host_text, ipv4_host, ipv6_host
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -44,7 +44,7 @@ _HOST: Final = (HOST_HIGH, HOST_LOW, HOST_PORT)
 
 
 class Run(NamedTuple):
-    """Records that follow each other in an image as they do in their log.
+    """FoundRecords that follow each other in an image as they do in their log.
 
     Attributes:
         image: number of the image.
@@ -65,7 +65,7 @@ class Run(NamedTuple):
     is_lone: bool
 
 
-class Runs:
+class CarvedRuns:
     """Takes runs in the order of the images, and puts together what a border of parts cut."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class Runs:
 
     @property
     def counts(self) -> Int64s:
-        """Records of each."""
+        """FoundRecords of each."""
         return self._rows[3, : self.size]
 
     @property
@@ -270,8 +270,4 @@ def _join(matrix: Int64s) -> None:
 
 
 def _host_name(high: int, low: int, port: int) -> str:
-    if port & V6:
-        return host_text(
-            b"".join(one.to_bytes(8, "big", signed=True) for one in (high, low)), port ^ V6
-        )
-    return host_text(low.to_bytes(IPV4_BYTES, "big", signed=True), port)
+    return host_text(*(ipv6_host(high, low, port ^ V6) if port & V6 else ipv4_host(low)))

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.carve import kernels
-from rmqtool.carve.kernels import COUNTS, MARK_ROWS, RUN_ROWS
+from rmqtool.carve import kernels, kernels_judge
+from rmqtool.carve.kernels import MARK_ROWS, RUN_ROWS
+from rmqtool.carve.kernels_judge import COUNTS
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.scan import columns as row
 from rmqtool.scan import crc, kernels_walk
@@ -49,7 +50,7 @@ class PartFound:
     @property
     def first(self) -> int:
         """Position of the first thing that was found."""
-        return int(self.counts[kernels.FIRST])
+        return int(self.counts[kernels_judge.FIRST])
 
 
 def search(part: ImagePart, *, start: int | None = None) -> PartFound:
@@ -77,19 +78,19 @@ class _Search:
         self.found = 0
         self.result = PartFound()
         counts = self.result.counts
-        counts[kernels.FIRST] = kernels.NOWHERE
-        counts[kernels.BUDGET] = BUDGET_TIMES * (part.end - part.begin) + BUDGET_LEAST
+        counts[kernels_judge.FIRST] = kernels_judge.NOWHERE
+        counts[kernels_judge.BUDGET] = BUDGET_TIMES * (part.end - part.begin) + BUDGET_LEAST
         self.checksum = crc.checksum()
 
     def run(self, position: int) -> PartFound:
         """Search from a position on."""
         window, result = self.window, self.result
-        known = kernels.NOTHING
+        known = kernels_judge.NOTHING
         window.load(position, self.end)
         while position < self.end:
             before = position
             position, why = self._step(position, known)
-            known = kernels.NOTHING
+            known = kernels_judge.NOTHING
             if why == kernels.FULL:
                 self._keep(self.found - 1)
             elif why == kernels.LONG:
@@ -100,7 +101,7 @@ class _Search:
                 window.load(position, self.end)
         self._keep(self.found)
         result.end = max(position, self.end)
-        result.marks = self.marks[:, : result.counts[kernels.MARKS]].copy()
+        result.marks = self.marks[:, : result.counts[kernels_judge.MARKS]].copy()
         return result
 
     def _step(self, position: int, known: int) -> tuple[int, int]:
@@ -130,18 +131,18 @@ class _Search:
     def _known(self, position: int) -> int:
         """Judge a record that goes on past the window, or bring it into the window."""
         window, counts = self.window, self.result.counts
-        if counts[kernels.BUDGET] < 0:
-            return kernels.LEFT
+        if counts[kernels_judge.BUDGET] < 0:
+            return kernels_judge.LEFT
         raw = without_body(self.image, position, 0)
         if raw is None:
-            return kernels.CUT
+            return kernels_judge.CUT
         at = position - window.position
         size = int(kernels_walk.total_size(window.bytes, at))
-        if size + kernels.NEXT_BYTES <= window.capacity:
+        if size + kernels_judge.NEXT_BYTES <= window.capacity:
             window.load(position)
-            counts[kernels.BUDGET] -= window.size
-            return kernels.NOTHING
-        counts[kernels.BUDGET] -= size
+            counts[kernels_judge.BUDGET] -= window.size
+            return kernels_judge.NOTHING
+        counts[kernels_judge.BUDGET] -= size
         return judged(self.image, position, size, raw)
 
 
@@ -159,20 +160,20 @@ def judged(image: Image, position: int, size: int, raw: bytes) -> int:
     place = (0, len(raw), 1, len(raw), 0, 0, 0)
     found, _, _ = kernels_walk.walk(held.bytes, place, columns)
     if not found or columns[row.TOPIC_LENGTH, 0] <= 0:
-        return kernels.CUT
+        return kernels_judge.CUT
     body_length = size - len(raw)
     body = position + int(columns[row.BODY_START, 0])
     if crc_of(image, body, body_length) != MESSAGE_PREFIX["body_crc"].of(raw):
-        return kernels.HURT
-    stored = kernels.stored_crc(held.bytes, len(raw), int(columns[row.PROPERTIES_LENGTH, 0]))
+        return kernels_judge.HURT
+    stored = kernels_judge.stored_crc(held.bytes, len(raw), int(columns[row.PROPERTIES_LENGTH, 0]))
     if stored >= 0 and stored != crc_of(image, position, size - RESERVED_FOR_CRC):
-        return kernels.HURT
-    following = bytearray(kernels.NEXT_BYTES)
+        return kernels_judge.HURT
+    following = bytearray(kernels_judge.NEXT_BYTES)
     count = image.read_into(following, position + size)
     held = Window.holding(raw + following[:count], 0)
     at = position + body_length, MESSAGE_PREFIX["physical_offset"].of(raw) + body_length
     end = len(raw), len(raw) + image.size - position - size
     text = int(columns[row.BODY_START, 0])
     properties = int(columns[row.PROPERTIES_LENGTH, 0])
-    is_torn = kernels.torn(held.bytes, (text, *end), at, properties)
-    return kernels.TORN if is_torn else kernels.PROVEN
+    is_torn = kernels_judge.torn(held.bytes, (text, *end), at, properties)
+    return kernels_judge.TORN if is_torn else kernels_judge.PROVEN

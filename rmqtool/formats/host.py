@@ -20,6 +20,12 @@ def ipv4_host(number: int) -> tuple[bytes, int]:
     return split_host(number.to_bytes(IPV4_HOST_BYTES, "big", signed=True))
 
 
+def ipv6_host(high: int, low: int, port: int) -> tuple[bytes, int]:
+    """Give address and port of an IPv6 host whose address was read as two signed integers."""
+    halves = (half.to_bytes(IPV6_BYTES // 2, "big", signed=True) for half in (high, low))
+    return b"".join(halves), port
+
+
 def address_text(address: bytes) -> str:
     """Give `10.0.0.1` or `::1`; hex digits for bytes that are neither IPv4 nor IPv6."""
     if len(address) == IPV4_BYTES:

@@ -19,23 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Carve(Command):
-    """Each byte of the images is looked at, so it does not matter whether files were deleted, a
-    disk was formatted, or a segment is cut. The records of each store come in the order of its log,
-    by the physical offset that each record states. What is found twice is written once. Stores are
-    told apart by their store hosts.
+    """Each byte of the images is looked at. Files may be deleted, a disk formatted, a segment cut.
+    The records of each store come in the order of its log: each record states its physical offset.
+    What is found twice is written once. Stores are told apart by their store hosts.
 
-    A record is written if all its lengths agree and its body has the right checksum (grade 'crc'),
-    or if it has no body and its neighbours agree with its physical offset ('chain'). Nothing
-    vouches for the others ('lone'): records without body and neighbours, records that lie where only
-    the body of another one can be, and records whose properties may end in bytes of another file.
-    Partial and damaged records are counted.
+    A record is written if all its lengths agree and its body has the right checksum (grade 'crc').
+    One without a body is written if its neighbours agree with its physical offset ('chain').
+    Nothing vouches for the others ('lone'): they have neither body nor neighbours, or lie where
+    only the body of another one can be. The same holds for records whose properties may end in
+    bytes of another file. Partial and damaged records are counted.
 
     The file has whole records as they are stored, one after the other. Each begins with its own
     length. It appears complete or not at all.
 
     The exit code is 0 when all that was found is in the file and vouched for. It is 1 when nothing
-    was found, when records are partial, damaged or lone, or when two claim the same place of a log,
-    and 3 when an image cannot be read to its end.
+    was found, or when records are partial, damaged or lone. It is 1, too, when two records claim
+    the same place of a log. It is 3 when an image cannot be read to its end.
     """
 
     images: Annotated[
