@@ -16,7 +16,7 @@ from rmqtool.carve.carving import Carved, Carving
 from rmqtool.carve.options import CarveOptions
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2, Message, encode, sealed
 
-MAGICS: Final = (b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab")
+PREFIX: Final = b"\xda\xa3\x20"  # of both magic codes
 HOST: Final = bytes([10, 0, 0, 1])
 
 
@@ -41,17 +41,12 @@ def plain_search(image: bytes) -> list[Found]:
     """Find whole records by their magic codes, lengths and checksums, byte by byte."""
     found: list[Found] = []
     at = 0
-    while True:
-        places = [one for magic in MAGICS if (one := image.find(magic, at + 4)) >= 0]
-        if not places:
-            return found
-        start = min(places) - 4
+    while (place := image.find(PREFIX, at + 4)) >= 0:
+        start = place - 4
         record = whole_record(image, start)
-        if record is None:
-            at = start + 1
-        else:
-            found.append(record)
-            at = start + len(record.raw)
+        at = start + 1 if record is None else start + len(record.raw)
+        found += [] if record is None else [record]
+    return found
 
 
 def whole_record(image: bytes, start: int) -> Found | None:
@@ -68,6 +63,8 @@ def whole_record(image: bytes, start: int) -> Found | None:
     except struct.error:
         return None
     raw = image[start : start + size]
+    if magic not in {0xDAA320A7, 0xDAA320AB}:
+        return None
     if min(length, properties, offset) < 0 or topic <= 0 or len(raw) < max(size, 1):
         return None
     if at + topic + 2 + properties != start + size:
