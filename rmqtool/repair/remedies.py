@@ -110,13 +110,15 @@ def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
         return False  # no edit brings a record back, but where it lies in another's place
     if code.owner is Owner.LOG and code not in SOMETIMES:
         return True
-    if code.owner is Owner.QUEUES:
+    if code.owner in {Owner.QUEUES, Owner.BATCH_QUEUES}:
         return any(_touches(edit, one) for edit in writer.edits)
     if code.owner is Owner.INDEX:
         return any(edit.code.owner is Owner.INDEX for edit in writer.edits)
     if code == CQ_LMQ:
         below = f"{one.path}/"  # of a queue whose files are gone its directory is named
-        return any(_covers(edit, one) or edit.path.startswith(below) for edit in writer.edits)
+        is_anew = any(edit.path.startswith(below) for edit in writer.edits)
+        covered = sum(_covered(edit, one) for edit in writer.edits)
+        return is_anew or covered >= (one.length or 1)
     missing = f"{one.path.rpartition('/')[0]}/{one.expected}" if code == FS_GAP else one.path
     is_filled = any(edit.action is Action.CREATE and edit.path == missing for edit in writer.edits)
     is_said = any(left.code == code and left.path in {one.path, missing} for left in writer.left)
@@ -125,13 +127,19 @@ def is_repaired(one: Finding, writer: EditWriter, obstacle: str) -> bool:
 
 def _touches(edit: Edit, one: Finding) -> bool:
     """Tell whether an edit may answer what is said of a queue: one of its files, or of the log."""
+    if one.code.owner is Owner.BATCH_QUEUES:
+        queue = "/".join(one.path.split("/")[:3])  # one of its files may be named
+        return f"{edit.path}/".startswith(f"{queue}/")
     is_of_queue = edit.path.startswith(QUEUES)
     return not is_of_queue or f"{edit.path}/".startswith(f"{one.path}/")
 
 
-def _covers(edit: Edit, one: Finding) -> bool:
-    place = one.position or 0
-    return edit.path == one.path and edit.position <= place < edit.position + edit.size
+def _covered(edit: Edit, one: Finding) -> int:
+    """Count the bytes of a finding that an edit writes; findings may be about many units."""
+    begin = one.position or 0
+    end = begin + (one.length or 1)
+    first, last = max(begin, edit.position), min(end, edit.position + edit.size)
+    return max(last - first, 0) if edit.path == one.path else 0
 
 
 def remedy(one: Finding, obstacle: str, unread: Mapping[str, UnreadablePath]) -> str:

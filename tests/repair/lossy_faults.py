@@ -93,6 +93,10 @@ def _gone(*paths: str) -> Inflict:
     return harm
 
 
+def _queue_gone(path: str) -> Inflict:
+    return lambda root: shutil.rmtree(root / path)
+
+
 def _copied(source: str, target: str) -> Inflict:
     def harm(root: Path) -> None:
         shutil.copy2(root / source, root / target)
@@ -145,6 +149,7 @@ def _index_zeroed(root: Path) -> None:
 QUEUE: Final = ("traffic-batch", 0)
 LOG: Final = "commitlog/00000000000000"
 ORDERS: Final = "consumequeue/expired-orders"
+BATCHES: Final = "batchconsumequeue/batch-queue/1/00000000000000"
 IDLE: Final = "consumequeue/expired-idle/0/00000000000000000000"
 TOPICS: Final = "config/topics.json"
 FIRST: Final = "00000000000000000000"
@@ -291,6 +296,41 @@ def _faults() -> list[Fault]:
                     f"consumequeue/ipv6-orders/0/{FIRST}",
                 ),
             ),
+        ),
+        Fault(
+            "batch queue file cut, and the log before it",
+            "rocketmq-5.5.0-batch-queue",
+            (_size(f"{BATCHES}001380", 176), _size(f"{LOG}000000", 59483)),
+        ),
+        Fault(
+            "queue offset of a batch, zeros in another batch queue",
+            "rocketmq-5.5.0-batch-queue",
+            (_flip(17568, "queue_offset"), _zeros(f"{BATCHES}000460", 0)),
+        ),
+        Fault(
+            "light queue exchanged with a file of its parent",
+            "rocketmq-5.5.0-lmq",
+            (
+                _exchanged(
+                    f"consumequeue/%LMQ%$lmq-parent$room-2/0/{FIRST}",
+                    f"consumequeue/lmq-parent/1/{2000:020}",
+                ),
+            ),
+        ),
+        Fault(
+            "topics gone, newest messages of theirs lost",
+            "rocketmq-4.9.3-crash",
+            (_exchanged(TOPICS, "config/consumerOffset.json"), _gone(f"{LOG}131072")),
+        ),
+        Fault(
+            "topics gone, one queue of theirs gone",
+            "rocketmq-5.5.0-expired",
+            (
+                _exchanged(TOPICS, "config/consumerFilter.json.bak"),
+                _queue_gone(f"{ORDERS}/0"),
+            ),
+            release="4.9.3",
+            is_proven=True,
         ),
     ]
 

@@ -14,6 +14,7 @@ import numpy as np
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_commitlog import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_LAG, CQ_RANGE
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.queues.kinds import as_units
@@ -184,6 +185,9 @@ class BatchComparer:
         fields = [name for name in BATCH_CQ_UNIT.positions if want[name] != have[name]]
         if want["store_timestamp"] <= 0 and fields == ["store_timestamp"]:
             return  # then the record's time is to blame, and its finding says so
+        if "msg_base_offset" in fields and _follows(state, place, have):
+            yield self._of_record(state, want, int(have["msg_base_offset"]))
+            fields = [name for name in fields if name not in {"msg_base_offset", "store_timestamp"}]
         if fields:
             yield finding(
                 BQ_UNIT,
@@ -192,6 +196,20 @@ class BatchComparer:
                 expected=", ".join(_word(want[name]) for name in fields),
                 actual=", ".join(_word(have[name]) for name in fields),
             )
+
+    def _of_record(self, state: BatchState, want: np.void, expected: int) -> Finding:
+        """Say that a record has a wrong queue offset; its unit is right."""
+        offset, actual = int(want["physical_offset"]), int(want["msg_base_offset"])
+        segment = self._inspection.segment_at(offset)
+        path, start = (segment.path, segment.start) if segment else (state.units.path, offset)
+        queue = (state.units.topic, state.units.queue_id)
+        return finding(
+            CL_QOFF_DUP if actual < expected else CL_QOFF_GAP,
+            At(path, offset - start, int(want["size"]), offset, *queue, actual),
+            f"the queueOffset of a batch of topic {queue[0]} queue {queue[1]} is not the next one",
+            expected=expected,
+            actual=actual,
+        )
 
     @grouped
     def finish(self) -> Iterator[Finding]:
@@ -233,6 +251,15 @@ class BatchComparer:
 
 def _word(value: object) -> str:
     return value.tobytes().hex() if isinstance(value, np.void) else str(value)
+
+
+def _follows(state: BatchState, place: int, unit: np.void) -> bool:
+    """Tell whether a unit begins at the queue offset where the one before it ends."""
+    if place * UNIT <= state.units.files.start:
+        return False
+    before = state.units.read(place - 1, 1)[0]
+    end = int(before["msg_base_offset"]) + int(before["batch_size"])
+    return bool(before["size"] > 0 and unit["msg_base_offset"] == end)
 
 
 def _stands_for_lost(state: BatchState, wanted: np.void) -> bool:

@@ -98,14 +98,15 @@ def _finding(topic: str, queues: list[QueueUnits], what: str, severity: Severity
 
 
 def _have_messages(store: Store, queues: list[QueueUnits]) -> bool:
-    """Tell whether the last unit of a queue stands for a record of its topic that the log has.
+    """Tell whether the first or last unit of a queue stands for a record of its topic in the log.
 
     Where another topic's records were dispatched to it, too, their own queues have them.
     """
     with LogReader(store.old_commitlog, store.commitlog) as log:
         for units in queues:
-            last = units.span().last
-            head = log.head_at(last.physical_offset) if last is not None else None
-            if head is not None and log.topic_of(head) == units.topic:
-                return True
+            span = units.span()
+            for unit in (span.last, span.first):
+                head = log.head_at(unit.physical_offset) if unit is not None else None
+                if head is not None and log.topic_of(head) == units.topic:
+                    return True
     return False

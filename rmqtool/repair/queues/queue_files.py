@@ -58,9 +58,14 @@ def edit_queues(writer: EditWriter, repair: QueueRepair, inspection: Inspection)
 
 
 def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
-    """Tell whether a queue without a directory should have one: not when its topic was deleted."""
+    """Tell whether a queue without a directory should have one: not when its topic was deleted.
+
+    A broker that forgets a topic deletes all its queues: where one is left, the topic was lost.
+    Source: DefaultMessageStore#cleanUnusedTopic, #deleteTopics, 4.9.3 to 5.5.0.
+    """
     topics = inspection.topics
-    return topics is None or queue.topic in topics or is_made_by_brokers(queue.topic)
+    is_known = topics is None or queue.topic in topics or is_made_by_brokers(queue.topic)
+    return is_known or any(topic == queue.topic for topic, _ in inspection.units("queues"))
 
 
 def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
@@ -200,11 +205,12 @@ def edit_batch_queues(writer: EditWriter, repair: BatchRepair, inspection: Inspe
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
         if name_problem(queue.topic):
             continue
-        _lengths(writer, queue.files, repair.file_length)
         files: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
         patches = [(number * BATCH_UNIT, raw) for number, raw in queue.patches]
         for start, raw in _cut(patches, repair.file_length):
             files[start - start % repair.file_length].append((start % repair.file_length, raw))
+        gone = [start for start in files if start >= queue.end * BATCH_UNIT]
+        _lengths(writer, queue.files, repair.file_length, gone)
         for start, pieces in sorted(files.items()):
             _batch_file(writer, queue, start, pieces, repair.file_length)
 

@@ -12,6 +12,7 @@ from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
 from rmqtool.formats.message import SMALLEST_RECORD, decode
+from rmqtool.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqtool.repair.patches import Patch, RepairedQueue
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from rmqtool.repair.log.stretches import Damaged, Stretches
     from rmqtool.store.record_heads import LogReader, RecordHead
 
-FURTHER_QUEUES: Final = "INNER_MULTI_DISPATCH"
 DAMAGED_BYTES: Final = 2  # of a name, beside which it is still known
 REPEATED: Final = "the unit of a neighbour, whose message is delivered again"
 
@@ -108,7 +108,26 @@ class LostUnits:
         head = log.head_at(physical_offset)
         if head is None or head.size != size:
             return False
-        return _is_of(queue, number, head, log)
+        return self._is_of(queue, number, head, log)
+
+    def _is_of(self, queue: RepairedQueue, number: int, head: RecordHead, log: LogReader) -> bool:
+        """Tell whether a record is that of a unit; further queues number for themselves."""
+        try:
+            message = decode(log.read_at(head.physical_offset, head.size))
+        except DecodeError:
+            return False
+        own = (message.topic, head.queue_id, head.queue_offset)
+        if own == (queue.topic, queue.queue_id, number):
+            return True
+        names = message.properties.get(INNER_MULTI_DISPATCH, "").split(",")
+        if not queue.topic.startswith(LMQ_PREFIX) or queue.topic in names:
+            return queue.topic in names
+        # A name that another queue has, with a number that is not this one, is not damaged.
+        numbers = message.properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
+        known = self._inspection.units("queues")
+        if str(number) not in numbers and all((name, 0) in known for name in names):
+            return False
+        return _may_name(message.properties_bytes, queue.topic.encode())
 
     def filler(
         self,
@@ -139,19 +158,6 @@ class LostUnits:
             f"passes over {what}: {how}",
             f"{queue.topic} queue {queue.queue_id}, queue offset {number}{last}",
         )
-
-
-def _is_of(queue: RepairedQueue, number: int, head: RecordHead, log: LogReader) -> bool:
-    """Tell whether a record is that of a unit; further queues number for themselves."""
-    try:
-        message = decode(log.read_at(head.physical_offset, head.size))
-    except DecodeError:
-        return False
-    if (message.topic, head.queue_id, head.queue_offset) == (queue.topic, queue.queue_id, number):
-        return True
-    if queue.topic.startswith(LMQ_PREFIX):
-        return _may_name(message.properties_bytes, queue.topic.encode())
-    return queue.topic in message.properties.get(FURTHER_QUEUES, "").split(",")
 
 
 def _may_name(properties: bytes, topic: bytes) -> bool:
