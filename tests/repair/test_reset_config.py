@@ -13,6 +13,7 @@ from rmqtool import repair
 from rmqtool.findings.catalogue import Severity
 from rmqtool.store.config_files import NEEDED, NEEDED_BY_5
 from rmqtool.store.tree import open_store
+from tests import plain_store
 from tests.check.validation import run
 from tests.stores import fixture_store
 
@@ -99,6 +100,24 @@ def test_offset_ahead(tmp_path: Path) -> None:
     repair.apply(repair.plan(store, reset_config=True), in_place=True)
     offset = document(store, "consumerOffset.json")["offsetTable"]["traffic-orders@late"]["0"]
     assert 0 < offset < 99_999
+
+
+@pytest.mark.parametrize("is_torn", [False, True], ids=["sound", "first-file-lost"])
+def test_offset_below(tmp_path: Path, *, is_torn: bool) -> None:
+    """Offsets below their queue are set to its first message, also if its units come back first."""
+    store = fixture_store("rocketmq-5.3.3-expired", tmp_path)
+    first = min(
+        record.integer("queue_offset")
+        for record in plain_store.records(store)
+        if (record.topic, record.integer("queue_id")) == ("expired-orders", 0)
+    )
+    path = store / "config/consumerOffset.json"
+    path.write_text('{"offsetTable":{"expired-orders@slow":{0:1}}}')
+    if is_torn:
+        min((store / "consumequeue/expired-orders/0").iterdir()).unlink()
+    repair.apply(repair.plan(store, clamp_offsets=True), in_place=True)
+    assert {"0": first} == document(store, path.name)["offsetTable"]["expired-orders@slow"]
+    assert [] == repair.plan(store, clamp_offsets=True).edits
 
 
 def test_sound(tmp_path: Path) -> None:

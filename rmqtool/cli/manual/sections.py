@@ -50,7 +50,10 @@ LEFT: Final[tuple[tuple[tuple[Code, ...], str], ...]] = (
         "A segment is missing: it may be in a backup. With --bridge-missing a file of bridges "
         "takes its place."
     )),
-    ((CO_RANGE, DO_RANGE), "Offsets ahead of their queue: --clamp-offsets sets them to its end."),
+    ((CO_RANGE, DO_RANGE), (
+        "Offsets ahead of their queue: --clamp-offsets sets them to its end, and those below its "
+        "first message to that message."
+    )),
     ((CF_JSON,), (
         "JSON that cannot be parsed, and no .bak that can: bring it back from a backup. With a "
         ".bak that cannot be parsed either a broker refuses to start; without one it starts as if "

@@ -1,7 +1,7 @@
 """Move committed offsets that lie outside of their queue, when the user asks for it.
 
-An offset ahead of its queue's end is set to that end: what comes next is consumed. Offsets below
-the queue's first message stay; the broker corrects those consumers itself.
+An offset ahead of its queue's end is set to that end: what comes next is consumed. One below the
+queue's first message is set to that message, as the broker would do with the next pull.
 Source: ConsumerOffsetManager, ScheduleMessageService, 4.9.3 to 5.5.0.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
 
-REASON: Final = "offsets ahead of their queue are set to its end"
+REASON: Final = "offsets outside of their queue are set to its first message, or to its end"
 CLAMPED: Final = "--clamp-offsets sets it to the queue's end, so that the next message is consumed"
 
 
@@ -46,8 +46,8 @@ def edit(
         clamps: all of them; else only those of queues that begin anew.
         known: codes of what was found, which the plan names anyhow.
     """
-    ends = _Ends(survey, None if clamps else frozenset(survey.queues.dropped))
-    ahead = _Ends(survey, None)
+    ends = _Ends(survey, None if clamps else frozenset(survey.queues.dropped), lifts=clamps)
+    ahead = _Ends(survey, None, lifts=False)
     for name, code, change, tell in (
         ("consumerOffset.json", CO_RANGE, ends.consumers, ahead.consumers),
         ("delayOffset.json", DO_RANGE, ends.delays, ahead.delays),
@@ -76,10 +76,12 @@ class _Ends:
     Attributes:
         survey: of the store.
         only: queues whose offsets are meant; None is all.
+        lifts: whether offsets below a queue's first message are meant, too.
     """
 
     survey: LogSurvey
     only: frozenset[tuple[str, int]] | None
+    lifts: bool
 
     def consumers(self, document: dict[str, Any]) -> list[str]:
         """Clamp the offsets of groups; say what was changed."""
@@ -89,10 +91,10 @@ class _Ends:
             if not at or not isinstance(offsets, dict):
                 continue
             for queue, offset in offsets.items():
-                end = self._end(topic, queue)
-                if end is not None and isinstance(offset, int) and offset > end:
-                    offsets[queue] = end
-                    changed.append(f"group {group} on {topic} queue {queue}: {offset}, now {end}")
+                now = self._inside(topic, queue, offset)
+                if now != offset:
+                    offsets[queue] = now
+                    changed.append(f"group {group} on {topic} queue {queue}: {offset}, now {now}")
         return changed
 
     def delays(self, document: dict[str, Any]) -> list[str]:
@@ -102,13 +104,35 @@ class _Ends:
         if not isinstance(offsets, dict):
             return changed
         for level, offset in offsets.items():
-            if not level.isdecimal() or not isinstance(offset, int):
+            if not level.isdecimal():
                 continue
-            end = self._end(SCHEDULE_TOPIC, str(int(level) - 1))
-            if end is not None and offset > end:
-                offsets[level] = end
-                changed.append(f"delay level {level}: {offset}, now {end}")
+            now = self._inside(SCHEDULE_TOPIC, str(int(level) - 1), offset)
+            if now != offset:
+                offsets[level] = now
+                changed.append(f"delay level {level}: {offset}, now {now}")
         return changed
+
+    def _inside(self, topic: str, queue: str, offset: object) -> object:
+        """Give an offset as it is, or the nearest one that lies inside of its queue."""
+        end = self._end(topic, queue)
+        if end is None or not isinstance(offset, int):
+            return offset
+        first = self._first(topic, int(queue)) if self.lifts else offset
+        return min(max(offset, first), end)
+
+    def _first(self, topic: str, number: int) -> int:
+        """Give the queue offset of a queue's first message; 0 where nothing can be said.
+
+        Of what is there now and what the log wants the lower one: none is left out that comes back.
+        """
+        queue = self.survey.queues.queues.get((topic.encode(errors="surrogateescape"), number))
+        wanted = queue.placement.first if queue is not None else -1
+        try:
+            found = self.survey.inspection.range_of(topic, number)
+        except UnreadablePath:
+            return 0
+        first = found[0] if found else 0
+        return min(first, wanted) if wanted >= 0 else first
 
     def _end(self, topic: str, queue: str) -> int | None:
         """Give the end of a queue as it will be; None where nothing can be said."""

@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import numpy as np
 from py4j.protocol import Py4JJavaError
@@ -63,6 +63,9 @@ PATIENCE_SECONDS: Final = 90
 ADVICE_FOLLOWED: Final = 4  # times, until nothing is asked any more
 HEAP_BYTES: Final = 1 << 30  # many stores are opened in one process
 CROSS: Final = 8  # one case in so many is opened by another release
+# A store that is stopped while its machine is busy leaves threads behind, each of which polls.
+STORES_OF_A_PROCESS: Final = 50
+SAID_EACH: Final = 100  # cases; then the counts so far go to stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,6 +308,7 @@ def campaign(asked: argparse.Namespace, counts: Counter[str]) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         judge = Judge({}, counts, asked.patience)
+        opened: Counter[str] = Counter()
         for number in numbers:
             into = place / str(number)
             into.mkdir()
@@ -319,7 +323,12 @@ def campaign(asked: argparse.Namespace, counts: Counter[str]) -> Iterator[str]:
                     )
                     judge.jvms[one.release] = jvm
                 yield from judge.problems(one, into)
+                opened[one.release] += 1
+                if not opened[one.release] % STORES_OF_A_PROCESS:
+                    judge.jvms[one.release].halt()
             shutil.rmtree(into, ignore_errors=True)
+            if not (number + 1) % SAID_EACH:
+                _say(counts, sys.stderr)
 
 
 def main() -> int:
@@ -338,9 +347,13 @@ def main() -> int:
         sys.stdout.write(f"{problem}\n")
         sys.stdout.flush()
         is_sound = False
-    for name, count in counts.items():
-        sys.stdout.write(f"{count:>10,}  {name}\n")
+    _say(counts, sys.stdout)
     return 0 if is_sound else 1
+
+
+def _say(counts: Counter[str], stream: TextIO) -> None:
+    stream.writelines(f"{count:>10,}  {name}\n" for name, count in sorted(counts.items()))
+    stream.flush()
 
 
 if __name__ == "__main__":
