@@ -88,6 +88,7 @@ SHOWN: Final[dict[str, tuple[str, ...]]] = {
         f"{JUDGED} queue file exchanged with that of an expired queue",
         f"{JUDGED} queue file of zeros",
         f"{LOSSY} topic flipped, unit overwritten",
+        "tests/repair/test_misnamed.py::test_topic_beside_a_stale_copy",
     ),
     "B16 odd lengths and names": (
         "tests/repair/test_cut_blank.py::test_put_back",
@@ -145,7 +146,6 @@ SHOWN: Final[dict[str, tuple[str, ...]]] = {
     ),
 }
 WITHOUT: Final = {
-    "B15 topic flipped beside a stale copy of its segment": "not reproduced; no test",
     "B18 a field that still fits": "a sysFlag bit that only says that a batch is committed",
     "E25 offsets.json of broadcast clients": "not recognised",
 }

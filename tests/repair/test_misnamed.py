@@ -10,6 +10,7 @@ import pytest
 
 from rmqtool import repair
 from tests import plain_store
+from tests.inflict import flip_bits
 from tests.repair.repaired import Broken, traces
 from tests.stores import broker_conf, fixture_store
 
@@ -56,6 +57,34 @@ def test_copied_segment(store: Broken) -> None:
     repair.apply(plan, in_place=True)
     assert first.stat().st_size == second.stat().st_size
     assert [] == store.findings()
+
+
+@pytest.mark.parametrize("place", [1, 4], ids=["over-another", "past-the-end"])
+def test_topic_beside_a_stale_copy(place: int, store: Broken) -> None:
+    """A flipped topic is put back, and no unit is lost, once the copy of its segment is away."""
+    first, second, *_ = plain_store.segments(store.root)
+    length = int(second.name)
+    copy = first.with_name(f"{place * length:020}")
+    queue = ("traffic-orders", 1)
+    whole = [
+        record
+        for record in plain_store.records(store.root)
+        if (record.topic, record.integer("queue_id")) == queue
+    ]
+    directory = store.root / "consumequeue" / queue[0] / str(queue[1])
+    before = plain_store.units(directory)
+    record = next(record for record in whole if record.path == first)
+    position, _ = record.places()["topic"]
+    flip_bits(first, record.position + position, 1)
+    shutil.copyfile(first, copy)
+    assert store.plan().left[0].why.startswith(f"first move commitlog/{copy.name} out of the store")
+    copy.unlink()
+    repair.apply(store.plan(), in_place=True)
+    assert record.raw == first.read_bytes()[record.position : record.position + record.size]
+    gone = {one.physical_offset for one in whole if one.path == copy}
+    after = {unit.physical_offset for unit in plain_store.units(directory)}
+    assert {unit.physical_offset for unit in before} - gone <= after
+    assert ([], []) == (store.findings(), store.plan().edits)
 
 
 def test_queue_file_under_a_wrong_name(store: Broken) -> None:

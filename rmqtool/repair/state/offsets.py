@@ -131,8 +131,9 @@ class _Ends:
             found = self.survey.inspection.range_of(topic, number)
         except UnreadablePath:
             return 0
-        first = found[0] if found else 0
-        return min(first, wanted) if wanted >= 0 else first
+        if found is None or (queue is not None and not queue.files):
+            return max(wanted, 0)
+        return min(found[0], wanted) if wanted >= 0 else found[0]
 
     def _end(self, topic: str, queue: str) -> int | None:
         """Give the end of a queue as it will be; None where nothing can be said."""
