@@ -67,7 +67,8 @@ def test_all(fixture: str, tmp_path: Path, request: pytest.FixtureRequest) -> No
     """Each damage, on each fixture (`--all-variants`); an undamaged one needs no edit."""
     sound = broken(fixture, None, tmp_path)
     assert sound is not None
-    assert [] == sound.plan().edits
+    # With --clamp-offsets those of a consumer that expiry has overtaken would be moved.
+    assert [] == repair.plan(sound.root, broker_conf=sound.conf, bridge_missing=True).edits
     if not request.config.getoption("--all-variants"):
         return
     for number, damage in enumerate(DAMAGES.values()):
