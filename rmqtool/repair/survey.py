@@ -299,16 +299,18 @@ def _absent(inspection: Inspection, *, missing: bool) -> Iterator[tuple[int, int
 
 
 def last_sound(
-    log: LogReader, segment: Segment, position: int, damaged: Stretches
+    log: LogReader, segment: Segment, position: int, damaged: Stretches, lowest: int = 0
 ) -> RecordHead | None:
-    """Find the last record before a position that is in no damaged stretch."""
-    while position > 0:
+    """Find the last record before a position, from `lowest` on, that is in no damaged stretch."""
+    while position > lowest:
         head = log.last_before(segment, position)
-        if head is None:
+        if head is None or head.physical_offset < segment.start + lowest:
             return None
-        if damaged.at(head.physical_offset) is None and head.store_timestamp > 0:
+        stretch = damaged.at(head.physical_offset)
+        if stretch is None and head.store_timestamp > 0:
             return head
-        position = head.physical_offset - segment.start
+        start = head.physical_offset if stretch is None else stretch.start
+        position = min(start, head.physical_offset) - segment.start
     return None
 
 

@@ -24,10 +24,11 @@ from rmqtool.formats.message import (
     END_FILE_MIN_BLANK_LENGTH,
     MESSAGE_PREFIX,
 )
+from rmqtool.repair.log.bridge_times import BridgeTimes
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.log.lost import lost_record
 from rmqtool.repair.log.stretches import Damaged
-from rmqtool.repair.survey import STALE, TAIL, LogSurvey, SegmentFacts, last_sound
+from rmqtool.repair.survey import STALE, TAIL, LogSurvey, SegmentFacts
 from rmqtool.scan.batch import Extent
 from rmqtool.store.segment import NAME_DIGITS
 
@@ -64,6 +65,10 @@ class LogRepair:
     log: LogReader
     bridge_missing: bool = False
     _done: set[int] = field(default_factory=set)
+    _times: BridgeTimes = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._times = BridgeTimes(self.log, self.files, self.survey.damaged)
 
     @property
     def maker(self) -> BridgeMaker:
@@ -267,29 +272,12 @@ class LogRepair:
     def _bridge(self, segment: Segment, damaged: Damaged) -> None:
         """Write a bridge, or several, over a stretch."""
         position = damaged.start - segment.start
-        time_ms = self._time(segment, position, damaged.end)
+        time_ms = self._times.around(segment, position, damaged.end)
         lost = damaged.lost
         for start, content in self.maker.over(damaged.start, damaged.length, time_ms):
             at = start - segment.start
             self.writer.write(segment, at, content, damaged.code, BRIDGED, lost)
             lost = lost and "more of the same stretch"
-
-    def _time(self, segment: Segment, position: int, end: int) -> int:
-        """Give the store time of the record in front of a bridge, else of the one behind it."""
-        before: Segment | None = segment
-        while before is not None:
-            head = last_sound(self.log, before, position, self.survey.damaged)
-            if head is not None:
-                return head.store_timestamp
-            before = self.files.at(before.start - 1) if before.start > self.files.start else None
-            position = before.size if before is not None else 0
-        for place in self.files.segments:
-            if place.start + self.length <= end:
-                continue
-            found = self.log.first_from(place, max(end - place.start, 0))
-            if found is not None and found.store_timestamp > 0:
-                return found.store_timestamp
-        return segment.mtime_ms
 
     def _places(self, segment: Segment) -> None:
         """Rewrite the fields of records that name another place than theirs."""
