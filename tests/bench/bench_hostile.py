@@ -25,6 +25,8 @@ COMMANDS: Final = {
     "repair": ("repair",),
     "startup": ("startup", "--broker-version", "5.3.3"),
     "info": ("info",),
+    "rebuild": ("rebuild", "--check"),
+    "doctor": ("doctor",),
 }
 CODES: Final = {0, 1, 3}
 MOST: Final = 2.1  # times as much for twice the input; the rest is noise

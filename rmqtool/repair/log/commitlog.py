@@ -332,7 +332,7 @@ class LogRepair:
                 self._bridge_file(before, start, name)
 
     def _bridge_file(self, before: Segment, start: int, name: str) -> None:
-        time_ms = self._time(before, before.size, start + self.length)
+        time_ms = self._times.around(before, before.size, start + self.length)
         over = self.maker.over(start, self.length - LEAST, time_ms)
         blank = BLANK.build({"total_size": LEAST, "magic_code": BLANK_MAGIC_CODE})
         content = Content.joined([*(one for _, one in over), Content.of(blank)])
