@@ -58,6 +58,7 @@ def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.query import decoded, explain, groups, lost
     from rmqtool.query import rows as query
     from rmqtool.rebuild import report as rebuild
+    from rmqtool.relog.report import REBUILT_LOG
     from rmqtool.repair import result as repair
     from rmqtool.spark.export_options import EXPORT
     from rmqtool.spark.views import VIEW_LIST
@@ -100,6 +101,7 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("extract (the file)", sent.SENT)
     yield PublicTable("carve", carve.CARVED)
     yield PublicTable("carve (the file)", carve.CARVED_RECORDS)
+    yield PublicTable("rebuild-log", REBUILT_LOG)
     yield PublicTable("sql --views", VIEW_LIST)
 
 

@@ -28,7 +28,7 @@ FLOORS = (
     {"doctor"},
     {"spark", "render"},
     {"carve"},
-    {"report", "messages"},
+    {"report", "messages", "relog"},
     {"dictionary"},
     {"cli", "library"},
 )

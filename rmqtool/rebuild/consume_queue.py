@@ -15,7 +15,13 @@ from rmqtool.formats import java
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, PRE_BLANK, first_offset
 from rmqtool.rebuild.ext import ExtQueue
-from rmqtool.rebuild.placement import BrokerPlacement, PlacedUnits, Placement, UnitTally
+from rmqtool.rebuild.placement import (
+    BrokerPlacement,
+    PlacedUnits,
+    Placement,
+    ProvenPlacement,
+    UnitTally,
+)
 from rmqtool.store.names import name_problem
 
 if TYPE_CHECKING:
@@ -101,6 +107,7 @@ class QueueOptions(NamedTuple):
         queue_id: the only queue of it; None is all.
         pending_bytes: of units, before they are written.
         ext: how ext units are made; None leaves plain tags codes.
+        proven: no queue offset is impossible.
     """
 
     file_length: int
@@ -112,6 +119,7 @@ class QueueOptions(NamedTuple):
     queue_id: int | None = None
     pending_bytes: int = PENDING_BYTES
     ext: ExtRules | None = None
+    proven: bool = False
 
 
 class QueueBuilder:
@@ -256,6 +264,7 @@ class _ConsumeQueue(_Queue):
         super().__init__(run, topic, options)
         kind: Callable[[int, int], Placement]
         kind = BrokerPlacement if options.like_broker else Placement
+        kind = ProvenPlacement if options.proven else kind
         self.placement = kind(options.log_start, options.segment_length)
         self.ext = None if options.ext is None else ExtQueue(options.ext)
 

@@ -75,6 +75,8 @@ class RebuildOptions:
         jobs: threads; None is one for each processor.
         store_type: what queues, or the index alone, are written as; None is what the store has,
             which may be both.
+        rules: by which the log is dispatched, and who says so; None is as the store tells.
+        proven: queue offsets were judged before: none is impossible, whatever comes before it.
     """
 
     store: str
@@ -92,6 +94,8 @@ class RebuildOptions:
     time_zone: str = "UTC"
     jobs: int | None = None
     store_type: StoreType | None = None
+    rules: tuple[DispatchRules, str] | None = None
+    proven: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before any file is opened."""

@@ -187,6 +187,15 @@ class Placement:
         return placed
 
 
+class ProvenPlacement(Placement):
+    """Places units of a log that was packed: fewer bytes lie before a record than once did."""
+
+    __slots__ = ()
+
+    def _is_plausible(self, run: QueueRun) -> bool:
+        return run.queue_offset >= 0
+
+
 class BrokerPlacement(Placement):
     """Places the units of one queue as a broker does: what does not fit is appended anyway."""
 

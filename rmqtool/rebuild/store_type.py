@@ -99,6 +99,8 @@ def rules_for(store: Store, options: RebuildOptions) -> tuple[DispatchRules, str
     Raises:
         UsageError: the release is none.
     """
+    if options.rules is not None:
+        return options.rules
     if options.broker_version is not None:
         version = Version.parse(options.broker_version)
         rules, why = rules_of(store, version), "as --broker-version says"

@@ -369,6 +369,7 @@ def _queue_options(store: Store, options: RebuildOptions) -> QueueOptions:
         topic=options.topic,
         queue_id=options.queue_id,
         ext=ext_rules(store) if options.ext else None,
+        proven=options.proven,
     )
 
 

@@ -42,7 +42,7 @@ def store(tmp_path: Path, evidence: Evidence) -> Path:
 def test_commands() -> None:
     """All commands, and of them those that begin with what was typed."""
     assert [*NAMES] == offers("")
-    assert ["rebuild", "rebuild-cq", "rebuild-index"] == offers("reb")
+    assert ["rebuild", "rebuild-cq", "rebuild-index", "rebuild-log"] == offers("reb")
     assert ["--version"] == offers("--v")
     assert [] == offers("nothing-like-it", "")
 

@@ -66,6 +66,7 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
     "Work on": {
         "extract": "Write messages as they were sent to a new file, to use them elsewhere.",
         "carve": "Find records in images of disks, cut segments, swap and core files.",
+        "rebuild-log": "Write a new store of records out of stores and extracts.",
         "export": "Write a table of a store to Parquet, CSV or JSON lines files.",
         "sql": "Answer a question about a store in SQL.",
     },
@@ -92,6 +93,7 @@ OTHER_WORDS: Final = {
     **dict.fromkeys(("foremost", "photorec", "scalpel", "undelete", "unformat"), "carve"),
     **dict.fromkeys(("boot", "predict", "simulate", "start"), "startup"),
     **dict.fromkeys(("cmp", "compare"), "diff"),
+    **dict.fromkeys(("compact", "import", "migrate", "pack"), "rebuild-log"),
     **dict.fromkeys(("man", "manual", "usage"), "help"),
 }
 

@@ -12,7 +12,7 @@ from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.inspection import UNIT_FAMILIES
 
 if TYPE_CHECKING:
-    from rmqtool.check.inspection import Inspection
+    from rmqtool.broker.rules import Rules
     from rmqtool.repair.survey import LogSurvey
 
 PERMISSION: Final = 6  # read and write
@@ -49,7 +49,7 @@ def topics_text(survey: LogSurvey) -> str:
     inspection, batch = survey.inspection, batch_topics(survey)
     is_5 = inspection.release.has_state_version
     table = {
-        topic: topic_entry(inspection, topic, count, is_batch=topic in batch)
+        topic: topic_entry(inspection.release, topic, count, is_batch=topic in batch)
         for topic, count in sorted(queue_counts(survey).items())
     }
     facts = inspection.log
@@ -60,12 +60,10 @@ def topics_text(survey: LogSurvey) -> str:
     return text_of({"dataVersion": version, "topicConfigTable": table})
 
 
-def topic_entry(
-    inspection: Inspection, topic: str, count: int, *, is_batch: bool
-) -> dict[str, Any]:
+def topic_entry(release: Rules, topic: str, count: int, *, is_batch: bool) -> dict[str, Any]:
     """Give a topic of `topics.json` with so many queues, readable and writable."""
     attributes = {"queue.type": "BatchCQ"} if is_batch else {}
-    return ({"attributes": attributes} if inspection.release.has_state_version else {}) | {
+    return ({"attributes": attributes} if release.has_state_version else {}) | {
         "order": False,
         "perm": PERMISSION,
         "readQueueNums": count,

@@ -104,7 +104,7 @@ def restore_topics(writer: EditWriter, survey: LogSurvey, wanted: dict[str, int]
     table = document.setdefault("topicConfigTable", {})
     batches = batch_topics(survey)
     for topic, count in wanted.items():
-        entry = topic_entry(survey.inspection, topic, count, is_batch=topic in batches)
+        entry = topic_entry(survey.inspection.release, topic, count, is_batch=topic in batches)
         if isinstance(table.get(topic), dict):
             numbers = ("readQueueNums", "writeQueueNums")
             entry = table[topic] | {name: entry[name] for name in numbers}

@@ -1,0 +1,217 @@
+"""A chunk of records: whole, wanted and undamaged, with what a new place needs to know of them."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.relog import fields as at
+from rmqtool.relog import kernels
+from rmqtool.scan import columns as row
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.errors import UnreadablePath
+    from rmqtool.scan.batch import Batch
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+    UInt8s: TypeAlias = npt.NDArray[np.uint8]
+
+_TYPE: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
+_ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
+_PREPARED: Final = SysFlag.TRANSACTION_PREPARED_TYPE
+_KEY_ROWS: Final = [
+    row.TOPIC_START,
+    row.TOPIC_LENGTH,
+    row.UNIQUE_KEY_START,
+    row.UNIQUE_KEY_LENGTH,
+    row.QUEUE_ID,
+    row.QUEUE_OFFSET,
+    row.STORE_TIMESTAMP,
+    row.BODY_CRC,
+]
+_V6: Final = SysFlag.STOREHOSTADDRESS_V6_FLAG
+
+
+class Reason(enum.StrEnum):
+    """Why a record of a source is not in the new log."""
+
+    FILTERED = "filtered"  # by the options that choose
+    DAMAGED = "damaged"  # its body, or its properties, are not those that were stored
+    DUPLICATE = "duplicate"  # another source has it, too
+    OVERLAP = "overlap"  # its place is taken
+    NUMBER = "number"  # so many messages before it cannot have been in the log
+    DONE = "done"  # a copy that brokers held back, and have delivered or given up
+    BRIDGE = "bridge"  # a repair has put it in place of lost bytes
+
+
+@dataclass(slots=True)
+class Gap:
+    """Bytes of a source that are no record.
+
+    Attributes:
+        path: of the file.
+        position: first byte in it.
+        length: bytes.
+        code: what is wrong, a finding code.
+        number: of a file of records: which record it would be, from 1 on.
+    """
+
+    path: str
+    position: int
+    length: int
+    code: str
+    number: int | None = None
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Records of one source, in its order.
+
+    Attributes:
+        fields: int64, shape (ROWS, n); see `fields`. TOPIC numbers `topics`.
+        raw: uint8; the records, one after the other.
+        topics: names.
+        blanks: physical offsets of blank records.
+        gaps: what is no record.
+        left_out: records that are not here, by reason.
+        unread: why the rest of the part could not be read.
+        first: see `scan.join.Joinable`.
+        end: likewise.
+    """
+
+    fields: Int64s
+    raw: UInt8s
+    topics: list[bytes] = field(default_factory=list)
+    blanks: list[int] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+    left_out: Counter[Reason] = field(default_factory=Counter)
+    unread: UnreadablePath | None = None
+    first: int | None = None
+    end: int = 0
+
+    @property
+    def count(self) -> int:
+        """Records."""
+        return int(self.fields.shape[1])
+
+
+class ChunkMaker:
+    """Collects the records of batches.
+
+    Args:
+        host: address and port of the broker that they are to name; empty leaves them.
+        keys: whether unique keys are looked at.
+        copies: whether the bytes of records are wanted.
+    """
+
+    def __init__(self, host: bytes, *, keys: bool = False, copies: bool = True) -> None:
+        self._keys, self._copies = keys, copies
+        self.host = np.frombuffer(host, np.uint8).copy()
+        self.topics: dict[bytes, int] = {}
+        self.blanks: list[int] = []
+        self.gaps: list[Gap] = []
+        self.left_out: Counter[Reason] = Counter()
+        self.size = 0
+        self._fields: list[Int64s] = []
+        self._raw: list[UInt8s] = []
+
+    def add(self, batch: Batch, numbers: Int64s, *, offsets: int = row.PHYSICAL_OFFSET) -> None:
+        """Take records of a batch.
+
+        Args:
+            batch: of a scan.
+            numbers: int64, shape (n,); which of them.
+            offsets: the row that says where they lie.
+        """
+        if not numbers.size:
+            return
+        columns = batch.columns
+        if numbers.size < batch.count:
+            columns = columns[:, numbers]
+        flags = columns[row.SYS_FLAG]
+        found = np.empty((at.ROWS, numbers.size), np.int64)
+        sizes = self._sizes(columns)
+        found[at.SIZE] = sizes
+        found[at.START] = self.size + np.cumsum(sizes) - sizes
+        found[at.OFFSET] = columns[offsets]
+        found[at.STORE_TIME] = columns[row.STORE_TIMESTAMP]
+        found[at.QUEUE_ID] = columns[row.QUEUE_ID]
+        found[at.QUEUE_OFFSET] = columns[row.QUEUE_OFFSET]
+        found[at.SYS_FLAG] = flags
+        found[at.PREPARED] = columns[row.PREPARED_TRANSACTION_OFFSET]
+        in_no_queue = ((flags & _TYPE) == _ROLLBACK) | ((flags & _TYPE) == _PREPARED)
+        is_batch = (flags & SysFlag.INNER_BATCH_FLAG != 0) & (columns[row.INNER_NUM] > 0)
+        units = np.where(is_batch, columns[row.INNER_NUM], 1)
+        found[at.UNITS] = np.where(in_no_queue, 0, units)
+        found[at.HAS_CRC] = columns[row.PROPERTY_CRC] >= 0
+        found[at.IS_RARE] = is_batch | (columns[row.MARKS] & row.MARK_MULTI_DISPATCH != 0)
+        numbers_here = columns[row.TOPIC_NUMBER]
+        for number in np.flatnonzero(np.bincount(numbers_here)).tolist():
+            own = self.topics.setdefault(batch.topics[number], len(self.topics))
+            found[at.TOPIC][numbers_here == number] = own
+        found[at.SOURCE] = found[at.KEY] = 0
+        if self._keys:
+            kernels.hash_keys(batch.window, np.ascontiguousarray(columns[_KEY_ROWS]), found[at.KEY])
+        self._fields.append(found)
+        if self._copies:
+            self._copy(batch, columns, sizes)
+            self.size += int(sizes.sum())
+
+    def _sizes(self, columns: Int64s) -> Int64s:
+        """Give the sizes that records will have."""
+        stored: Int64s = columns[row.SIZE]
+        if not self.host.size:
+            return stored
+        own = np.where(columns[row.SYS_FLAG] & _V6 != 0, kernels.IPV6_HOST, kernels.IPV4_HOST)
+        sizes: Int64s = stored - own + self.host.size
+        return sizes
+
+    def _copy(self, batch: Batch, columns: Int64s, sizes: Int64s) -> None:
+        out = np.empty(int(sizes.sum()), np.uint8)
+        starts = np.cumsum(sizes) - sizes
+        is_long = columns[row.BODY_START] < 0  # then its bytes are not in the window
+        moves = np.ascontiguousarray(
+            np.stack([columns[row.RECORD_START], columns[row.SIZE], starts])[:, ~is_long]
+        )
+        self._gather(batch.window, moves, out)
+        for number in np.flatnonzero(is_long).tolist():
+            position, size = (int(columns[one, number]) for one in (row.POSITION, row.SIZE))
+            whole = np.empty(size, np.uint8)
+            with batch.segment.open() as file:
+                file.read_into(whole.data, position)
+            move = np.array([[0], [size], [starts[number]]], np.int64)
+            self._gather(whole, move, out)
+        self._raw.append(out)
+
+    def _gather(self, window: UInt8s, moves: Int64s, out: UInt8s) -> None:
+        if self.host.size:
+            kernels.gather_with_host(window, moves, self.host, out)
+        elif moves.size:
+            ends = moves[0, :-1] + moves[1, :-1]
+            if (moves[0, 1:] == ends).all():  # as nearly always: one stretch
+                start, length = int(moves[0, 0]), int(moves[1].sum())
+                begin = int(moves[2, 0])
+                out[begin : begin + length] = window[start : start + length]
+            else:
+                kernels.gather(window, moves, out)
+
+    def finish(self) -> Chunk:
+        """Give what was collected, and begin anew; topics stay known."""
+        fields = (
+            np.concatenate(self._fields, axis=1) if self._fields else np.empty((at.ROWS, 0), int)
+        )
+        raw = self._raw[0] if len(self._raw) == 1 else np.concatenate([*self._raw, _NOTHING])
+        chunk = Chunk(fields, raw, list(self.topics), self.blanks, self.gaps, self.left_out)
+        self.blanks, self.gaps, self.left_out = [], [], Counter()
+        self._fields, self._raw, self.size = [], [], 0
+        return chunk
+
+
+_NOTHING: Final = np.empty(0, np.uint8)

@@ -1,0 +1,75 @@
+"""The rows of the matrix that describes the records of a chunk: `fields[ROW, record]`, int64.
+
+And its records by queue, as most of what is done to them is done queue by queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+
+Queue: TypeAlias = tuple[int, int]  # topic and queue id
+
+(
+    START,  # first byte in the chunk's bytes
+    SIZE,
+    OFFSET,  # physical offset: where it lay; once it is placed, where it goes
+    STORE_TIME,  # ms
+    TOPIC,  # number of the topic
+    QUEUE_ID,
+    QUEUE_OFFSET,
+    SYS_FLAG,
+    PREPARED,  # preparedTransactionOffset
+    UNITS,  # queue offsets that it takes: messages of a batch record; 0 where no queue has it
+    HAS_CRC,  # 1 when its properties end with a checksum of the record
+    IS_RARE,  # 1 when its properties or its body name queue offsets
+    SOURCE,  # number of the source
+    KEY,  # hash of topic and unique key, or of what stands for it; 0 where nobody asked
+) = range(14)
+ROWS: Final = 14
+
+
+class ByQueue(NamedTuple):
+    """Records by queue, those of one in their order.
+
+    Attributes:
+        order: int64, shape (n,); numbers of the records that are in queues.
+        is_first: bool, shape (n,); the first one of its queue.
+        queues: int64, shape (2, n); topic and queue id.
+    """
+
+    order: Int64s
+    is_first: Bools
+    queues: Int64s
+
+    def firsts(self) -> Iterator[tuple[int, Queue]]:
+        """Yield the number, in `order`, of the first record of each queue."""
+        yield from self._at(np.flatnonzero(self.is_first))
+
+    def lasts(self) -> Iterator[tuple[int, Queue]]:
+        """Yield the number, in `order`, of the last record of each queue."""
+        yield from self._at(np.flatnonzero(np.append(self.is_first[1:], True)))
+
+    def _at(self, numbers: Int64s) -> Iterator[tuple[int, Queue]]:
+        for number in numbers.tolist():
+            topic, queue_id = self.queues[:, number].tolist()
+            yield number, (topic, queue_id)
+
+
+def by_queue(fields: Int64s) -> ByQueue:
+    """Sort records by queue."""
+    dispatched = np.flatnonzero(fields[UNITS])
+    order = dispatched[np.lexsort(fields[[QUEUE_ID, TOPIC]][:, dispatched])]
+    queues = fields[[TOPIC, QUEUE_ID]][:, order]
+    is_first = np.ones(order.size, np.bool_)
+    is_first[1:] = (queues[:, 1:] != queues[:, :-1]).any(axis=0)
+    return ByQueue(order, is_first, queues)

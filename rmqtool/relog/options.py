@@ -1,0 +1,78 @@
+"""What a rebuild of the log is asked. Light: `--help` reads it, too."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+from rmqtool.broker.release import Version
+from rmqtool.errors import UsageError
+from rmqtool.tables.selection import Selection
+
+SMALLEST_SEGMENT = 4096
+
+
+class Positions(enum.StrEnum):
+    """Where records go."""
+
+    PACK = "pack"  # one after the other
+    KEEP = "keep"  # at their physical offsets; bridges stand for what is not there
+
+
+class QueueOffsets(enum.StrEnum):
+    """Which queue offsets messages have."""
+
+    KEEP = "keep"
+    RENUMBER = "renumber"  # from 0 on, in the order of the new log
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What `rebuild-log` was asked.
+
+    Attributes:
+        sources: stores, and files of records (`.rmq`).
+        output: the new store.
+        dry_run: say what would be written.
+        positions: where records go.
+        queue_offsets: which queue offsets they have.
+        segment_size: bytes of a commitlog file; None is as in the first store.
+        store_host: address and port that each record names as its broker; empty leaves them.
+        selection: which records, by what is stored in them.
+        broker_version: release that is to run on it; None is whoever wrote the first store.
+        broker_conf: the configuration file of that broker.
+        jobs: threads; None is one for each processor.
+    """
+
+    sources: tuple[str, ...]
+    output: str | None = None
+    dry_run: bool = False
+    positions: Positions = Positions.PACK
+    queue_offsets: QueueOffsets = QueueOffsets.KEEP
+    segment_size: int | None = None
+    store_host: bytes = b""
+    selection: Selection = field(default_factory=Selection)
+    broker_version: str | None = None
+    broker_conf: str | None = None
+    jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant, before any file is opened."""
+        if bool(self.output) == self.dry_run:
+            raise UsageError(option="--output", reason="choose one of --output DIR and --dry-run")
+        if self.segment_size is not None and self.segment_size < SMALLEST_SEGMENT:
+            reason = f"{self.segment_size} is too small: at least {SMALLEST_SEGMENT}"
+            raise UsageError(option="--segment-size", reason=reason)
+        if self.broker_version is not None:
+            Version.parse(self.broker_version)
+        self.selection.refuse_backward()
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether each record of one source keeps its place and its number: files name both."""
+        return (
+            len(self.sources) == 1
+            and self.positions is Positions.KEEP
+            and self.queue_offsets is QueueOffsets.KEEP
+            and self.selection == Selection()
+        )

@@ -1,0 +1,126 @@
+"""A rebuild of the log as a row and as sentences."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.relog.chunk import Reason
+from rmqtool.relog.options import Positions, QueueOffsets
+from rmqtool.table import Column, Table, Type
+from rmqtool.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.relog.options import LogOptions
+    from rmqtool.relog.result import LogResult
+    from rmqtool.rows import Rows
+
+REBUILT_LOG: Final = Table(
+    "rebuilt_log",
+    "the commitlog that was rebuilt",
+    (
+        Column("messages", Type.INT64, "records written", "records"),
+        Column("bytes", Type.INT64, "bytes of them", "bytes"),
+        Column("segments", Type.INT64, "files of the new commitlog", "files"),
+        Column("filtered", Type.INT64, "records left out: not asked for", "records"),
+        Column("damaged", Type.INT64, "records left out: damaged content", "records"),
+        Column("duplicates", Type.INT64, "records left out: another source has them", "records"),
+        Column("done", Type.INT64, "held copies left out that brokers are done with", "records"),
+        Column("overlaps", Type.INT64, "records left out: their place is taken", "records"),
+        Column("misnumbered", Type.INT64, "records left out: impossible queue offset", "records"),
+        Column("gaps", Type.INT64, "stretches of the sources that hold no record", "gaps"),
+        Column("gap_bytes", Type.INT64, "length of those stretches", "bytes"),
+        Column("bridges", Type.INT64, "stretches of the new log that bridge records fill"),
+        Column("bridge_bytes", Type.INT64, "length of those stretches", "bytes"),
+        Column("queues", Type.INT64, "queues that were derived", "queues"),
+        Column("index_entries", Type.INT64, "entries of the key index", "entries"),
+        Column("consumer_offsets", Type.INT64, "offsets of consumers that were carried along"),
+    ),
+    shown=("messages", "bytes", "segments", "filtered", "damaged", "duplicates", "gaps", "queues"),
+)
+SHOWN: Final = 10
+
+
+def rows_of(result: LogResult) -> Rows:
+    """Give the one row."""
+    left, built = result.left_out, result.built
+    row = {
+        "messages": result.messages,
+        "bytes": result.bytes,
+        "segments": result.log.files,
+        "filtered": left[Reason.FILTERED],
+        "damaged": left[Reason.DAMAGED],
+        "duplicates": left[Reason.DUPLICATE],
+        "done": left[Reason.DONE],
+        "overlaps": left[Reason.OVERLAP],
+        "misnumbered": left[Reason.NUMBER],
+        "gaps": len(result.gaps),
+        "gap_bytes": sum(one.length for one in result.gaps),
+        "bridges": result.log.bridges,
+        "bridge_bytes": result.log.bridge_bytes,
+        "queues": len(built.queues) if built else None,
+        "index_entries": built.entries if built else None,
+        "consumer_offsets": result.offsets if built else None,
+    }
+    return REBUILT_LOG.rows([[row]])
+
+
+def sentences(options: LogOptions, result: LogResult) -> Iterator[str]:
+    """Say what was done, what is not in the new log, and what to do next."""
+    if not result.messages:
+        yield "nothing found; nothing was written"
+        return
+    if result.built is not None:
+        version, why = result.built.rules.release.version, result.built.why_rules
+        if not result.knows_release and options.broker_version is None:
+            why = "as nothing tells the release; --broker-version would"
+        yield f"rules of {version}, {why}"
+    yield (
+        f"{counted(result.messages, 'message')}, {result.bytes:,} bytes, in "
+        f"{counted(result.log.files, 'segment')}, in {result.seconds:.2f} s "
+        f"({result.fsync_seconds:.2f} s of it waiting for the disk)"
+    )
+    yield from _left_out(result)
+    if result.log.bridges:
+        count = counted(result.log.bridges, "stretch", "stretches")
+        yield f"bridge records stand for {count}, {result.log.bridge_bytes:,} bytes"
+    yield from _changed(options, result)
+    if options.output is None:
+        yield "nothing was written; next: the same command with --output DIR"
+    else:
+        yield f"written to {options.output}"
+        yield f"next: rmqtool validate {shlex.quote(options.output)}"
+
+
+def _left_out(result: LogResult) -> Iterator[str]:
+    left = result.left_out
+    said = {
+        Reason.DAMAGED: "with a damaged body, or damaged properties",
+        Reason.DONE: "that a broker held back and is done with: delayed, timers, transactions",
+        Reason.DUPLICATE: "that an earlier source has, too",
+        Reason.OVERLAP: "whose place is taken",
+        Reason.NUMBER: "with an impossible queue offset; --queue-offsets renumber takes them",
+    }
+    for reason, words in said.items():
+        if left[reason]:
+            yield f"left out: {counted(left[reason], 'record')} {words}"
+    for gap in result.gaps[:SHOWN]:
+        which = "" if gap.number is None else f"record {gap.number}, "
+        what = f"{gap.length:,} bytes at {gap.position} hold no record: {gap.code}"
+        yield f"{gap.path}: {which}{what}"
+    if len(result.gaps) > SHOWN:
+        yield f"... and {len(result.gaps) - SHOWN} more such stretches"
+
+
+def _changed(options: LogOptions, result: LogResult) -> Iterator[str]:
+    if result.lone_commits:
+        count = counted(result.lone_commits, "committed message")
+        yield f"{count} without a half message in the new log: preparedTransactionOffset is 0"
+    if options.positions is Positions.PACK:
+        yield "physical offsets begin past those of the sources: offsetMsgId of each message is new"
+    if options.queue_offsets is QueueOffsets.RENUMBER:
+        yield "queue offsets are new: consumers have no offsets, and begin as new groups do"
+    for offset in result.built.undispatched[:SHOWN] if result.built else ():
+        yield f"physical offset {offset}: a numeric property cannot be parsed; dispatch stops here"

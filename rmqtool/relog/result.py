@@ -1,0 +1,57 @@
+"""What a rebuild of the log did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.relog.chunk import Reason
+from rmqtool.relog.segments import LogTally
+
+if TYPE_CHECKING:
+    from rmqtool.errors import StoreError
+    from rmqtool.rebuild.options import RebuildResult
+    from rmqtool.relog.chunk import Gap
+
+
+LOST: Final = (Reason.DAMAGED, Reason.OVERLAP, Reason.NUMBER)
+
+
+@dataclass(slots=True)
+class LogResult:
+    """What became of the records.
+
+    Attributes:
+        messages: records in the new log, bridges aside.
+        bytes: of them.
+        log: its files.
+        left_out: records that are not in it, by reason.
+        gaps: what in the sources is no record.
+        lone_commits: committed messages whose half message is not in the new log.
+        offsets: of consumers, that were carried along.
+        built: queues and index; None when nothing was written.
+        knows_release: whether a store was read, whose files tell who wrote it.
+        unread: what could not be read.
+        seconds: all of it.
+        fsync_seconds: spent waiting for the disk.
+    """
+
+    messages: int = 0
+    bytes: int = 0
+    log: LogTally = field(default_factory=LogTally)
+    left_out: Counter[Reason] = field(default_factory=Counter)
+    gaps: list[Gap] = field(default_factory=list)
+    lone_commits: int = 0
+    offsets: int = 0
+    built: RebuildResult | None = None
+    knows_release: bool = False
+    unread: list[StoreError] = field(default_factory=list)
+    seconds: float = 0.0
+    fsync_seconds: float = 0.0
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a source has damage, or a message of the new log cannot be dispatched."""
+        lost = self.gaps or any(self.left_out[one] for one in LOST)
+        return bool(lost or (self.built and self.built.undispatched))

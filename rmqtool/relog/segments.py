@@ -1,0 +1,172 @@
+"""The files of the new log: records, blanks at the ends of files, bridges over what is not there.
+
+Source: DefaultAppendMessageCallback#doAppend, 4.9.3 to 5.5.0; `repair.log.bridge` on bridges.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from rmqtool.errors import UsageError
+from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
+from rmqtool.relog import fields as at
+from rmqtool.relog.places import BLANK_BYTES
+from rmqtool.repair.log.bridge import BridgeMaker
+from rmqtool.store.segment import NAME_DIGITS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+    from rmqtool.writing.output_tree import OutputTree, OutputTreeFile
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
+    UInt8s: TypeAlias = npt.NDArray[np.uint8]
+
+COMMITLOG: Final = "commitlog"
+
+
+@dataclass(slots=True)
+class LogTally:
+    """What the new log has.
+
+    Attributes:
+        start: first byte of its first file; -1 before there is one.
+        end: past its last record.
+        files: how many.
+        bridges: stretches that bridges stand for.
+        bridge_bytes: their length.
+    """
+
+    start: int = -1
+    end: int = -1
+    files: int = 0
+    bridges: int = 0
+    bridge_bytes: int = 0
+
+
+class LogFiles:
+    """Writes the files of a log, from the first to the last.
+
+    Args:
+        tree: where they are staged; None writes nothing.
+        segment_size: bytes of each.
+    """
+
+    def __init__(self, tree: OutputTree | None, segment_size: int) -> None:
+        self.tally = LogTally()
+        self._blanks: dict[int, int] = {}  # of sources: start of the file to physical offset
+        self._tree, self._size = tree, segment_size
+        self._open = ExitStack()
+        self._file: OutputTreeFile | None = None
+        self._handle = self._start = -1
+        self._time = 0
+
+    def note(self, blanks: list[int]) -> None:
+        """Take note of where files of the sources end.
+
+        Args:
+            blanks: physical offsets of blank records; none counts where records are packed.
+        """
+        self._blanks |= {one // self._size * self._size: one for one in blanks}
+
+    def add(self, fields: Int64s, raw: UInt8s) -> None:
+        """Write records at their places.
+
+        Args:
+            fields: int64, shape (ROWS, n), in the order of OFFSET.
+            raw: uint8; their bytes, one after the other, as START says.
+
+        Raises:
+            UsageError: there is no room for a bridge between two records.
+            WriteFailed: the system refused.
+        """
+        starts, sizes, places = fields[at.START], fields[at.SIZE], fields[at.OFFSET]
+        if not sizes.size:
+            return
+        follows = (places[1:] == places[:-1] + sizes[:-1]) & (
+            starts[1:] == starts[:-1] + sizes[:-1]
+        )
+        edges = [0, *(np.flatnonzero(~follows) + 1).tolist(), sizes.size]
+        for begin, end in pairwise(edges):
+            place, start = int(places[begin]), int(starts[begin])
+            stop = int(starts[end - 1] + sizes[end - 1])
+            first_time = int(fields[at.STORE_TIME, begin])
+            self._fill(place, int(sizes[begin]), first_time, bool(fields[at.HAS_CRC, begin]))
+            self._write(place, raw[start:stop].data)
+            self._time = int(fields[at.STORE_TIME, end - 1])
+            self.tally.end = place + stop - start
+
+    def finish(self) -> None:
+        """Close the last file; it ends in a blank if its source did."""
+        end = self.tally.end
+        if end >= 0 and self._blanks.get(end // self._size * self._size) == end:
+            self._blank(end)
+        self._close()
+
+    def _fill(self, place: int, size: int, time_ms: int, has_crc: bool) -> None:
+        """Lead from the end of the log to the place of the next record."""
+        tally, length = self.tally, self._size
+        if tally.start < 0:
+            tally.start = tally.end = place // length * length
+        maker = BridgeMaker(property_crc=has_crc)
+        begin = tally.end
+        while begin < place:
+            file_end = (begin // length + 1) * length
+            if place < file_end:
+                self._bridge(maker, begin, place, self._time or time_ms)
+                return
+            room = file_end - begin
+            blank = self._blanks.get(file_end - length, begin)
+            would_not_fit = file_end == place and size + BLANK_BYTES > room
+            if not (blank == begin and (file_end - length in self._blanks or would_not_fit)):
+                # The file ended with records that are not here.
+                if blank <= begin or 0 < blank - begin < maker.smallest:
+                    blank = file_end - BLANK_BYTES
+                if blank - begin >= maker.smallest:
+                    self._bridge(maker, begin, blank, self._time or time_ms)
+                    begin = blank
+            self._blank(begin)
+            begin = file_end
+
+    def _bridge(self, maker: BridgeMaker, begin: int, end: int, time_ms: int) -> None:
+        if end - begin < maker.smallest:
+            reason = (
+                f"{end - begin} bytes at physical offset {begin} hold no record that is kept, and "
+                f"a bridge record needs {maker.smallest}: take --positions pack"
+            )
+            raise UsageError(option="--positions", reason=reason)
+        self.tally.bridges += 1
+        self.tally.bridge_bytes += end - begin
+        for start, content in maker.over(begin, end - begin, time_ms):
+            for position, raw in content.pieces:
+                self._write(start + position, raw)
+
+    def _blank(self, begin: int) -> None:
+        size = self._size - begin % self._size
+        self._write(begin, BLANK.build({"total_size": size, "magic_code": BLANK_MAGIC_CODE}))
+
+    def _write(self, place: int, data: Buffer) -> None:
+        start = place // self._size * self._size
+        if start != self._start:
+            self._close()
+            self._start = start
+            self.tally.files += 1
+            if self._tree is not None:
+                name = f"{start:0{NAME_DIGITS}}"
+                self._file = self._tree.file(COMMITLOG, name, size=self._size)
+                self._handle = self._open.enter_context(self._file.writing())
+        if self._file is not None:
+            self._file.put(self._handle, place - start, data)
+
+    def _close(self) -> None:
+        """Close a file; brokers let a file expire by its time of change."""
+        if self._file is not None and self._time:
+            self._file.mtime_ns = self._time * 1_000_000
+        self._file = None
+        self._open.close()

@@ -1,0 +1,206 @@
+"""Configuration and checkpoint of the new store.
+
+Topics, groups and, where messages keep their queue offsets, offsets of consumers come from the
+stores that were read. An offset of a queue that the new log does not have is left out: the queue
+begins at 0 again. One past the end of its queue is lowered to the end.
+Source: ConfigManager#load, StoreCheckpoint, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.broker.names import LMQ_PREFIX, is_system_topic
+from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
+from rmqtool.formats.config_shapes import TOPIC_GROUP_SEPARATOR
+from rmqtool.formats.java import parse_long
+from rmqtool.relog.options import QueueOffsets
+from rmqtool.repair.state.config_text import text_of, topic_entry
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rmqtool.rebuild.options import RebuildResult
+    from rmqtool.store.tree import Store
+    from rmqtool.writing.output_tree import OutputTree
+
+    Document = dict[str, Any]
+    QueueEnds = Mapping[tuple[str, int], int]
+
+CONFIG: Final = "config"
+TIMER_FILES: Final = (BranchKind.TIMER_WHEEL, BranchKind.TIMER_LOG, BranchKind.TIMER_CHECK)
+PIECE_BYTES: Final = 1 << 20
+TOPICS: Final = "topics.json"
+TOPIC_TABLE: Final = "topicConfigTable"
+OFFSET_TABLE: Final = "offsetTable"
+# The name of a file to the object in it that has an entry for each topic, group or the like.
+TABLES: Final = {
+    TOPICS: TOPIC_TABLE,
+    "subscriptionGroup.json": "subscriptionGroupTable",
+    "consumerFilter.json": "filterDataByTopic",
+    "topicQueueMapping.json": "topicQueueMappingInfoMap",
+    "messageRequestMode.json": "messageRequestModeMap",
+}
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+
+
+def write_state(
+    tree: OutputTree,
+    stores: Sequence[Store],
+    built: RebuildResult,
+    queue_offsets: QueueOffsets,
+) -> int:
+    """Write `config` and `checkpoint`.
+
+    Args:
+        tree: the new store.
+        stores: that were read; an entry of an earlier one wins.
+        built: what queues and index there are.
+        queue_offsets: whether messages have those that they had.
+
+    Returns:
+        Offsets of consumers that were carried along.
+    """
+    for name, table in TABLES.items():
+        document = _merged(stores, name, table)
+        if name == TOPICS:
+            document = _with_topics(document, built)
+        if document:
+            _write(tree, name, document)
+    carried = 0
+    if queue_offsets is QueueOffsets.KEEP:
+        carried = _write_offsets(tree, stores, built)
+    _write_checkpoint(tree, built)
+    return carried
+
+
+def _merged(stores: Sequence[Store], name: str, table: str) -> Document:
+    """Join what the stores have under one name; of equal entries the first one stays."""
+    document: Document = {}
+    for store in stores:
+        found = store.config(name).document
+        entries = found.get(table)
+        if not document:
+            document = dict(found)
+        elif isinstance(entries, dict) and isinstance(document.get(table), dict):
+            document[table] = {**entries, **document[table]}
+    return document
+
+
+def _with_topics(document: Document, built: RebuildResult) -> Document:
+    """Add the topics, and the numbers of queues, that the new log has."""
+    known = document.get(TOPIC_TABLE)
+    table: Document = dict(known) if isinstance(known, dict) else {}
+    counts: dict[str, int] = {}
+    batches = set()
+    for one in built.queues:
+        if not (is_system_topic(one.topic) or one.topic.startswith(LMQ_PREFIX)):
+            counts[one.topic] = max(counts.get(one.topic, 0), one.queue_id + 1)
+            if one.kind is QueueKind.BATCH_QUEUE:
+                batches.add(one.topic)
+    for topic, count in counts.items():
+        entry = topic_entry(built.rules.release, topic, count, is_batch=topic in batches)
+        own = table.get(topic)
+        if not isinstance(own, dict):
+            table[topic] = entry
+            continue
+        for name in ("readQueueNums", "writeQueueNums"):
+            queues = own.get(name)
+            if not isinstance(queues, int) or queues < count:
+                table[topic] = table[topic] | {name: count}
+    if not document:
+        version: Document = {"counter": 1, "timestamp": built.last_store_timestamp}
+        if built.rules.release.has_state_version:
+            version["stateVersion"] = 0
+        document = {"dataVersion": version}
+    return document | {TOPIC_TABLE: table}
+
+
+def _write_offsets(tree: OutputTree, stores: Sequence[Store], built: RebuildResult) -> int:
+    """Write the offsets of consumers, and how far delayed messages were delivered.
+
+    Of several stores the lowest offset counts: a message comes twice rather than never.
+    """
+    ends: QueueEnds = {(one.topic, one.queue_id): one.next_queue_offset for one in built.queues}
+    consumed: dict[str, dict[str, int]] = {}
+    light: dict[str, int] = {}
+    delayed: dict[str, int] = {}
+    for store in stores:
+        for name, queues in _objects(store.config("consumerOffset.json").document):
+            topic = name.partition(TOPIC_GROUP_SEPARATOR)[0]
+            _lower(consumed.setdefault(name, {}), queues, _ends_of(ends, topic))
+        table = store.config("lmqConsumerOffset.json").document.get("lmqOffsetTable")
+        for name, offset in (table if isinstance(table, dict) else {}).items():
+            topic = name.partition(TOPIC_GROUP_SEPARATOR)[0]
+            _lower(light, {name: offset}, {name: ends.get((topic, 0))})
+        levels = store.config("delayOffset.json").document.get(OFFSET_TABLE)
+        by_level = {
+            str(queue + 1): end for (topic, queue), end in ends.items() if topic == SCHEDULE_TOPIC
+        }
+        _lower(delayed, levels if isinstance(levels, dict) else {}, by_level)
+    consumed = {name: queues for name, queues in consumed.items() if queues}
+    if consumed:
+        _write(tree, "consumerOffset.json", {OFFSET_TABLE: consumed})
+    if light:
+        _write(tree, "lmqConsumerOffset.json", {"lmqOffsetTable": light})
+    if delayed:
+        _write(tree, "delayOffset.json", {OFFSET_TABLE: delayed})
+    return sum(map(len, consumed.values())) + len(light)
+
+
+def _objects(document: Document) -> Iterator[tuple[str, Document]]:
+    table = document.get(OFFSET_TABLE)
+    for name, entry in (table if isinstance(table, dict) else {}).items():
+        if isinstance(entry, dict):
+            yield name, entry
+
+
+def _ends_of(ends: QueueEnds, topic: str) -> dict[str, int]:
+    return {str(queue_id): end for (name, queue_id), end in ends.items() if name == topic}
+
+
+def _lower(known: dict[str, int], found: Document, ends: Mapping[str, int | None]) -> None:
+    """Take offsets that are lower than those that are known, and not past the end."""
+    for name, value in found.items():
+        offset = parse_long(value) if isinstance(value, str) else value
+        end = ends.get(name)
+        if end is not None and isinstance(offset, int):
+            known[name] = min(offset, end, known.get(name, end))
+
+
+def _write(tree: OutputTree, name: str, document: Document) -> None:
+    raw = text_of(document).encode("utf-8", "surrogateescape")
+    tree.file(CONFIG, name, size=len(raw), pieces=[(0, raw)])
+
+
+def write_timers(tree: OutputTree, store: Store) -> None:
+    """Carry the files of the timer along: they name physical offsets and queue offsets.
+
+    Raises:
+        UnreadablePath: one of them cannot be read.
+        WriteFailed: the system refused.
+    """
+    for one in store.artefacts():
+        if one.kind in TIMER_FILES:
+            with one.place.open() as source:
+                file = tree.file(*one.path.split("/"), size=source.size)
+                position = source.next_data(0)
+                with file.writing() as handle:
+                    while position is not None and position < source.size:
+                        raw = source.read_at(position, PIECE_BYTES)
+                        if any(raw):
+                            file.put(handle, position, raw)
+                        position = source.next_data(position + max(len(raw), 1))
+
+
+def _write_checkpoint(tree: OutputTree, built: RebuildResult) -> None:
+    """Write how far the files have come: all of the log is in queues and index."""
+    newest = built.last_store_timestamp
+    fields = dict.fromkeys(CHECKPOINT.positions, 0)
+    fields["physic_msg_timestamp"] = fields["logics_msg_timestamp"] = newest
+    fields["index_msg_timestamp"] = built.index_end
+    if built.rules.release.records_queued_offset:
+        fields["logics_physical_offset"] = built.last_physical_offset
+    tree.file("checkpoint", size=FILE_LENGTH, pieces=[(0, CHECKPOINT.build(fields))])

@@ -1,0 +1,129 @@
+"""From a scan to chunks: which records are wanted, and which are damaged."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+
+from rmqtool.check.log.bridges import BRIDGE_TOPIC
+from rmqtool.errors import UnreadablePath
+from rmqtool.machine.arrays import is_in
+from rmqtool.relog import waiting
+from rmqtool.relog.chunk import Chunk, ChunkMaker, Gap, Reason
+from rmqtool.scan import columns as row
+from rmqtool.scan.batch import Extent, ScanOptions
+from rmqtool.scan.message import scan
+from rmqtool.tables.message_filter import wanted_records
+from rmqtool.tables.selection import Selection
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.relog.waiting import Waiting
+    from rmqtool.scan.batch import Batch
+    from rmqtool.store.segment import SegmentPart
+
+    Bools: TypeAlias = npt.NDArray[np.bool_]
+
+EVERYTHING: Final = Selection()
+PART_BYTES: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TakeOptions:
+    """Which records of a source are taken. Picklable.
+
+    Attributes:
+        selection: what was asked for.
+        is_dledger: each record lies in an entry of its own.
+        host: address and port of the broker that they are to name; empty leaves them.
+        bridges: whether records that stand for lost bytes are taken, too.
+        offsets: row of the columns that says where a record lies.
+        waiting: which copies that brokers hold back are taken.
+        keys: whether unique keys are looked at.
+        copies: whether the bytes of records are wanted.
+        part_bytes: of a source, that are in memory at a time.
+    """
+
+    selection: Selection = EVERYTHING
+    is_dledger: bool = False
+    host: bytes = b""
+    bridges: bool = False
+    offsets: int = row.PHYSICAL_OFFSET
+    waiting: Waiting = waiting.EVERYTHING
+    keys: bool = False
+    copies: bool = True
+    part_bytes: int = PART_BYTES
+
+    def maker(self) -> ChunkMaker:
+        """Give what collects the records."""
+        return ChunkMaker(self.host, keys=self.keys, copies=self.copies)
+
+    @property
+    def scan(self) -> ScanOptions:
+        """What is read."""
+        return ScanOptions(property_crc=True, is_dledger=self.is_dledger)
+
+
+@dataclass(frozen=True, slots=True)
+class TakeRecords:
+    """The per-part function for logs: picklable, opens and closes the segment itself."""
+
+    options: TakeOptions
+
+    def __call__(self, part: SegmentPart, *, start: int | None = None) -> Chunk:
+        """Give the records of a part, and what in it is none."""
+        maker = self.options.maker()
+        first: int | None = None
+        end, unread = part.end, None
+        try:
+            for batch in scan(part, self.options.scan, start=start):
+                first = batch.position if first is None else first
+                end = batch.end
+                take(maker, batch, self.options)
+        except UnreadablePath as error:
+            end, unread = part.end, error
+        chunk = maker.finish()
+        chunk.first, chunk.end, chunk.unread = first, end, unread
+        return chunk
+
+
+def take(maker: ChunkMaker, batch: Batch, options: TakeOptions) -> None:
+    """Put what a batch has into a chunk."""
+    if batch.kind is Extent.RECORD:
+        maker.add(batch, np.flatnonzero(_kept(maker, batch, options)), offsets=options.offsets)
+    elif batch.kind is Extent.FILLER:
+        maker.blanks.append(batch.segment.start + batch.position)
+    elif batch.kind is Extent.GAP:
+        code = str(batch.code or "")
+        maker.gaps.append(Gap(batch.segment.path, batch.position, batch.length, code))
+
+
+def _kept(maker: ChunkMaker, batch: Batch, options: TakeOptions) -> Bools:
+    """Mark the records that are taken; count the others, each under one reason."""
+    columns = batch.columns
+    kept = np.ones(batch.count, np.bool_)
+    if options.selection != EVERYTHING:
+        wanted = wanted_records(batch, options.selection).astype(np.bool_)
+        maker.left_out[Reason.FILTERED] += int((~wanted).sum())
+        kept &= wanted
+    found = columns[row.BODY_CRC_FOUND]
+    is_damaged = (columns[row.BODY_LENGTH] > 0) & (found != columns[row.BODY_CRC])
+    # A stored checksum of all of the record: its fields and properties are not as they were.
+    stored = columns[row.PROPERTY_CRC]
+    is_damaged |= (stored >= 0) & (stored != columns[row.PROPERTY_CRC_FOUND])
+    maker.left_out[Reason.DAMAGED] += int((is_damaged & kept).sum())
+    kept &= ~is_damaged
+    if options.waiting is not waiting.EVERYTHING:
+        is_done = options.waiting.is_done(batch) & kept
+        maker.left_out[Reason.DONE] += int(is_done.sum())
+        kept &= ~is_done
+    if not options.bridges:
+        numbers = [n for n in range(len(batch.topics)) if batch.topics[n] == BRIDGE_TOPIC]
+        if numbers:
+            is_bridge = is_in(columns[row.TOPIC_NUMBER], np.array(numbers, np.int64))
+            maker.left_out[Reason.BRIDGE] += int((is_bridge & kept).sum())
+            kept &= ~is_bridge
+    return kept

@@ -1,0 +1,168 @@
+"""From sources to a new store: one pass over the sources, one over the new log."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from rmqtool.rebuild.options import RebuildOptions
+from rmqtool.rebuild.sinks import WritingSink
+from rmqtool.rebuild.store_type import rules_for
+from rmqtool.rebuild.work import rebuild_from
+from rmqtool.relog import fields as at
+from rmqtool.relog import kernels
+from rmqtool.relog.chunk import Chunk, Reason
+from rmqtool.relog.numbers import HalfPlaces, KeptNumbers, QueueNumbers
+from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
+from rmqtool.relog.places import KeptPlaces, PackedPlaces
+from rmqtool.relog.reading import RecordStream
+from rmqtool.relog.result import LogResult
+from rmqtool.relog.segments import LogFiles
+from rmqtool.relog.sources import source_of
+from rmqtool.relog.state import write_state, write_timers
+from rmqtool.scan import crc
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.broker_conf import read_broker_conf
+from rmqtool.store.geometry import DEFAULTS, configured_lengths
+from rmqtool.store.tree import open_store
+from rmqtool.writing.remote_output import output_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rmqtool.rebuild.options import RebuildResult
+    from rmqtool.relog.numbers import Numbers
+    from rmqtool.relog.places import LogPlaces
+    from rmqtool.store.tree import Store
+    from rmqtool.writing.output_tree import OutputTree
+
+    Advance = Callable[[int], None]
+
+LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
+
+
+class LogRun:
+    """A rebuild of the log that was asked for; nothing is written before it runs.
+
+    Args:
+        options: what is wanted.
+
+    Attributes:
+        total_bytes: that will be read.
+        segment_size: bytes of a file of the new log.
+
+    Raises:
+        UsageError: an option does not fit what is there.
+        StoreError: a source cannot be opened.
+    """
+
+    def __init__(self, options: LogOptions) -> None:
+        self.options = options
+        self._sources = [source_of(path, options.broker_conf) for path in options.sources]
+        path = options.broker_conf
+        self._told = None if path is None else read_broker_conf(path)
+        self._stores = [one.store for one in self._sources if one.store is not None]
+        passes = 1 if len(self._sources) == 1 else 2
+        self.total_bytes = passes * sum(one.size for one in self._sources)
+        self.segment_size = options.segment_size or self._usual_size()
+        self._result = LogResult(knows_release=bool(self._stores))
+        self._reading = RecordStream(self._sources, options, self._result)
+
+    def run(self, advance: Advance = lambda _: None) -> LogResult:
+        """Write the new store, or with `dry_run` say what would be written.
+
+        Args:
+            advance: takes the bytes that were read since it was last called.
+
+        Raises:
+            UsageError: what was asked cannot be done with these records.
+            OutputExists: the output is there.
+            WriteFailed: the system refused; nothing is left behind.
+        """
+        began = time.perf_counter()
+        result = self._result
+        chunks = self._reading.chunks(advance)
+        first = next(chunks, None)
+        if first is not None and self.options.output is None:
+            self._write_log(None, chain([first], chunks))
+        elif first is not None and self.options.output is not None:
+            with output_directory(self.options.output) as tree:
+                self._write_log(tree, chain([first], chunks))
+                result.built = self._build(tree)
+                result.offsets = write_state(
+                    tree, self._stores, result.built, self.options.queue_offsets
+                )
+                if self.options.keeps_all and self._stores:
+                    write_timers(tree, self._stores[0])
+            result.fsync_seconds = tree.fsync_seconds
+        result.seconds = time.perf_counter() - began
+        return result
+
+    def _usual_size(self) -> int:
+        """Give the size that brokers with the configuration, or those of the stores, expect."""
+        told = configured_lengths(self._told).get("commitlog")
+        for store in self._stores:
+            return told or store.geometry.commitlog.value
+        return told or DEFAULTS["commitlog"]
+
+    def _write_log(self, tree: OutputTree | None, chunks: Iterable[Chunk]) -> None:
+        options, result, reading = self.options, self._result, self._reading
+        keeps = options.positions is Positions.KEEP
+        places: LogPlaces = KeptPlaces(self.segment_size)
+        if not keeps:
+            past = max(source.end for source in self._sources)
+            places = PackedPlaces(self.segment_size, past)
+        files = LogFiles(tree, self.segment_size)
+        result.log = files.tally
+        numbers: Numbers = QueueNumbers(reading.topics)
+        if options.queue_offsets is QueueOffsets.KEEP:
+            numbers = KeptNumbers(reading.topics, is_needed=len(self._sources) > 1)
+        halves, checksum = HalfPlaces(reading.topics), crc.checksum()
+        for chunk in chunks:
+            files.note(reading.blanks)
+            reading.blanks.clear()
+            numbers.number(chunk)
+            fields = chunk.fields
+            before = fields[at.OFFSET].copy()
+            kept = places.place(fields)
+            if kept is not None:
+                result.left_out[Reason.OVERLAP] += int((~kept).sum())
+                fields = np.ascontiguousarray(fields[:, kept])
+            if not keeps:
+                halves.move(fields, before)
+            kernels.stamp(chunk.raw, fields, checksum)
+            files.add(fields, chunk.raw)
+            result.messages += fields.shape[1]
+            result.bytes += int(fields[at.SIZE].sum())
+        files.finish()
+        result.lone_commits = halves.lone
+
+    def _build(self, tree: OutputTree) -> RebuildResult:
+        """Derive queues and index from the new log."""
+        location = tree.location
+        staged = open_store(location)
+        if self._stores:
+            store = _as_of(self._stores[0], staged)
+        else:
+            store = replace(staged, broker_conf=self._told)
+        options = RebuildOptions(
+            location,
+            output=location,
+            broker_version=self.options.broker_version,
+            jobs=self.options.jobs,
+            proven=self.options.positions is Positions.PACK,
+        )
+        if self._stores:  # what its queues show is of its own log
+            options = replace(options, rules=rules_for(self._stores[0], options))
+        return rebuild_from(store, options, WritingSink(tree.subtree))
+
+
+def _as_of(store: Store, staged: Store) -> Store:
+    """Give a store with another log: its queues and configuration say what is to be written."""
+    log = [one for one in staged.branches if one.kind is BranchKind.COMMITLOG]
+    others = [one for one in store.branches if one.kind not in LOGS]
+    return replace(store, branches=(*log, *others))

@@ -1,0 +1,143 @@
+"""Several sources, files of records, numbers anew: against a reader of its own."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool.errors import UsageError
+from rmqtool.formats import config
+from rmqtool.messages.extract import ExtractRun
+from rmqtool.messages.options import ExtractOptions
+from rmqtool.relog.chunk import Reason
+from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
+from rmqtool.relog.result import LogResult
+from rmqtool.relog.work import LogRun
+from rmqtool.store.tree import open_store
+from rmqtool.tables.selection import Selection
+from rmqtool.tables.undecided import undecided_transactions
+from tests.plain_store import Record, records
+from tests.relog.rebuilt import damages, rebuilt, unplaced
+from tests.stores import fixture_store
+
+TRAFFIC: Final = "rocketmq-5.3.3-traffic"
+HALF: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+HALF_OP: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+QUEUE_OFFSET: Final = struct.Struct(">q")
+
+
+def unlinked(record: Record) -> bytes:
+    """Give a record without its place and its queue offset."""
+    raw = bytearray(unplaced(record))
+    QUEUE_OFFSET.pack_into(raw, 20, 0)
+    return bytes(raw)
+
+
+def together(
+    output: Path, *sources: Path, queue_offsets: QueueOffsets = QueueOffsets.KEEP
+) -> LogResult:
+    """Rebuild the log of several sources."""
+    paths = tuple(map(str, sources))
+    return LogRun(
+        LogOptions(paths, str(output), segment_size=131072, queue_offsets=queue_offsets, jobs=1)
+    ).run()
+
+
+def extract(store: Path, output: Path, selection: Selection) -> Path:
+    """Extract records."""
+    ExtractRun(ExtractOptions((str(store),), str(output), selection=selection)).run()
+    return output
+
+
+def test_extract(tmp_path: Path) -> None:
+    """What was extracted becomes a store; at their places, records are where they lay."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    topic = "traffic-orders"
+    file = extract(store, tmp_path / "orders.rmq", selection=Selection(topics=(topic,)))
+    expected = [one for one in records(store) if one.topic == topic]
+    _, packed = rebuilt(file, "packed", segment_size=131072)
+    assert [*map(unplaced, expected)] == [*map(unplaced, records(packed))]
+    _, kept = rebuilt(file, "kept", segment_size=131072, positions=Positions.KEEP)
+    assert [one.raw for one in expected] == [
+        one.raw for one in records(kept) if one.topic != "rmqtool"
+    ]
+    for output in (packed, kept):
+        assert [] == damages(output)
+        topics = config.parse_object((output / "config/topics.json").read_bytes())
+        assert 4 == topics["topicConfigTable"][topic]["writeQueueNums"]
+
+
+def test_bad_records(tmp_path: Path) -> None:
+    """What is no record of a file is named by its number; all others are taken."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    raws = [one.raw for one in records(store) if one.topic == "traffic-orders"][:40]
+    cut, magic = bytearray(raws[5]), bytearray(raws[9])
+    cut[87] ^= 0x40  # length of the body
+    magic[4] ^= 1
+    file = tmp_path / "some.rmq"
+    file.write_bytes(b"".join([*raws[:5], cut, *raws[6:9], magic, *raws[10:], raws[0][:50]]))
+    result, output = rebuilt(file, segment_size=131072)
+    assert [6, 10, 41] == [gap.number for gap in result.gaps]
+    assert [len(cut), len(magic), 50] == [gap.length for gap in result.gaps]
+    assert (38, True) == (result.messages, result.is_damaged)
+    assert [*map(len, [*raws[:5], *raws[6:9], *raws[10:]])] == [one.size for one in records(output)]
+
+
+def test_replicas(tmp_path: Path) -> None:
+    """Of a store and its copy, and an extract of it, each message is written once."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    shutil.copytree(store, tmp_path / "copy")
+    topics = Selection(topics=("traffic-orders",))
+    file = extract(store, tmp_path / "orders.rmq", selection=topics)
+    result = together(tmp_path / "new", store, tmp_path / "copy", file)
+    new = records(tmp_path / "new")
+    old = records(store)
+    orders = sum(one.topic == "traffic-orders" for one in old)
+    assert len(old) + orders == result.left_out[Reason.DUPLICATE]
+    assert sorted(map(unplaced, old)) == sorted(map(unplaced, new))
+    assert [] == damages(tmp_path / "new")
+
+
+def test_renumber(tmp_path: Path) -> None:
+    """Messages of two stores in one order by store time, each queue numbered from 0 on.
+
+    What brokers are done with is left out: nothing says any more how far they had come.
+    """
+    (tmp_path / "other").mkdir()
+    stores = [
+        fixture_store(TRAFFIC, tmp_path),
+        fixture_store("rocketmq-5.5.0-traffic", tmp_path / "other"),
+    ]
+    with pytest.raises(UsageError, match="renumber gives them new ones"):
+        together(tmp_path / "new", *stores)
+    assert not (tmp_path / "new").exists()
+    result = together(tmp_path / "new", *stores, queue_offsets=QueueOffsets.RENUMBER)
+    new = records(tmp_path / "new")
+    queues: Counter[tuple[str, int]] = Counter()
+    for one in new:
+        queue = one.topic, one.integer("queue_id")
+        assert queues[queue] == one.integer("queue_offset")
+        queues[queue] += 1
+    old = [one for store in stores for one in records(store)]
+    kept = [one for one in old if not one.topic.startswith(("RMQ_SYS_TRANS", "SCHEDULE"))]
+    own = [one for one in new if not one.topic.startswith(("RMQ_SYS_TRANS", "SCHEDULE"))]
+    assert sorted(map(unlinked, kept)) == sorted(map(unlinked, own))
+    times = [one.integer("store_timestamp") for one in new]
+    assert sorted(times) == times
+    assert len(old) == len(new) + result.left_out[Reason.DONE]
+    for store in stores:
+        waits = [row["last_physical_offset"] for row in undecided_transactions(open_store(store))]
+        halves = {
+            unlinked(one)
+            for one in records(store)
+            if one.topic == HALF and one.physical_offset in waits
+        }
+        assert halves <= {unlinked(one) for one in new if one.topic == HALF}
+    assert HALF_OP not in {one.topic for one in new}
+    assert not (tmp_path / "new/config/consumerOffset.json").exists()
+    assert [] == damages(tmp_path / "new")
