@@ -44,9 +44,14 @@ def queues_of(store: Path) -> Queues:
     return found
 
 
-def assert_delivered(expected: list[Record], found: Iterable[Received]) -> None:
-    """Assert that a queue gives its records: at their places, with their content."""
-    messages = [*found]
+def assert_delivered(expected: list[Record], found: Iterable[Received], last: int) -> None:
+    """Assert that a queue gives its records: at their places, with their content.
+
+    What follows are delayed messages whose time has come: they lie past the last record.
+    """
+    every = [*found]
+    messages = every[: len(expected)]
+    assert all(one.physical_offset > last for one in every[len(expected) :])
     assert [(one.integer("queue_offset"), one.physical_offset) for one in expected] == [
         (one.queue_offset, one.physical_offset) for one in messages
     ]
@@ -103,19 +108,16 @@ def test_delivers(version: str, tmp_path: Path) -> None:
         broker.wait_dispatched()
         with PullConsumer(broker, "rebuilt") as consumer:
             for (topic, queue_id), queue in expected.items():
-                found = [*consumer.read(topic, queue_id)]
-                assert_delivered(queue, found[: len(queue)])
-                # Delayed messages whose time has come by now.
-                assert all(one.physical_offset > last for one in found[len(queue) :])
+                assert_delivered(queue, consumer.read(topic, queue_id), last)
         with Producer(broker, "rebuilt-producer") as producer:
             new = producer.send(Outgoing(TOPIC, b"new"), 0)
         assert len(expected[TOPIC, 0]) == new.queue_offset
         for other in others:
+            queues, last = queues_of(other), records(other)[-1].physical_offset
             bare = BareStore(broker.jvm, other, settings)
             assert bare.load()
             bare.start()
-            queues = queues_of(other)
             assert queues
             for (topic, queue_id), queue in queues.items():
-                assert_delivered(queue, bare.messages(topic, queue_id))
+                assert_delivered(queue, bare.messages(topic, queue_id), last)
         broker.crash()
