@@ -5,13 +5,17 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from time import monotonic
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from types import FrameType
 
 AGAIN_SECONDS: Final = 0.25
+WRITING_SECONDS: Final = 5.0  # that a slow reader of a pipe has for the rows of one chunk
+
+_Chunk = TypeVar("_Chunk")
 
 
 class Terminated(BaseException):
@@ -27,9 +31,9 @@ def stoppable() -> Iterator[None]:
     What a handler raises is swallowed where C code calls Python: in a callback of the kernels'
     loader, in a finaliser. So it is raised again until somebody handles it.
     """
-    stopper = _Stopper()
+    _STOPPER.begin()
     before = {
-        number: signal.signal(number, stopper.stop)
+        number: signal.signal(number, _STOPPER.stop)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM)
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
     }
@@ -54,11 +58,34 @@ def has_ended() -> None:
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
+def whole_chunks(chunks: Iterable[_Chunk]) -> Iterator[_Chunk]:
+    """Give chunks of rows one by one; a signal does not cut the rows of one off.
+
+    It is raised when the next chunk is asked for, or after `WRITING_SECONDS`.
+    """
+    for chunk in chunks:
+        _STOPPER.waits_until = monotonic() + WRITING_SECONDS
+        try:
+            yield chunk
+        finally:
+            _STOPPER.waits_until = 0.0
+        _STOPPER.stop(signal.SIGALRM, None)
+
+
 class _Stopper:
-    """The handler of all these signals; the alarm is its own."""
+    """The handler of all these signals; the alarm is its own.
+
+    Attributes:
+        waits_until: what was asked for is not done before; by the monotonic clock.
+    """
 
     def __init__(self) -> None:
         self._kind: type[BaseException] | None = None
+        self.waits_until = 0.0
+
+    def begin(self) -> None:
+        """Forget what was asked for before."""
+        self._kind, self.waits_until = None, 0.0
 
     def stop(self, number: int, _frame: FrameType | None) -> None:
         """Raise what the signal asks for, unless that is on its way already."""
@@ -69,8 +96,13 @@ class _Stopper:
         if self._kind is None:
             return
         signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS)
+        if monotonic() < self.waits_until:
+            return
         if number != signal.SIGALRM or not _is_handled():
             raise self._kind
+
+
+_STOPPER: Final = _Stopper()
 
 
 def _is_handled() -> bool:

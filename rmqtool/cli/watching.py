@@ -12,7 +12,7 @@ from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.check.validate import Findings
-from rmqtool.cli.signals import Terminated, has_ended
+from rmqtool.cli.signals import Terminated, has_ended, whole_chunks
 from rmqtool.cli.validation import ready_row
 from rmqtool.clock import length_ms
 from rmqtool.errors import UsageError
@@ -117,9 +117,9 @@ class Watch:
             if delivery.wanted_format is Format.TABLE:
                 found = list(rows)
                 if found:
-                    yield delivery.emit(FINDINGS.rows([found]))
+                    yield delivery.emit(FINDINGS.rows(whole_chunks([found])))
                 return
-            yield delivery.emit(FINDINGS.rows([row] for row in rows))
+            yield delivery.emit(FINDINGS.rows(whole_chunks([row] for row in rows)))
 
     def _is_new(self, one: Finding) -> bool:
         """Tell whether no round has shown a finding; count it then."""

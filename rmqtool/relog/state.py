@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.broker.names import LMQ_PREFIX, is_system_topic
+from rmqtool.broker.names import LMQ_PREFIX, SCHEDULE_TOPIC, is_system_topic
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.formats.checkpoint import CHECKPOINT, FILE_LENGTH
 from rmqtool.formats.config_shapes import TOPIC_GROUP_SEPARATOR
@@ -43,7 +43,6 @@ TABLES: Final = {
     "topicQueueMapping.json": "topicQueueMappingInfoMap",
     "messageRequestMode.json": "messageRequestModeMap",
 }
-SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 
 
 def write_state(

@@ -7,7 +7,6 @@ works with. Pages that a broker has mapped stay: the system drops none that some
 from __future__ import annotations
 
 import os
-import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -27,6 +26,8 @@ class Pace:
     """
 
     def __init__(self, rate: int) -> None:
+        import threading  # every command imports this module, and few ask for a rate
+
         self._rate = rate
         self._due = time.monotonic()
         self._lock = threading.Lock()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
-from rmqtool.cli.signals import Terminated, stoppable
+from rmqtool.cli import signals
+from rmqtool.cli.signals import Terminated, stoppable, whole_chunks
 
 
 @pytest.mark.parametrize(
@@ -75,3 +77,52 @@ def test_nohup() -> None:
             os.kill(os.getpid(), signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_rows_are_not_cut_off() -> None:
+    """What is being written is written to its end; then the signal is heard."""
+    written: list[int] = []
+    with pytest.raises(Terminated):
+        write(written)
+    assert [0, 1] == written
+
+
+def write(written: list[int]) -> None:
+    """Write chunks; somebody says stop in the middle of the second one."""
+    with stoppable():
+        for chunk in whole_chunks(iter(range(4))):
+            if chunk == 1:
+                os.kill(os.getpid(), signal.SIGTERM)
+                _work(0.4)  # the alarm comes meanwhile, too
+            written.append(chunk)
+
+
+def test_nobody_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader of a pipe who takes nothing does not keep the process for ever."""
+    monkeypatch.setattr(signals, "WRITING_SECONDS", 0.1)
+    begin = time.monotonic()
+    with pytest.raises(Terminated):
+        _fill_a_pipe()
+    assert time.monotonic() - begin < 20
+
+
+def _fill_a_pipe() -> None:
+    reader, writer = os.pipe()
+    try:
+        with stoppable():
+            for _ in whole_chunks(_one()):
+                os.kill(os.getpid(), signal.SIGTERM)
+                os.write(writer, bytes(1 << 20))
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def _one() -> Iterator[bool]:
+    yield True
+
+
+def _work(seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass

@@ -186,7 +186,7 @@ class Dump(Command):
 
     def _follow(self, options: DumpOptions, outcome: DumpOutcome) -> int:
         """Write rows until somebody says stop, then say how it went."""
-        from rmqtool.cli.signals import Terminated, has_ended
+        from rmqtool.cli.signals import Terminated, has_ended, whole_chunks
         from rmqtool.tables.following import OPTION, Following
 
         delivery = self._delivery
@@ -200,7 +200,8 @@ class Dump(Command):
                 raise UsageError(option=OPTION, reason=f"cannot be combined with {option}")
         following = Following(options, outcome, delivery.note)
         try:
-            delivery.emit(following.rows())
+            rows = following.rows()
+            delivery.emit(replace(rows, chunks=whole_chunks(rows.chunks)))
         except (KeyboardInterrupt, Terminated):
             has_ended()
             return self._tell(outcome)
