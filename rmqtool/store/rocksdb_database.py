@@ -118,7 +118,7 @@ class Database:
         self._close()
 
     def rows(
-        self, family: str, begin: bytes = b"", end: bytes = b"", limit: int = -1
+        self, family: str, begin: bytes = b"", end: bytes = b"", limit: int = sys.maxsize
     ) -> Iterator[RowBatch]:
         """Yield the rows of a family, in the order of their keys.
 
@@ -126,7 +126,7 @@ class Database:
             family: its name; one that the database has not got has no rows.
             begin: the smallest key.
             end: past the largest key; empty for all.
-            limit: rows at most; -1 for all.
+            limit: rows at most.
 
         Raises:
             DamagedDatabase: after the rows that could be read: there are more.
