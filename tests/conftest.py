@@ -37,9 +37,11 @@ NEED_MORE = {"spark", "broker", "browser", "all_variants"}
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of its own is made in it
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
 settings.register_profile(
-    "quick", max_examples=50, deadline=None, suppress_health_check=_SLOW_IS_FINE
+    "quick", max_examples=30, deadline=None, suppress_health_check=_SLOW_IS_FINE
 )
-settings.register_profile("ci", parent=settings.get_profile("quick"), derandomize=True)
+settings.register_profile(
+    "ci", parent=settings.get_profile("quick"), max_examples=50, derandomize=True
+)
 settings.register_profile("thorough", parent=settings.get_profile("quick"), max_examples=2000)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "quick")
@@ -89,10 +91,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("all_variants")]
     for item in items:
-        *rooms, file = item.path.relative_to(TESTS).with_suffix("").parts
-        is_near = not rooms or rooms[0] in QUICK or "/".join([*rooms, file]) in ALSO_QUICK
-        if is_near and file not in NOT_QUICK and not NEED_MORE & {*item.keywords}:
+        if _is_quick(item.path) and not NEED_MORE & {*item.keywords}:
             item.add_marker(pytest.mark.quick)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import what the quick tier leaves out: that takes longer than many a room."""
+    is_test = collection_path.suffix == ".py" and collection_path.stem.startswith("test_")
+    if is_test and config.getoption("markexpr") == "quick" and not _is_quick(collection_path):
+        return True
+    return None
+
+
+def _is_quick(path: Path) -> bool:
+    *rooms, file = path.relative_to(TESTS).with_suffix("").parts
+    is_near = not rooms or rooms[0] in QUICK or "/".join([*rooms, file]) in ALSO_QUICK
+    return is_near and file not in NOT_QUICK
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,17 +25,22 @@ class Import(NamedTuple):
     is_lazy: bool
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    """Yield dotted name and syntax tree of each module."""
+@cache
+def modules() -> tuple[tuple[str, ast.Module], ...]:
+    """Give dotted name and syntax tree of each module; parsed once, so nobody changes a tree."""
+    return tuple(_parsed())
+
+
+def _parsed() -> Iterator[tuple[str, ast.Module]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         yield name.removesuffix(".__init__"), ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imports() -> Iterator[Import]:
-    """Yield each import of each module."""
-    for name, tree in modules():
-        yield from _imports(name, tree, is_lazy=False)
+@cache
+def imports() -> tuple[Import, ...]:
+    """Give each import of each module."""
+    return tuple(one for name, tree in modules() for one in _imports(name, tree, is_lazy=False))
 
 
 def _imports(module: str, node: ast.AST, *, is_lazy: bool) -> Iterator[Import]:
@@ -51,6 +57,7 @@ def _imports(module: str, node: ast.AST, *, is_lazy: bool) -> Iterator[Import]:
         yield from _imports(module, child, is_lazy=is_lazy)
 
 
+@cache
 def _is_module(dotted: str) -> bool:
     path = PACKAGE.parent.joinpath(*dotted.split("."))
     return path.with_suffix(".py").exists() or path.is_dir()

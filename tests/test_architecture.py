@@ -8,16 +8,18 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
+from tests.imports import modules
+
 ROOT: Final = Path(__file__).parents[1]
 PACKAGE: Final = ROOT / "rmqtool"
 PAGE: Final = ROOT / "ARCHITECTURE.md"
 NAMED: Final = re.compile(r"`([\w/]+(?:/|\.py))(?:: \w+)?`")
 # What makes numbers of bytes outside of `formats`, and why it may.
 NO_FORMAT: Final = {
-    "check/log/message_fields.py",  # counts the bits in which two addresses differ: no position
-    "check/log/range_checksum.py",  # the length that the checksum has in place of the record's own
-    "store/rocksdb_blocks.py",  # RocksDB's own blocks, little endian
-    "writing/spool.py",  # our own file
+    "rmqtool.check.log.message_fields",  # counts bits in which two addresses differ
+    "rmqtool.check.log.range_checksum",  # the checksum has another length in its place
+    "rmqtool.store.rocksdb_blocks",  # RocksDB's own blocks, little endian
+    "rmqtool.writing.spool",  # our own file
 }
 LONGEST: Final = 400  # lines of a module
 SHORTEST: Final = 40
@@ -68,21 +70,19 @@ def test_walks_exist() -> None:
 def test_class_names_are_single() -> None:
     """No two classes have one name: a name that is searched for leads to one place."""
     places = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_bytes())):
+    for name, tree in modules():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
-                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+                places[node.name].append(f"{name}:{node.lineno}")
     assert {} == {name: found for name, found in places.items() if len(found) > 1}
 
 
 def test_bytes_are_taken_apart_in_formats() -> None:
     """Numbers of RocketMQ's files are made from bytes, and bytes from them, in `formats` only."""
     found = set()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        name = str(path.relative_to(PACKAGE))
-        tree = ast.parse(path.read_bytes())
+    for name, tree in modules():
         used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        if used & {"from_bytes", "to_bytes"} and not name.startswith("formats/"):
+        if used & {"from_bytes", "to_bytes"} and not name.startswith("rmqtool.formats."):
             found.add(name)
     assert NO_FORMAT == found
 
