@@ -34,6 +34,7 @@ UNDECIDED: Final = frozenset({"odd-name", "loop", "converted-to-dledger", "remov
 # Nothing is to be repaired: the queue was made anew, and newer messages have the numbers of older
 # ones now.
 STAYS: Final = frozenset({"queue-numbered-anew"})
+NEW_KEY: Final = b"7F" + b"0" * 30  # the unique key of the message that is put
 
 
 def _marks(name: str) -> tuple[pytest.MarkDecorator, ...]:
@@ -120,7 +121,7 @@ def put_one(jvm: Jvm, opened: OpenStore, truth: Truth) -> dict[QueueKey, int]:
     """Put a message into a queue; give where it lies."""
     keys = [key for key in truth.queues if not is_made_by_brokers(key[0]) and truth.queues[key]]
     key = next(key for key in keys if not key[0].startswith(("%", "SCHEDULE")))
-    outline = Outline(*key, b"new", {"UNIQ_KEY": "7F" + "0" * 30})
+    outline = Outline(*key, b"new", {"UNIQ_KEY": NEW_KEY.decode()})
     result = opened.store.putMessage(inner(jvm, outline)).getAppendMessageResult()
     wait_until(lambda: not opened.store.dispatchBehindBytes(), "dispatch")
     return {key: int(result.getWroteOffset())}

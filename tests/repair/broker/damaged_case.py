@@ -1,0 +1,133 @@
+"""One damaged store of a campaign, and what the tool says and does about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from rmqtool import repair
+from rmqtool.broker.release import Version
+from rmqtool.broker.rules import Rules
+from rmqtool.check.options import CheckLevel, ValidateOptions
+from rmqtool.check.validate import validate
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import Finding
+from rmqtool.formats.message import MESSAGE_MAGIC_BYTES
+from rmqtool.repair.plans import Plan
+from rmqtool.startup import Prediction
+from tests.broker.jars import VERSIONS
+from tests.repair import faults
+from tests.repair.broker.survivors import QueueKey, Truth
+from tests.startup.test_against_stores import ALWAYS, foretell
+from tests.stores import broker_conf, fixture_names, fixture_store, manifest
+
+SCENARIOS: Final = ("traffic", "crash", "expired", "lmq", "batch-queue", "timer", "ext", "ipv6")
+HEAP_BYTES: Final = 1 << 30  # of the process: many stores are opened in one
+CROSS: Final = 8  # one case in so many is opened by another release
+Queues = dict[QueueKey, list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One damaged store.
+
+    Attributes:
+        seed: of the campaign.
+        number: of the case.
+        fixture: whose copy it is.
+        release: of the message store that judges.
+        root: of the store.
+        truth: what the sound store holds.
+        harms: what was done, a text each.
+    """
+
+    seed: int
+    number: int
+    fixture: str
+    release: str
+    root: Path
+    truth: Truth
+    harms: tuple[str, ...]
+
+    def __str__(self) -> str:
+        again = f"--seed {self.seed} --only {self.number}"
+        return f"{again}: {self.fixture} for {self.release}: {'; '.join(self.harms)}"
+
+
+def damaged(seed: int, number: int, into: Path, releases: tuple[str, ...] = VERSIONS) -> Case:
+    """Copy a fixture and damage it; the same numbers give the same damage."""
+    dice = np.random.default_rng((seed, number))
+    names = [name for name in fixture_names() if name.endswith(SCENARIOS)]
+    fixture = faults.chosen(names, dice)
+    own = fixture.split("-")[1]
+    release = own if dice.integers(CROSS) else faults.chosen(VERSIONS, dice)
+    if release not in releases:
+        release = own
+    root = fixture_store(fixture, into)
+    truth = Truth.of(root)
+    if dice.integers(2):
+        (root / "abort").touch()
+    harms = faults.harm(root, dice, int(faults.chosen((1, 1, 2, 3, 4), dice)))
+    return Case(seed, number, fixture, release, root, truth, harms)
+
+
+def has_unreadable(one: Case, expected: Queues) -> bool:
+    """Tell whether a release is older than some of the records: it takes V2 for the log's end."""
+    raws = (one.truth.records[place].raw for queue in expected.values() for place in queue)
+    known = 1 + Rules(Version.parse(one.release)).has_v2
+    return any(raw[4:8] not in MESSAGE_MAGIC_BYTES[:known] for raw in raws)
+
+
+def foretold(one: Case) -> Prediction:
+    """Predict a start by the case's release."""
+    settings = {**manifest(one.fixture)["settings"], **ALWAYS}
+    return foretell(one.root, one.release, settings, HEAP_BYTES)
+
+
+def follow(one: Case, plan: Plan) -> bool:
+    """Do what the plan asks a person to do first, where it is about names of commitlog files."""
+    for left in plan.left:
+        paths = [one.root / name for name in re.findall(r"commitlog/\d+", left.why)]
+        if left.why.startswith("first exchange the names of "):
+            aside = one.root / "aside"
+            paths[0].rename(aside)
+            paths[1].rename(paths[0])
+            aside.rename(paths[1])
+        elif found := re.match(r"first rename \S+ to (\d+)", left.why):
+            assert not paths[0].with_name(found[1]).exists(), "never a name that is there"
+            paths[0].rename(paths[0].with_name(found[1]))
+        elif left.why.startswith("first move commitlog/"):
+            paths[0].unlink()
+        else:
+            continue
+        return True
+    return False
+
+
+def findings(one: Case, root: Path) -> list[Finding]:
+    """Validate; give what is worse than a note."""
+    options = ValidateOptions(
+        root, broker_conf=_conf(one.fixture), broker_version=one.release, level=CheckLevel.FULL
+    )
+    return [found for found in validate(options) if found.severity is not Severity.NOTE]
+
+
+def plan(one: Case) -> Plan:
+    """Plan a repair as a user would who has read what is offered."""
+    return repair.plan(
+        one.root,
+        broker_version=one.release,
+        broker_conf=_conf(one.fixture),
+        bridge_missing=True,
+        clamp_offsets=True,
+    )
+
+
+@cache
+def _conf(fixture: str) -> str:
+    return str(broker_conf(fixture))
