@@ -60,6 +60,7 @@ def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.rebuild import report as rebuild
     from rmqtool.relog.report import REBUILT_LOG
     from rmqtool.repair import result as repair
+    from rmqtool.sending import report as sending
     from rmqtool.spark.export_options import EXPORT
     from rmqtool.spark.views import VIEW_LIST
     from rmqtool.startup import report as startup
@@ -97,11 +98,13 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("rebuild --check", rebuild.DIFFERENCES)
     yield PublicTable("export", EXPORT)
     yield PublicTable("export --table segments", SEGMENTS)
-    yield PublicTable("extract", sent.EXTRACT)
-    yield PublicTable("extract (the file)", sent.SENT)
-    yield PublicTable("carve", carve.CARVED)
-    yield PublicTable("carve (the file)", carve.CARVED_RECORDS)
+    made = {"extract": (sent.EXTRACT, sent.SENT), "carve": (carve.CARVED, carve.CARVED_RECORDS)}
+    for name, (summary, file) in made.items():
+        yield PublicTable(name, summary)
+        yield PublicTable(f"{name} (the file)", file)
     yield PublicTable("rebuild-log", REBUILT_LOG)
+    for table in (sending.SENDING, sending.NOT_SENT):
+        yield PublicTable(f"send ({table.name})", table)
     yield PublicTable("sql --views", VIEW_LIST)
 
 

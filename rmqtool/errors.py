@@ -289,6 +289,28 @@ class PlanMismatch(RepairError):
         return _NEW_PLAN if self.trouble is Trouble.STALE_PLAN else _AFTER_CHANGE
 
 
+class RemotingError(RmqtoolError):
+    """A name server or a broker cannot be reached, refuses, or does not answer as one.
+
+    Attributes:
+        address: of the peer.
+        reason: why not.
+        is_unsure: a request was on its way: whether it was carried out is unknown.
+    """
+
+    def __init__(self, *, address: str, reason: str, is_unsure: bool = False) -> None:
+        super().__init__()
+        self.address, self.reason, self.is_unsure = address, reason, is_unsure
+
+    def __str__(self) -> str:
+        return f"{self.address}: {self.reason}"
+
+    @property
+    def next_step(self) -> str:
+        """A look at the cluster."""
+        return "mqadmin clusterList -n ADDRESS: the brokers of the cluster, and their addresses"
+
+
 class EngineMissing(RmqtoolError):
     """What was asked for needs a package or a Java that is not here."""
 

@@ -29,6 +29,7 @@ FLOORS = (
     {"spark", "render"},
     {"carve"},
     {"report", "messages", "relog"},
+    {"sending"},
     {"dictionary"},
     {"cli", "library"},
 )

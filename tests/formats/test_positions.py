@@ -24,6 +24,7 @@ EXCUSED: Final = {
     "rmqtool.queues.span": "a `struct` made of the field's own position and size",
     "rmqtool.rebuild.comparing": "a digest of pairs, of our own",
     "rmqtool.rebuild.ext": "whole units, packed by their layout",
+    "rmqtool.sending.remoting": "frames of the remoting protocol, declared there",
     "rmqtool.store.lock_state": "the system's own lock structure",
     "rmqtool.store.rocksdb_log": "RocksDB's own log, declared there",
     "rmqtool.store.rocksdb_server": "frames between two of our processes",

@@ -67,6 +67,7 @@ CONTENTS: Final[Mapping[str, Mapping[str, str]]] = {
         "extract": "Write messages as they were sent to a new file, to use them elsewhere.",
         "carve": "Find records in images of disks, cut segments, swap and core files.",
         "rebuild-log": "Write a new store of records out of stores and extracts.",
+        "send": "Send messages of an extract into a running cluster, each of them once.",
         "export": "Write a table of a store to Parquet, CSV or JSON lines files.",
         "sql": "Answer a question about a store in SQL.",
     },
@@ -94,6 +95,7 @@ OTHER_WORDS: Final = {
     **dict.fromkeys(("boot", "predict", "simulate", "start"), "startup"),
     **dict.fromkeys(("cmp", "compare"), "diff"),
     **dict.fromkeys(("compact", "import", "migrate", "pack"), "rebuild-log"),
+    **dict.fromkeys(("produce", "publish", "replay", "resend"), "send"),
     **dict.fromkeys(("man", "manual", "usage"), "help"),
 }
 

@@ -47,15 +47,19 @@ def examples(name: str) -> list[Block]:
 
 
 def first_example(name: str) -> tuple[str, str] | None:
-    """Give what the first example of a page shows, and what is typed; None without one."""
+    """Give what the first example of a page shows, and what is typed; None without one.
+
+    What other commands made ready for it is not the example.
+    """
     found = files("rmqtool.cli").joinpath("examples", f"{name}.txt")
     if not found.is_file():
         return None
     caption = ""
     for line in found.read_text(encoding="utf-8").splitlines():
-        if line.startswith(PROMPT):
+        if line.startswith(PROMPT) and name in line.split():
             return caption, line.removeprefix(PROMPT)
-        caption = line.removeprefix(CAPTION)
+        if line.startswith(CAPTION):
+            caption = line.removeprefix(CAPTION)
     return None
 
 

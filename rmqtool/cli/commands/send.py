@@ -1,0 +1,133 @@
+"""`rmqtool send`: messages of a file into a running cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from rmqtool.cli.declaration import Argument, Command, Only, Option
+from rmqtool.cli.delivery import Delivery
+from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
+from rmqtool.sending.options import SendOptions, addresses
+
+if TYPE_CHECKING:
+    from rmqtool.sending.counts import SendResult
+
+
+@dataclass(frozen=True)
+class Send(Command):
+    """FILE has JSON lines or records, as 'extract' writes them. It is checked whole first: if one
+    message cannot be sent, its line is named, and nothing is sent. A topic that the cluster lacks
+    is an error, too, before anything is sent.
+
+    Each message goes to the topic that it was first sent to. Its body, tags, keys, unique key, flag
+    and born time go along, and the properties of its sender. Retried and dead messages go to their
+    real topic. Delays, transactions and what brokers noted do not go along. The property
+    RMQTOOL_OLD_ID is the offsetMsgId that the message had. Messages of one queue go to one queue,
+    in their order: to the queue of the same number if the topic has it.
+
+    FILE.sent, the ledger, keeps what was sent. After a stop the same command goes on. Only the
+    message that was on its way may be sent twice: the process was killed, or the connection broke.
+    It is named. After a power failure it may be the last 100.
+
+    The exit code is 0 when all was sent. It is 1 when something was refused, or there is nothing to
+    send. It is 2 when nothing was sent, and 3 when something stopped it after the first message.
+    """
+
+    file: Annotated[str, Argument("FILE", "JSON lines or records, as 'extract' writes them.")]
+    name_server: Annotated[
+        str | None,
+        Option(
+            "--name-server",
+            "Name servers of the cluster: 10.0.0.1:9876;10.0.0.2:9876. A dry run may do without.",
+            "ADDRESS",
+            env="RMQTOOL_NAME_SERVER",
+        ),
+    ] = None
+    topics: Annotated[
+        tuple[str, ...],
+        Option("--topic", "Only messages that were sent to this topic; may be repeated.", "TOPIC"),
+    ] = ()
+    to_topic: Annotated[
+        str | None,
+        Option("--to-topic", "Send all of them to this topic instead of their own.", "TOPIC"),
+    ] = None
+    dry_run: Annotated[
+        bool, Option("--dry-run", "Count what would go to each queue; send nothing.")
+    ] = False
+    skip_bad: Annotated[
+        bool, Option("--skip-bad", "Send the others if some messages cannot be sent.")
+    ] = False
+    held: Annotated[
+        bool,
+        Option("--held", "Half messages and timer copies, too, whether or not they were decided."),
+    ] = False
+    system_topics: Annotated[
+        bool,
+        Option("--system-topics", "Messages of topics that brokers make for themselves, too."),
+    ] = False
+    rate: Annotated[
+        int | None, Option("--rate", "Messages a second, at most.", "NUMBER", least=1)
+    ] = None
+    ledger: Annotated[
+        str | None, Option("--ledger", "Keep what was sent here instead of FILE.sent.", "FILE")
+    ] = None
+    timeout: Annotated[
+        int,
+        Option("--timeout", "Seconds to wait for a connection or an answer.", "NUMBER", least=1),
+    ] = 10
+    delivery: Annotated[Delivery, Only("format", "output", "color", "quiet")] = Delivery()
+
+    def describe(self) -> int:
+        """Write what the rows are."""
+        from rmqtool.sending.report import NOT_SENT, SENDING
+
+        return self.delivery.describe([SENDING, NOT_SENT])
+
+    def run(self) -> int:
+        """Send; 1 when something was refused."""
+        from rmqtool.render.progress import progress
+        from rmqtool.sending.report import kinds, sentences
+        from rmqtool.sending.sending import SendRun
+
+        self.delivery.keep_out_of()
+        options = self._options()
+        work = SendRun(options)
+        quiet = self.delivery.quiet
+        with progress("check", work.total_bytes or None, quiet=quiet) as advance:
+            checked = work.check(advance)
+        with progress("send", None, quiet=quiet) as advance:
+            outcome = work.run(checked, advance)
+        self.delivery.emit_all(kinds(outcome))
+        for sentence in sentences(options, outcome):
+            self.delivery.note(sentence)
+        return self._end(outcome)
+
+    def _options(self) -> SendOptions:
+        return SendOptions(
+            file=self.file,
+            name_servers=() if self.name_server is None else addresses(self.name_server),
+            topics=self.topics,
+            to_topic=self.to_topic,
+            dry_run=self.dry_run,
+            skip_bad=self.skip_bad,
+            held=self.held,
+            system_topics=self.system_topics,
+            rate=self.rate,
+            ledger=self.ledger,
+            timeout=float(self.timeout),
+        )
+
+    def _end(self, outcome: SendResult) -> int:
+        """Say why it stopped, and give the exit code."""
+        if outcome.stopped is not None:
+            say(str(outcome.stopped))
+            if step := outcome.stopped.next_step:
+                say(f"try: {step}")
+            some = outcome.sent.total() + outcome.sent_before.total()
+            return IN_PART if some else NOT_DONE
+        checked = outcome.checked
+        if checked.bad_count and not self.skip_bad:
+            return NO if self.dry_run else NOT_DONE
+        is_whole = checked.total and not checked.bad_count and not outcome.refused
+        return DONE if is_whole else NO

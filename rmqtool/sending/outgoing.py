@@ -1,0 +1,216 @@
+"""One message that is to be sent: what of it goes along, where to, and why it cannot be sent.
+
+Source: MessageConst, SendMessageProcessor#sendMessage, TopicValidator, HookUtils#checkBefore-
+PutMessage, MessageDecoder#string2messageProperties, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.broker import names
+from rmqtool.formats import java, properties
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OLD_ID: Final = "RMQTOOL_OLD_ID"
+"""Property that each message gets: the offsetMsgId that it had in its old store."""
+
+# Names that clients and brokers give a meaning. These do no harm in another cluster.
+_HARMLESS: Final = frozenset(
+    {
+        *(properties.KEYS, properties.TAGS, properties.UNIQ_KEY, properties.INNER_MULTI_DISPATCH),
+        *("WAIT", "BUYER_ID", "INSTANCE_ID", "__SHARDINGKEY", "TRACE_CONTEXT"),
+        *("CORRELATION_ID", "REPLY_TO_CLIENT", "TTL", "MSG_TYPE"),
+    }
+)
+# These would make a broker wait, ask for a transaction's end or count retries, or they tell of the
+# old cluster.
+_LEFT: Final = frozenset(
+    {
+        *(properties.DELAY, properties.REAL_TOPIC, properties.REAL_QID, properties.CRC32),
+        *(properties.INNER_NUM, properties.INNER_BASE, properties.INNER_MULTI_QUEUE_OFFSET),
+        *("RETRY_TOPIC", "TRAN_MSG", "PGROUP", "MIN_OFFSET", "MAX_OFFSET", "ORIGIN_MESSAGE_ID"),
+        *("TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "RECONSUME_TIME", "MSG_REGION"),
+        *("TRACE_ON", "EXTEND_UNIQ_INFO", "MAX_RECONSUME_TIMES", "CONSUME_START_TIME"),
+        *("CHECK_IMMUNITY_TIME_IN_SECONDS", "TRAN_PREPARED_QUEUE_OFFSET", "__transactionId__"),
+        *("TRANSACTION_CHECK_TIMES", "ARRIVE_TIME", "PUSH_REPLY_TIME", "CLUSTER", "POP_CK"),
+        *("POP_CK_OFFSET", "1ST_POP_TIME", "PROPERTY_FORWARD_QUEUE_ID", "REDIRECT"),
+        *("__BORNHOST", "BORN_TIMESTAMP", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", OLD_ID),
+    }
+)
+_LEFT_PREFIXES: Final = ("TIMER_", "__RMQ.TRANSIENT.")
+_HELD: Final = frozenset({*names.HALF_TOPICS, names.TIMER_TOPIC, names.CHECK_MAX_TIME_TOPIC})
+_HELD_TRANSACTIONS: Final = frozenset({"prepared", "rollback"})
+_ENDS: Final = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")  # what says where a retried message was sent to
+_TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LONGEST_TOPIC: Final = 127
+_LONGEST_PROPERTIES: Final = 32767
+LARGEST_BODY: Final = (16 << 20) - (256 << 10)  # a frame has 16 MiB, and the header is in it
+
+
+class BadMessage(ValueError):
+    """A message of the file cannot be sent; the text says why."""
+
+
+class BadLine(NamedTuple):
+    """What of the file cannot be sent.
+
+    Attributes:
+        line: number of the line or of the record, from 1 on.
+        position: of its first byte in the file.
+        reason: why not.
+        topic: that the message was sent to; None where nobody knows.
+    """
+
+    line: int
+    position: int
+    reason: str
+    topic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message as the file has it.
+
+    Attributes:
+        stored_topic: of the record in the log.
+        topic: that it was sent to, as far as the record itself says.
+        queue_id: of that topic; None where it has none.
+        flag: the application's own.
+        born_ms: epoch ms; None where the file does not say.
+        properties: all.
+        body: decompressed.
+        transaction: none, prepared, commit or rollback.
+        old_id: its offsetMsgId, or what else names it.
+        damage: why its body or its texts are not those that were sent; empty when they are.
+    """
+
+    stored_topic: str
+    topic: str
+    queue_id: int | None
+    flag: int
+    born_ms: int | None
+    properties: Mapping[str, str]
+    body: bytes
+    transaction: str
+    old_id: str | None
+    damage: str = ""
+
+    @property
+    def place(self) -> tuple[str, int | None]:
+        """Topic and queue that the message was sent to, before brokers moved it."""
+        topic, queue_id = self.topic, self.queue_id
+        if topic == names.SCHEDULE_TOPIC or topic in _HELD:
+            topic = self.properties.get(properties.REAL_TOPIC, topic)
+            queue_id = java.parse_long(self.properties.get(properties.REAL_QID, ""))
+        if topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):
+            ends = (self.properties.get(name) for name in _ENDS)
+            topic, queue_id = next((one for one in ends if one), topic), None
+        return topic, queue_id
+
+
+class Outgoing(NamedTuple):
+    """A message that can be sent.
+
+    Attributes:
+        number: in the file, from 1 on; the ledger has it.
+        line: number of its line or record.
+        own_topic: that it was sent to.
+        topic: where it goes to.
+        queue_id: that it had; None where it had none in this topic.
+        flag: the application's own.
+        born_ms: epoch ms; None where the file does not say.
+        properties: as a record has them.
+        body: bytes.
+        is_held: a copy that brokers hold back: nobody knows whether it goes on.
+    """
+
+    number: int
+    line: int
+    own_topic: str
+    topic: str
+    queue_id: int | None
+    flag: int
+    born_ms: int | None
+    properties: str
+    body: bytes
+    is_held: bool
+
+    @property
+    def is_system(self) -> bool:
+        """Whether brokers alone write to its topic."""
+        return names.is_made_by_brokers(self.topic)
+
+
+def outgoing(stored: Stored, number: int, line: int, to_topic: str | None) -> Outgoing:
+    """Make a message ready to be sent.
+
+    Args:
+        stored: as the file has it.
+        number: of the message.
+        line: of its line or record.
+        to_topic: where it goes instead of its own topic.
+
+    Raises:
+        BadMessage: it cannot be sent.
+    """
+    own_topic, queue_id = stored.place
+    topic = own_topic if to_topic is None else to_topic
+    if stored.damage:
+        raise BadMessage(stored.damage)
+    if len(topic) > _LONGEST_TOPIC or _TOPIC.fullmatch(topic) is None:
+        reason = f"no broker takes the topic {topic[:_LONGEST_TOPIC]!r}"
+        raise BadMessage(reason)
+    if not stored.body:
+        reason = "there is no body, and brokers take no message without one"
+        raise BadMessage(reason)
+    if len(stored.body) > LARGEST_BODY:
+        reason = f"the body has {len(stored.body):,} bytes, and no request holds more than 16 MiB"
+        raise BadMessage(reason)
+    if java.to_int32(stored.flag) != stored.flag:
+        reason = f"flag {stored.flag} has more than 32 bits"
+        raise BadMessage(reason)
+    return Outgoing(
+        number,
+        line,
+        own_topic,
+        topic,
+        queue_id,
+        stored.flag,
+        stored.born_ms,
+        _carried(stored),
+        stored.body,
+        stored.stored_topic in _HELD or stored.transaction in _HELD_TRANSACTIONS,
+    )
+
+
+def _carried(stored: Stored) -> str:
+    """Give the properties that go along, as a record has them.
+
+    Raises:
+        BadMessage: they cannot be written so.
+    """
+    kept = {
+        name: value
+        for name, value in stored.properties.items()
+        if name and value and (name in _HARMLESS or not _is_left(name))
+    }
+    if stored.old_id:
+        kept[OLD_ID] = stored.old_id
+    for name, value in kept.items():
+        if "\x01" in name or "\x02" in name or "\x02" in value:
+            reason = f"property {name!r} holds a separator of properties"
+            raise BadMessage(reason)
+    raw = properties.encode(kept)
+    if len(raw) > _LONGEST_PROPERTIES:
+        reason = f"properties of {len(raw):,} bytes; brokers take {_LONGEST_PROPERTIES:,}"
+        raise BadMessage(reason)
+    return raw.decode()
+
+
+def _is_left(name: str) -> bool:
+    return name in _LEFT or name.startswith(_LEFT_PREFIXES)

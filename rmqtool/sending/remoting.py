@@ -1,0 +1,206 @@
+"""RocketMQ's remoting protocol: one request, one answer, over one connection.
+
+A frame is its length (4 bytes), the length of the header with the kind of serialization in the
+highest byte (4 bytes), the header as JSON, and a body. What a peer answers is bounded: no length
+that it names allocates anything, and an answer has a deadline as a whole.
+Source: RemotingCommand#encode, #decode, NettyDecoder, RemotingSerializable, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+import struct
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
+
+import orjson
+
+from rmqtool.errors import RemotingError
+from rmqtool.sending.options import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+LARGEST_FRAME: Final = 16 << 20  # as NettyDecoder has it
+_LENGTH: Final = struct.Struct(">i")
+_HEADER_LENGTH: Final = 0xFFFFFF
+_JSON: Final = 0  # kind of serialization
+_RESPONSE: Final = 1  # bit of `flag`
+_VERSION: Final = 399  # as brokers of 4.9.3 know it; nothing depends on it
+_STEP: Final = 64 << 10
+_STRAYS: Final = 1000  # frames that answer something else, until the peer is given up
+_SHOWN: Final = 300
+# Older releases write numbers as names without quotes. Texts are passed over whole.
+_BARE_NAME: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|(-?[0-9]+)\s*:')
+
+
+class RemotingAnswer(NamedTuple):
+    """What a peer answered.
+
+    Attributes:
+        code: 0 is success.
+        remark: why not, in its own words.
+        fields: of the header.
+        body: bytes.
+    """
+
+    code: int
+    remark: str
+    fields: Mapping[str, str]
+    body: bytes
+
+
+class Connection:
+    """A connection to a name server or a broker; a context manager.
+
+    Args:
+        address: host and port.
+        timeout: seconds that connecting may take, and each answer.
+
+    Raises:
+        RemotingError: nobody answers there.
+    """
+
+    def __init__(self, address: tuple[str, int], timeout: float) -> None:
+        self.address, self._timeout, self._opaque = address, timeout, 0
+        try:
+            self._socket = socket.create_connection(address, timeout)
+        except (OSError, UnicodeError) as error:
+            raise _unreachable(address, error) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; twice does no harm."""
+        self._socket.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the peer has not closed the connection, which brokers do when it is idle."""
+        try:
+            readable, _, _ = select.select([self._socket], [], [], 0)
+            return not readable or bool(self._socket.recv(1, socket.MSG_PEEK))
+        except (OSError, ValueError):
+            return False
+
+    def ask(self, code: int, fields: Mapping[str, str], body: bytes = b"") -> RemotingAnswer:
+        """Send a request and wait for its answer.
+
+        Args:
+            code: of the request.
+            fields: of its header.
+            body: bytes.
+
+        Raises:
+            RemotingError: there is no answer, or none that can be read. Whether the request was
+                carried out is then unknown.
+        """
+        self._opaque += 1
+        deadline = time.monotonic() + self._timeout
+        try:
+            self._socket.settimeout(self._timeout)
+            self._socket.sendall(frame(code, self._opaque, fields, body))
+            for _ in range(_STRAYS):
+                raw = self._frame(deadline)
+                head, answer = self._parsed(raw)
+                if head.get("opaque") == self._opaque and int(head.get("flag", 0)) & _RESPONSE:
+                    return answer
+        except TimeoutError as error:
+            reason = f"no answer within {self._timeout:g} s"
+            raise self._lost(reason) from error
+        except OSError as error:
+            raise self._lost(error.strerror or str(error)) from error
+        return self._refuse("answers what was not asked")
+
+    def _frame(self, deadline: float) -> bytes:
+        (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size, deadline))
+        if not _LENGTH.size <= length <= LARGEST_FRAME:
+            self._refuse(f"an answer of {length} bytes")
+        return self._bytes(length, deadline)
+
+    def _bytes(self, count: int, deadline: float) -> bytes:
+        """Read so many bytes; memory grows with what comes, not with what was announced."""
+        found = bytearray()
+        while len(found) < count:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            self._socket.settimeout(left)
+            some = self._socket.recv(min(_STEP, count - len(found)))
+            if not some:
+                reason = "the connection was closed before the answer"
+                raise self._lost(reason)
+            found += some
+        return bytes(found)
+
+    def _parsed(self, raw: bytes) -> tuple[dict[str, Any], RemotingAnswer]:
+        (word,) = _LENGTH.unpack_from(raw)
+        length, kind = word & _HEADER_LENGTH, (word >> 24) & 0xFF
+        if kind != _JSON or length > len(raw) - _LENGTH.size:
+            self._refuse("an answer without a header in JSON")
+        head = json_of(raw[_LENGTH.size : _LENGTH.size + length])
+        fields = head.get("extFields") or {} if isinstance(head, dict) else None
+        if (
+            not isinstance(head, dict)
+            or not isinstance(fields, dict)
+            or not all(isinstance(head.get(name, 0), int) for name in ("code", "opaque", "flag"))
+        ):
+            self._refuse("an answer whose header cannot be read")
+        texts = {str(name): str(value) for name, value in fields.items()}
+        remark = str(head.get("remark") or "")
+        answer = RemotingAnswer(head.get("code", 0), remark, texts, raw[_LENGTH.size + length :])
+        return head, answer
+
+    def _lost(self, reason: str) -> RemotingError:
+        return RemotingError(address=shown(*self.address), reason=reason, is_unsure=True)
+
+    def _refuse(self, what: str) -> NoReturn:
+        reason = f"is no RocketMQ server: {what}"
+        raise self._lost(reason)
+
+
+def frame(code: int, opaque: int, fields: Mapping[str, str], body: bytes) -> bytes:
+    """Give the bytes of a request."""
+    head = orjson.dumps(
+        {
+            "code": code,
+            "flag": 0,
+            "language": "PYTHON",
+            "opaque": opaque,
+            "serializeTypeCurrentRPC": "JSON",
+            "version": _VERSION,
+            "extFields": dict(fields),
+        }
+    )
+    length = _LENGTH.size + len(head) + len(body)
+    return _LENGTH.pack(length) + _LENGTH.pack(len(head)) + head + body
+
+
+def json_of(raw: bytes) -> object:
+    """Read JSON, with numbers as names, too; None where it is none."""
+    try:
+        return orjson.loads(raw)
+    except ValueError:
+        quoted = _BARE_NAME.sub(lambda one: b'"%b":' % one[1] if one[1] else one[0], raw)
+        try:
+            return orjson.loads(quoted)
+        except ValueError:
+            return None
+
+
+def brief(remark: str) -> str:
+    """Give the first line of what a peer says, of a length that can be shown."""
+    line = remark.strip().splitlines()[0] if remark.strip() else "no reason given"
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+
+
+def _unreachable(address: tuple[str, int], error: Exception) -> RemotingError:
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return RemotingError(address=shown(*address), reason=f"cannot be reached: {reason}")

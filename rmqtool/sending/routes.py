@@ -1,0 +1,152 @@
+"""Where topics are, as a name server tells, and which queue a message goes to.
+
+Source: TopicRouteData, RouteInfoManager#pickupTopicRouteData, PermName, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from rmqtool.errors import RemotingError, UsageError
+from rmqtool.sending.options import address_of, shown
+from rmqtool.sending.remoting import Connection, brief, json_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+GET_ROUTEINFO_BY_TOPIC: Final = 105
+SUCCESS: Final = 0
+TOPIC_NOT_EXIST: Final = 17
+_PERM_WRITE: Final = 2
+_MASTER: Final = "0"
+_MOST_QUEUES: Final = 1 << 20
+
+
+class Master(NamedTuple):
+    """A broker that takes messages of a topic.
+
+    Attributes:
+        name: of the broker.
+        address: host and port.
+        queues: how many it has; they are numbered from 0 on.
+    """
+
+    name: str
+    address: tuple[str, int]
+    queues: int
+
+
+class TargetQueue(NamedTuple):
+    """Where a message goes.
+
+    Attributes:
+        broker: its master.
+        queue_id: of the topic, there.
+    """
+
+    broker: Master
+    queue_id: int
+
+
+class Route(NamedTuple):
+    """The brokers that take messages of a topic.
+
+    Attributes:
+        topic: its name.
+        masters: by name.
+    """
+
+    topic: str
+    masters: tuple[Master, ...]
+
+    def queue_of(self, queue_id: int | None, turn: int) -> TargetQueue:
+        """Choose the queue of a message.
+
+        Messages of one queue go to one queue, so that their order stays: to the queue with the same
+        number, of a broker that follows from the number. Where no broker has that number, all
+        queues of the topic share.
+
+        Args:
+            queue_id: that the message had.
+            turn: how many messages of the topic without a queue came before.
+        """
+        if queue_id is not None and queue_id >= 0:
+            having = [one for one in self.masters if queue_id < one.queues]
+            if having:
+                return TargetQueue(having[queue_id % len(having)], queue_id)
+        number = (turn if queue_id is None else queue_id) % sum(one.queues for one in self.masters)
+        for master in self.masters:
+            if number < master.queues:
+                return TargetQueue(master, number)
+            number -= master.queues
+        raise AssertionError  # the numbers are those of the queues
+
+
+def routes_of(
+    name_servers: Sequence[tuple[str, int]], topics: Sequence[str], timeout: float
+) -> dict[str, Route]:
+    """Ask for the routes of topics; the first name server that answers counts.
+
+    Raises:
+        RemotingError: no name server answers, or not as one does.
+        UsageError: a topic is not in the cluster, or nobody may write to it.
+    """
+    errors = []
+    for address in name_servers:
+        try:
+            with Connection(address, timeout) as connection:
+                return {one: _route(connection, one) for one in topics}
+        except RemotingError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    reason = "; ".join(map(str, errors))
+    raise RemotingError(address="no name server answers", reason=reason)
+
+
+def _route(connection: Connection, topic: str) -> Route:
+    answer = connection.ask(GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+    if answer.code == TOPIC_NOT_EXIST:
+        raise UsageError(
+            option="--name-server",
+            reason=f"the cluster has no topic {topic!r}",
+            step=f"mqadmin updateTopic -t {topic} there, or --to-topic with one that it has",
+        )
+    where = shown(*connection.address)
+    if answer.code != SUCCESS:
+        raise RemotingError(address=where, reason=f"answers {answer.code}: {brief(answer.remark)}")
+    masters = _masters(json_of(answer.body))
+    if masters is None:
+        raise RemotingError(address=where, reason=f"answers no route of topic {topic!r}")
+    if not masters:
+        raise UsageError(
+            option="--name-server",
+            reason=f"no master broker of the cluster may be written to for topic {topic!r}",
+            step="mqadmin topicRoute: brokers of the topic, and their permissions",
+        )
+    return Route(topic, masters)
+
+
+def _masters(found: object) -> tuple[Master, ...] | None:
+    """Read a route; None where it is none."""
+    try:
+        return tuple(sorted(_each_master(found)))
+    except (TypeError, KeyError, ValueError, AttributeError):
+        return None
+
+
+def _each_master(found: Any) -> list[Master]:  # noqa: ANN401 - what a peer answered
+    addresses = {
+        str(one["brokerName"]): one["brokerAddrs"].get(_MASTER) for one in found["brokerDatas"]
+    }
+    masters = []
+    for one in found["queueDatas"]:
+        count, name = int(one["writeQueueNums"]), str(one["brokerName"])
+        text = addresses.get(name)
+        if not int(one["perm"]) & _PERM_WRITE or count <= 0 or text is None:
+            continue
+        address = address_of(str(text))
+        if address is None or count > _MOST_QUEUES:
+            raise ValueError
+        masters.append(Master(name, address, count))
+    return masters

@@ -1,0 +1,235 @@
+"""`send`: a file is checked whole, then its messages go to a cluster, one after the other."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import RemotingError, RmqtoolError, Trouble, UnreadablePath, WriteFailed
+from rmqtool.sending.counts import SendContent, SendResult, Turns
+from rmqtool.sending.entries import digest_of, entries
+from rmqtool.sending.outgoing import BadLine, Outgoing
+from rmqtool.sending.producer import Brokers, Refused
+from rmqtool.sending.routes import routes_of
+from rmqtool.store.address import place_of
+from rmqtool.writing.ledger import SentLedger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rmqtool.sending.options import SendOptions
+    from rmqtool.sending.routes import Route, TargetQueue
+    from rmqtool.store.place import OpenFile
+
+    Advance = Callable[[int], None]
+
+STRETCH: Final = 100  # messages between two waits for the disk
+
+
+class SendRun:
+    """A sending that was asked for; nothing is sent before it runs.
+
+    Args:
+        options: what is wanted.
+
+    Attributes:
+        total_bytes: of the file.
+
+    Raises:
+        UnreadablePath: it is not there, or cannot be read.
+    """
+
+    def __init__(self, options: SendOptions) -> None:
+        self.options = options
+        self._place = place_of(options.file)
+        with self._place.open() as file:
+            self.total_bytes = file.size
+
+    def check(self, advance: Advance = lambda _: None) -> SendContent:
+        """Read the whole file, and say what it holds.
+
+        Args:
+            advance: takes the bytes that were read since it was last called.
+        """
+        checked = SendContent()
+        with self._place.open() as file:
+            for one in entries(file, self.options.to_topic, advance):
+                checked.entries += 1
+                if isinstance(one, BadLine):
+                    self._note_bad(one, checked)
+                elif self._is_wanted(one, checked):
+                    checked.messages[one.topic, one.queue_id] += 1
+                    checked.bytes[one.topic] += len(one.body)
+            checked.digest = digest_of(file)
+        return checked
+
+    def run(self, checked: SendContent, advance: Advance = lambda _: None) -> SendResult:
+        """Send what was checked; of a dry run only say where it would go.
+
+        Args:
+            checked: what the file holds.
+            advance: takes the messages that were passed since it was last called.
+
+        Raises:
+            RemotingError: no name server answers.
+            UsageError: a topic is not there; nothing was sent.
+            RepairError: the ledger cannot be used; nothing was sent.
+        """
+        options, outcome = self.options, SendResult(checked)
+        if not checked.total or (checked.bad_count and not options.skip_bad):
+            return outcome
+        if not options.name_servers:
+            return outcome
+        routes = routes_of(options.name_servers, checked.topics, options.timeout)
+        outcome.planned = checked.by_queue(routes)
+        if options.dry_run:
+            return outcome
+        facts = {
+            "file": options.file,
+            "bytes": self.total_bytes,
+            "sha256": checked.digest,
+            "name_server": options.cluster,
+            "to_topic": options.to_topic,
+        }
+        began = time.monotonic()
+        with (
+            self._place.open() as file,
+            SentLedger(options.ledger_path, facts, checked.entries) as ledger,
+            Brokers(options.timeout) as brokers,
+        ):
+            chosen = self._chosen(file, routes, checked.total)
+            _Sender(options, ledger, brokers, outcome).send(chosen, advance)
+        outcome.seconds = time.monotonic() - began
+        return outcome
+
+    def _chosen(
+        self, file: OpenFile, routes: dict[str, Route], total: int
+    ) -> Iterator[tuple[Outgoing, TargetQueue]]:
+        """Yield the messages that are to be sent, each with its queue.
+
+        Raises:
+            UnreadablePath: they are not those that were checked.
+        """
+        turns, passed, count = Turns(routes), SendContent(), 0
+        for one in entries(file, self.options.to_topic):
+            if isinstance(one, Outgoing) and self._is_wanted(one, passed):
+                count += 1
+                if one.topic not in routes:
+                    break
+                yield one, turns.queue_of(one)
+        if count != total:
+            reason = "was changed while its messages were sent"
+            raise UnreadablePath(path=self.options.file, reason=reason, trouble=Trouble.TOLD)
+
+    def _note_bad(self, bad: BadLine, checked: SendContent) -> None:
+        """Note what cannot be sent, unless nobody asked for its topic."""
+        topics = self.options.topics
+        if topics and bad.topic is not None and bad.topic not in topics:
+            checked.others += 1
+        else:
+            checked.add_bad(bad)
+
+    def _is_wanted(self, message: Outgoing, checked: SendContent) -> bool:
+        """Say whether a message is to be sent; count it where it is not."""
+        options = self.options
+        if options.topics and message.own_topic not in options.topics:
+            checked.others += 1
+        elif message.is_held and not options.held:
+            checked.held += 1
+        elif message.is_system and not options.system_topics:
+            checked.system += 1
+        else:
+            return True
+        return False
+
+
+class _Sender:
+    """Sends messages, and keeps the ledger."""
+
+    def __init__(
+        self, options: SendOptions, ledger: SentLedger, brokers: Brokers, outcome: SendResult
+    ) -> None:
+        self._ledger, self._brokers, self._outcome = ledger, brokers, outcome
+        self._pause = 1 / options.rate if options.rate else 0.0
+        self._stretch = min(STRETCH, options.rate or STRETCH)
+        self._next = time.monotonic()
+
+    def send(self, chosen: Iterator[tuple[Outgoing, TargetQueue]], advance: Advance) -> None:
+        """Send until nothing is left, or something stands in the way."""
+        left = self._unsent(chosen, advance)
+        unsure, reason = None, "interrupted"
+        try:
+            while stretch := deque(islice(left, self._stretch)):
+                self._ledger.begin(stretch[0][0].number, stretch[-1][0].number)
+                while stretch:
+                    message, queue = stretch.popleft()
+                    self._wait()
+                    unsure = message.number
+                    self._one(message, queue)
+                    unsure = None
+                    advance(1)
+            reason = ""
+        except RmqtoolError as error:
+            self._outcome.stopped, reason = error, str(error)
+            if isinstance(error, RemotingError) and not error.is_unsure:
+                unsure = None
+        finally:
+            self._outcome.unsure = unsure
+            with suppress(WriteFailed):  # a full disk: then the open stretch tells the same
+                self._ledger.end(unsure, reason)
+
+    def _unsent(
+        self, chosen: Iterator[tuple[Outgoing, TargetQueue]], advance: Advance
+    ) -> Iterator[tuple[Outgoing, TargetQueue]]:
+        for message, queue in chosen:
+            if self._ledger.sent[message.number]:
+                self._outcome.sent_before[message.topic, queue] += 1
+                advance(1)
+            else:
+                yield message, queue
+
+    def _wait(self) -> None:
+        if self._pause:
+            now = time.monotonic()
+            time.sleep(max(0.0, self._next - now))
+            self._next = max(self._next, now) + self._pause
+
+    def _one(self, message: Outgoing, queue: TargetQueue) -> None:
+        """Send a message and note what became of it.
+
+        Raises:
+            RemotingError: the broker does not take any more.
+            WriteFailed: the ledger cannot be written.
+        """
+        outcome, is_again = self._outcome, self._ledger.may_have_sent(message.number)
+        if is_again:
+            outcome.twice.append(message.number)
+        try:
+            done = self._brokers.send(message, queue)
+        except Refused as refused:
+            says = f"{refused.address} answers {refused.code}: {refused.remark}"
+            if not refused.is_of_message:
+                reason = f"refuses message {message.number}: {refused.code}: {refused.remark}"
+                raise RemotingError(address=refused.address, reason=reason) from refused
+            outcome.refused.append(BadLine(message.line, 0, says))
+            self._ledger.append(
+                {"number": message.number, "refused": refused.code, "reason": refused.remark}
+            )
+            return
+        line = {
+            "number": message.number,
+            "id": done.message_id,
+            "broker": done.broker,
+            "queue_id": done.queue_id,
+            "queue_offset": done.queue_offset,
+        }
+        if done.status:
+            outcome.half_stored += 1
+            line["status"] = done.status
+        if is_again:
+            line["again"] = True
+        self._ledger.append(line)
+        outcome.sent[message.topic, queue] += 1

@@ -1,0 +1,229 @@
+r"""A ledger of what was sent elsewhere: a file that only grows, beside what is sent.
+
+    {"ledger": 1, "rmqtool": …, "time": …, "file": …, "bytes": …, "sha256": …, …}
+    {"sending": [1, 100], "boot": …}     on the disk before the first of them is sent
+    {"number": 1, "id": …, "broker": …, "queue_id": …, "queue_offset": …}
+    {"number": 2, "refused": 13, "reason": …}
+    {"unsure": 3, "reason": …}           it was on its way when the connection ended
+    {"ended": …, "reason": …}            in order: nothing else was on its way
+
+Each line is written when its answer comes: a killed process loses none. Those of a stretch are on
+the disk before the next stretch begins: of a machine that loses its power, one stretch is open at
+most. `boot` tells the two apart. A line that a kill cut off does not count.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, Self
+
+from rmqtool import __version__
+from rmqtool.errors import OutputExists, PlanMismatch, Trouble
+from rmqtool.writing.directory import spot_of
+from rmqtool.writing.journal import now
+from rmqtool.writing.staging import write_all, write_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+FORMAT: Final = 1
+_LONGEST_LINE: Final = 1 << 16
+_BOOT: Final = "/proc/sys/kernel/random/boot_id"
+
+
+class _Stretch(NamedTuple):
+    first: int
+    last: int
+    boot: str  # of the machine; empty where nobody knows it
+
+
+_NOTHING: Final = _Stretch(0, -1, "")
+_STEP: Final = "--ledger FILE: another ledger, which knows nothing of what was sent before"
+
+
+class SentLedger:
+    """A ledger, open and locked; a context manager.
+
+    Args:
+        path: of the file; it is made if nothing is there.
+        facts: what it is about; an old ledger must be about the same, `file` aside.
+        count: of what may be sent; numbers go from 1 to it.
+
+    Attributes:
+        sent: a byte for each number, 1 when it was sent by an earlier run.
+    """
+
+    def __init__(self, path: str, facts: Mapping[str, object], count: int) -> None:
+        self._path, self._facts = path, dict(facts)
+        self.sent = bytearray(count + 1)
+        self._unsure: set[int] = set()
+        self._refused: set[int] = set()
+        self._stretch = _NOTHING
+        self._boot = _boot()
+        self._end = 0
+        self._keep = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Open it and read what it says.
+
+        Raises:
+            OutputExists: another process writes to it.
+            PlanMismatch: it is no ledger, or is about something else.
+            WriteFailed: the system refused.
+        """
+        with ExitStack() as keep:
+            with write_errors(self._path):
+                spot = spot_of(self._path)
+                keep.callback(spot.directory.close)
+                is_new = spot.facts() is None
+                if is_new:
+                    os.close(spot.directory.create(spot.name))
+                self._handle = spot.directory.open_file(spot.name, os.O_RDWR)
+                keep.callback(os.close, self._handle)
+                self._lock()
+            self._read()
+            with write_errors(self._path):
+                os.ftruncate(self._handle, self._end)
+                if not self._end:
+                    head = {"ledger": FORMAT, "rmqtool": __version__, "time": now()}
+                    self.append(head | self._facts)
+                    self.sync()
+                    os.fsync(spot.directory.handle)
+            self._keep = keep.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keep.close()
+
+    def begin(self, first: int, last: int) -> None:
+        """Say which numbers are sent next; the line is on the disk when this returns.
+
+        Raises:
+            WriteFailed: the system refused.
+        """
+        self.append({"sending": [first, last], "boot": self._boot})
+        self.sync()
+
+    def append(self, line: Mapping[str, object]) -> None:
+        """Write a line.
+
+        Raises:
+            WriteFailed: the system refused.
+        """
+        raw = json.dumps(line, ensure_ascii=True).encode() + b"\n"
+        with write_errors(self._path):
+            write_all(self._handle, raw, self._end)
+        self._end += len(raw)
+
+    def end(self, unsure: int | None, reason: str) -> None:
+        """Say that a run ends in order: nothing is on its way but for what is named.
+
+        Args:
+            unsure: a number that may have been sent.
+            reason: why the run ends; empty when all was sent.
+
+        Raises:
+            WriteFailed: the system refused.
+        """
+        with write_errors(self._path):
+            os.ftruncate(self._handle, self._end)  # an interrupted line
+        if unsure is not None:
+            self.append({"unsure": unsure, "reason": reason})
+        self.append({"ended": now(), "reason": reason})
+        self.sync()
+
+    def may_have_sent(self, number: int) -> bool:
+        """Tell whether an earlier run may have sent a message whose answer the ledger lacks.
+
+        To be asked for each message that is about to be sent, in order: a process that was killed
+        had one on its way, the first one of its stretch without an answer.
+        """
+        stretch = self._stretch
+        is_open = stretch.first <= number <= stretch.last and number not in self._refused
+        if is_open and stretch.boot and stretch.boot == self._boot:
+            self._stretch = _NOTHING
+        return is_open or number in self._unsure
+
+    def sync(self) -> None:
+        """Bring all lines to the disk.
+
+        Raises:
+            WriteFailed: the system refused.
+        """
+        with write_errors(self._path):
+            os.fsync(self._handle)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OutputExists(
+                path=self._path,
+                reason="another process sends with this ledger; wait until it has ended",
+                trouble=Trouble.TOLD,
+            ) from error
+
+    def _read(self) -> None:
+        """Take in what is there; the place past the last whole line is where lines are added."""
+        for number, line in enumerate(self._lines()):
+            try:
+                if number == 0:
+                    self._compare(line)
+                else:
+                    self._take(line)
+            except (TypeError, ValueError, KeyError):
+                self._refuse("is no ledger")
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        if "sending" in line:
+            first, last = line["sending"]
+            self._stretch = _Stretch(self._checked(first), self._checked(last), str(line["boot"]))
+            self._refused = {one for one in self._refused if not first <= one <= last}
+        elif "unsure" in line:
+            self._unsure.add(self._checked(line["unsure"]))
+        elif "refused" in line:
+            self._refused.add(self._checked(line["number"]))
+        elif "ended" in line:
+            self._stretch = _NOTHING
+        else:
+            self.sent[self._checked(line["number"])] = 1
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        with open(self._handle, "rb", closefd=False) as file:
+            while (raw := file.readline(_LONGEST_LINE)).endswith(b"\n"):
+                try:
+                    line = json.loads(raw)
+                except (ValueError, RecursionError):
+                    line = None
+                if not isinstance(line, dict):
+                    self._refuse("is no ledger")
+                yield line
+                self._end += len(raw)
+            if len(raw) == _LONGEST_LINE:
+                self._refuse("is no ledger")
+
+    def _compare(self, head: Mapping[str, Any]) -> None:
+        if head.get("ledger") != FORMAT:
+            self._refuse("is no ledger of this version of rmqtool")
+        for name, value in self._facts.items():
+            if name != "file" and head.get(name) != value:
+                self._refuse(f"is about another sending: {name} was {head.get(name)!r}")
+
+    def _checked(self, number: object) -> int:
+        if not isinstance(number, int) or not 0 < number < len(self.sent):
+            raise ValueError(number)
+        return number
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise PlanMismatch(path=self._path, reason=f"{reason}; {_STEP}", trouble=Trouble.TOLD)
+
+
+def _boot() -> str:
+    try:
+        with open(_BOOT, encoding="ascii") as file:  # noqa: PTH123 - a str
+            return file.read(64).strip()
+    except OSError:
+        return ""

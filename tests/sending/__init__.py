@@ -1,0 +1,1 @@
+"""Tests of sending messages into a cluster."""

@@ -1,0 +1,123 @@
+"""Real brokers take what is sent, and consumers get each message once, as its producer sent it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from rmqtool.messages.extract import ExtractRun
+from rmqtool.messages.options import ExtractOptions
+from rmqtool.sending.counts import SendResult
+from rmqtool.sending.options import SendOptions, addresses
+from rmqtool.sending.outgoing import OLD_ID
+from rmqtool.sending.sending import SendRun
+from rmqtool.tables.selection import Selection
+from tests.broker.broker import Broker, running_broker
+from tests.broker.client import Admin
+from tests.broker.consumer import PullConsumer
+from tests.broker.jars import missing_tools
+from tests.broker.message import Received
+from tests.store import faults
+from tests.stores import fixture_directory, fixture_store
+
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.skipif(bool(missing_tools() and not os.environ.get("CI")), reason="needs Java"),
+]
+ORDERS: Final = "traffic-orders"
+RETRIED: Final = "traffic-retry"
+TOPICS: Final = {ORDERS: 4, RETRIED: 2, "traffic-transaction": 3, "traffic-delay": 1}
+OF_THE_BROKER: Final = {"CLUSTER", "MSG_REGION", "TRACE_ON", "MIN_OFFSET", "MAX_OFFSET"}
+OF_THE_CLIENT: Final = {"KEYS", "TAGS", "UNIQ_KEY", "WAIT"}
+
+
+def extracted(store: Path, name: str, *topics: str) -> Path:
+    """Extract topics."""
+    file = store.parent / name
+    some = Selection(topics=topics, queue_offsets=(0, 40))
+    ExtractRun(ExtractOptions((str(store),), str(file), selection=some)).run()
+    return file
+
+
+def sent(broker: Broker, file: Path) -> SendResult:
+    """Send a file."""
+    run = SendRun(SendOptions(str(file), addresses(broker.names.address)))
+    outcome = run.run(run.check())
+    assert outcome.stopped is None
+    return outcome
+
+
+def truth(name: str) -> dict[str, dict[str, Any]]:
+    """Give what producers sent, by unique key."""
+    lines = (fixture_directory(name) / "sent.jsonl").read_text(encoding="utf-8").splitlines()
+    return {one["unique_key"]: one for one in map(json.loads, lines) if one["unique_key"]}
+
+
+def delivered(broker: Broker) -> list[Received]:
+    """Give every message that a consumer gets."""
+    broker.wait_dispatched()
+    with PullConsumer(broker, "sent") as consumer:
+        return [
+            one
+            for topic, queues in TOPICS.items()
+            for queue_id in range(queues)
+            for one in consumer.read(topic, queue_id)
+        ]
+
+
+def as_sent(one: dict[str, Any]) -> tuple[Any, ...]:
+    """Give what a producer sent."""
+    own = {n: v for n, v in one["user_properties"].items() if v}
+    body = base64.b64decode(one["body_b64"])
+    return one["topic"], body, one["tags"], [*one["keys"]], one["flag"], own
+
+
+def as_got(one: Received) -> tuple[Any, ...]:
+    """Give the same of what a consumer got."""
+    own = one.properties.keys() - OF_THE_BROKER - OF_THE_CLIENT - {OLD_ID}
+    properties = {name: one.properties[name] for name in own}
+    return one.topic, one.body, one.tags, [*one.keys], one.flag, properties
+
+
+@pytest.mark.parametrize(
+    "version", ["4.9.3", pytest.param("5.3.3", marks=pytest.mark.all_variants), "5.5.0"]
+)
+def test_delivers(version: str, tmp_path: Path) -> None:
+    """Of JSON lines and of records; killed in the middle, nothing is missing, and twice is said."""
+    name = f"rocketmq-{version}-traffic"
+    store = fixture_store(name, tmp_path)
+    lines = extracted(store, "orders.jsonl", ORDERS)
+    others = extracted(store, "others.rmq", *(TOPICS.keys() - {ORDERS}), "%RETRY%traffic-failing")
+    known = [json.loads(one) for one in lines.read_bytes().splitlines()]
+    with running_broker(version, tmp_path / "home") as broker:
+        for topic, queues in TOPICS.items():
+            broker.create_topic(topic, queues)
+        assert faults.killed_at(len(known) // 2, lambda: sent(broker, lines))
+        again = sent(broker, lines)
+        assert again.sent_before.total()
+        total = again.sent.total() + again.sent_before.total()
+        assert len(known) == total
+        rest = sent(broker, others)
+        found = delivered(broker)
+        counts = Counter(one.properties[OLD_ID] for one in found)
+        twice = {known[number - 1]["message_id"] for number in again.twice}
+        assert {one for one, count in counts.items() if count > 1} <= twice
+        assert {one["message_id"] for one in known} <= counts.keys()
+        assert total + rest.sent.total() == len(counts)
+        producers = truth(name)
+        for one in found:
+            assert as_sent(producers[one.properties["UNIQ_KEY"]]) == as_got(one)
+        orders = [one for one in found if one.topic == ORDERS]
+        assert {one["message_id"]: one["queue_id"] for one in known} == {
+            one.properties[OLD_ID]: one.queue_id for one in orders
+        }
+        with Admin(broker) as admin:
+            key = next(one for one in orders if one.keys)
+            assert key.message_id in {m.message_id for m in admin.query(ORDERS, key.keys[0])}
+        broker.crash()

@@ -1,0 +1,307 @@
+"""Each message is sent once, to its queue, and what stands in the way is told."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rmqtool.errors import OutputExists, PlanMismatch, RemotingError, UsageError
+from rmqtool.formats import properties
+from rmqtool.formats.message import Message, SysFlag, encode, sealed
+from rmqtool.sending import producer
+from rmqtool.sending.counts import SendResult
+from rmqtool.sending.options import SendOptions, addresses
+from rmqtool.sending.outgoing import OLD_ID
+from rmqtool.sending.sending import SendRun
+from rmqtool.writing.ledger import SentLedger
+from tests.sending.cluster import SILENCE, Cluster, frame, running_cluster
+from tests.store import faults
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    """A cluster with the topic `orders`; a busy broker is asked again at once."""
+    monkeypatch.setattr(producer, "FIRST_WAIT", 0.0001)
+    with running_cluster() as cluster:
+        yield cluster
+
+
+def line(number: int, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - as a line is
+    """Give a message, as `extract` writes it."""
+    return {
+        "topic": "orders", "queue_id": number % 3, "body": f"body {number}",
+        "properties": {"KEYS": f"k{number}", "UNIQ_KEY": f"U{number}"},
+        "message_id": f"OLD{number}", "flag": number, "born_time": "2026-11-22T14:36:28.915Z",
+        **more,
+    }  # fmt: skip
+
+
+def written(path: Path, lines: list[dict[str, Any]]) -> Path:
+    """Write lines."""
+    path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    return path
+
+
+def send(cluster: Cluster, file: Path, **options: Any) -> SendResult:  # noqa: ANN401 - as they are
+    """Send a file."""
+    given = {"name_servers": addresses(cluster.address), "timeout": 2.0, **options}
+    run = SendRun(SendOptions(str(file), **given))
+    return run.run(run.check())
+
+
+def bodies(cluster: Cluster) -> list[bytes]:
+    """Give the bodies that arrived."""
+    return [body for _, body in cluster.sent]
+
+
+def test_arrives(cluster: Cluster, tmp_path: Path) -> None:
+    """Body, queue, flag, born time and the sender's properties go along, what brokers add does not.
+
+    A retried message goes to its real topic; where a queue has no such number, others take turns.
+    """
+    broker_made = {"DELAY": "3", "TRAN_MSG": "true", "REAL_TOPIC": "x", "TIMER_OUT_MS": "1"}
+    exact = base64.b64encode(b"\xff\x00").decode()
+    retry = {"topic": "%RETRY%g", "properties": {"RETRY_TOPIC": "orders", "mine": "täg"}}
+    lines = [
+        line(
+            1, properties={"KEYS": "a b", "TAGS": "T", "UNIQ_KEY": "U", "own": "1", **broker_made}
+        ),
+        line(2, body="?", body_b64=exact),
+        line(3, queue_id=9),
+        line(4, **retry),
+        line(5, **retry),
+        {"topic": "orders", "body": "only", "keys": ["p", "q"], "tags": "t"},
+        line(7, topic="other", body=""),
+        line(8, topic="other"),
+    ]
+    outcome = send(cluster, written(tmp_path / "f.jsonl", lines), topics=("orders",))
+    assert (6, 2) == (outcome.sent.total(), outcome.checked.others)
+    assert outcome.sent == outcome.planned
+    texts = [properties.decode(head["i"].encode()) for head, _ in cluster.sent]
+    carried = {"KEYS": "a b", "TAGS": "T", "UNIQ_KEY": "U", "own": "1", OLD_ID: "OLD1"}
+    assert carried == texts[0]
+    assert {"mine": "täg", OLD_ID: "OLD4"} == texts[3]
+    assert {"KEYS": "p q", "TAGS": "t"} == texts[5]
+    assert [b"body 1", b"\xff\x00", b"body 3", b"body 4", b"body 5", b"only"] == bodies(cluster)
+    assert ["1", "2", "1", "0", "1", "2"] == [head["e"] for head, _ in cluster.sent]
+    first = cluster.sent[0][0]
+    assert ("orders", "1", "1795358188915") == (first["b"], first["h"], first["g"])
+
+
+def test_records(cluster: Cluster, tmp_path: Path) -> None:
+    """Batch records are taken apart, copies that brokers hold back are left out."""
+    from rmqtool.formats.inner_batch import ClientMessage
+    from rmqtool.formats.inner_batch import encode as inner
+
+    one = Message(topic_bytes=b"orders", body=b"plain", flag=3, queue_id=1)
+    waiting = one._replace(
+        topic_bytes=b"SCHEDULE_TOPIC_XXXX", body=b"late", queue_id=2,
+        properties_bytes=properties.encode({"REAL_TOPIC": "orders", "REAL_QID": "3", "DELAY": "3"}),
+    )  # fmt: skip
+    half = one._replace(sys_flag=SysFlag.TRANSACTION_PREPARED_TYPE, body=b"half")
+    parts = b"".join(inner(ClientMessage(0, 0, n, b"in %d" % n, b"")) for n in (8, 9))
+    batch = one._replace(sys_flag=SysFlag.INNER_BATCH_FLAG, body=parts)
+    system = one._replace(topic_bytes=b"rmq_sys_wheel_timer", body=b"own")
+    file = tmp_path / "f.bin"
+    file.write_bytes(b"".join(encode(sealed(m)) for m in (one, waiting, half, batch, system)))
+    outcome = send(cluster, file)
+    assert [b"plain", b"late", b"in 8", b"in 9"] == bodies(cluster)
+    assert ["1", "3", "1", "1"] == [head["e"] for head, _ in cluster.sent]
+    assert (2, 0) == (outcome.checked.held, outcome.checked.system)
+    assert 1 == send(cluster, file, held=True, topics=("orders",)).sent.total()
+
+
+BAD = [
+    ({"body": "x"}, "no topic"),
+    ({"topic": "a b", "body": "x"}, "no broker takes the topic 'a b'"),
+    ({"topic": "orders", "body": ""}, "there is no body"),
+    ({"topic": "orders", "body_b64": "?"}, "body_b64 is no base64"),
+    ({"topic": "orders", "body": "x", "propertys": {}}, "is called 'propertys'"),
+    ({"topic": "orders", "body": "x", "properties": {"a": 1}}, "no object of texts"),
+    ({"topic": "orders", "body": "x", "properties": {"a": "\x02"}}, "'a' holds a separator"),
+    ({"topic": "orders", "body": "x", "properties": {"a": "x" * 32768}}, "properties of 32,771"),
+    ({"topic": "orders", "body": "x", "flag": 1 << 31}, "more than 32 bits"),
+    ({"topic": "orders", "body": "x", "queue_id": "1"}, "queue_id is no whole number"),
+    ({"topic": "orders", "body": "x", "born_time": "2026-01-01T00:00:00"}, "no time with a zone"),
+    ({"topic": "orders", "body": "x", "body_error": "zlib"}, "is damaged: zlib"),
+    ({"topic": "orders", "body": "x", "properties_b64": "/w=="}, "properties that is no UTF-8"),
+    ({"topic": "orders", "body": "x", "topic_b64": "/w=="}, "topic that is no UTF-8"),
+]
+
+
+def test_bad_lines(cluster: Cluster, tmp_path: Path) -> None:
+    """Each is named by number and reason, and nothing is sent; unless the others are wanted."""
+    file = tmp_path / "f.jsonl"
+    texts = [json.dumps(one) for one, _ in BAD]
+    more = ["no JSON", "[1]", '{"topic":"orders","body":"\\ud800"}', "[" * 100_000]
+    file.write_text("\n".join([json.dumps(line(1)), *texts, "", *more]), encoding="utf-8")
+    outcome = send(cluster, file)
+    bad = outcome.checked.bad
+    assert [*range(2, 16), *range(17, 21)] == [one.line for one in bad]
+    for found, (_, reason) in zip(bad, BAD, strict=False):
+        assert reason in found.reason
+    raw = file.read_bytes()
+    assert [text.encode() for text in texts] == [
+        raw[one.position :].split(b"\n")[0] for one in bad[: len(texts)]
+    ]
+    assert not cluster.sent
+    assert [file] == [*tmp_path.iterdir()]
+    assert 1 == send(cluster, file, skip_bad=True).sent.total()
+
+
+def test_bad_records(cluster: Cluster, tmp_path: Path) -> None:
+    """A record with another body, and one that is cut."""
+    one = encode(sealed(Message(topic_bytes=b"orders", body=b"plain")))
+    file = tmp_path / "f.rmq"
+    file.write_bytes(one + one.replace(b"plain", b"plaiN") + one + one[:-1])
+    bad = send(cluster, file).checked.bad
+    assert [(2, len(one)), (4, 3 * len(one))] == [(one.line, one.position) for one in bad]
+    assert "its checksum differs" in bad[0].reason
+    assert "what follows is lost" in bad[1].reason
+    assert not cluster.sent
+
+
+def test_resumes(cluster: Cluster, tmp_path: Path) -> None:
+    """Wherever a process is killed: nothing is missing, and only what is said is there twice."""
+    file = written(tmp_path / "f.jsonl", [line(number) for number in range(1, 8)])
+    ledger = tmp_path / "f.jsonl.sent"
+    expected = sorted(b"body %d" % number for number in range(1, 8))
+
+    def work() -> None:
+        send(cluster, file, rate=1000)
+
+    count = faults.operations(work)
+    assert expected == sorted(bodies(cluster))
+    said = 0
+    for number in range(count):
+        ledger.unlink(missing_ok=True)
+        cluster.sent.clear()
+        assert faults.killed_at(number, work)
+        outcome = send(cluster, file)
+        arrived = bodies(cluster)
+        twice = [one for one in set(arrived) if arrived.count(one) > 1]
+        assert expected == sorted(set(arrived))
+        assert set(twice) <= {b"body %d" % one for one in outcome.twice}
+        assert len(outcome.twice) <= 1
+        said += len(twice)
+    assert said
+    cluster.sent.clear()
+    assert 7 == send(cluster, file).sent_before.total()
+    assert not cluster.sent
+
+
+def test_power_failure(cluster: Cluster, tmp_path: Path) -> None:
+    """Of a machine that started anew, the whole open stretch may have been sent."""
+    file = written(tmp_path / "f.jsonl", [line(number) for number in range(1, 6)])
+    send(cluster, file)
+    ledger = tmp_path / "f.jsonl.sent"
+    lines = ledger.read_text(encoding="utf-8").splitlines(keepends=True)
+    begun = json.loads(lines[1]) | {"boot": "another"}
+    ledger.write_text("".join([lines[0], json.dumps(begun) + "\n", lines[2], lines[3][:9]]))
+    assert [2, 3, 4, 5] == send(cluster, file).twice
+
+
+def test_ledger_of_another(cluster: Cluster, tmp_path: Path) -> None:
+    """A ledger is of one file and one cluster, and of one process at a time."""
+    file = written(tmp_path / "f.jsonl", [line(1)])
+    send(cluster, file)
+    with pytest.raises(PlanMismatch, match="name_server was"):
+        send(cluster, file, name_servers=(*addresses("127.0.0.1:1"), *addresses(cluster.address)))
+    with SentLedger(f"{file}.sent", {}, 1), pytest.raises(OutputExists, match="another process"):
+        send(cluster, file)
+    written(file, [line(2)])
+    with pytest.raises(PlanMismatch, match="sha256 was"):
+        send(cluster, file)
+    (tmp_path / "f.jsonl.sent").write_text("[1]\n")
+    with pytest.raises(PlanMismatch, match="is no ledger"):
+        send(cluster, file)
+    assert 1 == send(cluster, file, ledger=str(tmp_path / "other")).sent.total()
+
+
+HOSTILE = {
+    "closed": (b"", "the connection was closed before the answer"),
+    "silent": (SILENCE, "no answer within 0.2 s"),
+    "long": (struct.pack(">i", 0x7FFFFFFF) + b"x" * 99, "an answer of 2147483647 bytes"),
+    "negative": (struct.pack(">i", -5), "an answer of -5 bytes"),
+    "announced": (struct.pack(">i", 16 << 20) + b"x", "no answer within 0.2 s"),
+    "header": (struct.pack(">ii", 8, 0xFFFFFF) + b"xxxx", "without a header in JSON"),
+    "json": (struct.pack(">ii", 8, 4) + b"[[[[", "whose header cannot be read"),
+    "strays": (frame({"opaque": -1}, 0, {}) * 1000, "answers what was not asked"),
+    "no-id": (frame({"opaque": 1}, 0, {}), "without the ID of the message"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_broker(name: str, cluster: Cluster, tmp_path: Path) -> None:
+    """Whatever it answers, the message is unsure, and is sent again by the next run."""
+    raw, reason = HOSTILE[name]
+    file = written(tmp_path / "f.jsonl", [line(1), line(2), line(3)])
+    cluster.answer = lambda number: raw if number == 1 and name != "no-id" else None
+    if name == "no-id":
+        cluster.answer = lambda number: raw if number == 0 else None
+    outcome = send(cluster, file, timeout=0.2)
+    assert isinstance(outcome.stopped, RemotingError)
+    assert reason in str(outcome.stopped)
+    cluster.answer = lambda _: None
+    again = send(cluster, file)
+    assert [outcome.unsure] == again.twice
+    assert {b"body 1", b"body 2", b"body 3"} == {*bodies(cluster)}
+    assert 3 == len(cluster.sent)
+
+
+def test_refusals(cluster: Cluster, tmp_path: Path) -> None:
+    """A busy broker is asked again; a message that is refused for itself does not stop the rest."""
+    file = written(tmp_path / "f.jsonl", [line(number) for number in range(1, 5)])
+    codes = {0: 2, 1: 215, 3: 13, 4: 10, 5: 16}
+    cluster.answer = codes.get
+    outcome = send(cluster, file)
+    assert [b"body 1", b"body 3"] == bodies(cluster)
+    assert [2] == [one.line for one in outcome.refused]
+    assert "answers 13: the reason of 13" in outcome.refused[0].reason
+    assert "refuses message 4: 16: the reason of 16" in str(outcome.stopped)
+    assert (1, None) == (outcome.half_stored, outcome.unsure)
+    cluster.answer = lambda _: None
+    assert (2, []) == ((again := send(cluster, file)).sent.total(), again.twice)
+    cluster.answer = lambda _: 2
+    (tmp_path / "f.jsonl.sent").unlink()
+    assert "refuses message 1: 2" in str(send(cluster, file).stopped)
+
+
+def test_routes(cluster: Cluster, tmp_path: Path) -> None:
+    """Without a topic, a permission or a name server nothing is sent, and no ledger is made."""
+    file = written(tmp_path / "f.jsonl", [line(1), line(2, topic="other")])
+    with pytest.raises(UsageError, match="the cluster has no topic 'other'"):
+        send(cluster, file)
+    cluster.topics["other"] = 1
+    cluster.perm = 4
+    with pytest.raises(UsageError, match="no master broker of the cluster may be written to"):
+        send(cluster, file)
+    for route in (b"", b"[]", b'{"brokerDatas":1}', b'{"brokerDatas":[{}]}', b"[" * sys.maxunicode):
+        cluster.route = route or b"{"
+        with pytest.raises(RemotingError, match="answers no route of topic"):
+            send(cluster, file)
+    cluster.route, cluster.perm = b"", 6
+    nobody = addresses("127.0.0.1:1")
+    with pytest.raises(RemotingError, match="cannot be reached: Connection refused"):
+        send(cluster, file, name_servers=nobody)
+    assert [file] == [*tmp_path.iterdir()]
+    dry = send(cluster, file, dry_run=True, name_servers=(*nobody, *addresses(cluster.address)))
+    assert {("orders", 1): 1, ("other", 0): 1} == {
+        (topic, queue.queue_id): count for (topic, queue), count in dry.planned.items()
+    }
+    assert [file] == [*tmp_path.iterdir()]
+    assert {"other"} == {topic for topic, _ in send(cluster, file, to_topic="other").sent}
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:0", "host:65536", ":9876", "a:1;b", "a:²"])
+def test_no_address(text: str) -> None:
+    """What is no address is named."""
+    with pytest.raises(UsageError, match="is no address with a port"):
+        addresses(text)
