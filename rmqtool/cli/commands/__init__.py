@@ -32,8 +32,9 @@ PROGRAM: Final = "rmqtool"
 DESCRIPTION: Final = """
 Inspect, prove, repair and rebuild the store of an Apache RocketMQ broker.
 
-STORE is a store root, a directory of it or a single file, of a broker that is down or a copy.
-Nothing is written unless a command says so. 'rmqtool STORE' alone is 'rmqtool doctor STORE'.
+STORE is a store root, a directory of it or a single file, or an archive of one. Its broker may run:
+reading disturbs nothing. Nothing is written unless a command says so. 'rmqtool STORE' alone is
+'rmqtool doctor STORE'.
 'rmqtool COMMAND --help' shows the options, 'rmqtool help COMMAND' a page with examples.
 """
 HELP: Final = flag("help", Option("-h, --help", "Show this message and exit."))
