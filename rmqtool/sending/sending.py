@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import deque
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import RemotingError, RmqtoolError, Trouble, UnreadablePath, WriteFailed
+from rmqtool.errors import (
+    RemotingError,
+    RmqtoolError,
+    Trouble,
+    UnreadablePath,
+    UsageError,
+    WriteFailed,
+)
 from rmqtool.sending.counts import SendContent, SendResult, Turns
 from rmqtool.sending.entries import digest_of, entries
 from rmqtool.sending.outgoing import BadLine, Outgoing
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
 
     Advance = Callable[[int], None]
 
+_SEGMENT: Final = re.compile(r"[0-9]{20}")
 STRETCH: Final = 100  # messages between two waits for the disk
 
 
@@ -75,7 +84,7 @@ class SendRun:
 
         Raises:
             RemotingError: no name server answers.
-            UsageError: a topic is not there; nothing was sent.
+            UsageError: a topic is not there, or the file is one of a store; nothing was sent.
             RepairError: the ledger cannot be used; nothing was sent.
         """
         options, outcome = self.options, SendResult(checked)
@@ -87,6 +96,12 @@ class SendRun:
         outcome.planned = checked.by_queue(routes)
         if options.dry_run:
             return outcome
+        if options.ledger is None and _SEGMENT.fullmatch(self._place.name):
+            raise UsageError(
+                option="FILE",
+                reason=f"{options.file} is a file of a store, where nothing is written",
+                step="--ledger FILE: where to keep what was sent",
+            )
         facts = {
             "file": options.file,
             "bytes": self.total_bytes,

@@ -50,6 +50,7 @@ LINES: Final = (
     "extract STORE --output NEW.jsonl",
     "diff STORE STORE",
     "carve SEGMENT --output NEW-carved",
+    "send SEGMENT --dry-run",
     "rebuild-log STORE --output NEW-log",
 )
 

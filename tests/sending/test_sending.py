@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import struct
 import sys
 from collections.abc import Iterator
@@ -12,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from rmqtool.errors import OutputExists, PlanMismatch, RemotingError, UsageError
+from rmqtool.errors import (
+    OutputExists,
+    PlanMismatch,
+    RemotingError,
+    RepairError,
+    UnreadablePath,
+    UsageError,
+)
 from rmqtool.formats import properties
 from rmqtool.formats.message import Message, SysFlag, encode, sealed
 from rmqtool.sending import producer
@@ -223,6 +231,22 @@ def test_ledger_of_another(cluster: Cluster, tmp_path: Path) -> None:
     with pytest.raises(PlanMismatch, match="is no ledger"):
         send(cluster, file)
     assert 1 == send(cluster, file, ledger=str(tmp_path / "other")).sent.total()
+
+
+def test_strange_files(cluster: Cluster, tmp_path: Path) -> None:
+    """Nothing is written beside a file of a store, or through a link; a FIFO is not opened."""
+    file = written(tmp_path / "00000000000000000000", [line(1)])
+    with pytest.raises(UsageError, match="is a file of a store"):
+        send(cluster, file)
+    ledger = tmp_path / "ledger"
+    ledger.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RepairError, match="link"):
+        send(cluster, file, ledger=str(ledger))
+    assert not (tmp_path / "elsewhere").exists()
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UnreadablePath):
+        send(cluster, tmp_path / "fifo")
+    assert not cluster.sent
 
 
 HOSTILE = {
