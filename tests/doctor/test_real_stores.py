@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from rmqtool.doctor.examination import examine_store
 from rmqtool.repair.options import RepairOptions
 from tests import plain_store
 from tests.broker.jvm import Jvm
-from tests.doctor.test_first_step import CASES, CRASH, Case
+from tests.doctor.test_first_step import CASES, CRASH, TRAFFIC, Case
 from tests.repair.broker.survivors import settings_of
 from tests.startup import rocks_oracle
 from tests.startup.oracle import Oracle
@@ -71,3 +72,23 @@ def test_command_helps(case: Case, oracle: Oracle, tmp_path: Path) -> None:
     assert found.loaded
     assert not found.hangs
     assert records <= sum(found.delivered.values())
+
+
+def test_configuration_helps(oracle: Oracle, tmp_path: Path) -> None:
+    """With lengths that are not those of the files a broker refuses; the command mends that."""
+    store, conf = fixture_store(TRAFFIC, tmp_path), tmp_path / "broker.conf"
+    conf.write_text("mappedFileSizeCommitLog=65536\nmappedFileSizeConsumeQueue=2000\n")
+
+    def told() -> dict[str, object]:
+        lines = (line.partition("=") for line in conf.read_text().splitlines())
+        return settings_of(TRAFFIC) | {name: value for name, _, value in lines}
+
+    copy = tmp_path / "copy"
+    shutil.copytree(store, copy)
+    assert not oracle.observe(copy, told(), {}).loaded
+    seen = examine_store(RepairOptions(str(store), broker_conf=str(conf)))
+    command = steps_for(seen)[0].command
+    subprocess.run(["/bin/sh", "-c", command], check=True, cwd=tmp_path)  # noqa: S603 - our own
+    found = oracle.observe(store, told(), {})
+    assert found.loaded
+    assert seen.summary.account.records <= sum(found.delivered.values())
