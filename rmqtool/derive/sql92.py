@@ -1,8 +1,8 @@
 """SQL92 subscriptions: whether a message's properties fulfil an expression, as a broker judges.
 
-What is asked for here is the bits of a Bloom filter: one bit too many costs a consumer nothing, as
-the broker looks at the message itself then; one too few costs it the message. So an expression
-that is not understood is one that may be fulfilled (`may_match`).
+For the bits of a Bloom filter, one bit too many costs a consumer nothing: the broker looks at the
+message itself then; one too few costs it the message. So an expression that is not understood may
+be fulfilled (`may_match`). Where messages are chosen, it has to be understood (`matches`).
 The parts of expressions are in sql92_nodes.py, their values in sql92_values.py.
 Source: SelectorParser, 4.9.3 to 5.5.0.
 """
@@ -57,8 +57,14 @@ class Subscription:
 
     def may_match(self, properties: Properties) -> bool:
         """Tell whether a message matches, or might."""
-        if not self.is_understood:
-            return True
+        return not self.is_understood or self.matches(properties)
+
+    def matches(self, properties: Properties) -> bool:
+        """Tell whether a message matches an expression that is understood.
+
+        What fails, or is neither true nor false, does not match.
+        Source: ExpressionMessageFilter#isMatchedByCommitLog, 4.9.3 to 5.5.0.
+        """
         try:
             return self._node.evaluate(properties) is True
         except NotComparableError:

@@ -8,6 +8,8 @@ import numpy as np
 
 from rmqtool.formats import java, properties
 from rmqtool.formats.sys_flag import SysFlag
+from rmqtool.machine.arrays import is_in
+from rmqtool.messages.elsewhere import hashes
 from rmqtool.messages.wanted import Holds, Wanted, holds
 from rmqtool.scan import columns as row
 from rmqtool.tables.record_columns import stretches
@@ -77,6 +79,11 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         waits = wanted.delivered.get(int(columns[row.QUEUE_ID, number]), 0)
         is_delivered[number] = columns[row.QUEUE_OFFSET, number] < waits
     is_kept &= ~is_delivered
+    if wanted.undecided is not None:
+        is_kept &= kinds[Holds.HELD] & is_in(columns[row.PHYSICAL_OFFSET], wanted.undecided)
+    if wanted.known is not None:
+        is_kept &= ~is_in(hashes(batch, columns), wanted.known)
+    _leave_unlike(batch, columns, wanted, is_kept)
     is_held = kinds[Holds.HELD] & is_kept & (not wanted.held)
     is_kept &= ~is_held
     return Choice(
@@ -119,6 +126,15 @@ def _leave_consumed(
         is_queue &= columns[row.QUEUE_ID] == queue_id
         is_kept &= ~(is_queue & looked_at & (columns[row.QUEUE_OFFSET] < committed))
     return frozenset(unknown)
+
+
+def _leave_unlike(batch: Batch, columns: Int64s, wanted: Wanted, is_kept: Bools) -> None:
+    """Clear the mask of those whose properties do not fulfil the expression."""
+    if wanted.where is None:
+        return
+    stored = stretches(batch, columns, row.PROPERTIES_START)
+    for number in np.flatnonzero(is_kept).tolist():
+        is_kept[number] = wanted.where.matches(properties.decode(stored.raw(number)))
 
 
 def _resolved(

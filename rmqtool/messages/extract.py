@@ -6,6 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UsageError
+from rmqtool.messages.elsewhere import (
+    decisions,
+    known_in,
+    open_other,
+    open_transactions,
+    places_of,
+)
 from rmqtool.messages.part import MessagesSent
 from rmqtool.messages.sent import SENT
 from rmqtool.messages.wanted import Wanted, wanted_of
@@ -24,6 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.errors import StoreError
     from rmqtool.messages.options import ExtractOptions
     from rmqtool.messages.part import PartMessages
+    from rmqtool.rows import Row
     from rmqtool.store.tree import Store
 
 _SHOWN: Final = 5  # queues that are named
@@ -46,6 +54,8 @@ class Extracted:
         held_copies: half messages and timer copies that were left out.
         own_records: records of brokers' own topics.
         without_offset: queues that the group has no offset for: all of them was taken.
+        undecided: open transactions, where those were asked for.
+        other_gap_bytes: bytes of the other store that are no record: what lay there counts as lost.
         unread: what could not be read.
     """
 
@@ -59,6 +69,8 @@ class Extracted:
     held_copies: int = 0
     own_records: int = 0
     without_offset: set[tuple[str, int]] = field(default_factory=set)
+    undecided: list[Row] = field(default_factory=list)
+    other_gap_bytes: int = 0
     unread: list[StoreError] = field(default_factory=list)
 
     def add(self, found: PartMessages) -> None:
@@ -95,8 +107,9 @@ class ExtractRun:
         self.options = options
         self._stores = [(path, _store(path, options)) for path in options.paths]
         self._wanted: list[Wanted] = [wanted_of(store, options) for _, store in self._stores]
+        self._other = None if options.lost_in is None else open_other(options.lost_in)
         offsets = options.selection.offsets
-        self.total_bytes = sum(
+        self.total_bytes = (0 if self._other is None else self._other.size) + sum(
             part.length
             for _, store in self._stores
             for kind in _LOGS
@@ -112,11 +125,13 @@ class ExtractRun:
 
         Raises:
             OutputExists: the file is there.
+            UnreadablePath: the other store cannot be read to its end.
             WriteFailed: the system refused; nothing is left behind.
         """
         done = Extracted()
         with OutputFile(self.options.output) as file:
-            for (path, store), wanted in zip(self._stores, self._wanted, strict=True):
+            choices = self._choices(done, advance)
+            for (path, store), wanted in zip(self._stores, choices, strict=True):
                 for kind in _LOGS:
                     if store.branches_of(kind):
                         for found in self._parts(path, store, kind, wanted, advance):
@@ -124,6 +139,19 @@ class ExtractRun:
                             for chunk in found.chunks:
                                 file.binary.write(chunk)
         return done
+
+    def _choices(self, done: Extracted, advance: Callable[[int], None]) -> Iterator[Wanted]:
+        """Give what is wanted of each store, with what has to be read for it."""
+        known = None
+        if self._other is not None:
+            known, done.other_gap_bytes = known_in(self._other, advance, self.options.jobs)
+        for (_, store), wanted in zip(self._stores, self._wanted, strict=True):
+            undecided = None
+            if self.options.undecided:
+                transactions = open_transactions(store)
+                done.undecided += transactions
+                undecided = places_of(transactions)
+            yield replace(wanted, known=known, undecided=undecided)
 
     def _parts(
         self,
@@ -189,6 +217,12 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
             f"group {group} has no offset for {queues}, so all messages there count: "
             f"{', '.join(named[:_SHOWN])}{more}"
         )
+    if done.other_gap_bytes:
+        yield (
+            f"the other store is damaged: {done.other_gap_bytes:,} bytes hold no record, and what "
+            "lay there counts as lost"
+        )
+    yield from decisions(done.undecided)
     if done.held_copies:
         yield (
             f"left out: {counted(done.held_copies, 'half message or timer copy', _HELD)}; "

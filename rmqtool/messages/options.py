@@ -32,6 +32,9 @@ class ExtractOptions:
         unconsumed_by: a group: only what it has not consumed.
         dead_letters: a group: only what it gave up.
         held: half messages and timer copies, too.
+        where: an SQL92 expression that properties fulfil.
+        undecided: only half messages of open transactions.
+        lost_in: another store: only what is not in it.
         columns: of a line; None is all.
         body_limit: bytes that one body may have.
         broker_conf: the broker's configuration file.
@@ -45,6 +48,9 @@ class ExtractOptions:
     unconsumed_by: str | None = None
     dead_letters: str | None = None
     held: bool = False
+    where: str | None = None
+    undecided: bool = False
+    lost_in: str | None = None
     columns: tuple[str, ...] | None = None
     body_limit: int = BodyOptions().ceiling
     broker_conf: str | None = None
@@ -67,6 +73,9 @@ class ExtractOptions:
         if self.dead_letters is not None and self.unconsumed_by is not None:
             reason = "cannot be combined with --unconsumed-by"
             raise UsageError(option="--dead-letters", reason=reason)
+        if self.undecided and (self.dead_letters or self.unconsumed_by):
+            reason = "cannot be combined with --dead-letters or --unconsumed-by"
+            raise UsageError(option="--undecided", reason=reason)
         self.selection.refuse_backward()
 
     @property

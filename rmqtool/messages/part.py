@@ -256,7 +256,10 @@ class MessagesSent:
                 found.damaged += 1
                 continue
             offset = one["queue_offset"]
-            if self._is_in_range(offset) and self._is_unconsumed(one, found):
+            is_like = self.wanted.where is None or self.wanted.where.matches(
+                one["properties"] or {}
+            )
+            if is_like and self._is_in_range(offset) and self._is_unconsumed(one, found):
                 places = {"stored_topic": one["topic"], "stored_queue_id": one["queue_id"]}
                 where = {
                     "position": position,
@@ -277,7 +280,7 @@ class MessagesSent:
 
     def _of_batch_record(self, batch: Batch, columns: Int64s, found: PartMessages) -> bool:
         """Say whether the topic and the queue of a batch record are wanted."""
-        outer = replace(self.wanted, committed=None, queue_offsets=EVERYTHING)
+        outer = replace(self.wanted, committed=None, queue_offsets=EVERYTHING, where=None)
         choice = chosen(batch, columns, outer)
         found.add(_left_out(choice))
         return bool(choice.numbers.size)

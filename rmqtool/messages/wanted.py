@@ -20,10 +20,17 @@ from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
 
+    import numpy as np
+    import numpy.typing as npt
+
+    from rmqtool.derive.sql92 import Subscription
     from rmqtool.formats.config_shapes import ConsumerOffset
     from rmqtool.messages.options import ExtractOptions
     from rmqtool.store.tree import Store
+
+    Int64s: TypeAlias = npt.NDArray[np.int64]
 
 # What clients send lies under these, too, though brokers make the topics.
 _OF_CLIENTS: Final = (names.RETRY_PREFIX, names.DLQ_PREFIX)
@@ -61,6 +68,9 @@ class Wanted:
         committed: next queue offset that a group consumes, by topic and queue; None for no group.
         delivered: queue id of SCHEDULE_TOPIC_XXXX to the first queue offset that still waits.
         held: half messages and timer copies, too.
+        where: what properties fulfil; None for all.
+        undecided: physical offsets of half messages that are open, sorted; None for no such choice.
+        known: hashes of messages that are not wanted, sorted; see `elsewhere`.
     """
 
     topics: frozenset[str] | None = None
@@ -69,6 +79,9 @@ class Wanted:
     committed: Mapping[tuple[str, int], int] | None = None
     delivered: Mapping[int, int] = field(default_factory=dict)
     held: bool = False
+    where: Subscription | None = None
+    undecided: Int64s | None = None
+    known: Int64s | None = None
 
     @property
     def stored_topics(self) -> tuple[str, ...]:
@@ -103,8 +116,32 @@ def wanted_of(store: Store, options: ExtractOptions) -> Wanted:
         retried = names.RETRY_PREFIX + options.unconsumed_by
         topics = topics or frozenset({retried, *(one.topic for one in offsets)})
     return Wanted(
-        topics, chosen.queue_id, chosen.queue_offsets, committed, _delivered(store), options.held
+        topics,
+        chosen.queue_id,
+        chosen.queue_offsets,
+        committed,
+        _delivered(store),
+        held=options.held or options.undecided,
+        where=_expression(options.where),
     )
+
+
+def _expression(text: str | None) -> Subscription | None:
+    """Compile an expression.
+
+    Raises:
+        UsageError: brokers would refuse it.
+    """
+    if text is None:
+        return None
+    from rmqtool.derive.sql92 import Subscription
+
+    found = Subscription(text)
+    if not found.is_understood:
+        reason = f"{text!r} is no SQL92 expression that brokers understand"
+        step = "--where \"region = 'eu' AND amount BETWEEN 10 AND 20\""
+        raise UsageError(option="--where", reason=reason, step=step)
+    return found
 
 
 def _offsets_of(store: Store, group: str, *, is_needed: bool) -> list[ConsumerOffset]:

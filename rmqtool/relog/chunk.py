@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _TYPE: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
 _ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK_TYPE
 _PREPARED: Final = SysFlag.TRANSACTION_PREPARED_TYPE
-_KEY_ROWS: Final = [
+KEY_ROWS: Final = [
     row.TOPIC_START,
     row.TOPIC_LENGTH,
     row.UNIQUE_KEY_START,
@@ -158,7 +158,7 @@ class ChunkMaker:
             found[at.TOPIC][numbers_here == number] = own
         found[at.SOURCE] = found[at.KEY] = 0
         if self._keys:
-            kernels.hash_keys(batch.window, np.ascontiguousarray(columns[_KEY_ROWS]), found[at.KEY])
+            kernels.hash_keys(batch.window, np.ascontiguousarray(columns[KEY_ROWS]), found[at.KEY])
         self._fields.append(found)
         if self._copies:
             self._copy(batch, columns, sizes)

@@ -62,6 +62,32 @@ class Extract(Command):
         bool,
         Option("--held", "Half messages and timer copies, too, whether or not they were decided."),
     ] = False
+    where: Annotated[
+        str | None,
+        Option(
+            "--where",
+            "Only messages whose properties fulfil this SQL92 expression, as brokers judge: "
+            "\"region = 'eu' AND amount > 10\".",
+            "EXPRESSION",
+        ),
+    ] = None
+    undecided: Annotated[
+        bool,
+        Option(
+            "--undecided",
+            "Only half messages of open transactions, the newest copy of each; stderr says who has "
+            "to decide.",
+        ),
+    ] = False
+    lost_in: Annotated[
+        str | None,
+        Option(
+            "--lost-in",
+            "Only messages that this other store, or FILE.rmq, lacks: by topic and unique key, "
+            "else by queue, queue offset, store time and checksum.",
+            "OTHER",
+        ),
+    ] = None
     body_limit: Annotated[str, Option("--body-limit", "Write no body that is larger.", "SIZE")] = (
         "64MiB"
     )
@@ -83,7 +109,8 @@ class Extract(Command):
         from rmqtool.render.progress import progress
         from rmqtool.writing.output import refuse_targets
 
-        refuse_targets(self.stores, self.output)
+        others = () if self.lost_in is None else (self.lost_in,)
+        refuse_targets((*self.stores, *others), self.output)
         clock = self.delivery.clock
         work = ExtractRun(self._options(clock))
         self.delivery.note(clock.said)
@@ -104,6 +131,9 @@ class Extract(Command):
             unconsumed_by=self.unconsumed_by,
             dead_letters=self.dead_letters,
             held=self.held,
+            where=self.where,
+            undecided=self.undecided,
+            lost_in=self.lost_in,
             columns=self.delivery.wanted_columns,
             body_limit=size("--body-limit", self.body_limit),
             broker_conf=self.broker_conf,

@@ -1,0 +1,131 @@
+"""`extract` by SQL92, by what another store lacks, and by open transactions."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import pytest
+
+from rmqtool.errors import UsageError
+from rmqtool.messages.extract import Extracted, ExtractRun, sentences
+from rmqtool.messages.options import ExtractOptions
+from tests import inflict
+from tests.evidence import Evidence
+from tests.plain_store import records
+from tests.stores import fixture_directory, fixture_store
+
+TRAFFIC = "rocketmq-5.3.3-traffic"
+Lines = list[dict[str, Any]]
+
+
+def extract(
+    store: Path,
+    name: str = "out.jsonl",
+    **options: Any,  # noqa: ANN401 - as they are
+) -> tuple[Extracted, Lines]:
+    """Extract into a new file beside the store."""
+    file = store.parent / name
+    file.unlink(missing_ok=True)
+    done = ExtractRun(ExtractOptions((str(store),), str(file), **options)).run()
+    raw = file.read_bytes()
+    return done, [json.loads(one) for one in raw.splitlines()] if name.endswith("jsonl") else []
+
+
+def test_where(tmp_path: Path, evidence: Evidence) -> None:
+    """Properties, tags and keys count, a comparison with nothing is no match, nor its opposite."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    evidence.keep(store)
+    _, every = extract(store)
+    some = Counter(one["tags"] for one in every).most_common(2)
+    tag = some[1][0]
+    found = {
+        text: {one["physical_offset"] for one in extract(store, where=text)[1]}
+        for text in (
+            f"TAGS = '{tag}'",
+            f"TAGS <> '{tag}'",
+            "decision is null",
+            "DELAY > 2",
+            "UNIQ_KEY",
+        )
+    }
+    expected = [
+        {one["physical_offset"] for one in every if one["tags"] == tag},
+        {one["physical_offset"] for one in every if one["tags"] not in {tag, None}},
+        {one["physical_offset"] for one in every if "decision" not in one["properties"]},
+        {one["physical_offset"] for one in every if int(one["properties"].get("DELAY", 0)) > 2},
+        set(),
+    ]
+    assert expected == [*found.values()]
+    assert all(expected[:4])
+    assert len(expected[0]) + len(expected[1]) < len(every)
+
+
+def test_where_in_batches(tmp_path: Path) -> None:
+    """Each message of a batch record counts for itself."""
+    store = fixture_store("rocketmq-5.3.3-batch-queue", tmp_path)
+    _, every = extract(store)
+    wanted = [one for one in every if one["keys"] and one["keys"][-1].endswith("1")]
+    assert any(one["number"] is not None for one in wanted)
+    assert wanted == extract(store, where="KEYS ENDSWITH '1'")[1]
+
+
+def test_no_expression(tmp_path: Path) -> None:
+    """What no broker takes is refused before anything is read."""
+    store = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
+    with pytest.raises(UsageError, match="no SQL92 expression that brokers understand"):
+        extract(store, where="a ===")
+    with pytest.raises(UsageError, match="cannot be combined with --dead-letters"):
+        extract(store, undecided=True, dead_letters="g")
+
+
+def test_undecided(tmp_path: Path) -> None:
+    """The transactions whose producers never said how they ended; each group is named."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    done, found = extract(store, undecided=True)
+    sent = (fixture_directory(TRAFFIC) / "sent.jsonl").read_text(encoding="utf-8")
+    halves = [one for one in map(json.loads, sent.splitlines()) if one["kind"] == "half"]
+    open_ones = [one for one in halves if one["outcome"] == "undecided"]
+    assert {one["unique_key"] for one in open_ones} == {one["unique_key"] for one in found}
+    assert len(open_ones) == len(found) == done.messages
+    assert {one["topic"] for one in open_ones} == {one["topic"] for one in found}
+    (said,) = sentences(done, None)
+    keys = {one["unique_key"] for one in open_ones}
+    held = extract(store, held=True)[1]
+    oldest = min(one["store_time"] for one in held if one["unique_key"] in keys)
+    assert said == (
+        f"producer group traffic-transactions: {len(found)} open transactions, the oldest of "
+        f"{oldest}; its application knows: commit or roll back"
+    )
+
+
+def test_lost_in(tmp_path: Path, evidence: Evidence) -> None:
+    """What a store without a segment and with a damaged body lacks; nothing the other way round."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    (tmp_path / "other").mkdir()
+    other = fixture_store(TRAFFIC, tmp_path / "other")
+    inflict.remove_segment(1)(other)
+    inflict.flip_field("body")(other)
+    evidence.keep(store)
+    evidence.keep(other)
+    _, every = extract(store, held=True)
+    left = {
+        (one.topic, one.properties.get("UNIQ_KEY") or one.physical_offset)
+        for one in records(other)
+        if crc32(one.bytes_of("body")) & 0x7FFFFFFF == one.integer("body_crc")
+    }
+    expected = [
+        one["physical_offset"]
+        for one in every
+        if (one["stored_topic"], one["unique_key"] or one["physical_offset"]) not in left
+    ]
+    _, lost = extract(store, held=True, lost_in=str(other))
+    assert expected == [one["physical_offset"] for one in lost]
+    assert 0 < len(lost) < len(every)
+    assert 0 == extract(other, lost_in=str(store))[0].messages
+    extract(other, "other.rmq", held=True)
+    _, again = extract(store, held=True, lost_in=str(other.parent / "other.rmq"))
+    assert [one["physical_offset"] for one in lost] == [one["physical_offset"] for one in again]
