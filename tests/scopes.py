@@ -36,7 +36,7 @@ _FIRST: Final = (
 
 def workers() -> int:
     """Give how many workers keep all processors at work: some wait for brokers and disks."""
-    return default_jobs() + max(1, default_jobs() // 2)
+    return 2 * default_jobs()
 
 
 class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # published without types
