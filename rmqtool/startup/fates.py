@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.queues.kinds import are_real
+from rmqtool.startup.batch_pulls import pull_batches
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import UnitCoverage, join
 from rmqtool.startup.extensions import Unfit
 from rmqtool.startup.prediction import IndexFate, QueueFate
-from rmqtool.startup.pull import LogExtent, Pull, pull_batches, pull_misnamed, reach
+from rmqtool.startup.pull import LogExtent, Pull, pull_misnamed, reach
 from rmqtool.startup.units import numbered_units, stored_units
 
 if TYPE_CHECKING:

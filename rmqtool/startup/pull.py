@@ -13,24 +13,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.files import java_remainder
-from rmqtool.startup.units import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from rmqtool.startup.batch_queues import BatchQueue
     from rmqtool.startup.extensions import Unfit
-    from rmqtool.startup.files import FileQueue, ModelFile
+    from rmqtool.startup.files import FileQueue
     from rmqtool.startup.queues import ConsumeQueue
 
 
-_MESSAGES_OF_A_PULL: Final = 32  # maxTransferCountOnMessageInMemory
+MESSAGES_OF_A_PULL: Final = 32  # maxTransferCountOnMessageInMemory
 
 
 class LogExtent:
@@ -46,16 +43,29 @@ class LogExtent:
         self._lengths = np.array([file.wrote_position for file in log.files], np.int64)
 
     def holds(self, units: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tell of which units the record's bytes are there."""
+        """Tell of which units the record's bytes are there.
+
+        A file is found by how many files it ought to lie after the first one, else it is the first
+        one whose name fits; the place in it is counted from 0, whatever its name.
+        Source: MappedFileQueue#findMappedFileByOffset, CommitLog#getMessage, 4.9.3 to 5.5.0.
+        """
         offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
         if not self._starts.size:
             return np.zeros(len(units), np.bool_)
-        numbers = np.searchsorted(self._starts, offsets, side="right") - 1
+        length = self.file_length
+        counted = np.clip(offsets // length - self._starts[0] // length, 0, len(self._starts) - 1)
+        fitting = np.searchsorted(self._starts, offsets - length, side="right")
+        fitting = np.minimum(fitting, len(self._starts) - 1)
+        numbers = np.where(self._named(counted, offsets), counted, fitting)
+        there: NDArray[np.bool_] = self._named(numbers, offsets) | (offsets == 0)
         numbers[offsets == 0] = 0  # whoever asks for 0 is given the first file
-        positions = np.where(offsets == 0, 0, offsets - self._starts[numbers])
-        there: NDArray[np.bool_] = numbers >= 0
-        there &= positions + sizes <= self._lengths[numbers]
+        there &= offsets % length + sizes <= self._lengths[numbers]
         return there
+
+    def _named(self, numbers: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Tell of which offsets the files of these numbers have the place by their names."""
+        positions: NDArray[np.int64] = offsets - self._starts[numbers]
+        return (positions >= 0) & (positions < self.file_length)
 
 
 @dataclass(slots=True)
@@ -120,7 +130,10 @@ def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int
             number += (length - position) // CQ_UNIT_SIZE
             continue
         first = (file.start + position) // CQ_UNIT_SIZE if by_place else number
-        count = min((file.wrote_position - position) // CQ_UNIT_SIZE, _MESSAGES_OF_A_PULL)
+        whole, torn = divmod(file.wrote_position - position, CQ_UNIT_SIZE)
+        if torn and whole <= MESSAGES_OF_A_PULL and not by_place:
+            break  # 4.9 reads on into the torn unit, and throws each time that it is asked
+        count = min(whole, MESSAGES_OF_A_PULL)
         if by_place:
             count = max(min(count, queue.maximum - first), 1)
         with file.open() as reader:
@@ -170,82 +183,10 @@ def reach(
             before = int(rows[0]) - number
             if reads_ahead:
                 before = max(before - 1, 0)
-            return number + before // _MESSAGES_OF_A_PULL * _MESSAGES_OF_A_PULL
+            return number + before // MESSAGES_OF_A_PULL * MESSAGES_OF_A_PULL
     return queue.maximum
-
-
-def pull_batches(queue: BatchQueue, log: LogExtent) -> int:
-    """Give what is handed out of a batch queue, which finds its units by the offset asked for.
-
-    A file that holds none of them hands out its last one again, and a hole, whose units say 0,
-    sends the consumer back to 0: in both cases he never gets any further.
-    Source: BatchConsumeQueue#getBatchMsgIndexBuffer, #rollNextFile, 5.0.0 to 5.5.0.
-
-    Args:
-        queue: after recovery.
-        log: which records are there.
-    """
-    firsts = {_first_base(file): file for file in queue.files.files if _has_units(file)}
-    bases_of_files = np.array(sorted(firsts), np.int64)
-    last = queue.files.last
-    newest = _first_base(last) if last is not None and _has_units(last) else None
-    pull, wanted = Pull(log), queue.minimum
-    while wanted < queue.maximum:
-        older = int(np.searchsorted(bases_of_files, wanted, side="right"))
-        if not older:
-            break
-        base = newest if newest is not None and newest <= wanted else int(bases_of_files[older - 1])
-        units = _units_of(firsts[base])
-        bases = units["msg_base_offset"].astype(np.int64)
-        found = _batch_search(bases, wanted)
-        if found is None:
-            break
-        pull.add(units[found:], begins_file=True)
-        following = int(bases[-1]) + int(units["batch_size"][-1])
-        if following <= wanted:
-            break
-        wanted = following
-    return pull.delivered
-
-
-def _has_units(file: ModelFile) -> bool:
-    return file.wrote_position >= BATCH_CQ_UNIT_SIZE
-
-
-def _first_base(file: ModelFile) -> int:
-    with file.open() as reader:
-        (first,) = as_units(reader.read_at(0, BATCH_CQ_UNIT_SIZE), BATCH_CQ_UNIT)
-    return int(first["msg_base_offset"])
-
-
-def _units_of(file: ModelFile) -> NDArray[Any]:
-    with file.open() as reader:
-        return np.concatenate([*chunks(reader, BATCH_CQ_UNIT, 0, file.wrote_position)])
-
-
-def _batch_search(bases: NDArray[np.int64], wanted: int) -> int | None:
-    """Search as Java does, which gives a neighbour of what is not there.
-
-    Source: BatchConsumeQueue#binarySearch, 5.0.0 to 5.5.0.
-    """
-    left, right = 0, len(bases) - 1
-    while left <= right:
-        middle = (left + right) // 2
-        if bases[middle] == wanted:
-            return middle
-        if bases[middle] > wanted:
-            right = middle - 1
-        elif middle > left:
-            left = middle
-        else:
-            has_next = middle + 1 < len(bases) and bases[middle + 1] <= wanted
-            return middle + has_next
-    return None
 
 
 def _messages(units: NDArray[Any]) -> NDArray[np.int64]:
     """Give how many messages each unit stands for; an empty one hands out nothing."""
-    real = are_real(units).astype(np.int64)
-    if "batch_size" in (units.dtype.names or ()):
-        return real * units["batch_size"].astype(np.int64)
-    return real
+    return are_real(units).astype(np.int64)

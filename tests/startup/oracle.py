@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _STALLED_SECONDS: Final = 2.5
 _POLL_SECONDS: Final = 0.02
-_WHOLE_FILE: Final = 900  # units: a pull ends with its queue file anyway
+_PULLED: Final = 32  # messages, as clients ask for (pullBatchSize)
 
 
 @dataclass(slots=True)
@@ -150,7 +150,7 @@ class Oracle:
         count = 0
         while position < maximum:
             try:
-                answer = store.getMessage("oracle", *key, position, _WHOLE_FILE, None)
+                answer = store.getMessage("oracle", *key, position, _PULLED, None)
             except Py4JJavaError:  # the same each time that he asks
                 return count
             with self._borrowed(answer) as result:

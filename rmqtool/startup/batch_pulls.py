@@ -1,0 +1,153 @@
+"""What a consumer gets who pulls a batch queue from its minimum on.
+
+A broker finds the unit to begin with by the queue offset that is asked for, so that units which
+say another one make it hand out a neighbour, or begin anew.
+Source: DefaultMessageStore#getMessage, #isTheBatchFull, BatchConsumeQueue#getBatchMsgIndexBuffer,
+5.0.0 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
+from rmqtool.queues.kinds import are_real, as_units
+from rmqtool.startup.files import java_remainder
+from rmqtool.startup.pull import MESSAGES_OF_A_PULL, LogExtent
+from rmqtool.startup.units import chunks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from rmqtool.startup.batch_queues import BatchQueue
+    from rmqtool.startup.files import ModelFile
+
+_FILTERED_BYTES: Final = 16_000  # maxFilterMessageSize: so far from its beginning a pull looks
+
+
+class _File(NamedTuple):
+    """Units of one queue file.
+
+    Attributes:
+        bases: queue offset of the first message of each: int64, shape (n,).
+        counts: messages of each, none of an empty one, likewise.
+        offsets: physical offsets, likewise.
+        there: whether the record of each can be handed out: bool, shape (n,).
+        broken: row of the first unit that does not follow on the one before it, or n.
+    """
+
+    bases: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    there: NDArray[np.bool_]
+    broken: int
+
+
+def pull_batches(queue: BatchQueue, log: LogExtent) -> int:
+    """Give what is handed out of a batch queue.
+
+    A pull that ends before a unit which makes it too large begins there again; where that unit says
+    another offset, it is never found, and the consumer gets no further. So it is with a hole, whose
+    units say 0.
+
+    Args:
+        queue: after recovery.
+        log: which records are there.
+    """
+    firsts = {_first_base(file): file for file in queue.files.files if _has_units(file)}
+    bases_of_files = np.array(sorted(firsts), np.int64)
+    last = queue.files.last
+    newest = _first_base(last) if last is not None and _has_units(last) else None
+    read: dict[int, _File] = {}
+    delivered, wanted = 0, queue.minimum
+    while wanted < queue.maximum:
+        older = int(np.searchsorted(bases_of_files, wanted, side="right"))
+        if not older:
+            break
+        base = newest if newest is not None and newest <= wanted else int(bases_of_files[older - 1])
+        if base not in read:
+            read = {base: _read(firsts[base], log)}
+        file = read[base]
+        found = _batch_search(file.bases, wanted)
+        if found is None:
+            break
+        if file.broken == len(file.bases) and wanted == file.bases[found]:
+            count, following = _rest(file, found)
+        else:
+            count, following = _one_pull(file, found, wanted, queue.maximum, log.file_length)
+        delivered += count
+        if following <= wanted:
+            break
+        wanted = following
+    return delivered
+
+
+def _rest(file: _File, found: int) -> tuple[int, int]:
+    """Pull a sound file to its end: wherever a pull ends, the next one goes on."""
+    return int(file.counts[found:].sum()), int(file.bases[-1] + file.counts[-1])
+
+
+def _one_pull(
+    file: _File, found: int, wanted: int, maximum: int, log_file_length: int
+) -> tuple[int, int]:
+    """Give the messages of one pull, and where the next one begins."""
+    total, is_empty, following, skip_below = 0, True, wanted, None
+    for row in range(found, len(file.bases)):
+        base, count = int(file.bases[row]), int(file.counts[row])
+        if following >= maximum or (base - wanted) * BATCH_CQ_UNIT_SIZE >= _FILTERED_BYTES:
+            break
+        is_full = total >= MESSAGES_OF_A_PULL or total + count > MESSAGES_OF_A_PULL
+        if is_full and total and not is_empty:
+            break
+        following, offset = base + count, int(file.offsets[row])
+        if skip_below is not None and offset < skip_below:
+            continue
+        if file.there[row]:
+            total, is_empty, skip_below = total + count, False, None
+        else:
+            skip_below = offset + log_file_length - java_remainder(offset, log_file_length)
+    return total, following
+
+
+def _read(file: ModelFile, log: LogExtent) -> _File:
+    with file.open() as reader:
+        units = np.concatenate([*chunks(reader, BATCH_CQ_UNIT, 0, file.wrote_position)])
+    bases, there = units["msg_base_offset"].astype(np.int64), log.holds(units)
+    counts = units["batch_size"].astype(np.int64) * are_real(units).astype(np.int64)
+    follows = np.ones(len(units), np.bool_)
+    follows[1:] = bases[1:] == bases[:-1] + counts[:-1]
+    sound = follows & there & (counts > 0)
+    broken = len(units) if sound.all() else int(sound.argmin())
+    return _File(bases, counts, units["physical_offset"].astype(np.int64), there, broken)
+
+
+def _has_units(file: ModelFile) -> bool:
+    return file.wrote_position >= BATCH_CQ_UNIT_SIZE
+
+
+def _first_base(file: ModelFile) -> int:
+    with file.open() as reader:
+        (first,) = as_units(reader.read_at(0, BATCH_CQ_UNIT_SIZE), BATCH_CQ_UNIT)
+    return int(first["msg_base_offset"])
+
+
+def _batch_search(bases: NDArray[np.int64], wanted: int) -> int | None:
+    """Search as Java does, which gives a neighbour of what is not there.
+
+    Source: BatchConsumeQueue#binarySearch, 5.0.0 to 5.5.0.
+    """
+    left, right = 0, len(bases) - 1
+    while left <= right:
+        middle = (left + right) // 2
+        if bases[middle] == wanted:
+            return middle
+        if bases[middle] > wanted:
+            right = middle - 1
+        elif middle > left:
+            left = middle
+        else:
+            has_next = middle + 1 < len(bases) and bases[middle + 1] <= wanted
+            return middle + has_next
+    return None

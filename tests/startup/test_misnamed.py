@@ -1,0 +1,52 @@
+"""Files whose names are no multiples of their length: where a broker looks, and where it throws."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pytest
+
+from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.startup.files import FileQueue, ModelFile
+from rmqtool.startup.pull import LogExtent
+from tests.startup.test_against_stores import ALWAYS, foretell
+from tests.stores import fixture_store, manifest
+
+LENGTH: Final = 131_072
+TOPIC: Final = "crash-orders"
+
+
+def test_log_files_that_overlap() -> None:
+    """The file of a number is asked first, at the place that the offset has in a sound log.
+
+    So did a store of 5.5.0: `python -m tests.repair.broker.campaign --seed 22 --only 99`.
+    """
+    files = [ModelFile(str(start), start, LENGTH, wrote_position=11_448) for start in (0, 4_096)]
+    units = np.zeros(5, CQ_UNIT.dtype)
+    units["physical_offset"] = (0, 10_889, 11_244, LENGTH, LENGTH + 4_096)
+    units["size"] = 355
+    extent = LogExtent(FileQueue("commitlog", LENGTH, files))
+    assert [True, True, False, True, False] == extent.holds(units).tolist()
+
+
+@pytest.mark.parametrize(("version", "units", "readable"), [
+    ("4.9.3", 25, 0), ("4.9.3", 60, 32), ("5.3.3", 25, 25), ("5.3.3", 60, 60),
+])  # fmt: skip
+def test_torn_unit(version: str, units: int, readable: int, tmp_path: Path) -> None:
+    """A copy of another queue's file under number 7 ends in a unit of 7 bytes.
+
+    Before 5.0 a pull that comes to it throws; real stores handed out these numbers.
+    """
+    name = f"rocketmq-{version}-crash"
+    root = fixture_store(name, tmp_path)
+    queues = root / "consumequeue" / TOPIC
+    for path in sorted((queues / "1").iterdir())[1:]:
+        path.unlink()
+    first = (queues / "2" / f"{0:020}").read_bytes()
+    (queues / "1" / f"{7:020}").write_bytes(first[: units * 20].ljust(len(first), b"\0"))
+    (root / "abort").touch()
+    settings = {**manifest(name)["settings"], **ALWAYS}
+    fates = {(fate.topic, fate.queue_id): fate for fate in foretell(root, version, settings).queues}
+    assert (units, readable) == (fates[TOPIC, 1].maximum, fates[TOPIC, 1].readable)
