@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _FILTERED_BYTES: Final = 16_000  # maxFilterMessageSize: so far from its beginning a pull looks
 
 
-class _File(NamedTuple):
+class _BatchFile(NamedTuple):
     """Units of one queue file.
 
     Attributes:
@@ -60,7 +60,7 @@ def pull_batches(queue: BatchQueue, log: LogExtent) -> int:
     bases_of_files = np.array(sorted(firsts), np.int64)
     last = queue.files.last
     newest = _first_base(last) if last is not None and _has_units(last) else None
-    read: dict[int, _File] = {}
+    read: dict[int, _BatchFile] = {}
     delivered, wanted = 0, queue.minimum
     while wanted < queue.maximum:
         older = int(np.searchsorted(bases_of_files, wanted, side="right"))
@@ -84,13 +84,13 @@ def pull_batches(queue: BatchQueue, log: LogExtent) -> int:
     return delivered
 
 
-def _rest(file: _File, found: int) -> tuple[int, int]:
+def _rest(file: _BatchFile, found: int) -> tuple[int, int]:
     """Pull a sound file to its end: wherever a pull ends, the next one goes on."""
     return int(file.counts[found:].sum()), int(file.bases[-1] + file.counts[-1])
 
 
 def _one_pull(
-    file: _File, found: int, wanted: int, maximum: int, log_file_length: int
+    file: _BatchFile, found: int, wanted: int, maximum: int, log_file_length: int
 ) -> tuple[int, int]:
     """Give the messages of one pull, and where the next one begins."""
     total, is_empty, following, skip_below = 0, True, wanted, None
@@ -111,7 +111,7 @@ def _one_pull(
     return total, following
 
 
-def _read(file: ModelFile, log: LogExtent) -> _File:
+def _read(file: ModelFile, log: LogExtent) -> _BatchFile:
     with file.open() as reader:
         units = np.concatenate([*chunks(reader, BATCH_CQ_UNIT, 0, file.wrote_position)])
     bases, there = units["msg_base_offset"].astype(np.int64), log.holds(units)
@@ -120,7 +120,7 @@ def _read(file: ModelFile, log: LogExtent) -> _File:
     follows[1:] = bases[1:] == bases[:-1] + counts[:-1]
     sound = follows & there & (counts > 0)
     broken = len(units) if sound.all() else int(sound.argmin())
-    return _File(bases, counts, units["physical_offset"].astype(np.int64), there, broken)
+    return _BatchFile(bases, counts, units["physical_offset"].astype(np.int64), there, broken)
 
 
 def _has_units(file: ModelFile) -> bool:
