@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,10 @@ from rmqtool.messages.elsewhere import (
     open_transactions,
     places_of,
 )
+from rmqtool.messages.options import ExtractFormat
 from rmqtool.messages.part import MessagesSent
 from rmqtool.messages.sent import SENT
+from rmqtool.messages.tables import ParquetMessages
 from rmqtool.messages.wanted import Wanted, wanted_of
 from rmqtool.scan.join import run_joined
 from rmqtool.store.branch import BranchKind
@@ -129,16 +132,28 @@ class ExtractRun:
             WriteFailed: the system refused; nothing is left behind.
         """
         done = Extracted()
-        with OutputFile(self.options.output) as file:
-            choices = self._choices(done, advance)
-            for (path, store), wanted in zip(self._stores, choices, strict=True):
-                for kind in _LOGS:
-                    if store.branches_of(kind):
-                        for found in self._parts(path, store, kind, wanted, advance):
-                            done.add(found)
-                            for chunk in found.chunks:
-                                file.binary.write(chunk)
+        with OutputFile(self.options.output) as file, ExitStack() as keep:
+            table = None
+            if self.options.wanted_format is ExtractFormat.PARQUET:
+                columns = self.options.columns or SENT.names
+                table = keep.enter_context(ParquetMessages(file.binary, columns))
+            for found in self._found(done, advance):
+                done.add(found)
+                for chunk in found.chunks:
+                    file.binary.write(chunk)
+                if table is not None:
+                    table.put(found.tables)
+            keep.close()
+            done.bytes += 0 if table is None else table.length
         return done
+
+    def _found(self, done: Extracted, advance: Callable[[int], None]) -> Iterator[PartMessages]:
+        """Read all logs of all stores."""
+        choices = self._choices(done, advance)
+        for (path, store), wanted in zip(self._stores, choices, strict=True):
+            for kind in _LOGS:
+                if store.branches_of(kind):
+                    yield from self._parts(path, store, kind, wanted, advance)
 
     def _choices(self, done: Extracted, advance: Callable[[int], None]) -> Iterator[Wanted]:
         """Give what is wanted of each store, with what has to be read for it."""

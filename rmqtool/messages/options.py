@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import os
 from dataclasses import dataclass, field
+from typing import Final
 
 from rmqtool.errors import UsageError
 from rmqtool.tables.bodies import BodyMode, BodyOptions
@@ -17,7 +18,11 @@ class ExtractFormat(enum.StrEnum):
 
     JSONL = "jsonl"  # a line a message
     RMQ = "rmq"  # records as they are stored, one after the other
+    PARQUET = "parquet"  # a row a message
     JSON_SCHEMA = "json-schema"  # what the lines are
+
+
+_BY_SUFFIX: Final = {".rmq": ExtractFormat.RMQ, ".parquet": ExtractFormat.PARQUET}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ class ExtractOptions:
         if self.format is not None:
             return self.format
         suffix = os.path.splitext(self.output)[1]  # noqa: PTH122 - pathlib takes 3 ms to import
-        return ExtractFormat.RMQ if suffix == ".rmq" else ExtractFormat.JSONL
+        return _BY_SUFFIX.get(suffix, ExtractFormat.JSONL)
 
     @property
     def body(self) -> BodyOptions:

@@ -13,6 +13,7 @@ from rmqtool.formats.compression import DEFAULT_CEILING_BYTES
 from rmqtool.messages.choice import Choice, chosen
 from rmqtool.messages.options import ExtractFormat
 from rmqtool.messages.sent import SENT
+from rmqtool.messages.tables import batch_of
 from rmqtool.render.values import json_line
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
@@ -47,7 +48,8 @@ class PartMessages:
     Attributes:
         first: position at which its first extent begins; None when it has none.
         end: position past the last extent, in this part or later.
-        chunks: bytes for the file.
+        chunks: bytes for the file; of Parquet there are `tables` instead.
+        tables: rows for the file.
         messages: how many are in them.
         records: records of the log that they are of.
         damaged: messages whose body is not what was sent.
@@ -63,6 +65,7 @@ class PartMessages:
     first: int | None = None
     end: int = 0
     chunks: list[bytes | memoryview] = field(default_factory=list)
+    tables: list[pa.RecordBatch] = field(default_factory=list)
     messages: int = 0
     records: int = 0
     damaged: int = 0
@@ -77,11 +80,12 @@ class PartMessages:
     @property
     def weight(self) -> int:
         """Bytes for the file."""
-        return sum(map(len, self.chunks))
+        return sum(map(len, self.chunks)) + sum(int(one.nbytes) for one in self.tables)
 
     def add(self, piece: PartMessages) -> None:
         """Take what a piece of the part gave, after all before it."""
         self.chunks += piece.chunks
+        self.tables += piece.tables
         self.messages += piece.messages
         self.records += piece.records
         self.damaged += piece.damaged
@@ -191,8 +195,10 @@ class MessagesSent:
             is_hurt = np.zeros(rows.num_rows, np.bool_)
             for name in ("code", "body_error"):
                 is_hurt |= rows[name].is_valid().to_numpy(zero_copy_only=False)
+            is_table = self.format is ExtractFormat.PARQUET
             yield PartMessages(
-                chunks=[self._lines(rows)],
+                chunks=[] if is_table else [self._lines(rows)],
+                tables=[rows] if is_table else [],
                 messages=rows.num_rows,
                 records=rows.num_rows,
                 damaged=int(is_hurt.sum()),
@@ -275,6 +281,9 @@ class MessagesSent:
             found.chunks += _raw_records(batch, columns)
             return
         found.damaged += sum(one["body_error"] is not None for one in rows)
+        if self.format is ExtractFormat.PARQUET:
+            found.tables.append(batch_of(rows))
+            return
         for one in rows:
             found.chunks.append(json_line(one, self.columns))
 

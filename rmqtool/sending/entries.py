@@ -35,6 +35,7 @@ LARGEST_RECORD: Final = 64 << 20
 _MAGIC: Final = MESSAGE_PREFIX["magic_code"]
 _SIZE: Final = MESSAGE_PREFIX["total_size"]
 _NO_TEXT: Final = "that is no UTF-8, and requests hold text"
+_PARQUET: Final = b"PAR1"
 _BLANK: Final = b" \t\r"
 
 
@@ -59,6 +60,9 @@ def entries(
     Raises:
         UnreadablePath: the disk refused.
     """
+    if file.read_at(0, len(_PARQUET)) == _PARQUET:
+        yield BadLine(1, 0, "this is Parquet: extract to FILE.jsonl or FILE.rmq")
+        return
     is_records = _MAGIC.of(file.read_at(0, MESSAGE_PREFIX.size)) in TOPIC_LENGTH_BYTES
     number = 0
     for found in (_of_records if is_records else _of_lines)(file, advance):

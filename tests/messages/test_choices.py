@@ -9,13 +9,18 @@ from typing import Any
 from zlib import crc32
 
 import pytest
+from pyarrow.parquet import ParquetFile
 
-from rmqtool.errors import UsageError
+from rmqtool.errors import UsageError, WriteFailed
+from rmqtool.messages import tables
 from rmqtool.messages.extract import Extracted, ExtractRun, sentences
 from rmqtool.messages.options import ExtractOptions
+from rmqtool.messages.sent import SENT
+from rmqtool.tables import arrow
 from tests import inflict
 from tests.evidence import Evidence
 from tests.plain_store import records
+from tests.store import faults
 from tests.stores import fixture_directory, fixture_store
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
@@ -129,3 +134,38 @@ def test_lost_in(tmp_path: Path, evidence: Evidence) -> None:
     extract(other, "other.rmq", held=True)
     _, again = extract(store, held=True, lost_in=str(other.parent / "other.rmq"))
     assert [one["physical_offset"] for one in lost] == [one["physical_offset"] for one in again]
+
+
+@pytest.mark.parametrize("name", [TRAFFIC, "rocketmq-5.3.3-batch-queue"])
+def test_parquet(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a Parquet file are the lines, whatever a row group holds; columns are chosen."""
+    monkeypatch.setattr(tables, "GROUP_BYTES", 100_000)
+    store = fixture_store(name, tmp_path)
+    _, every = extract(store, held=True)
+    done, _ = extract(store, "out.parquet", held=True)
+    file = ParquetFile(tmp_path / "out.parquet")
+    assert (tmp_path / "out.parquet").stat().st_size == done.bytes
+    assert file.num_row_groups > 1
+    found = file.read()
+    assert SENT.arrow.names == found.schema.names
+    rows = [row for batch in found.to_batches() for row in arrow.plain_rows(batch)]
+    assert every == rows
+    extract(store, "out.parquet", columns=("body", "topic"))
+    assert ["body", "topic"] == ParquetFile(tmp_path / "out.parquet").schema_arrow.names
+
+
+def test_parquet_on_a_full_disk(tmp_path: Path) -> None:
+    """Whatever write fails, there is no half file."""
+    store = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
+    output = tmp_path / "new" / "out.parquet"
+    output.parent.mkdir()
+    options = ExtractOptions((str(store),), str(output), jobs=1)
+    count = faults.operations(lambda: ExtractRun(options).run())
+    output.unlink()
+    for number in range(count):
+        full = faults.Faults(number, faults.no_space, lasting=faults.PERSISTENT)
+        with full.injected(), pytest.raises(WriteFailed, match="No space left"):
+            ExtractRun(options).run()
+        assert not output.exists()
+    ExtractRun(options).run()
+    assert ["out.parquet"] == [path.name for path in output.parent.iterdir()]

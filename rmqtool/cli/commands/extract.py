@@ -40,8 +40,9 @@ class Extract(Command):
         ExtractFormat | None,
         Option(
             "--format",
-            "JSON lines, or records as they are stored; 'rmq' by default for a FILE.rmq, else "
-            "'jsonl'. 'json-schema' writes what the lines are, and reads nothing.",
+            "JSON lines, records as they are stored, or a Parquet file; the end of the file's name "
+            "says it by default, else 'jsonl'. 'json-schema' writes what the lines are, and reads "
+            "nothing.",
         ),
     ] = None
     choosing: Choosing = Choosing()
