@@ -35,7 +35,7 @@ class ParquetMessages:
         self._schema = pa.schema([SENT.arrow.field(name) for name in columns])
         few = [name for name in columns if SENT[name].has_few]
         # Without Arrow's own copy of the schema: every reader sees the same types.
-        self._sink = _Counted(file)
+        self._sink = _GrowingFile(file)
         self._writer = ParquetWriter(
             self._sink, self._schema, compression="zstd", use_dictionary=few, store_schema=False
         )
@@ -75,7 +75,7 @@ class ParquetMessages:
         self._rows, self._bytes = [], 0
 
 
-class _Counted(io.RawIOBase):
+class _GrowingFile(io.RawIOBase):
     """A file that only grows, and knows how long it is."""
 
     def __init__(self, file: BinaryIO) -> None:
