@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,10 @@ from rmqtool.errors import (
 from rmqtool.formats import properties
 from rmqtool.formats.message import Message, SysFlag, encode, sealed
 from rmqtool.sending import producer
-from rmqtool.sending.counts import SendResult
+from rmqtool.sending.counts import SendContent, SendResult, Turns
 from rmqtool.sending.options import SendOptions, addresses
-from rmqtool.sending.outgoing import OLD_ID
+from rmqtool.sending.outgoing import OLD_ID, Outgoing
+from rmqtool.sending.routes import Master, Route
 from rmqtool.sending.sending import SendRun
 from rmqtool.writing.ledger import SentLedger
 from tests.sending.cluster import SILENCE, Cluster, frame, running_cluster
@@ -329,3 +331,22 @@ def test_no_address(text: str) -> None:
     """What is no address is named."""
     with pytest.raises(UsageError, match="is no address with a port"):
         addresses(text)
+
+
+def test_queues() -> None:
+    """Messages of a queue go to one queue, all queues are used, and what is planned is done."""
+    masters = (Master("a", ("h", 1), 4), Master("b", ("h", 2), 2), Master("c", ("h", 3), 4))
+    routes = {"t": Route("t", masters)}
+    messages = [
+        Outgoing(number, number, "t", "t", queue_id, 0, None, "", b"x", is_held=False)
+        for number, queue_id in enumerate([*range(14), *range(14), *[None] * 13, -1])
+    ]
+    turns = Turns(routes)
+    chosen = [turns.queue_of(one) for one in messages]
+    assert chosen[:14] == chosen[14:28]
+    assert all(queue.queue_id < queue.broker.queues for queue in chosen)
+    assert [0, 1, 2, 3] == [queue.queue_id for queue in chosen[:4]]
+    assert ["a", "b", "a", "c"] == [queue.broker.name for queue in chosen[:4]]
+    assert 10 == len(set(chosen[28:41]))
+    content = SendContent(messages=Counter((one.topic, one.queue_id) for one in messages))
+    assert Counter(("t", queue) for queue in chosen) == content.by_queue(routes)
