@@ -24,6 +24,10 @@ UNIQ_KEY: Final = "UNIQ_KEY"
 DELAY: Final = "DELAY"
 REAL_TOPIC: Final = "REAL_TOPIC"
 REAL_QID: Final = "REAL_QID"
+RETRY_TOPIC: Final = "RETRY_TOPIC"  # of retried and dead messages: where they were first sent to
+DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"  # the same, of dead messages of 5.x
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"  # their offsetMsgId there
+DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
 INNER_NUM: Final = "INNER_NUM"
 INNER_BASE: Final = "INNER_BASE"
 INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
@@ -116,6 +120,17 @@ def encode(properties: Mapping[str, str], *, ends_with_separator: bool = True) -
 def keys(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Give the user's keys: KEYS cut at single spaces, empty ones ignored."""
     return tuple(key for key in properties.get(KEYS, "").split(" ") if key)
+
+
+def origin(properties: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Give topic and offsetMsgId that a retried or dead message had when it was first sent.
+
+    Source: AbstractSendMessageProcessor#consumerSendMsgBack, 4.9.3 to 5.5.0; names of dead
+    messages: MessageConst, 5.0.0+.
+    """
+    topic = properties.get(RETRY_TOPIC) or properties.get(DLQ_ORIGIN_TOPIC)
+    identifier = properties.get(ORIGIN_MESSAGE_ID) or properties.get(DLQ_ORIGIN_MESSAGE_ID)
+    return topic or None, identifier or None
 
 
 def crc_item(record_head: bytes) -> bytes:

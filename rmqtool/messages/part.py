@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from rmqtool.broker import names
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats import java, properties
 from rmqtool.formats.compression import DEFAULT_CEILING_BYTES
 from rmqtool.messages.choice import Choice, chosen
 from rmqtool.messages.options import ExtractFormat
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
+_RETRIED: Final = (names.RETRY_PREFIX, names.DLQ_PREFIX)
 _PIECE_BYTES: Final = 4 << 20  # of a record that is too long for a window
 
 
@@ -243,6 +246,10 @@ class MessagesSent:
             fields["topic"] = pa.array([place[0] for place, _ in moved], pa.string())
             fields["queue_id"] = pa.array([place[1] for place, _ in moved], pa.int32())
             fields["queue_offset"] = pa.array([offset for _, offset in moved], pa.int64())
+        numbers = np.unique(kept[row.TOPIC_NUMBER]).tolist()
+        has_retried = any(java.text(batch.topics[one]).startswith(_RETRIED) for one in numbers)
+        if has_retried or any(places):
+            fields |= _origins(fields["topic"], fields["properties"])
         return arrow.batch(SENT.arrow, fields, count)
 
     def _add_inner(self, batch: Batch, number: int, found: PartMessages) -> None:
@@ -316,6 +323,18 @@ def _left_out(choice: Choice) -> PartMessages:
         own=choice.own,
         without_offset=set(choice.without_offset),
     )
+
+
+def _origins(topics: pa.Array, stored: pa.Array) -> dict[str, pa.Array]:
+    """Give where retried and dead messages were first sent to; null for others."""
+    pairs = [
+        properties.origin(dict(one or ())) if str(topic).startswith(_RETRIED) else (None, None)
+        for topic, one in zip(topics.to_pylist(), stored.to_pylist(), strict=True)
+    ]
+    return {
+        "origin_topic": pa.array([topic for topic, _ in pairs], pa.string()),
+        "origin_message_id": pa.array([identifier for _, identifier in pairs], pa.string()),
+    }
 
 
 def _raw_records(batch: Batch, columns: Int64s) -> Iterator[bytes]:

@@ -33,19 +33,31 @@ _LEFT: Final = frozenset(
     {
         *(properties.DELAY, properties.REAL_TOPIC, properties.REAL_QID, properties.CRC32),
         *(properties.INNER_NUM, properties.INNER_BASE, properties.INNER_MULTI_QUEUE_OFFSET),
-        *("RETRY_TOPIC", "TRAN_MSG", "PGROUP", "MIN_OFFSET", "MAX_OFFSET", "ORIGIN_MESSAGE_ID"),
+        *(
+            properties.RETRY_TOPIC,
+            "TRAN_MSG",
+            "PGROUP",
+            "MIN_OFFSET",
+            "MAX_OFFSET",
+            properties.ORIGIN_MESSAGE_ID,
+        ),
         *("TRANSFER_FLAG", "CORRECTION_FLAG", "MQ2_FLAG", "RECONSUME_TIME", "MSG_REGION"),
         *("TRACE_ON", "EXTEND_UNIQ_INFO", "MAX_RECONSUME_TIMES", "CONSUME_START_TIME"),
         *("CHECK_IMMUNITY_TIME_IN_SECONDS", "TRAN_PREPARED_QUEUE_OFFSET", "__transactionId__"),
         *("TRANSACTION_CHECK_TIMES", "ARRIVE_TIME", "PUSH_REPLY_TIME", "CLUSTER", "POP_CK"),
         *("POP_CK_OFFSET", "1ST_POP_TIME", "PROPERTY_FORWARD_QUEUE_ID", "REDIRECT"),
-        *("__BORNHOST", "BORN_TIMESTAMP", "DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", OLD_ID),
+        *(
+            "__BORNHOST",
+            "BORN_TIMESTAMP",
+            properties.DLQ_ORIGIN_TOPIC,
+            properties.DLQ_ORIGIN_MESSAGE_ID,
+            OLD_ID,
+        ),
     }
 )
 _LEFT_PREFIXES: Final = ("TIMER_", "__RMQ.TRANSIENT.")
 _HELD: Final = frozenset({*names.HALF_TOPICS, names.TIMER_TOPIC, names.CHECK_MAX_TIME_TOPIC})
 _HELD_TRANSACTIONS: Final = frozenset({"prepared", "rollback"})
-_ENDS: Final = ("RETRY_TOPIC", "DLQ_ORIGIN_TOPIC")  # what says where a retried message was sent to
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _LONGEST_TOPIC: Final = 127
 _LONGEST_PROPERTIES: Final = 32767
@@ -108,8 +120,7 @@ class Stored:
             topic = self.properties.get(properties.REAL_TOPIC, topic)
             queue_id = java.parse_long(self.properties.get(properties.REAL_QID, ""))
         if topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):
-            ends = (self.properties.get(name) for name in _ENDS)
-            topic, queue_id = next((one for one in ends if one), topic), None
+            topic, queue_id = properties.origin(self.properties)[0] or topic, None
         return topic, queue_id
 
 

@@ -107,6 +107,26 @@ def test_undecided(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("version", ["4.9.3", "5.3.3", "5.5.0"])
+def test_dead_letters(version: str, tmp_path: Path) -> None:
+    """A dead message tells which topic its producer sent it to, and its ID there."""
+    name = f"rocketmq-{version}-redelivered"
+    store = fixture_store(name, tmp_path)
+    text = (fixture_directory(name) / "sent.jsonl").read_text(encoding="utf-8")
+    sent = {one["unique_key"]: one for one in map(json.loads, text.splitlines())}
+    _, dead = extract(store, dead_letters="again-failing")
+    assert dead
+    for one in dead:
+        assert sent[one["unique_key"]]["topic"] == one["origin_topic"]
+        assert one["reconsume_times"] > 0
+    _, every = extract(store)
+    places = {one["message_id"]: one["unique_key"] for one in every}
+    assert all(places[one["origin_message_id"]] == one["unique_key"] for one in dead)
+    retried = [one for one in every if one["topic"].startswith("%")]
+    assert all(sent[one["unique_key"]]["topic"] == one["origin_topic"] for one in retried)
+    assert retried == [one for one in every if one["origin_topic"] is not None]
+
+
 def test_lost_in(tmp_path: Path, evidence: Evidence) -> None:
     """What a store without a segment and with a damaged body lacks; nothing the other way round."""
     store = fixture_store(TRAFFIC, tmp_path)
