@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import numpy as np
@@ -18,13 +19,13 @@ from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
 from rmqtool.check.log.lost import LostRanges
 from rmqtool.check.report import Account
-from rmqtool.errors import DamagedDatabase, UnreadablePath
+from rmqtool.errors import DamagedDatabase, Trouble, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.segment import OddityKind
+from rmqtool.store.segment import OddityKind, start_of
 from rmqtool.store.unread import error_of
 
 if TYPE_CHECKING:
@@ -161,21 +162,45 @@ class Inspection:
             queue: that it belongs to.
         """
         if not self.is_known_unread(path):
-            self.account.unread[path] = error
+            if self._has_expired(path, error):
+                self.account.expired.add(path)
+            else:
+                self.account.unread[path] = error
         at = At(path, topic=queue[0], queue_id=queue[1])
         return finding(FS_READ, at, f"cannot be read: {error.reason}", actual=error.reason)
 
     def is_known_unread(self, path: str) -> bool:
         """Tell whether it was said that a file or directory cannot be read."""
-        return path in self.account.unread
+        return path in self.account.unread or path in self.account.expired
 
     def is_below_unread(self, path: str) -> bool:
         """Tell whether a path, or a directory that it lies in, cannot be read."""
-        return any(f"{path}/".startswith(f"{known}/") for known in self.account.unread)
+        return any(f"{path}/".startswith(f"{known}/") for known in self._known_unread())
 
     def is_above_unread(self, path: str) -> bool:
         """Tell whether a path, or something in this directory, cannot be read."""
-        return any(f"{known}/".startswith(f"{path}/") for known in self.account.unread)
+        return any(f"{known}/".startswith(f"{path}/") for known in self._known_unread())
+
+    def _known_unread(self) -> Iterator[str]:
+        return chain(self.account.unread, self.account.expired)
+
+    def _has_expired(self, path: str, error: UnreadablePath) -> bool:
+        """Tell whether a running broker has deleted a file since its directory was listed.
+
+        It deletes the oldest files of a log, a queue and the index, never one between two others.
+        Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService,
+        IndexService#deleteExpiredFile, 4.9.3 to 5.5.0.
+        """
+        directory, _, name = path.rpartition("/")
+        is_segment = start_of(name) is not None
+        is_gone = error.trouble in {Trouble.MISSING, Trouble.NO_FILE}
+        if not (is_gone and is_segment and self.store.lock_held()):
+            return False
+        try:
+            left = [one for one, _ in self.child(directory).names() if start_of(one) is not None]
+        except UnreadablePath:
+            return False
+        return name < min(left, default="")
 
     @property
     def why_no_log(self) -> str:

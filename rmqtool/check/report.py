@@ -34,6 +34,7 @@ class Account:
         files: files looked into.
         unread: path and reason of everything that could not be read: the result is incomplete.
         left_out: what was not looked at, and why; a choice or a limit that the user must know.
+        expired: paths of files that a running broker deleted while all this was read.
         since: records that a running broker stored while all this was read: not judged; None where
             no broker runs, or nobody looked.
     """
@@ -45,6 +46,7 @@ class Account:
     files: int = 0
     unread: dict[str, UnreadablePath] = field(default_factory=dict)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    expired: set[str] = field(default_factory=set)
     since: int | None = None
 
     @property
@@ -115,7 +117,8 @@ def sentences(summary: Summary) -> Iterator[str]:
     )
     if account.since is not None:
         more = "at least " if account.since >= WALKED_RECORDS - 1 else ""
-        yield f"a broker runs on this store: {more}{counted(account.since, 'record')} since"
+        gone = f", {counted(len(account.expired), 'file')} expired" if account.expired else ""
+        yield f"a broker runs on this store: {more}{counted(account.since, 'record')} since{gone}"
     for path, reason in account.reasons:
         yield f"could not be read: {path}: {reason}"
     for what, why in account.left_out:

@@ -123,7 +123,9 @@ class Findings:
         observers = Observers(self._watch, self._observer, self.ledger)
         try:
             found = _keep_book(
-                inspection, self.ledger, _once(_refused(inspection, _run(inspection, observers)))
+                inspection,
+                self.ledger,
+                _once(inspection, _refused(inspection, _run(inspection, observers))),
             )
             yield from bounded.take(filter(self._options.keeps, found))
             bounded.add(_kept(inspection, self._options).items())
@@ -199,12 +201,15 @@ def _keep_book(
     yield from ledger.finish(inspection)
 
 
-def _once(found: Iterator[Finding]) -> Iterator[Finding]:
-    """Leave out what says again that something cannot be read: several checks want it."""
+def _once(inspection: Inspection, found: Iterator[Finding]) -> Iterator[Finding]:
+    """Leave out what says again that something cannot be read: several checks want it.
+
+    What a running broker deleted meanwhile is counted, and no finding.
+    """
     said = set()
     for one in found:
         if one.code == UNREAD:
-            if one.path in said:
+            if one.path in said or one.path in inspection.account.expired:
                 continue
             said.add(one.path)
         yield one

@@ -12,6 +12,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -182,11 +183,22 @@ class Database:
         with ExitStack() as stack:
             opened = {name: stack.enter_context(file.open()) for name, file in copies.items()}
             sizes = {name: file.size for name, file in opened.items()}
+            self._require_room(sum(sizes.values()))
             self._tell({"links": links, "copies": sizes, "mode": mode, "memory": MEMORY_BYTES})
             for file in opened.values():
                 for position in range(0, file.size, READ_BYTES):
                     self._send(file.read_at(position, READ_BYTES))
         return self._answer()
+
+    def _require_room(self, count: int) -> None:
+        """Refuse copies that are too long: a file of an archive may be one hole of a terabyte."""
+        if not count:
+            return
+        disk = os.statvfs(tempfile.gettempdir())
+        most = min(MOST_COPIED, disk.f_bavail * disk.f_frsize // 2)
+        if count > most:
+            reason = f"reading it takes copies of {count:,} bytes, and {most:,} is the most; unpack it"
+            raise self._damaged(reason)
 
     def _refuse_large(self, entry: Entry) -> None:
         for part, limit in LARGEST.items():

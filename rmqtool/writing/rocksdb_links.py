@@ -73,9 +73,13 @@ def _fill(directory: str, wanted: dict[str, Any], asked: BinaryIO) -> None:
             os.symlink(location, name, dir_fd=handle)
         for name, length in wanted["copies"].items():
             with os.fdopen(os.open(name, _NEW, 0o600, dir_fd=handle), "wb") as copy:
+                copy.truncate(length)
                 left = length
                 while left and (part := asked.read(min(left, PART_BYTES))):
-                    copy.write(part)
+                    if part.count(0) == len(part):
+                        copy.seek(len(part), os.SEEK_CUR)  # a hole stays one
+                    else:
+                        copy.write(part)
                     left -= len(part)
     finally:
         os.close(handle)

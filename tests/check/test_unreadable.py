@@ -5,17 +5,23 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from rmqtool.check import validate as validation
+from rmqtool.check.report import sentences
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import Finding
+from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.store.place import OpenFile, Place
+from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
-from tests.stores import broker_conf
+from tests.stores import broker_conf, fixture_store
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 BATCH: Final = "rocketmq-5.3.3-batch-queue"
@@ -229,3 +235,38 @@ def test_link_to_a_sound_file(copy_of: Callable[[str], Path]) -> None:
     assert [] == damaged
     assert 3 == exit_code
     assert ["commitlog/00000000000000131072"] == unread
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+@pytest.mark.parametrize(
+    "directory", ["commitlog", "consumequeue/traffic-orders/1", "index", "between two others"]
+)
+def test_expired_meanwhile(
+    directory: str, quick_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_live: bool
+) -> None:
+    """A running broker deletes the oldest files: those were not unreadable. Others are."""
+    store = fixture_store(TRAFFIC, quick_path)
+    expires = directory != "between two others"
+    files = sorted((store / (directory if expires else "commitlog")).iterdir())
+    if len(files) == 1:  # what expires is never the only one
+        shutil.copy(files[0], files[0].with_name(f"{int(files[0].name) + 1:017}"))
+    gone = files[0] if expires else files[1]
+
+    def delete(*args: object) -> Iterator[Finding]:
+        gone.unlink()
+        return checked(*args)  # type: ignore[arg-type]
+
+    checked = validation._log  # noqa: SLF001 - between listing and reading
+    monkeypatch.setattr(validation, "_log", delete)
+    with ExitStack() as stack:
+        if is_live:
+            stack.enter_context(StoreLock(str(store)))
+        found, code, summary = run(store, conf=broker_conf(TRAFFIC))
+    path = gone.relative_to(store).as_posix()
+    named = {one.path for one in found if one.code == FS_READ}
+    if is_live and expires:
+        assert (set(), {path}, {}) == (named, summary.account.expired, summary.account.unread)
+        assert code != 3
+        assert "1 file expired" in " ".join(sentences(summary))
+    else:
+        assert (3, {path}, set()) == (code, named, summary.account.expired)
