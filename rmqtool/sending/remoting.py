@@ -32,8 +32,11 @@ _VERSION: Final = 399  # as brokers of 4.9.3 know it; nothing depends on it
 _STEP: Final = 64 << 10
 _STRAYS: Final = 1000  # frames that answer something else, until the peer is given up
 _SHOWN: Final = 300
-# Older releases write numbers as names without quotes. Texts are passed over whole.
-_BARE_NAME: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"|(-?[0-9]+)\s*:')
+# Older releases write numbers as names without quotes. Texts are passed over whole, and no byte is
+# looked at again and again: an answer may be hostile.
+_BARE_NAME: Final = re.compile(
+    rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|(?<![0-9-])(-?[0-9]++)\s*+:', re.DOTALL
+)
 
 
 class RemotingAnswer(NamedTuple):

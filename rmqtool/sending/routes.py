@@ -19,7 +19,8 @@ SUCCESS: Final = 0
 TOPIC_NOT_EXIST: Final = 17
 _PERM_WRITE: Final = 2
 _MASTER: Final = "0"
-_MOST_QUEUES: Final = 1 << 20
+_MOST_QUEUES: Final = 1 << 20  # of a broker
+_MOST_BROKERS: Final = 4096
 
 
 class Master(NamedTuple):
@@ -146,7 +147,7 @@ def _each_master(found: Any) -> list[Master]:  # noqa: ANN401 - what a peer answ
         if not int(one["perm"]) & _PERM_WRITE or count <= 0 or text is None:
             continue
         address = address_of(str(text))
-        if address is None or count > _MOST_QUEUES:
+        if address is None or count > _MOST_QUEUES or len(masters) >= _MOST_BROKERS:
             raise ValueError
         masters.append(Master(name, address, count))
     return masters

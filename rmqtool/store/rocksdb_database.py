@@ -44,6 +44,7 @@ SUFFIXES: Final = (".sst", ".log", ".blob")
 # RocksDB reads the first two into memory, and the others from their begin to their end. Its own
 # are far below; a stranger has a hole of any length for nothing.
 LARGEST: Final = {"CURRENT": 4096, "IDENTITY": 4096, "MANIFEST-": 2 << 30, ".log": 4 << 30}
+MOST_COPIED: Final = 4 << 30  # bytes of files that are not on this machine's disks
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,9 @@ class Database:
         disk = os.statvfs(tempfile.gettempdir())
         most = min(MOST_COPIED, disk.f_bavail * disk.f_frsize // 2)
         if count > most:
-            reason = f"reading it takes copies of {count:,} bytes, and {most:,} is the most; unpack it"
+            reason = (
+                f"reading it takes copies of {count:,} bytes, and {most:,} is the most; unpack it"
+            )
             raise self._damaged(reason)
 
     def _refuse_large(self, entry: Entry) -> None:

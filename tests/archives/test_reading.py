@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.store.address import archive_of, place_of
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.place import Place
+from rmqtool.store.rocksdb_database import MOST_COPIED
 from rmqtool.store.tree import open_store
 from rmqtool.writing import scratch
 from tests.archives.packed import PACKERS, as_tar, as_tar_gz, gnu_tar
@@ -76,6 +78,21 @@ def test_rocksdb(tmp_path: Path) -> None:
     with opening() as opened:
         open_archive(tmp_path / "s.tar", opened)
         assert found_in(str(store)) == found_in(f"{tmp_path}/s.tar!store")
+
+
+def test_long_tables(tmp_path: Path) -> None:
+    """Of an archive so much of a database is copied, and no more: a hole costs nothing to make."""
+    store = fixture_store("rocketmq-5.5.0-rocksdb", tmp_path)
+    table = next((store / "consumequeue").glob("*.sst"))
+    os.truncate(table, MOST_COPIED + 1)
+    gnu_tar(tmp_path / "s.tar", tmp_path, "-S", "store")
+    with opening() as opened:
+        open_archive(tmp_path / "s.tar", opened)
+        found = validate(ValidateOptions(f"{tmp_path}/s.tar!store"))
+        paths = {one.path for one in found}
+    assert f"consumequeue/{table.name}" in paths
+    assert found.exit_code == 3
+    assert "most; unpack it" in found.summary.account.unread["consumequeue"].reason
 
 
 def test_sparse(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import struct
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,7 @@ from rmqtool.sending import producer
 from rmqtool.sending.counts import SendContent, SendResult, Turns
 from rmqtool.sending.options import SendOptions, addresses
 from rmqtool.sending.outgoing import OLD_ID, Outgoing
+from rmqtool.sending.remoting import json_of
 from rmqtool.sending.routes import Master, Route
 from rmqtool.sending.sending import SendRun
 from rmqtool.writing.ledger import SentLedger
@@ -350,3 +352,12 @@ def test_queues() -> None:
     assert 10 == len(set(chosen[28:41]))
     content = SendContent(messages=Counter((one.topic, one.queue_id) for one in messages))
     assert Counter(("t", queue) for queue in chosen) == content.by_queue(routes)
+
+
+def test_json_of_old_releases() -> None:
+    """Numbers as names are read, in texts they stay; hostile answers take time in proportion."""
+    assert {"a": {"0": "x,1:y", "-2": '\\"{3:'}} == json_of(rb'{"a":{0:"x,1:y", -2 :"\\\"{3:"}}')
+    for raw in (b"1", b'"', b'\\"', b"-1", b"1 ", b"{0:"):
+        began = time.process_time()
+        assert json_of(raw * (1 << 16)) is None, raw
+        assert time.process_time() - began < 3, raw
