@@ -140,7 +140,7 @@ def _each_master(found: Any) -> list[Master]:  # noqa: ANN401 - what a peer answ
     addresses = {
         str(one["brokerName"]): one["brokerAddrs"].get(_MASTER) for one in found["brokerDatas"]
     }
-    masters = []
+    masters: list[Master] = []
     for one in found["queueDatas"]:
         count, name = int(one["writeQueueNums"]), str(one["brokerName"])
         text = addresses.get(name)
