@@ -24,6 +24,7 @@ from rmqtool.formats.index import (
 )
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.geometry import LengthSource
+from rmqtool.store.place import note_no_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -90,10 +91,13 @@ def list_index_files(
     Raises:
         UnreadablePath: the directory may not be listed.
     """
+    numbered = [entry for entry in place.entries() if entry.name.isdecimal()]
+    for entry in numbered:
+        note_no_file(place, entry)
     return [
         _index_file(entry, place.child(entry.name), f"{path}/{entry.name}", slots, entries)
-        for entry in place.entries()
-        if entry.kind is EntryKind.FILE and entry.name.isdecimal()
+        for entry in numbered
+        if entry.kind is EntryKind.FILE
     ]
 
 

@@ -314,6 +314,16 @@ def not_a_file(path: str, kind: EntryKind) -> UnreadablePath:
     return UnreadablePath(path=path, reason=words, trouble=trouble)
 
 
+def note_no_file(directory: Place, found: Entry) -> None:
+    """Tell of a FIFO, a socket, a device or a directory that has the name of a file.
+
+    Nobody opens it, so that no refused read would tell of what is missing. Links and files are
+    not told of here.
+    """
+    if found.kind in {EntryKind.OTHER, EntryKind.DIRECTORY}:
+        note_refused(not_a_file(str(directory.child(found.name)), found.kind))
+
+
 def _refused(path: str, error: OSError | ValueError, where: str = "") -> UnreadablePath:
     """Say that the operating system refused."""
     reason = (getattr(error, "strerror", None) or str(error)).lower()

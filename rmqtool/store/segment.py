@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.entry import EntryKind, printable
+from rmqtool.store.place import note_no_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -314,6 +315,8 @@ def _sort_in(
     """Put one directory entry among the segments or among the oddities."""
     start = start_of(entry.name)
     if entry.kind is not EntryKind.FILE:
+        if start is not None and (len(entry.name) == NAME_DIGITS or entry.kind is EntryKind.OTHER):
+            note_no_file(place, entry)
         oddities.append(Oddity(NO_FILES.get(entry.kind, OddityKind.NOT_A_FILE), path, "a file"))
     elif start is None:
         oddities.append(Oddity(OddityKind.FOREIGN_NAME, path, f"{NAME_DIGITS} digits"))

@@ -24,6 +24,13 @@ COMMANDS = (
 ONE_THREAD = {"info", "startup", "doctor"}
 ANSWERS = {"validate", "info"}  # rows name what cannot be read
 ERROR = "input/output error"
+LOG, QUEUE = (f"{name}/{0:020}" for name in ("commitlog", "consumequeue/crash-orders/1"))
+NAMING = {  # command: what it names when it is no file
+    ("dump",): (LOG,), ("extract", "--output", "{top}/all.jsonl"): (LOG,),
+    ("info",): (LOG, QUEUE), ("dump", "--as", "all"): (LOG, QUEUE),
+    ("rebuild", "--check"): (LOG, QUEUE), ("rebuild", "--output", "{top}/rebuilt"): (LOG, QUEUE),
+    ("rebuild-log", "--output", "{top}/log"): (LOG, QUEUE),
+}  # fmt: skip
 FEW = 4  # reads of each command that fail, unless all variants are asked for
 
 
@@ -113,3 +120,23 @@ def test_interrupted_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with Directory.at(tmp_path) as directory:
         assert ["file"] == directory.names()
     assert 6 == len(asked)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory"])
+def test_no_file(tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str) -> None:
+    """A FIFO or a directory in place of a log or queue file is named; the answer is in part."""
+    store = fixture_store("rocketmq-5.3.3-crash", tmp_path)
+    (index,) = (store / "index").iterdir()
+    log, queue = store / LOG, store / QUEUE
+    for path in (log, queue, index):
+        path.unlink()
+        (os.mkfifo if kind == "fifo" else Path.mkdir)(path)
+    for (command, *options), named in NAMING.items():
+        words = [one.format(top=tmp_path) for one in options]
+        code = main([command, str(store), *words, "--quiet"])
+        said = capfd.readouterr().err
+        assert code in {1, 2, 3}, (command, code)
+        for name in named:
+            assert f"could not be read in full: {store / name}: is " in said, (command, said)
+        if QUEUE in named:
+            assert f"could not be read in full: {index}: is " in said, (command, said)
