@@ -144,10 +144,14 @@ SHOWN: Final[dict[str, tuple[str, ...]]] = {
         "tests/query/test_decoded.py::test_ids_of_a_broker",
         "tests/tables/test_pending.py::test_delay_levels",
     ),
+    "E25 offsets.json of broadcast clients": (
+        "tests/query/test_client_offsets.py::test_against_a_store",
+        "tests/query/test_client_offsets.py::test_brokers",
+        "tests/query/test_client_offsets.py::test_written_by_a_client",
+    ),
 }
 WITHOUT: Final = {
     "B18 a field that still fits": "a sysFlag bit that only says that a batch is committed",
-    "E25 offsets.json of broadcast clients": "not recognised",
 }
 NUMBERS: Final = {f"{area}{number}" for area, numbers in (
     ("A", range(1, 9)), ("B", range(9, 19)), ("D", (2, *range(19, 22))), ("E", range(22, 26)),

@@ -1,5 +1,7 @@
 """The broker's JSON dialect: fastjson, which writes integer keys of maps without quotes.
 
+A key that is an object itself, as clients write it, becomes its own text without spaces.
+
 Zeros past the end, as a crash leaves them, end the text; `null` in place of an object is none.
 
 What the files hold is in config_shapes.py. Strict JSON, as RocksDB values and metrics are, is
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final, NoReturn, TypeAlias, cast
 
 from rmqtool.errors import DecodeError
@@ -20,7 +23,9 @@ Json: TypeAlias = dict[str, Any] | list[Any] | str | int | float | bool | None
 # A string is taken whole, so that what looks like a key inside of it is left alone; one that never
 # ends runs to the end of the text, or a hostile file would be searched once for each of its quotes.
 _STRING_OR_BARE_KEY: Final = re.compile(
-    r'"(?:[^"\\]++|\\.)*+"?|(?<=[{,\s])-?\d++(?=\s*+:)', re.DOTALL
+    r'"(?:[^"\\]++|\\.)*+"?|(?<=[{,\s])-?\d++(?=\s*+:)'
+    r'|\{[^{}"]*+(?:"(?:[^"\\]++|\\.)*+"[^{}"]*+)*+\}(?=\s*+:)',  # an object as a key
+    re.DOTALL,
 )
 # Of a text of brackets each byte takes 24 bytes of memory, of one of small objects each value 100.
 # 1,500,000 are the offsets of 30 groups in 50,000 queues.
@@ -80,19 +85,25 @@ def _load(text: str) -> Json:
 
 
 def _position(text: str, error: json.JSONDecodeError) -> int:
-    """Give where in the text an error is, without the quotes that we had put before it."""
-    position = error.pos
+    """Give where in the text an error is, without what we had put before it."""
+    added = 0
     if error.doc != text:
         for match in _STRING_OR_BARE_KEY.finditer(text):
-            if match.end() >= position:
+            if match.end() + added >= error.pos:
                 break
-            position -= 0 if match.group().startswith(_QUOTE) else 2
-    return position
+            added += len(_quote_bare_key(match)) - len(match.group())
+    return error.pos - added
 
 
 def _quote_bare_key(match: re.Match[str]) -> str:
     found = match.group()
-    return found if found.startswith(_QUOTE) else f"{_QUOTE}{found}{_QUOTE}"
+    if found.startswith(_QUOTE):
+        return found
+    if found.startswith("{"):
+        with suppress(json.JSONDecodeError):
+            found = json.dumps(json.loads(found), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(found, ensure_ascii=False)
+    return f"{_QUOTE}{found}{_QUOTE}"
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -8,6 +8,7 @@ Source: TopicConfig, SubscriptionGroupConfig, ConsumerOffsetManager, ConsumerFil
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -88,6 +89,22 @@ class ConsumerOffset(NamedTuple):
     group: str
     queue_id: int
     queue_offset: int | None
+
+
+class ClientOffset(NamedTuple):
+    """How far a broadcast client has consumed one queue.
+
+    Attributes:
+        broker: name of the broker.
+        topic: its name.
+        queue_id: number of the queue.
+        queue_offset: the next message's.
+    """
+
+    broker: str
+    topic: str
+    queue_id: int
+    queue_offset: int
 
 
 class SubscriptionGroup(NamedTuple):
@@ -177,6 +194,22 @@ def lmq_consumer_offsets(document: Document) -> Iterator[ConsumerOffset]:
         topic, separator, group = name.partition(TOPIC_GROUP_SEPARATOR)
         if separator:
             yield ConsumerOffset(topic, group, 0, _int(offset))
+
+
+def client_offsets(document: Document) -> Iterator[ClientOffset]:
+    """Read the `offsets.json` of a broadcast client; what is no queue or no offset is left out.
+
+    Source: LocalFileOffsetStore, OffsetSerializeWrapper, 4.9.3 to 5.5.0.
+    """
+    for key, offset in _object(document.get("offsetTable")).items():
+        try:
+            queue = _object(json.loads(key))
+        except ValueError:
+            continue
+        broker, topic = _str(queue.get("brokerName")), _str(queue.get("topic"))
+        number, following = _int(queue.get("queueId")), _int(offset)
+        if None not in {broker, topic} and number is not None and following is not None:
+            yield ClientOffset(broker or "", topic or "", number, following)
 
 
 def delay_offsets(document: Document) -> dict[int, int | None]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.names import DLQ_PREFIX, RETRY_PREFIX
 from rmqtool.errors import UsageError
 from rmqtool.formats import config_shapes
+from rmqtool.query.client_offsets import is_client_file, read_client_offsets
 from rmqtool.query.log import LogRecord
 from rmqtool.query.topics import GROUPS_FILE
 from rmqtool.table import Column, Table, Type
@@ -105,14 +106,24 @@ class ConsumerGroup:
     Attributes:
         name: of the group.
         committed: queue offset that is consumed next, by topic and queue.
+        is_client: whether the offsets are those of one client, which broadcasts.
 
     Args:
         sources: the store.
-        name: of the group.
+        name: of the group, or the path of the `offsets.json` of a broadcast client.
+
+    Raises:
+        DecodeError: the client's file cannot be parsed.
+        UnreadablePath: it cannot be read.
+        UsageError: it is about several brokers.
     """
 
     def __init__(self, sources: Sources, name: str) -> None:
         self.name, self._sources = name, sources
+        self.is_client = is_client_file(name)
+        if self.is_client:
+            self.name, self.committed = read_client_offsets(name, sources.store.broker_conf)
+            return
         self.committed = {
             (one.topic, one.queue_id): one.queue_offset
             for one in _offsets(sources.store)
@@ -140,6 +151,8 @@ class ConsumerGroup:
         Raises:
             UsageError: it is one.
         """
+        if self.is_client:
+            return
         store = self._sources.store
         topics = {self.retry_topic, self.dead_letter_topic} & {*self._sources.queues.topics()}
         known = known_groups(store)

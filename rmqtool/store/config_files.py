@@ -30,6 +30,7 @@ NEEDED: Final = (
 )
 NEEDED_BY_5: Final = ("topicQueueMapping.json", "consumerOrderInfo.json")
 # What it loads as well, where it is there.
+CLIENT_OFFSETS: Final = "offsets.json"  # of a broadcast client, in a directory of its own
 LIGHT_OFFSETS: Final = "lmqConsumerOffset.json"  # with enableLmq, instead of consumerOffset.json
 CONFIG_NAMES: Final = (*NEEDED, *NEEDED_BY_5, LIGHT_OFFSETS, "messageRequestMode.json")
 

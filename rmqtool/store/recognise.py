@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import NotAStore, Trouble, UnreadablePath, UnsupportedStore
 from rmqtool.store.branch import TIMER_CHECK, Branch, BranchKind, FamilyDepth, Why
-from rmqtool.store.config_files import is_json
+from rmqtool.store.config_files import BACKUP, CLIENT_OFFSETS, is_json
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.queues import queue_id_of
 from rmqtool.store.rocksdb import is_rocksdb, unsupported
@@ -165,6 +165,8 @@ def file_by_place(place: Place) -> tuple[Place, Branch] | None:
     kind = FILES.get(own)
     if TIMER_WHEEL_SNAPSHOT.fullmatch(own):
         kind = BranchKind.TIMER_WHEEL
+    if own.removesuffix(BACKUP) == CLIENT_OFFSETS:
+        kind = BranchKind.CONFIG
     return _branch(place, kind, 1, FamilyDepth.FILE) if kind else None
 
 

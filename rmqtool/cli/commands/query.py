@@ -97,7 +97,8 @@ class Query(Command):
         Option(
             "--group",
             "Alone or with --topic: committed offset, lag and its age, queue by queue. With an ID, "
-            "key or offset: whether this consumer group has consumed the message, and what tells.",
+            "key or offset: whether this consumer group has consumed the message, and what tells. "
+            "The path of a broadcast client's offsets.json stands for that client.",
             "GROUP",
             completes=groups,
         ),
@@ -200,7 +201,7 @@ class Query(Command):
             found.require()
             rows = list(found.rows(self.topic))
             self.delivery.emit(GROUP_QUEUES.rows([rows]))
-            self.delivery.note(summary(group, rows))
+            self.delivery.note(summary(found.name, rows))
         return DONE if rows else NO
 
     def _lone_id(self) -> str | None:
