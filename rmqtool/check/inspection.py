@@ -19,14 +19,14 @@ from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
 from rmqtool.check.log.lost import LostRanges
 from rmqtool.check.report import Account
-from rmqtool.errors import DamagedDatabase, Trouble, UnreadablePath
+from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
 from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.segment import OddityKind, start_of
-from rmqtool.store.unread import error_of
+from rmqtool.store.segment import OddityKind
+from rmqtool.store.unread import error_of, has_expired
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -162,7 +162,7 @@ class Inspection:
             queue: that it belongs to.
         """
         if not self.is_known_unread(path):
-            if self._has_expired(path, error):
+            if has_expired(self.store, path, error):
                 self.account.expired.add(path)
             else:
                 self.account.unread[path] = error
@@ -183,24 +183,6 @@ class Inspection:
 
     def _known_unread(self) -> Iterator[str]:
         return chain(self.account.unread, self.account.expired)
-
-    def _has_expired(self, path: str, error: UnreadablePath) -> bool:
-        """Tell whether a running broker has deleted a file since its directory was listed.
-
-        It deletes the oldest files of a log, a queue and the index, never one between two others.
-        Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService,
-        IndexService#deleteExpiredFile, 4.9.3 to 5.5.0.
-        """
-        directory, _, name = path.rpartition("/")
-        is_segment = start_of(name) is not None
-        is_gone = error.trouble in {Trouble.MISSING, Trouble.NO_FILE}
-        if not (is_gone and is_segment and self.store.lock_held()):
-            return False
-        try:
-            left = [one for one, _ in self.child(directory).names() if start_of(one) is not None]
-        except UnreadablePath:
-            return False
-        return name < min(left, default="")
 
     @property
     def why_no_log(self) -> str:

@@ -18,6 +18,7 @@ from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
 from rmqtool.store.segment import MappedFiles
 from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail
+from rmqtool.store.unread import has_expired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -158,9 +159,11 @@ class Survey:
                 self.problem(error)
 
     def problem(self, error: RmqtoolError) -> None:
-        """Note what could not be read, once."""
+        """Note what could not be read, once, unless a running broker has just deleted it."""
         path, reason = getattr(error, "path", ""), getattr(error, "reason", str(error))
-        self.note(path, reason)
+        inner = path.removeprefix(f"{self.store.root}/")
+        if not (isinstance(error, UnreadablePath) and has_expired(self.store, inner, error)):
+            self.note(path, reason)
 
     def note(self, path: str, reason: str) -> None:
         """Note what could not be read, once."""

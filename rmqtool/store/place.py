@@ -315,12 +315,11 @@ def not_a_file(path: str, kind: EntryKind) -> UnreadablePath:
 
 
 def note_no_file(directory: Place, found: Entry) -> None:
-    """Tell of a FIFO, a socket, a device or a directory that has the name of a file.
+    """Tell of a FIFO, a socket, a device, a directory or a link that has the name of a file.
 
-    Nobody opens it, so that no refused read would tell of what is missing. Links and files are
-    not told of here.
+    Nobody opens it, so that no refused read would tell of what is missing.
     """
-    if found.kind in {EntryKind.OTHER, EntryKind.DIRECTORY}:
+    if found.kind is not EntryKind.FILE:
         note_refused(not_a_file(str(directory.child(found.name)), found.kind))
 
 

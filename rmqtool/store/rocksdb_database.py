@@ -12,7 +12,6 @@ import os
 import select
 import subprocess
 import sys
-import tempfile
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -193,14 +192,8 @@ class Database:
 
     def _require_room(self, count: int) -> None:
         """Refuse copies that are too long: a file of an archive may be one hole of a terabyte."""
-        if not count:
-            return
-        disk = os.statvfs(tempfile.gettempdir())
-        most = min(MOST_COPIED, disk.f_bavail * disk.f_frsize // 2)
-        if count > most:
-            reason = (
-                f"reading it takes copies of {count:,} bytes, and {most:,} is the most; unpack it"
-            )
+        if count > MOST_COPIED:
+            reason = f"copies of {count:,} bytes; at most {MOST_COPIED:,} are made: unpack it"
             raise self._damaged(reason)
 
     def _refuse_large(self, entry: Entry) -> None:

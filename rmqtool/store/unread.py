@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.store.segment import MappedFiles, Oddity
+    from rmqtool.store.tree import Store
 
 REASONS: Final = {
     OddityKind.LINK: "a link, which is not followed",
@@ -44,6 +45,32 @@ def no_file(path: str, kind: EntryKind) -> UnreadablePath:
     if kind is EntryKind.OTHER:
         reason = REASONS[OddityKind.NOT_A_FILE]
     return UnreadablePath(path=path, reason=reason, trouble=trouble)
+
+
+def has_expired(store: Store, path: str, error: UnreadablePath) -> bool:
+    """Tell whether a running broker has deleted a file since its directory was listed.
+
+    It deletes the oldest files of a log, a queue and the index, never one between two others.
+    Source: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService,
+    IndexService#deleteExpiredFile, 4.9.3 to 5.5.0.
+
+    Args:
+        store: that is read.
+        path: of the file, from its root on.
+        error: why it cannot be read.
+    """
+    directory, _, name = path.rpartition("/")
+    is_gone = error.trouble in {Trouble.MISSING, Trouble.NO_FILE}
+    if not (is_gone and start_of(name) is not None and store.lock_held()):
+        return False
+    place = store.root
+    try:
+        for part in filter(None, directory.split("/")):
+            place = place.child(part)
+        left = [one for one, _ in place.names() if start_of(one) is not None]
+    except UnreadablePath:
+        return False
+    return name < min(left, default="")
 
 
 def unread_stretches(files: MappedFiles) -> Iterator[tuple[Oddity, int, int]]:

@@ -92,7 +92,7 @@ def test_long_tables(tmp_path: Path) -> None:
         paths = {one.path for one in found}
     assert f"consumequeue/{table.name}" in paths
     assert found.exit_code == 3
-    assert "most; unpack it" in found.summary.account.unread["consumequeue"].reason
+    assert "are made: unpack it" in found.summary.account.unread["consumequeue"].reason
 
 
 def test_sparse(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.findings.registry_layout import FS_READ
+from rmqtool.info.survey import Survey
 from rmqtool.store.place import OpenFile, Place
+from rmqtool.store.tree import open_store
 from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
 from tests.stores import broker_conf, fixture_store
@@ -270,3 +272,17 @@ def test_expired_meanwhile(
         assert "1 file expired" in " ".join(sentences(summary))
     else:
         assert (3, {path}, set()) == (code, named, summary.account.expired)
+
+
+@pytest.mark.parametrize("name", ["00000000000000000000", "00000000000000131072"])
+def test_expired_in_an_overview(name: str, quick_path: Path) -> None:
+    """The same for `info`, which lists and reads later, too: the oldest file, not one between."""
+    store = fixture_store(TRAFFIC, quick_path)
+    with StoreLock(str(store)):
+        survey = Survey(open_store(str(store)))
+        gone = store / "commitlog" / name
+        gone.unlink()
+        with pytest.raises(UnreadablePath) as error, Place.of(gone).open():
+            pass
+        survey.problem(error.value)
+    assert bool(survey.problems) == (name != "00000000000000000000")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -122,15 +122,24 @@ def test_interrupted_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert 6 == len(asked)
 
 
-@pytest.mark.parametrize("kind", ["fifo", "directory"])
+def _link(path: Path) -> None:
+    path.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "link"])
 def test_no_file(tmp_path: Path, capfd: pytest.CaptureFixture[str], kind: str) -> None:
-    """A FIFO or a directory in place of a log or queue file is named; the answer is in part."""
+    """What is no file in place of a log or queue file is named; the answer is in part."""
     store = fixture_store("rocketmq-5.3.3-crash", tmp_path)
     (index,) = (store / "index").iterdir()
     log, queue = store / LOG, store / QUEUE
     for path in (log, queue, index):
         path.unlink()
-        (os.mkfifo if kind == "fifo" else Path.mkdir)(path)
+        make: dict[str, Callable[[Path], None]] = {
+            "fifo": os.mkfifo,
+            "directory": Path.mkdir,
+            "link": _link,
+        }
+        make[kind](path)
     for (command, *options), named in NAMING.items():
         words = [one.format(top=tmp_path) for one in options]
         code = main([command, str(store), *words, "--quiet"])
