@@ -18,8 +18,8 @@ _LONG: Final = 1 << 20  # characters
 class Writable(Protocol):
     """A binary stream."""
 
-    def write(self, data: bytes | memoryview, /) -> object:
-        """Take all of the bytes."""
+    def write(self, data: bytes | memoryview, /) -> int | None:
+        """Take bytes, and say how many; None is all."""
 
     def flush(self) -> object:
         """Hand on what was taken."""
@@ -48,8 +48,11 @@ class Sink:
             OutputClosed: the reader went away.
             RepairError: the system refused, for example as a disk is full.
         """
+        left = memoryview(data)
         try:
-            self._stream.write(data)
+            while left:  # an unbuffered stream takes less when a signal comes meanwhile
+                taken = self._stream.write(left)
+                left = left[len(left) if taken is None else taken :]
         except OSError as error:
             raise self._failure(error) from error
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from rmqtool.check.inspection import Inspection
 from rmqtool.check.options import CheckLevel, ValidateOptions
+from rmqtool.check.queues import consume_queue
+from rmqtool.check.queues.queue_units import UnitJudge
 from rmqtool.check.validate import validate
 from rmqtool.findings.catalogue import Severity
 from rmqtool.startup import predict
+from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
+from rmqtool.writing.lock import StoreLock
 from tests import inflict, plain_store
+from tests.check.validation import run
 from tests.stores import broker_conf, fixture_store
 
 UNIT = plain_store.UNIT.size
+TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 
 
 @pytest.mark.parametrize("version", ["4.9.3", "5.3.3", "5.5.0"])
@@ -117,3 +126,27 @@ def test_wanted_past_the_end(tmp_path: Path) -> None:
     options = ValidateOptions(root, broker_conf=str(broker_conf(name)), level=CheckLevel.FULL)
     said = {(one.code, one.severity) for one in validate(options) if one.code.startswith("CQ")}
     assert {("CQ-RANGE", Severity.DAMAGE)} == said
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+def test_made_meanwhile(
+    quick_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_live: bool
+) -> None:
+    """Units that a running broker makes after they were compared are right; else they are odd."""
+    store = fixture_store(TRAFFIC, quick_path)
+    file = max((store / "consumequeue/traffic-orders/1").iterdir())
+    content = file.read_bytes()
+    used = len(content.rstrip(b"\0")) // 20 * 20
+    file.write_bytes(content[: used - 60] + bytes(len(content) - used + 60))
+
+    def make(inspection: Inspection, log: LogReader) -> UnitJudge:
+        file.write_bytes(content)
+        return UnitJudge(inspection, log)
+
+    monkeypatch.setattr(consume_queue, "UnitJudge", make)
+    with ExitStack() as stack:
+        if is_live:
+            stack.enter_context(StoreLock(str(store)))
+        found, code, _ = run(store, conf=broker_conf(TRAFFIC))
+    odd = [one for one in found if str(one.code).startswith("CQ-")]
+    assert (not odd, code) == (is_live, int(not is_live))

@@ -145,3 +145,28 @@ def test_rows_appear_when_they_are_found() -> None:
 
     emit(Rows(COLUMNS, slow()), Look(Format.JSONL), Sink(out, "test"))
     assert [0, 1, 2] == seen
+
+
+class Short:
+    """A stream that takes a few bytes at a time, as an unbuffered one does at a signal."""
+
+    def __init__(self) -> None:
+        self.taken = b""
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """Take three bytes at most."""
+        self.taken += bytes(data[:3])
+        return min(len(data), 3)
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+
+def test_short_writes() -> None:
+    """What a stream did not take is written again: `PYTHONUNBUFFERED` makes stdout such a one."""
+    stream = Short()
+    sink = Sink(stream, "test")
+    sink.write(b"0123456789")
+    sink.write(b"")
+    sink.write_lines(["abc", "d"])
+    assert b"0123456789abc\nd\n" == stream.taken
