@@ -56,15 +56,20 @@ def steps_for(seen: Examination) -> list[AdviceStep]:
 
 
 def _live(seen: Examination) -> AdviceStep:
-    if not _damage(seen):
+    is_harmful = _is_harmful(seen)
+    if not (_damage(seen) or is_harmful):
         return AdviceStep(
             "a broker runs on this store, and nothing is damaged so far",
             "what it writes now is not judged",
             advice="nothing; ask again once the broker is down",
         )
+    cause = _worst(seen) if _damage(seen) else "nothing is damaged so far"
+    after = f"if it dies, {_consequence(seen)}"
+    if not is_harmful:
+        after = "its next start reads the damaged files"
     return AdviceStep(
-        f"a broker runs on this store; {_worst(seen)}",
-        "it serves what it has in memory; its next start reads the damaged files",
+        f"a broker runs on this store; {cause}",
+        f"it serves what it has in memory; {after}",
         SHUTDOWN,
         "let consumers catch up, stop the broker, then ask again",
     )
@@ -238,7 +243,8 @@ def _consequence(seen: Examination) -> str:
             (segments, "commitlog file", "deleted"),
         ]
         told = [f"{numbered(count, what)} {how}" for count, what, how in parts if count]
-        return f"starting it now costs: {', '.join(told)}"
+        now = "" if seen.is_live else " now"
+        return f"starting it{now} costs: {', '.join(told)}"
     if worst := _damage(seen):
         also = "; the start itself loses nothing" if prediction is not None else ""
         return f"{worst[0].code.consequence}{also}"

@@ -38,6 +38,7 @@ class ModelFile:
         wrote_position: behind the last byte that the broker takes for written.
         is_first_created: created in an empty queue, by this start.
         written: (position, bytes) of what the broker would write, in order.
+        limit: bytes from here on count as zeros: a running broker writes there. None without one.
     """
 
     path: str
@@ -47,6 +48,7 @@ class ModelFile:
     wrote_position: int = 0
     is_first_created: bool = False
     written: list[tuple[int, bytearray]] = field(default_factory=list)
+    limit: int | None = None
 
     @property
     def end(self) -> int:
@@ -117,6 +119,8 @@ class ModelReader:
         if self._file is None or self._model.written:
             yield 0, end
             return
+        if self._model.limit is not None:
+            end = min(end, self._model.limit)
         position = 0
         while position < end:
             begin = self._file.next_data(position)
@@ -133,11 +137,17 @@ class ModelReader:
         begin = position - self._window_begin
         if begin < 0 or begin + length > len(self._window):
             if length > self._window_bytes:
-                return self._file.read_at(position, length)
-            self._window = self._file.read_at(position, self._window_bytes)
+                return self._read(self._file, position, length)
+            self._window = self._read(self._file, position, self._window_bytes)
             self._window_begin, begin = position, 0
             self._window_bytes = min(2 * self._window_bytes, _LARGEST_WINDOW)
         return self._window[begin : begin + length]
+
+    def _read(self, file: OpenFile, position: int, length: int) -> bytes:
+        limit = self._model.limit
+        if limit is not None:
+            length = max(min(length, limit - position), 0)
+        return file.read_at(position, length)
 
 
 @dataclass(slots=True)

@@ -62,6 +62,9 @@ class Model:
         failed_topic: a topic that cannot be a directory name; from it on no queue is written.
         by_kernels: whether logs are read by kernels; None decides by the length of a file.
         compacted: what it has of topics that keep the newest message of each key; None without.
+        is_live: whether a broker runs on it.
+        judged_up_to: physical offset from which a running broker's log is not looked at; None
+            without one.
     """
 
     rules: Rules
@@ -80,6 +83,8 @@ class Model:
     failed_topic: str | None = None
     by_kernels: bool | None = None
     compacted: CompactedTopics | None = None
+    is_live: bool = False
+    judged_up_to: int | None = None
 
     def all_queues(self) -> Iterator[ConsumeQueue | BatchQueue]:
         """Give the queues of both kinds."""

@@ -149,6 +149,8 @@ class Prediction:
         recovered: how recovery of the log goes; None when it does not come to that.
         segments_kept: commitlog files that stay.
         segments_deleted: commitlog files that would be deleted.
+        is_live: whether a broker runs on the store; this is what would be if it died now.
+        judged_up_to: physical offset up to which the log was looked at then; None for all of it.
         log_minimum: first physical offset after the start; -1 without a log.
         log_maximum: physical offset of the next record.
         queues: each queue after the start, by topic and number.
@@ -180,6 +182,8 @@ class Prediction:
     is_proven: bool
     refusals: tuple[Refusal, ...]
     stopped_cleanly: bool
+    is_live: bool = False
+    judged_up_to: int | None = None
     recovered: Recovered | None = None
     segments_kept: tuple[str, ...] = ()
     segments_deleted: tuple[str, ...] = ()

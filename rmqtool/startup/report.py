@@ -169,6 +169,7 @@ def _losses(prediction: Prediction) -> Iterator[Row]:
 
 def steps(prediction: Prediction) -> Iterator[Row]:
     """Yield what happens, in order; the message says it all, the other fields are for programs."""
+    yield from _live(prediction)
     for line in prediction.ignored:
         yield _step("ignore", f"broker.conf, {line}")
     for refusal in prediction.refusals:
@@ -193,6 +194,15 @@ def steps(prediction: Prediction) -> Iterator[Row]:
         yield _step(further.step, further.message, further.path, count=further.count)
     for name in prediction.not_foretold:
         yield _step("not_modelled", f"{name}: a broker starts from it, too", name)
+
+
+def _live(prediction: Prediction) -> Iterator[Row]:
+    if not prediction.is_live:
+        return
+    message, end = "a broker runs on this store: if it died now", prediction.judged_up_to
+    if end is not None:
+        message += f", with the log as far as {end}"
+    yield _step("live", message, None, end)
 
 
 def _recovery(prediction: Prediction) -> Iterator[Row]:

@@ -14,7 +14,7 @@ from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.settings import has_lmq_queues
-from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
+from rmqtool.errors import NotAStore, UnsupportedStore
 from rmqtool.startup import compaction_losses, light, surroundings
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.commitlog import recover
@@ -23,6 +23,7 @@ from rmqtool.startup.dispatch import dispatch
 from rmqtool.startup.extensions import Extensions, load_extensions, recover_extensions
 from rmqtool.startup.fates import Before, index_fate, queue_fates
 from rmqtool.startup.indexes import ModelIndex
+from rmqtool.startup.live import freeze, settled
 from rmqtool.startup.load import Loader, exists, queue_directories, read_checkpoint
 from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
@@ -68,15 +69,25 @@ def predict(
         UsageError: the version or the user is not known.
         NotAStore: this is a part of a store only.
         UnsupportedStore: how the start goes is not in the store's files alone.
-        StoreLocked: a broker runs on the store.
         UnreadablePath: something could not be read.
     """
     rules = Rules(written_by(store).version if version is None else Version.parse(version))
     settings = settings or _settings(store, rules)
     _refuse_what_cannot_be(store)
+    if store.lock_held():
+        return settled(lambda: _predict(store, rules, settings, by_kernels, as_user))
+    return _predict(store, rules, settings, by_kernels, as_user)
+
+
+def _predict(
+    store: Store, rules: Rules, settings: Settings, by_kernels: bool | None, as_user: str | None
+) -> Prediction:
     loader = Loader(rules)
     model = _load(store, rules, settings, loader)
+    model.is_live = bool(store.lock_held())
     stages = _rocks_stages(store, model)
+    if stages is None and model.is_live:
+        freeze(model)
     model = stages.model if stages else model
     model.by_kernels = by_kernels
     before = stages.before if stages else Before.of(model)
@@ -158,8 +169,6 @@ def _refuse_what_cannot_be(store: Store) -> None:
     if store.is_dledger:
         reason = "a DLedger log: what is committed, the other nodes say"
         raise UnsupportedStore(path=str(store.root), reason=reason)
-    if store.lock_held():
-        raise StoreLocked(path=str(store.root), reason="a broker runs on this store")
 
 
 def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Model:
@@ -238,6 +247,8 @@ def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Predic
         is_proven=model.rules.is_proven,
         refusals=tuple(model.loader.refusals),
         stopped_cleanly=model.stopped_cleanly,
+        is_live=model.is_live,
+        judged_up_to=model.judged_up_to,
         recovered=run.recovered,
         segments_kept=tuple(file.path for file in log.files),
         segments_deleted=tuple(log.deleted),

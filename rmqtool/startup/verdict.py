@@ -22,7 +22,8 @@ def verdict(prediction: Prediction, *, is_validated: bool = False) -> str:
 
 def outcome(prediction: Prediction) -> str:
     """Say whether the broker would come up, and how, without what it costs."""
-    return f"a {prediction.version} broker would {_outcome(prediction)}"
+    when = "if its broker died now, " if prediction.is_live else ""
+    return f"{when}a {prediction.version} broker would {_outcome(prediction)}"
 
 
 def _outcome(prediction: Prediction) -> str:

@@ -42,7 +42,7 @@ QUEUES: Final = 4
 EXPIRE_SECONDS: Final = 20
 BODY: Final = 90  # a byte of the body of a file's first record
 ROCKSDB: Final = {"storeType": "defaultRocksDB"}
-IN_THE_LOG: Final = ("info", "validate", "dump", "report", "export", "extract", "doctor")
+IN_THE_LOG: Final = ("info", "validate", "dump", "report", "export", "extract", "doctor", "startup")
 COMMANDS: Final = {
     "validate": "validate STORE --level full --format jsonl",
     "validate deep": "validate STORE --level deep --format jsonl",

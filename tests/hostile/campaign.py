@@ -3,14 +3,17 @@
     python -m tests.hostile.campaign [--stores 20] [--seed 1] [--seconds 600]
 
 Of each command: no traceback, an exit code of the table, an end within 20 seconds of a processor,
-no waiting, less than 1 GiB of memory, a store as it was, and nothing changed beside it. A command
-that changes the store in place is taken back by `repair --undo`, and then the store is as it was,
-times included. What breaks is printed with its seed, and `--seed` with `--stores 1` makes the same
-store again. Ctrl-C, or the end of the time, prints the table of what was run.
+less than 1 GiB of memory, a store as it was, and nothing changed beside it. What it and its
+children work counts; a clock decides only about a command that waits, after a time that is long
+enough for a machine with many others to run. A command that changes the store in place is taken
+back by `repair --undo`, and then the store is as it was, times included. What breaks is printed
+with its seed, and `--seed` with `--stores 1` makes the same store again. Ctrl-C, SIGTERM, or the
+end of the time, prints the table of what was run. What a command writes is removed before the next
+one runs.
 
 Commands run in children of this process, which has loaded all that they need; every so many runs
-as a program of its own. Those of Spark are in `tests/spark/test_hostile.py`: to start a JVM for
-each would take a day.
+as a program of its own, which has to leave nothing in the temporary directory. Those of Spark are
+in `tests/spark/test_hostile.py`: to start a JVM for each would take a day.
 """
 
 from __future__ import annotations
@@ -34,37 +37,27 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rmqtool.cli.main import main as rmqtool
+from tests.hostile.commands import (
+    COMMANDS,
+    IN_PLACE,
+    KEPT,
+    UNDO,
+    Given,
+    extract_of,
+    group_of,
+    image_of,
+    silence,
+)
 from tests.hostile.damages import OF_ARCHIVES, damage_some, one_of
 from tests.hostile.stranger import NOBODY, give, look
 from tests.stores import FIXTURES, fixture_store
 
 # ruff: noqa: T201 - a campaign prints
-ARCHIVE: Final = "{archive}"  # instead of the store
-IN_PLACE: Final = ("--in-place", "--yes", "--yes")
-UNDO: Final = ("repair", "--undo")
-COMMANDS: Final = (
-    ("validate",), ("validate", "--level", "deep", "--format", "jsonl"),
-    ("validate", "--level", "quick"),
-    ("info",), ("info", "--format", "json"), ("doctor", "--format", "json"),
-    ("dump", "--body", "text", "--format", "jsonl"), ("dump", "--as", "all", "--format", "jsonl"),
-    ("dump", "--hex", "--limit", "500"), ("dump", "--tail", "20", "--fillers"),
-    ("query", "--key", "none"), ("query", "--at", "0"), ("query", "--group", "TOOLS_CONSUMER"),
-    ("validate", "--recursive"),
-    ("dump", "--as", "config", "--format", "broker-json", "--output", "{work}/config"),
-    ("validate", ARCHIVE), ("doctor", ARCHIVE), ("extract", ARCHIVE, "--output", "{work}/of.rmq"),
-    ("startup", "--broker-version", "5.3.3"), ("startup", "--broker-version", "4.9.3"),
-    ("diff", "{sound}"), ("extract", "--output", "{work}/all.jsonl", "--held"),
-    ("extract", "--output", "{work}/all.rmq"), ("report", "--output", "{work}/report.html"),
-    ("rebuild", "--check"), ("rebuild", "--output", "{work}/rebuilt"),
-    ("rebuild-cq", "--output", "{work}/queues"), ("rebuild-index", "--output", "{work}/index"),
-    ("repair",), ("repair", "--bridge-missing", "--format", "jsonl"),
-    ("repair", "--output", "{work}/copy", "--quarantine", "{work}/kept"),
-    ("repair", *IN_PLACE), UNDO, ("rebuild", *IN_PLACE), UNDO,
-    ("rebuild-cq", *IN_PLACE), UNDO, ("rebuild-index", *IN_PLACE), UNDO,
-)  # fmt: skip
+SOUND: Final = "rocketmq-5.3.3-crash"
 CODES: Final = frozenset({0, 1, 2, 3})
-SECONDS: Final = 20  # of a processor
-WAITING_SECONDS: Final = 120  # of a clock, on a machine that has other things to do
+WITHOUT_MISTAKES: Final = CODES - {2}  # nothing to take back is 2, too
+SECONDS: Final = 20  # of a processor, with all that the command starts
+WAITING_SECONDS: Final = 600  # of a clock, on a machine that has other things to do
 MOST_MEMORY: Final = 1 << 20  # KiB
 FRESH_EACH: Final = 97  # of the commands: in a program of its own
 LARGE: Final = 1 << 28  # bytes; a file that nobody hashes before and after
@@ -76,7 +69,7 @@ class Run(NamedTuple):
 
     Attributes:
         ends: what it did that it must not.
-        seconds: that it took.
+        seconds: of a processor that it took.
         memory: KiB, at most.
         code: its exit code, -1 when it was killed.
     """
@@ -89,19 +82,19 @@ class Run(NamedTuple):
 
 def run(command: list[str], said: Path, *, is_fresh: bool) -> Run:
     """Run a command in a child."""
-    begin = time.monotonic()
     child = os.fork()
     if not child:
         _become(command, said, is_fresh=is_fresh)
     status, used, is_late = ended(child)
+    seconds = used.ru_utime + used.ru_stime
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)  # what it started
     ends, text = [], said.read_text(errors="replace")
     code = os.waitstatus_to_exitcode(status)
-    if code == -signal.SIGXCPU:
-        ends.append(f"works for {SECONDS} s")
+    if code == -signal.SIGXCPU or seconds > SECONDS:
+        ends.append(f"works for {seconds:.0f} s")
     elif is_late:
-        ends.append(f"hangs for {WAITING_SECONDS} s")
+        ends.append(f"waits for {WAITING_SECONDS} s, works for {seconds:.0f} s")
     elif code < 0:
         ends.append(f"killed by {signal.Signals(-code).name}")
     elif code not in CODES:
@@ -110,7 +103,7 @@ def run(command: list[str], said: Path, *, is_fresh: bool) -> Run:
         ends.append(f"traceback: {text[-300:]}")
     if used.ru_maxrss > MOST_MEMORY:
         ends.append(f"{used.ru_maxrss >> 10} MiB")
-    return Run(ends, time.monotonic() - begin, used.ru_maxrss, max(code, -1))
+    return Run(ends, seconds, used.ru_maxrss, max(code, -1))
 
 
 def ended(child: int) -> tuple[int, resource.struct_rusage, bool]:
@@ -176,18 +169,27 @@ def facts(top: Path, *, changes: bool) -> Facts:
 class Attack:
     """A damaged store, what lies beside it, and what commands did to them."""
 
-    def __init__(self, top: Path, seed: int) -> None:
+    def __init__(self, top: Path, seed: int, sound: Path) -> None:
         chance = np.random.default_rng(seed)
-        self.seed, self.top = seed, top
+        self.top = top / str(seed)
         self.fixture = one_of(chance, sorted(path.name for path in FIXTURES.glob("rocketmq-*")))
-        self.work, self.outside = top / "work", top / "outside"
+        same = top / self.fixture
+        if not same.is_dir():
+            same.mkdir()
+            fixture_store(self.fixture, same)
+        self.work, self.outside = self.top / "work", self.top / "outside"
         for directory in (self.work, self.outside):
             directory.mkdir(parents=True)
         (self.outside / "file").write_bytes(bytes(5000))
         (self.outside / "directory").mkdir()
-        self.store = fixture_store(self.fixture, top)
+        self.store = fixture_store(self.fixture, self.top)
         damage_some(self.store, chance)
-        self.archive = self._pack(chance)
+        archive = self._pack(chance)
+        sent = extract_of(same / "store", self.top, chance)
+        image, group = image_of(self.store, chance), group_of(self.fixture)
+        self.given = Given(
+            *(self.store, archive, image, sent, self.work, sound, same / "store", group)
+        )
         give(self.store, NOBODY)
         self._beside = look(self.outside)
         self._bytes = None if self._is_large() else _contents(self.store)
@@ -222,10 +224,6 @@ class Attack:
         elif not set(IN_PLACE) & set(command) and self._facts != facts(self.store, changes=True):
             yield "the store has changed"
 
-    def arguments(self, command: tuple[str, ...], sound: Path) -> list[str]:
-        """Give the words of a command for this store."""
-        return words_of(command, self.store, self.archive, self.work, sound)
-
 
 def _contents(store: Path) -> dict[str, str]:
     found = {name: seen.content for name, seen in look(store).items()}
@@ -242,22 +240,22 @@ class Tally:
     def __init__(self) -> None:
         self.runs, self.codes = Counter[str](), Counter[int]()
         self.stores = self.fresh = self.broken = 0
-        self._slowest, self._largest = dict[str, float](), dict[str, int]()
+        self._most = dict[str, list[float]]()
 
-    def add(self, name: str, done: Run, *, is_fresh: bool) -> None:
-        """Count a run."""
+    def add(self, name: str, done: Run, disk: int, *, is_fresh: bool) -> None:
+        """Count a run, which took some bytes of the disk."""
         self.runs[name] += 1
         self.codes[done.code] += 1
         self.fresh += is_fresh
-        self._slowest[name] = max(self._slowest.get(name, 0), done.seconds)
-        self._largest[name] = max(self._largest.get(name, 0), done.memory)
+        took = (done.seconds, done.memory / 1024, disk / (1 << 20))
+        self._most[name] = [*map(max, took, self._most.get(name, took))]
 
     def show(self) -> None:
         """Print the table."""
-        print("command | runs | slowest, s | largest, MiB")
+        print("command | runs | most seconds of a processor | memory, MiB | disk, MiB")
         for name, count in sorted(self.runs.items()):
-            slowest, largest = self._slowest[name], self._largest[name] >> 10
-            print(f"{name} | {count:,} | {slowest:.1f} | {largest:,}")
+            seconds, memory, disk = self._most[name]
+            print(f"{name} | {count:,} | {seconds:.1f} | {memory:,.0f} | {disk:,.0f}")
         codes = ", ".join(f"{code}: {count:,}" for code, count in sorted(self.codes.items()))
         total = f"{self.runs.total():,} commands ({self.fresh:,} as programs of their own)"
         print(f"{self.stores:,} stores, {total}; exit codes {codes}")
@@ -269,35 +267,54 @@ def campaign(seeds: range, seconds: float, top: Path, tally: Tally) -> None:
     end = time.monotonic() + seconds
     said = top / "said"
     said.touch()
+    scratch = _temporary_directory(top)
     sound = _warm_up(top)
+    own = frozenset(path.name for path in scratch.iterdir())  # of this process, and its children
     for seed in seeds:
         if time.monotonic() > end:
             return
-        attack = Attack(top / str(seed), seed)
+        attack = Attack(top, seed, sound)
         tally.stores += 1
         for command in COMMANDS:
             is_fresh = tally.runs.total() % FRESH_EACH == FRESH_EACH - 1
-            done = run(attack.arguments(command, sound), said, is_fresh=is_fresh)
-            tally.add(command[0], done, is_fresh=is_fresh)
+            done = run(attack.given.words_of(command), said, is_fresh=is_fresh)
+            if is_fresh and done.code >= 0 and {path.name for path in scratch.iterdir()} - own:
+                done.ends.append("left something in the temporary directory")
+            disk = empty(attack.work, KEPT) + empty(scratch, own)
+            for one in own:
+                disk += empty(scratch / one, frozenset())
+            tally.add(command[0], done, disk, is_fresh=is_fresh)
             for what in (*done.ends, *attack.wrong(command)):
                 tally.broken += 1
                 print(f"seed {seed} | {attack.fixture} | {' '.join(command)} | {what}", flush=True)
         shutil.rmtree(attack.top)
 
 
+def _temporary_directory(top: Path) -> Path:
+    """Make one that commands use, for what those that are killed leave in it."""
+    scratch = top / "tmp"
+    scratch.mkdir()
+    os.environ["TMPDIR"] = tempfile.tempdir = str(scratch)
+    return scratch
+
+
 def _warm_up(top: Path) -> Path:
     """Run each command in this process, so that its children have all that they load."""
-    sound = fixture_store("rocketmq-5.3.3-crash", top)
-    (top / "warm").mkdir()
-    copy = fixture_store("rocketmq-5.3.3-crash", top / "warm")
-    archive = pack(copy, top / "warm/archive.tar")
-    kept = os.dup(1), os.dup(2)
-    for number in (1, 2):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-    for command in COMMANDS:
-        rmqtool(words_of(command, copy, archive, top / "warm", sound))
-    for number, old in zip((1, 2), kept, strict=True):
-        os.dup2(old, number)
+    sound = fixture_store(SOUND, top)
+    warm = top / "warm"
+    warm.mkdir()
+    copy = fixture_store(SOUND, warm)
+    archive = pack(copy, warm / "archive.tar")
+    chance = np.random.default_rng(0)
+    given = Given(
+        *(copy, archive, image_of(copy, chance), extract_of(sound, warm, chance), warm),
+        *(sound, sound, group_of(SOUND)),
+    )
+    with silence():
+        for command in COMMANDS:
+            code = rmqtool(given.words_of(command))
+            assert code in (CODES if command == UNDO else WITHOUT_MISTAKES), (command, code)
+    empty(warm, frozenset())
     gc.freeze()  # children that collect garbage would copy all of these pages
     return sound
 
@@ -309,13 +326,20 @@ def pack(store: Path, archive: Path) -> Path:
     return archive
 
 
-def words_of(
-    command: tuple[str, ...], store: Path, archive: Path, work: Path, sound: Path
-) -> list[str]:
-    """Give the words of a command for a store, or for the archive of it."""
-    given = [one.format(archive=archive, work=work, sound=sound) for one in command]
-    path = () if ARCHIVE in command else (str(store),)
-    return [given[0], *path, *given[1:], "--quiet"]
+def empty(directory: Path, kept: frozenset[str]) -> int:
+    """Remove what a command has left in a directory; give the bytes that it took of the disk."""
+    taken = 0
+    for path in directory.rglob("*"):
+        with suppress(FileNotFoundError):
+            taken += path.lstat().st_blocks * 512
+    for path in directory.iterdir():
+        if path.name in kept:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    return taken
 
 
 def main() -> int:

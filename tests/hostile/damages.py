@@ -119,3 +119,4 @@ DAMAGES: Final[tuple[Callable[[Path, np.random.Generator], None], ...]] = (
     *(_flip, _flip, _numbers, _numbers, _zeros, _text, _cut, _extend, _rename, _replace),
 )
 OF_ARCHIVES: Final = (_flip, _numbers, _zeros, _cut, _extend)
+OF_EXTRACTS: Final = (_flip, _flip, _numbers, _zeros, _text, _cut)

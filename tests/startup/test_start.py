@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.errors import NotAStore, StoreLocked, UnsupportedStore
+from rmqtool.errors import NotAStore, UnsupportedStore
 from rmqtool.startup import predict
 from rmqtool.startup.report import steps
 from rmqtool.startup.verdict import verdict
 from rmqtool.store.tree import open_store
-from rmqtool.writing.lock import StoreLock
 from tests import inflict
 from tests.startup import harm
 from tests.stores import broker_conf, fixture_store
@@ -35,13 +34,6 @@ def test_what_is_not_in_the_files(tmp_path: Path) -> None:
     for store in (open_store(root), open_store(root, broker_conf(name))):
         with pytest.raises(UnsupportedStore):
             predict(store, "5.3.3")
-
-
-def test_running_broker(tmp_path: Path) -> None:
-    """A store that is written to has no state to start from."""
-    root = fixture_store(NAME, tmp_path)
-    with StoreLock(root), pytest.raises(StoreLocked):
-        predict(open_store(root), "5.3.3")
 
 
 def test_log_in_two_directories(tmp_path: Path) -> None:

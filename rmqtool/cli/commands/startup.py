@@ -31,6 +31,9 @@ class Startup(Command):
     File lengths and switches come from --broker-conf; without it lengths are read off the files
     and the switches are RocketMQ's defaults; light queues tell that their switches are on.
 
+    Beside a running broker the answer is for a process that dies now. A machine that loses its
+    power may lose more: what the system has not written to the disk yet.
+
     Predictions are what real message stores then did, with some 300 damaged stores and with all
     that real brokers left. Those were of 4.9.3, 5.1.4, 5.2.0, 5.3.3 and 5.5.0: 'is_proven' names
     them. Other releases follow their source. Queues in RocksDB are predicted, too, with those in

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rmqtool.startup.live import freeze
 from rmqtool.startup.prediction import FurtherStep
 from rmqtool.startup.rocksdb.fates import RocksBefore, rocks_fates
 from rmqtool.startup.rocksdb.further import FurtherRows, further_steps, read_further
@@ -102,5 +103,7 @@ def rocks_stages(store: Store, plain: Model) -> RocksStages | None:
     if told is None:
         return None
     model = with_database(store, plain, told)
+    if model.is_live:
+        freeze(model, (queue.units for queue in model.keyed.values()))
     rows = read_further(store, model)
     return RocksStages(model, RocksBefore.with_keyed(model), rows)

@@ -1,0 +1,104 @@
+"""A start that is foretold beside a running broker: as if it died now, whatever it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rmqtool.startup import live, predict, start
+from rmqtool.startup.fates import Before
+from rmqtool.startup.load import read_checkpoint
+from rmqtool.startup.model import Model
+from rmqtool.startup.report import steps
+from rmqtool.startup.verdict import verdict
+from rmqtool.store.tree import open_store
+from rmqtool.writing.lock import StoreLock
+from tests import inflict, plain_store
+from tests.stores import broker_conf, fixture_store
+
+NAMES = ("rocketmq-5.3.3-traffic", "rocketmq-5.5.0-rocksdb-combined", "rocketmq-5.3.3-batch-queue")
+NAME = NAMES[0]
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+@pytest.mark.parametrize("fixture", NAMES)
+def test_same_as_after_a_crash(fixture: str, quick_path: Path, *, is_damaged: bool) -> None:
+    """Beside a broker the answer is that of the store with `abort`, and it says what it is."""
+    root = fixture_store(fixture, quick_path)
+    (root / "abort").touch()
+    if is_damaged:
+        inflict.zero_sector(where=0.9)(root)
+    store = open_store(root, str(broker_conf(fixture)))
+    expected = predict(store)
+    with StoreLock(root):
+        found = predict(store)
+    assert expected == replace(
+        found, is_live=False, judged_up_to=None, recovered=expected.recovered
+    )
+    assert is_damaged == (not found.is_whole)
+    assert verdict(found).startswith("if its broker died now, a ")
+    assert "live" == next(steps(found))["step"]
+
+
+def _later(root: Path) -> Callable[[], None]:
+    """Take the newest message out of log and queue; give what puts it back, as if it came then."""
+    last = plain_store.records(root)[-1]
+    queue = root / "consumequeue" / last.topic / str(last.integer("queue_id"))
+    position = last.integer("queue_offset") * plain_store.UNIT.size
+    file = max(one for one in queue.iterdir() if int(one.name) <= position)
+    kept = [(path, path.read_bytes()) for path in (last.path, file)]
+    inflict.write_at(last.path, last.position, bytes(last.size))
+    inflict.write_at(file, position - int(file.name), bytes(plain_store.UNIT.size))
+
+    def put_back() -> None:
+        for path, content in kept:
+            path.write_bytes(content)
+
+    return put_back
+
+
+@pytest.mark.parametrize("comes", ["before the units are read", "after they are read"])
+def test_written_meanwhile(comes: str, quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A message that comes while the store is read is neither lost nor missing."""
+    root = fixture_store(NAME, quick_path)
+    (root / "abort").touch()
+    put_back = _later(root)
+    expected = predict(open_store(root, str(broker_conf(NAME))))
+
+    class Taken(Before):
+        @classmethod
+        def of(cls, model: Model) -> Before:
+            if comes == "before the units are read":
+                put_back()
+                return Before.of(model)
+            found = Before.of(model)
+            put_back()
+            return found
+
+    monkeypatch.setattr(start, "Before", Taken)
+    monkeypatch.setattr(live, "_ATTEMPTS", 1)
+    with StoreLock(root):
+        found = predict(open_store(root, str(broker_conf(NAME))))
+    assert found.is_whole
+    assert (expected.log_maximum, expected.queues) == (found.log_maximum, found.queues)
+    assert expected.log_maximum == found.judged_up_to
+
+
+@pytest.mark.parametrize("gone", ["00000000000000000000", "00000000000000131072"])
+def test_expired_meanwhile(gone: str, quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that vanishes is looked for again; a hole in the log is still one."""
+    root = fixture_store(NAME, quick_path)
+    (root / "abort").touch()
+    first = read_checkpoint
+
+    def delete(*args: object) -> dict[str, int]:  # after the log was listed
+        (root / "commitlog" / gone).unlink(missing_ok=True)
+        return first(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(start, "read_checkpoint", delete)
+    with StoreLock(root):
+        found = predict(open_store(root, str(broker_conf(NAME))))
+    assert found.is_whole == (gone == "00000000000000000000")
