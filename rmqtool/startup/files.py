@@ -123,11 +123,12 @@ class ModelReader:
             end = min(end, self._model.limit)
         position = 0
         while position < end:
-            begin = self._file.next_data(position)
-            if begin is None or begin >= end:
+            data = self._file.next_data(position)
+            if data is None or data >= end:
                 return
-            begin = max(begin // unit * unit, position)
-            position = min(-(-self._file.next_hole(begin) // unit) * unit, end)
+            begin = max(data // unit * unit, position)
+            # Asked of the data: the unit that it lies in may begin in the hole before.
+            position = min(-(-self._file.next_hole(data) // unit) * unit, end)
             yield begin, position
 
     def _stored(self, position: int, length: int) -> bytes:

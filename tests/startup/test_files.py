@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +13,8 @@ from rmqtool.startup.files import FileQueue, ModelFile, java_remainder
 from rmqtool.store.place import Place
 
 LENGTH = 100
+PAGE = 4096  # bytes; holes of a sparse file begin and end with a page
+UNIT = 20
 
 
 def queue_of(count: int) -> FileQueue:
@@ -87,3 +91,24 @@ def test_java_remainder(number: int, divisor: int) -> None:
     """The sign is that of the dividend, and the quotient rounds towards zero."""
     remainder = java_remainder(number, divisor)
     assert number == int(number / divisor) * divisor + remainder
+
+
+@pytest.mark.parametrize("pages", [(), (0,), (1,), (0, 2), (1, 2, 5), (3, 5), (4,)])
+@pytest.mark.parametrize("end", [6 * PAGE, 6 * PAGE // UNIT * UNIT, 4 * PAGE + 7])
+def test_stretches_of_a_sparse_file(pages: tuple[int, ...], end: int, quick_path: Path) -> None:
+    """Holes begin and end amid a unit: whole units with data come once, in order, and that ends."""
+    path = quick_path / "0"
+    with path.open("wb") as file:
+        file.truncate(6 * PAGE)
+        for page in pages:
+            file.seek(page * PAGE)
+            file.write(b"\1" * PAGE)
+    with ModelFile("0", 0, 6 * PAGE, Place(str(path))).open() as reader:
+        found = list(islice(reader.stretches(end, UNIT), 20))
+    covered = [number for begin, stop in found for number in range(begin // UNIT, stop // UNIT)]
+    assert all(begin % UNIT == 0 and begin < stop <= end for begin, stop in found)
+    data = {at // UNIT for page in pages for at in range(page * PAGE, (page + 1) * PAGE)}
+    wanted = {number for number in data if (number + 1) * UNIT <= end}
+    assert wanted <= set(covered)
+    assert sorted(set(covered)) == covered
+    assert len(covered) <= len(data)
