@@ -1,8 +1,9 @@
 """Places on remote file systems, by URI: the same face as a local `Place`, read by ranges.
 
-`s3://` is tested. What else `pyarrow.fs` opens by URI (`gs://`, `abfs://`, `hdfs://`) goes the
-same way, untested. `file:` is the local file system and gives a plain `Place`. An object store
-has no links and no holes, and the mtime of an object is when it was uploaded.
+`s3://` is tested; `s3a://` of Hadoop means the same. What else `pyarrow.fs` opens by URI (`gs://`,
+`abfs://`, `hdfs://`) goes the same way, untested. `file:` is the local file system and gives a
+plain `Place`. An object store has no links and no holes, and the mtime of an object is when it was
+uploaded.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ LARGEST_READ_BYTES: Final = 8 << 20
 FILE_SYSTEMS: Final = 16
 NO_NAMES: Final = frozenset({"", ".", ".."})  # keys may contain them; as names they lead elsewhere
 LONE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+HADOOP_S3: Final = re.compile(r"^s3[an]://", re.IGNORECASE)
+LONE_QUESTION: Final = re.compile(r"\?(?![A-Za-z_]\w*=)")  # else it begins options
 RESERVED: Final = "%:/?#[]@!$&'()*+,;=~"  # what means something in a URI stays as it is
 REQUEST_ID: Final = re.compile(r" \(Request ID: [^)]*\)")
 
@@ -38,7 +41,8 @@ REQUEST_ID: Final = re.compile(r" \(Request ID: [^)]*\)")
 def place_of_uri(uri: str) -> Place:
     """Give the place of a URI; see `address.place_of`."""
     try:
-        uri = quote(LONE_PERCENT.sub("%25", uri), safe=RESERVED)
+        uri = LONE_QUESTION.sub("%3F", LONE_PERCENT.sub("%25", uri))
+        uri = quote(HADOOP_S3.sub("s3://", uri), safe=RESERVED)
         parts = urlsplit(uri)
         if parts.scheme.lower() == "file":
             return _local(uri, parts.netloc, unquote(parts.path))
@@ -186,9 +190,18 @@ class RemoteFile(OpenFile):
         return data[:length]
 
 
-@lru_cache(maxsize=FILE_SYSTEMS)
 def _opened(uri: str) -> tuple[Any, str]:
     """Give the file system that a URI names, and the path in it."""
+    parts = urlsplit(uri)
+    if parts.scheme.lower() != "s3":
+        return _file_system(uri)
+    # All stores of a bucket share one: a fleet has many paths, and each opening asks the server.
+    file_system, bucket = _file_system(parts._replace(path="").geturl())
+    return file_system, f"{bucket}{unquote(parts.path)}".rstrip("/")
+
+
+@lru_cache(maxsize=FILE_SYSTEMS)
+def _file_system(uri: str) -> tuple[Any, str]:
     from pyarrow.fs import FileSystem
 
     file_system, path = FileSystem.from_uri(uri)
@@ -233,4 +246,9 @@ def _host(netloc: str) -> str:
 
 def without_secrets(text: str) -> str:
     """Drop what stands between `//` and `@`, and options, which may hold credentials, too."""
-    return re.sub(r"://[^/@\s]*@", "://", re.sub(r"(://[^?\s]*)\?\S*", r"\1", text))
+    return without_credentials(re.sub(r"(://[^?\s]*)\?\S*", r"\1", text))
+
+
+def without_credentials(text: str) -> str:
+    """Drop what stands between `//` and `@`."""
+    return re.sub(r"://[^/@\s]*@", "://", text)
