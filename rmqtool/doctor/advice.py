@@ -57,14 +57,14 @@ def steps_for(seen: Examination) -> list[AdviceStep]:
 
 def _live(seen: Examination) -> AdviceStep:
     is_harmful = _is_harmful(seen)
-    if not (_damage(seen) or is_harmful):
+    after = f"if it dies, {_consequence(seen)}"
+    if not _damage(seen) and (seen.prediction is None or seen.prediction.starts):
         return AdviceStep(
             "a broker runs on this store, and nothing is damaged so far",
-            "what it writes now is not judged",
+            after if is_harmful else "what it writes now is not judged",
             advice="nothing; ask again once the broker is down",
         )
     cause = _worst(seen) if _damage(seen) else "nothing is damaged so far"
-    after = f"if it dies, {_consequence(seen)}"
     if not is_harmful:
         after = "its next start reads the damaged files"
     return AdviceStep(

@@ -124,18 +124,25 @@ def summary(seen: Examination) -> str:
 
 
 def exit_code(seen: Examination) -> int:
-    """0 nothing to do, 1 something is damaged, lost or in the way, 3 not all could be read."""
+    """0 nothing to do, 1 something is damaged, lost or in the way, 3 not all could be read.
+
+    What the death of a running broker would cost is told, and does not count: it runs.
+    """
     if seen.summary.account.unread:
         return 3
     prediction, host = seen.prediction, seen.host
     is_bad = (
         any(one.severity is Severity.DAMAGE for one in seen.findings),
-        prediction is not None and not prediction.is_whole,
+        prediction is not None and _is_bad(prediction),
         bool(seen.missing),
         host is not None and (host.is_read_only or bool(host.denied)),
         bool(seen.lengths),
     )
     return int(any(is_bad))
+
+
+def _is_bad(prediction: Prediction) -> bool:
+    return not prediction.starts if prediction.is_live else not prediction.is_whole
 
 
 def _lines(seen: Examination) -> Iterator[tuple[str, str]]:

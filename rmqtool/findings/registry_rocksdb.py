@@ -149,9 +149,10 @@ RQ_BEHIND: Final = Code(
     "RQ-BEHIND",
     WARNING,
     Owner.QUEUES,
-    also=(DAMAGE,),
+    also=(DAMAGE, NOTE),
     when="damage without abort: a clean start never dispatches the record at CHECKPOINT; and from "
-    "5.4.0 on when more than ten segments are not dispatched",
+    "5.4.0 on when more than ten segments are not dispatched; a note while a broker runs, which "
+    "writes the rest when it flushes",
     meaning="the database ends before the log does",
     consequence="with abort in place the next start dispatches the rest",
     remedy="leave abort in place for the next start, or rebuild the database",

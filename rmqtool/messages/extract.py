@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UsageError
@@ -21,6 +22,7 @@ from rmqtool.messages.tables import ParquetMessages
 from rmqtool.messages.wanted import Wanted, wanted_of
 from rmqtool.scan.join import run_joined
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.unread import expired_sentences
 from rmqtool.tables.inputs import segment_parts, store_of, whole_parts
 from rmqtool.tables.messages import PART_BYTES, MessageOptions
 from rmqtool.tables.selection import EVERYTHING
@@ -60,6 +62,7 @@ class Extracted:
         undecided: open transactions, where those were asked for.
         other_gap_bytes: bytes of the other store that are no record: what lay there counts as lost.
         unread: what could not be read.
+        expired: files that a running broker deleted while they were read.
     """
 
     messages: int = 0
@@ -75,6 +78,7 @@ class Extracted:
     undecided: list[Row] = field(default_factory=list)
     other_gap_bytes: int = 0
     unread: list[StoreError] = field(default_factory=list)
+    expired: set[str] = field(default_factory=set)
 
     def add(self, found: PartMessages) -> None:
         """Count what a part gave."""
@@ -88,6 +92,7 @@ class Extracted:
         self.held_copies += found.held
         self.own_records += found.own
         self.without_offset |= found.without_offset
+        self.expired |= found.expired
         if found.unread is not None and str(found.unread) not in map(str, self.unread):
             self.unread.append(found.unread)
 
@@ -193,8 +198,9 @@ class ExtractRun:
         parts = whole_parts(store, view, selection.offsets, PART_BYTES, read)
         for part, found in run_joined(read, parts, jobs=options.jobs):
             advance(part.length)
-            yield found
-            yield from read.rest(part, found)
+            for piece in chain([found], read.rest(part, found)):
+                piece.judge_expired(store, part)
+                yield piece
 
 
 def _store(path: str, options: ExtractOptions) -> Store:
@@ -237,6 +243,7 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
             f"the other store is damaged: {done.other_gap_bytes:,} bytes hold no record, and what "
             "lay there counts as lost"
         )
+    yield from expired_sentences(done.expired)
     yield from decisions(done.undecided)
     if done.held_copies:
         yield (

@@ -19,6 +19,7 @@ from rmqtool.messages.tables import batch_of
 from rmqtool.render.values import json_line
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
+from rmqtool.store.unread import has_expired
 from rmqtool.tables import arrow
 from rmqtool.tables.bodies import BUDGET_BYTES
 from rmqtool.tables.body_groups import Group, groups
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rmqtool.messages.wanted import Wanted
     from rmqtool.scan.batch import Batch
     from rmqtool.store.segment import SegmentPart
+    from rmqtool.store.tree import Store
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -62,6 +64,7 @@ class PartMessages:
         own: records of brokers' own topics.
         without_offset: queues that the group has no offset for.
         unread: why the rest of the part could not be read.
+        expired: the file, when a running broker deleted it while it was read.
         rest: position from where on the messages are yet to be given; None when none are.
     """
 
@@ -78,12 +81,19 @@ class PartMessages:
     own: int = 0
     without_offset: set[tuple[str, int]] = field(default_factory=set)
     unread: UnreadablePath | None = None
+    expired: set[str] = field(default_factory=set)
     rest: int | None = None
 
     @property
     def weight(self) -> int:
         """Bytes for the file."""
         return sum(map(len, self.chunks)) + sum(int(one.nbytes) for one in self.tables)
+
+    def judge_expired(self, store: Store, part: SegmentPart) -> None:
+        """Take a file that a running broker has deleted for expired, not for unread."""
+        path = part.segment.path
+        if self.unread is not None and has_expired(store, path, self.unread):
+            self.unread, self.expired = None, {path}
 
     def add(self, piece: PartMessages) -> None:
         """Take what a piece of the part gave, after all before it."""

@@ -2,8 +2,10 @@
 
 A process that dies loses nothing that it has written; only all files must be seen at one moment.
 Each queue is taken as it is when it is looked at, and the log up to the end of the newest record
-that a queue points to: brokers dispatch in the order of the log, so the records before it were
-whole by then. What comes later counts as zeros.
+that a queue file points to: brokers dispatch in the order of the log, so the records before it were
+whole by then. Queues in RocksDB were copied before, and may lag as far behind as the last flush:
+without queue files the log goes up to the end of its newest sound record. What comes later counts
+as zeros.
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ import numpy as np
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.units import chunks
+from rmqtool.startup.walk import segment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from rmqtool.formats.layout import Layout
     from rmqtool.queues.kinds import Units
@@ -57,27 +60,47 @@ def _harm(found: Prediction) -> tuple[object, ...]:
     return (*(one.messages for one in counts), found.refusals, found.further, found.timers_lost)
 
 
-def freeze(model: Model, further: Iterable[Units] = ()) -> None:
+def freeze(model: Model) -> None:
     """Have everything that the broker writes from now on read as zeros.
-
-    Without a unit nothing tells where records end, and the log is read as it is.
 
     Args:
         model: before anything was read of its files.
-        further: units of queues that do not lie in files.
 
     Raises:
         UnreadablePath: a file may not be read.
     """
-    end = max((_end(units) for units in further), default=0)
-    for queue in model.all_queues():
-        end = max(end, _freeze_queue(queue.files, queue.layout))
+    ends = [_freeze_queue(queue.files, queue.layout) for queue in model.all_queues()]
+    end = max(ends, default=0) or _log_end(model)
     if not end:
         return
     model.judged_up_to = end
     for file in model.commitlog.files:
         if file.end > end:
             file.limit = max(end - file.start, 0)
+
+
+def _log_end(model: Model) -> int:
+    """Give the end of the last sound record in the newest file of the log; 0 without a log.
+
+    What is damaged before it stays in sight, and a record that is being written does not.
+    """
+    from rmqtool.scan import columns as row
+    from rmqtool.scan.batch import Extent, ScanOptions
+    from rmqtool.scan.message import scan
+
+    last = model.commitlog.last
+    if last is None:
+        return 0
+    end = 0
+    for batch in scan(segment_of(last), ScanOptions(body_crc=True)):
+        if batch.kind is not Extent.RECORD:
+            continue
+        found = batch.columns[:, : batch.count]
+        has_body = found[row.BODY_LENGTH] > 0
+        is_sound = ~has_body | (found[row.BODY_CRC] == found[row.BODY_CRC_FOUND])
+        ends = (found[row.POSITION] + found[row.SIZE])[is_sound]
+        end = max(end, int(ends.max(initial=0)))
+    return last.start + end
 
 
 def _freeze_queue(files: FileQueue, layout: Layout) -> int:

@@ -84,12 +84,11 @@ def _predict(
 ) -> Prediction:
     loader = Loader(rules)
     model = _load(store, rules, settings, loader)
-    model.is_live = bool(store.lock_held())
+    model.is_live, model.by_kernels = bool(store.lock_held()), by_kernels
     stages = _rocks_stages(store, model)
     if stages is None and model.is_live:
         freeze(model)
     model = stages.model if stages else model
-    model.by_kernels = by_kernels
     before = stages.before if stages else Before.of(model)
     surroundings.refuse_configuration(store, rules, loader)
     surroundings.refuse_timer(store, rules, loader)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.segment import NAME_DIGITS, OddityKind, start_of
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from rmqtool.store.segment import MappedFiles, Oddity
     from rmqtool.store.tree import Store
@@ -71,6 +72,12 @@ def has_expired(store: Store, path: str, error: UnreadablePath) -> bool:
     except UnreadablePath:
         return False
     return name < min(left, default="")
+
+
+def expired_sentences(expired: Collection[str]) -> Iterator[str]:
+    """Say how many files expired while a store was read; nothing when none did."""
+    if expired:
+        yield f"{counted(len(expired), 'file')} expired meanwhile: a running broker deleted them"
 
 
 def unread_stretches(files: MappedFiles) -> Iterator[tuple[Oddity, int, int]]:

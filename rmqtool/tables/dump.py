@@ -25,6 +25,7 @@ from rmqtool.rows import (
     rows_after,
 )
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.unread import has_expired
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.file_tables import LINES
 from rmqtool.tables.inputs import (
@@ -42,12 +43,11 @@ from rmqtool.tables.views import INNER_BATCH, LOGS, PENDING, VIEWS
 from rmqtool.words import meant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
-    from rmqtool.rows import Chunk, Row
-    from rmqtool.store.rocksdb import RocksDb
+    from rmqtool.rows import Chunk
     from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
     from rmqtool.table import Table
@@ -129,6 +129,7 @@ class DumpOutcome:
         rows: how many were given.
         damaged: how many of them tell of damage.
         unread: files that could not be read, with the reason.
+        expired: files that a running broker deleted while they were read.
         total_bytes: how much of logs there is to read, known before it is read.
         advance: takes the bytes that were read since it was last called.
     """
@@ -136,8 +137,17 @@ class DumpOutcome:
     rows: int = 0
     damaged: int = 0
     unread: list[StoreError] = field(default_factory=list)
+    expired: set[str] = field(default_factory=set)
     total_bytes: int = 0
     advance: Callable[[int], None] = lambda _: None
+
+    def is_gap(self, store: Store, path: str, error: UnreadablePath) -> bool:
+        """Take note of a file that cannot be read; tell whether rows are missing by it."""
+        if has_expired(store, path, error):
+            self.expired.add(path)
+            return False
+        self.unread.append(error)
+        return True
 
 
 def dump(options: DumpOptions, outcome: DumpOutcome) -> list[Rows]:
@@ -198,7 +208,10 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
         found = pending_chunks(view.word, stores, outcome.unread)
         return view.table.rows(_cut(last_of(found, options.tail), options, outcome), view.word)
     if view.branch is BranchKind.ROCKSDB:
-        cut = _cut(last_of(_of_databases(stores, options, outcome), options.tail), options, outcome)
+        from rmqtool.tables.rocksdb import of_databases
+
+        found = of_databases(stores, options.selection, outcome.unread, is_hex=options.is_hex)
+        cut = _cut(last_of(found, options.tail), options, outcome)
         return table_of(view, options).rows(cut, view.word)
     if options.is_hex:
         return _hex_rows(view, stores, options, outcome)
@@ -208,11 +221,12 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
         logs = chain.from_iterable(_messages(view, store, options, outcome) for store in stores)
         rows = _cut(logs, options, outcome)
         return view.table.rows(rows, view.word)
-    parts = chain.from_iterable(file_parts(store, view, options.selection) for store in stores)
     read = _bulk_reader(view, options) if view.is_bulk else _small_reader(view)
-    found = _each(parts, read, outcome)
+    found = _each(stores, lambda one: file_parts(one, view, options.selection), read, outcome)
     if view.word == str(BranchKind.CONSUME_QUEUE):
-        found = chain(found, _of_queues_in_rocksdb(stores, options, outcome))
+        from rmqtool.tables.rocksdb import of_queues
+
+        found = chain(found, of_queues(stores, options.selection, outcome.unread))
     if view.branch is BranchKind.CONFIG:
         from rmqtool.tables.small_files import rows_of_databases
 
@@ -220,53 +234,6 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
     chunks = last_of(found, options.tail)
     rows = _cut(chunks, options, outcome)
     return view.table.rows(rows, view.word)
-
-
-def _of_databases(
-    stores: list[Store], options: DumpOptions, outcome: DumpOutcome
-) -> Iterator[Chunk]:
-    """Read the rows of databases; one that cannot be read to its end is a row more."""
-    from rmqtool.tables.rocksdb import database_lines, database_rows
-
-    def read(store: Store, one: RocksDb) -> Iterator[Row]:
-        if options.is_hex:
-            return database_lines(one, options.selection)
-        is_asked = store.asked.kind is BranchKind.ROCKSDB
-        return database_rows(one, options.selection, is_asked=is_asked)
-
-    for store in stores:
-        for one in store.rocksdb():
-            try:
-                yield from in_chunks(read(store, one))
-            except UnreadablePath as error:
-                outcome.unread.append(error)
-                yield [_unread_row(one.path, error)]
-
-
-def _of_queues_in_rocksdb(
-    stores: list[Store], options: DumpOptions, outcome: DumpOutcome
-) -> Iterator[Chunk]:
-    """Read queue units that lie in a database, as those in files."""
-    from rmqtool.queues.discovery import DatabaseSource
-    from rmqtool.tables.arrow import plain_rows
-    from rmqtool.tables.rocksdb import queue_ranges, unit_batches
-
-    for store in stores:
-        source = DatabaseSource(store)
-        try:
-            if (queues := source.source) is not None:
-                ranges = queue_ranges(queues, options.selection)
-                place = queues.database.place
-                yield from map(plain_rows, unit_batches(ranges, place, options.selection))
-        except UnreadablePath as error:
-            outcome.unread.append(error)
-            yield [_unread_row(error.path, error)]
-        finally:
-            source.close()
-
-
-def _unread_row(path: str, error: UnreadablePath) -> Row:
-    return {"file": path, "extent": "gap", "code": UNREAD, "reason": error.reason}
 
 
 def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: DumpOutcome) -> Rows:
@@ -283,13 +250,10 @@ def _hex_rows(view: View, stores: list[Store], options: DumpOptions, outcome: Du
         return in_chunks(file_lines(part, selection))
 
     if view.branch in LOGS:
-        segments = (
-            part for store in stores for part in segment_parts(store, view, selection.offsets)
-        )
-        chunks = _each(segments, of_segment, outcome)
+        wanted = selection.offsets
+        chunks = _each(stores, lambda one: segment_parts(one, view, wanted), of_segment, outcome)
     else:
-        files = (part for store in stores for part in file_parts(store, view, selection))
-        chunks = _each(files, of_file, outcome)
+        chunks = _each(stores, lambda one: file_parts(one, view, selection), of_file, outcome)
     cut = _cut(last_of(chunks, options.tail), options, outcome)
     return LINES.rows(cut, view.word)
 
@@ -300,10 +264,12 @@ def _inner_rows(
     """Give the messages in batch records."""
     from rmqtool.tables.inner_batch import inner_rows
 
-    wanted = options.selection.offsets
-    parts = (part for store in stores for part in segment_parts(store, view, wanted))
-    wishes = options.message_options(view)
-    chunks = _each(parts, lambda part: in_chunks(inner_rows(part, wishes)), outcome)
+    wanted, wishes = options.selection.offsets, options.message_options(view)
+
+    def of_segment(part: SegmentPart) -> Iterator[Chunk]:
+        return in_chunks(inner_rows(part, wishes))
+
+    chunks = _each(stores, lambda one: segment_parts(one, view, wanted), of_segment, outcome)
     cut = _cut(last_of(chunks, options.tail), options, outcome)
     return view.table.rows(cut, view.word)
 
@@ -325,15 +291,19 @@ def _small_reader(view: View) -> Reader:
 
 
 def _each(
-    parts: Iterator[Part], read: Callable[[Part], Iterator[Chunk]], outcome: DumpOutcome
+    stores: list[Store],
+    parts_of: Callable[[Store], Iterable[Part]],
+    read: Callable[[Part], Iterator[Chunk]],
+    outcome: DumpOutcome,
 ) -> Iterator[Chunk]:
     """Read file by file; one that cannot be read is a row."""
-    for part in parts:
-        try:
-            yield from read(part)
-        except UnreadablePath as error:
-            outcome.unread.append(error)
-            yield [{"file": _path(part), "position": 0, "extent": "gap", "code": UNREAD}]
+    for store in stores:
+        for part in parts_of(store):
+            try:
+                yield from read(part)
+            except UnreadablePath as error:
+                if outcome.is_gap(store, _path(part), error):
+                    yield [{"file": _path(part), "position": 0, "extent": "gap", "code": UNREAD}]
 
 
 def _path(part: FilePart | SegmentPart) -> str:
@@ -349,22 +319,27 @@ def _messages(
     read = MessagesOf(options.message_options(view))
     parts = whole_parts(store, view, options.selection.offsets, PART_BYTES, read)
     if options.tail is None:
-        yield from _joined(read, parts, options, outcome)
+        yield from _joined(store, read, parts, options, outcome)
         return
     # From the end backwards, as far as it takes; no body is in memory while rows are counted.
     bare = MessagesOf(replace(read.options, body=BodyOptions(), as_json=False))
     taken = 1
     while True:
         some = parts[-taken:]
-        rows = sum(map(count_of, _joined(bare, some, options, DumpOutcome())))
+        rows = sum(map(count_of, _joined(store, bare, some, options, DumpOutcome())))
         if len(some) == len(parts) or rows >= options.tail:
-            yield from rows_after(rows - options.tail, _joined(read, some, options, outcome))
+            found = _joined(store, read, some, options, outcome)
+            yield from rows_after(rows - options.tail, found)
             return
         taken *= 4
 
 
 def _joined(
-    read: MessagesOf, parts: list[SegmentPart], options: DumpOptions, outcome: DumpOutcome
+    store: Store,
+    read: MessagesOf,
+    parts: list[SegmentPart],
+    options: DumpOptions,
+    outcome: DumpOutcome,
 ) -> Iterator[Chunk]:
     """Read parts of a log; what cannot be read is one row, however many parts it concerns."""
     from rmqtool.scan.join import run_joined
@@ -373,11 +348,12 @@ def _joined(
     for part, result in run_joined(read, parts, jobs=options.jobs):
         outcome.advance(part.length)
         yield from map(_plain, chain(result.chunks, read.rest(part, result)))
-        if result.unread is not None and str(result.unread) not in reasons:
-            reasons.add(str(result.unread))
-            outcome.unread.append(result.unread)
-            where = {"segment": part.segment.path, "position": part.begin}
-            yield [{**where, "extent": "gap", "code": UNREAD}]
+        if result.unread is None or str(result.unread) in reasons:
+            continue
+        reasons.add(str(result.unread))
+        path = part.segment.path
+        if outcome.is_gap(store, path, result.unread):
+            yield [{"segment": path, "position": part.begin, "extent": "gap", "code": UNREAD}]
 
 
 def _plain(chunk: pa.RecordBatch | JsonLines) -> Chunk:

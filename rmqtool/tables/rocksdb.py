@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.errors import DecodeError
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.findings.registry_rocksdb import RD_KEY
 from rmqtool.formats import config, java
 from rmqtool.formats.annotate import Span
 from rmqtool.formats.rocksdb_families import FAMILIES, SECRET
+from rmqtool.rows import in_chunks
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.rocksdb_database import Database
 from rmqtool.tables.file_tables import ROCKSDB
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from rmqtool.errors import StoreError
     from rmqtool.formats.rocksdb_row import RocksdbRow
     from rmqtool.queues.rocks import RocksQueue, RocksQueues
-    from rmqtool.rows import Row
+    from rmqtool.rows import Chunk, Row
     from rmqtool.store.place import Place
     from rmqtool.store.rocksdb import RocksDb
+    from rmqtool.store.tree import Store
     from rmqtool.tables.selection import Range, Selection
 
     QueueRange = tuple[RocksQueue, int, int]
@@ -35,6 +39,63 @@ NUMBERS: Final = ("queue_id", "queue_offset", "physical_offset", "size", "tags_c
 # Parts of keys that say how to read them, and what has a column of its own.
 HIDDEN: Final = frozenset({"topic_length", "name_length", "table_prefix", "record_prefix"})
 HIDDEN_VALUE: Final = "not shown: secrets; dump the directory of the database to see it"
+
+
+def of_databases(
+    stores: list[Store], selection: Selection, unread: list[StoreError], *, is_hex: bool
+) -> Iterator[Chunk]:
+    """Yield the rows of all databases; one that cannot be read to its end is a row more.
+
+    Args:
+        stores: which have them.
+        selection: which rows.
+        unread: takes the databases that could not be read.
+        is_hex: give the bytes of each row.
+    """
+    for store in stores:
+        is_asked = store.asked.kind is BranchKind.ROCKSDB
+        for one in store.rocksdb():
+            rows = (
+                database_lines(one, selection)
+                if is_hex
+                else database_rows(one, selection, is_asked=is_asked)
+            )
+            try:
+                yield from in_chunks(rows)
+            except UnreadablePath as error:
+                unread.append(error)
+                yield [_unread_row(one.path, error)]
+
+
+def of_queues(
+    stores: list[Store], selection: Selection, unread: list[StoreError]
+) -> Iterator[Chunk]:
+    """Yield queue units that lie in databases, as those in files.
+
+    Args:
+        stores: which may have them.
+        selection: which rows.
+        unread: takes the databases that could not be read.
+    """
+    from rmqtool.queues.discovery import DatabaseSource
+    from rmqtool.tables.arrow import plain_rows
+
+    for store in stores:
+        source = DatabaseSource(store)
+        try:
+            if (queues := source.source) is not None:
+                ranges = queue_ranges(queues, selection)
+                batches = unit_batches(ranges, queues.database.place, selection)
+                yield from map(plain_rows, batches)
+        except UnreadablePath as error:
+            unread.append(error)
+            yield [_unread_row(error.path, error)]
+        finally:
+            source.close()
+
+
+def _unread_row(path: str, error: UnreadablePath) -> Row:
+    return {"file": path, "extent": "gap", "code": FS_READ, "reason": error.reason}
 
 
 def database_rows(one: RocksDb, selection: Selection, *, is_asked: bool) -> Iterator[Row]:

@@ -11,7 +11,7 @@ import re
 import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -27,6 +27,8 @@ from rmqtool.render.look import Format, Look
 from rmqtool.render.sink import Sink
 from rmqtool.repair.options import RepairOptions
 from rmqtool.rows import rows_of
+from rmqtool.startup.load import Refusal
+from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.writing.lock import StoreLock
 from tests import inflict
 from tests.stores import fixture_store
@@ -263,6 +265,26 @@ def test_live(see: See, tmp_path: Path, *, is_damaged: bool) -> None:
     assert "a broker runs on this store" in first.cause
     assert ("sh bin/mqshutdown broker" if is_damaged else "") == first.command
     assert int(is_damaged) == exit_code(seen)
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_live_and_harmful(see: See, tmp_path: Path, *, starts: bool) -> None:
+    """What the death of a running broker would cost is said; a next start that fails counts."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    with StoreLock(str(store)):
+        seen = see("live", store)
+    assert seen.prediction is not None
+    lost = Loss((TopicLoss("orders", 5),))
+    refusals = () if starts else (Refusal("config", "it is a file"),)
+    prediction = replace(seen.prediction, lost=lost, refusals=refusals)
+    seen = replace(seen, prediction=prediction)
+    said = (
+        "if it dies, starting it costs: 5 messages" if starts else "if it dies, the broker refuses"
+    )
+    (only,) = steps_for(seen)
+    assert said in only.consequence
+    assert ("" if starts else "sh bin/mqshutdown broker") == only.command
+    assert int(not starts) == exit_code(seen)
 
 
 def test_document(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

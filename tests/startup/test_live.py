@@ -19,7 +19,12 @@ from rmqtool.writing.lock import StoreLock
 from tests import inflict, plain_store
 from tests.stores import broker_conf, fixture_store
 
-NAMES = ("rocketmq-5.3.3-traffic", "rocketmq-5.5.0-rocksdb-combined", "rocketmq-5.3.3-batch-queue")
+NAMES = (
+    "rocketmq-5.3.3-traffic",
+    "rocketmq-5.5.0-rocksdb",
+    "rocketmq-5.5.0-rocksdb-combined",
+    "rocketmq-5.3.3-batch-queue",
+)
 NAME = NAMES[0]
 
 

@@ -226,7 +226,10 @@ class EndJudge:
         ]
         message = f"{dispatch.late:,} units are not dispatched yet, from {dispatch.checkpoint} on"
         severity = None
-        if not inspection.has_crashed:
+        if inspection.store.lock_held():
+            severity = Severity.NOTE
+            message += "; the running broker has not flushed them"
+        elif not inspection.has_crashed:
             severity = Severity.DAMAGE
             message += "; there is no abort, so the record that begins there is never dispatched"
         elif len(segments) > self._recovered() and inspection.release.recovers_newest_only:

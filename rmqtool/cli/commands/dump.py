@@ -209,9 +209,12 @@ class Dump(Command):
 
     def _tell(self, outcome: DumpOutcome) -> int:
         """Say how a dump went; give the exit code."""
+        from rmqtool.store.unread import expired_sentences
         from rmqtool.words import counted
 
         delivery = self._delivery
+        for sentence in expired_sentences(outcome.expired):
+            delivery.note(sentence)
         for error in outcome.unread:
             say(str(error))
         for step in dict.fromkeys(error.next_step for error in outcome.unread):

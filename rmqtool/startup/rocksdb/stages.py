@@ -104,6 +104,6 @@ def rocks_stages(store: Store, plain: Model) -> RocksStages | None:
         return None
     model = with_database(store, plain, told)
     if model.is_live:
-        freeze(model, (queue.units for queue in model.keyed.values()))
+        freeze(model)
     rows = read_further(store, model)
     return RocksStages(model, RocksBefore.with_keyed(model), rows)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rmqtool.findings import registry_rocksdb
-from rmqtool.findings.catalogue import Code, Severity
+from rmqtool.findings.catalogue import NOTE, Code, Severity
 from rmqtool.findings.registry import CODES
 from rmqtool.queues.discovery import Queues
 from rmqtool.repair import plan
 from rmqtool.store import rocksdb_database
 from rmqtool.store.tree import open_store
+from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
 from tests.damage_rocksdb import CLEAN, CRASH, DAMAGES, EXPIRE, OLD_V2, STORE, V2, RocksDamage
 from tests.rocksdb import NAMES, never_flushed, state_of
@@ -78,6 +79,7 @@ def test_every_row() -> None:
         for code in (*damage.codes, *damage.notes)
         if code[0] in "RM"
     }
+    produced.add(("RQ-BEHIND", NOTE))  # beside a running broker, below
     wanted = {
         (code.name, severity)
         for code in vars(registry_rocksdb).values()
@@ -94,6 +96,19 @@ def test_expired(tmp_path: Path) -> None:
     found, _, _ = run(store, "full", broker_conf(CLEAN))
     assert {*EXPIRE.notes} <= _codes(found, notes=True)
     assert not {code for code in _codes(found, notes=False) if code.startswith("RQ-U")}
+
+
+def test_behind_a_running_broker(tmp_path: Path) -> None:
+    """What a running broker has not flushed is no damage: its database is behind all the time."""
+    store = fixture_store(CLEAN, tmp_path)
+    never_flushed(store / "consumequeue")
+    found, exit_code, _ = run(store, "full", None)
+    assert ("RQ-BEHIND", Severity.DAMAGE) in {(str(one.code), one.severity) for one in found}
+    assert exit_code == 1
+    with StoreLock(store):
+        found, exit_code, _ = run(store, "full", None)
+    assert ("RQ-BEHIND", NOTE) in {(str(one.code), one.severity) for one in found}
+    assert exit_code == 0
 
 
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

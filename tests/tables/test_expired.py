@@ -1,0 +1,73 @@
+"""Files that a running broker deletes while they are read: counted, and no gap."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from rmqtool.messages.extract import ExtractRun, sentences
+from rmqtool.messages.options import ExtractOptions
+from rmqtool.store.place import OpenFile, Place
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
+from rmqtool.tables.selection import Selection
+from rmqtool.writing.lock import StoreLock
+from tests.stores import fixture_store
+
+FIXTURE = "rocketmq-5.3.3-traffic"
+LOG = ("commitlog/00000000000000000000", "commitlog/00000000000000131072")
+VIEWS = {
+    "commitlog": LOG[0],
+    "consume-queue": "consumequeue/traffic-orders/0/00000000000000000000",
+    "index": "index/20261121024958881",
+}
+
+
+@pytest.mark.parametrize("is_hex", [False, True])
+@pytest.mark.parametrize("is_live", [False, True])
+@pytest.mark.parametrize("word", VIEWS)
+def test_dump(
+    word: str, quick_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_live: bool, is_hex: bool
+) -> None:
+    """Without a broker the same file is a row of damage."""
+    root = fixture_store(FIXTURE, quick_path)
+    gone, opened = root / VIEWS[word], Place.open
+
+    def expire(place: Place) -> OpenFile:  # after it was listed
+        if place.name == gone.name and gone.parent.name in str(place):
+            gone.unlink(missing_ok=True)
+        return opened(place)
+
+    monkeypatch.setattr(Place, "open", expire)
+    outcome = DumpOutcome()
+    with ExitStack() as held:
+        if is_live:
+            held.enter_context(StoreLock(root))
+        selection = Selection(topics=("traffic-orders",), queue_id=0)
+        options = DumpOptions((str(root),), word, is_hex=is_hex)
+        if word == "consume-queue":
+            options = replace(options, selection=selection)
+        (rows,) = dump(options, outcome)
+        for _ in rows.chunks:
+            pass
+    assert ({VIEWS[word]} if is_live else set()) == outcome.expired
+    assert int(not is_live) == len(outcome.unread) == outcome.damaged
+
+
+@pytest.mark.parametrize("segment", LOG)
+@pytest.mark.parametrize("is_live", [False, True])
+def test_extract(segment: str, quick_path: Path, *, is_live: bool) -> None:
+    """A file between two others never expires."""
+    root = fixture_store(FIXTURE, quick_path)
+    run = ExtractRun(ExtractOptions((str(root),), str(quick_path / "out.jsonl")))
+    with ExitStack() as held:
+        if is_live:
+            held.enter_context(StoreLock(root))
+        (root / segment).unlink()
+        done = run.run()
+    has_expired = is_live and segment == LOG[0]
+    assert ({segment} if has_expired else set()) == done.expired
+    assert has_expired == (not done.unread)
+    assert has_expired == any("expired meanwhile" in one for one in sentences(done, None))
