@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from rmqtool.check.rocksdb.checks import RocksChecks
     from rmqtool.findings.catalogue import Code, Severity
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.place import Place
     from rmqtool.store.rocksdb import RocksDb
 
 SOUND: Final = 0
@@ -71,6 +72,7 @@ class Findings:
         watch: Callable[[int], None],
         observer: Observer | None = None,
         before: Manifest | None = None,
+        place: Place | None = None,
     ) -> None:
         """Begin; nothing is read yet.
 
@@ -79,9 +81,10 @@ class Findings:
             watch: takes the bytes of the commitlog done since it was last called.
             observer: sees what is read, for a report.
             before: of the last round over this store with these options, which said what it found.
+            place: the root to read in place of the one that was asked for.
         """
         self._options, self._watch, self._observer = options, watch, observer
-        self._store = open_store(options.store, options.broker_conf)
+        self._store = open_store(place or options.store, options.broker_conf)
         self.summary = Summary(Account())
         self._inspection: Inspection | None = None
         self.ledger: Ledger | None = None
@@ -168,6 +171,7 @@ def validate(
     options: ValidateOptions,
     watch: Callable[[int], None] = lambda _: None,
     observer: Observer | None = None,
+    place: Place | None = None,
 ) -> Findings:
     """Begin to validate a store; reading goes on while the findings are read.
 
@@ -175,13 +179,14 @@ def validate(
         options: what to validate, and how.
         watch: takes the bytes of the commitlog done since it was last called.
         observer: sees what is read, for a report.
+        place: the root to read in place of the one that was asked for: a store as edits leave it.
 
     Raises:
         UnreadablePath: the store cannot be opened at all.
         NotAStore: nothing of a store was recognised.
         UnsupportedStore: it is a RocksDB database.
     """
-    return Findings(options, watch, observer)
+    return Findings(options, watch, observer, place=place)
 
 
 def _kept(inspection: Inspection, options: ValidateOptions) -> dict[tuple[Code, Severity], int]:

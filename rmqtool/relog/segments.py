@@ -144,7 +144,7 @@ class LogFiles:
         self.tally.bridges += 1
         self.tally.bridge_bytes += end - begin
         for start, content in maker.over(begin, end - begin, time_ms):
-            for position, raw in content.pieces:
+            for position, raw in content.written():
                 self._write(start + position, raw)
 
     def _blank(self, begin: int) -> None:

@@ -1,5 +1,6 @@
 """Repair a store, so that every undamaged message survives the broker's next start.
 
+0. `replica` tells what another store with the same log lends, where one is given.
 1. `survey` looks on while the store is validated: what of the log is lost, what queues should hold.
 2. `commitlog`, `queues`, `index`, `checkpoint`, `timer`, `config`, `layout` decide the edits;
    `bridge` makes the records that stand for lost bytes, `queue_place` the units for lost messages.
@@ -40,6 +41,7 @@ class PlanArguments(TypedDict, total=False):
         clamp_offsets: move committed offsets that lie outside of their queue to its end.
         reset_config: write configuration files anew of which no copy is sound; put topics back.
         fast_start: of a crashed store that is sound: spare the broker its recovery.
+        replica: root of another store with the same log, which lends what is damaged here.
         jobs: threads; by default one for each processor.
     """
 
@@ -49,6 +51,7 @@ class PlanArguments(TypedDict, total=False):
     clamp_offsets: bool
     reset_config: bool
     fast_start: bool
+    replica: str | None
     jobs: int | None
 
 

@@ -26,6 +26,8 @@ from rmqtool.writing.undo_directory import DISCARD_PREFIX, UNDO_PREFIX
 from rmqtool.writing.workplace import name_of_link
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.repair.log.content import Content
     from rmqtool.writing.lock import StoreLock
     from rmqtool.writing.output_tree import OutputTree
@@ -77,21 +79,20 @@ def _stage(edits: Transaction, edit: Edit) -> None:
             edits.replace_file(
                 edit.path,
                 size=edit.size,
-                pieces=edit.content.pieces,
+                pieces=edit.content.written(),
                 mtime_ms=edit.mtime_ms,
                 reason=reason,
             )
 
 
-def pieces(content: Content, start: int) -> list[tuple[int, bytes]]:
-    """Give the bytes to write, zeros included, in pieces of bounded size."""
-    found, position = [], start
+def pieces(content: Content, start: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the bytes to write, zeros included, in pieces of bounded size."""
+    position = start
     for chunk in content.chunks():
         for begin in range(0, len(chunk), CHUNK):
             part = chunk[begin : begin + CHUNK]
-            found.append((position, part))
+            yield position, part
             position += len(part)
-    return found
 
 
 def apply_to_copy(plan: Plan, store: Place, output: str) -> list[str]:
@@ -215,5 +216,5 @@ def _is_rebuilt(edits: list[Edit]) -> bool:
 def _create(tree: OutputTree, path: str, edit: Edit) -> None:
     if path not in tree.files and edit.content is not None:
         tree.file(
-            *path.split("/"), size=edit.size, pieces=edit.content.pieces, mtime_ms=edit.mtime_ms
+            *path.split("/"), size=edit.size, pieces=edit.content.written(), mtime_ms=edit.mtime_ms
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.repair.log.content import LentBytes
 from rmqtool.repair.plans import Action, place_of
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.entry import Entry, EntryKind
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from rmqtool.repair.log.content import Piece
     from rmqtool.repair.plans import Edit
     from rmqtool.store.tree import Store
 
@@ -33,10 +35,7 @@ def with_edited_log(store: Store, edits: Iterable[Edit]) -> Store:
         store: the store that the edits are for.
         edits: of a plan, in order.
     """
-    by_location: dict[str, tuple[Edit, ...]] = {}
-    for edit in edits:
-        location = place_of(store.root, edit.path).location
-        by_location[location] = (*by_location.get(location, ()), edit)
+    by_location = _by_location(store.root, edits)
     branches = (
         one._replace(place=EditedPlace(one.place.location, by_location))
         if one.kind is BranchKind.COMMITLOG
@@ -44,6 +43,25 @@ def with_edited_log(store: Store, edits: Iterable[Edit]) -> Store:
         for one in store.branches
     )
     return replace(store, branches=tuple(branches))
+
+
+def with_edits(root: Place, edits: Iterable[Edit]) -> Place:
+    """Give the root of a store that reads as it will be after some edits.
+
+    Args:
+        root: of the store that the edits are for.
+        edits: of a plan, in order.
+    """
+    by_location = _by_location(root, edits)
+    return EditedPlace(root.location, by_location) if by_location else root
+
+
+def _by_location(root: Place, edits: Iterable[Edit]) -> dict[str, tuple[Edit, ...]]:
+    found: dict[str, tuple[Edit, ...]] = {}
+    for edit in edits:
+        location = place_of(root, edit.path).location
+        found[location] = (*found.get(location, ()), edit)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +73,12 @@ class EditedPlace(Place):
     """
 
     edits: Mapping[str, tuple[Edit, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the operating system sees what is here: no edit changes it, or what is below."""
+        here = f"{self.location}/"
+        return not any(f"{location}/".startswith(here) for location in self.edits)
 
     @property
     def parent(self) -> Self:
@@ -197,7 +221,7 @@ def _edited(entry: Entry | None, edit: Edit, name: str) -> Entry | None:
     return entry._replace(size=edit.size, allocated=edit.size)
 
 
-def _put(view: memoryview, position: int, start: int, raw: bytes, length: int) -> None:
+def _put(view: memoryview, position: int, start: int, raw: Piece, length: int) -> None:
     """Put the part of some bytes that lies in a window into it; without bytes, zeros.
 
     Args:
@@ -210,4 +234,6 @@ def _put(view: memoryview, position: int, start: int, raw: bytes, length: int) -
     begin, end = max(start, position), min(start + length, position + len(view))
     if begin < end:
         part = raw[begin - start : end - start] if raw else bytes(end - begin)
+        if isinstance(part, LentBytes):
+            part = b"".join(part.chunks())
         view[begin - position : end - position] = part

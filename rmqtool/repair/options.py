@@ -19,6 +19,7 @@ class RepairOptions:
         clamp_offsets: move committed offsets that lie outside of their queue to its end.
         reset_config: write configuration files anew of which no copy is sound; put topics back.
         fast_start: of a crashed store that is sound: spare the broker its recovery.
+        replica: root of another store with the same log, which lends what is damaged here.
         jobs: threads; None is one for each processor.
     """
 
@@ -29,6 +30,7 @@ class RepairOptions:
     clamp_offsets: bool = False
     reset_config: bool = False
     fast_start: bool = False
+    replica: str | None = None
     jobs: int | None = None
 
     def __post_init__(self) -> None:
@@ -43,6 +45,7 @@ class RepairOptions:
         for name, value in (
             ("--broker-version", self.broker_version),
             ("--broker-conf", self.broker_conf),
+            ("--from", self.replica),
         ):
             words += [name, value] if value is not None else []
         words += ["--bridge-missing"] if self.bridge_missing else []

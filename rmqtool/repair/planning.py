@@ -20,6 +20,7 @@ from rmqtool.findings.registry_consume_queue import CQ_RANGE
 from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.findings.registry_layout import FS_DIR, FS_DUP, FS_LOCK, FS_NAME, FS_NOLOG
 from rmqtool.query.lost import lost_messages
+from rmqtool.repair.edited_place import with_edits
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
@@ -29,11 +30,14 @@ from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
+from rmqtool.repair.replica.folding import settle
+from rmqtool.repair.replica.lending import NOTHING_LENT, borrow
 from rmqtool.repair.state import checkpoint, config, fast_start, handed_over, index, timer
 from rmqtool.repair.state.reset import missing_topics, restore_topics
 from rmqtool.repair.survey import LogSurvey
 from rmqtool.repair.verifying import fingerprint
 from rmqtool.repair.writer import EditWriter
+from rmqtool.store.address import place_of as place_of_store
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import places_elsewhere
 from rmqtool.store.record_heads import LogReader
@@ -86,7 +90,8 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
         UnsupportedStore: it cannot be repaired offline.
         UnreadablePath: something of the log cannot be read; copy the disk first.
     """
-    store = open_store(options.store, options.broker_conf)
+    lent = borrow(options, options.replica) if options.replica is not None else NOTHING_LENT
+    store = open_store(with_edits(place_of_store(options.store), lent.edits), options.broker_conf)
     if store.asked.kind is not BranchKind.STORE:
         raise NotAStore(path=str(store.root), reason="only a whole store can be repaired")
     survey, found, summary = _look(options, store, watch)
@@ -102,6 +107,8 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
         survey, found, _ = _look(options, store, lambda _: None, misplaced)
         obstacle = _judge_queues(survey, found)
     plan = _decide(options, store, survey, (found, obstacle))
+    if options.replica is not None:
+        settle(plan, lent, place_of_store(options.store))
     plan.lost_messages = lost_messages(store, findings)
     return Examined(plan, findings, summary, 0 if obstacle else sum(_lost(survey)))
 
@@ -121,7 +128,7 @@ def _look(
         broker_conf=options.broker_conf,
         jobs=options.jobs,
     )
-    checks = validate(asked, watch, survey)
+    checks = validate(asked, watch, survey, store.root)
     found = [one for one in checks if one.code != FS_LOCK]  # it may be ours
     _refuse_unread(store, checks.summary.account.unread)
     survey.queues.unread = set(checks.summary.account.unread)

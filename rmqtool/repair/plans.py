@@ -10,7 +10,7 @@ import enum
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -80,8 +80,12 @@ class Edit:
         return facts | {"content": self.content.as_json() if self.content else None}
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Edit:
+    def from_json(cls, document: dict[str, Any], replica: Place | None = None) -> Edit:
         """Read that form.
+
+        Args:
+            document: of a plan's file.
+            replica: the store that lends bytes; None where none is named.
 
         Raises:
             LookupError, TypeError, ValueError: it is no such form.
@@ -96,12 +100,11 @@ class Edit:
         if min(facts["position"], facts["length"], facts["size"]) < 0:
             raise ValueError(facts["path"])
         raw = document["content"]
-        edit = cls(**facts, content=None if raw is None else Content.from_json(raw))
-        if edit.content is not None and (edit.content.sha256, edit.content.size) != (
-            edit.new,
-            edit.size,
-        ):
-            raise ValueError(edit.path)
+        edit = cls(**facts, content=None if raw is None else Content.from_json(raw, replica))
+        if edit.content is not None:
+            is_other = not edit.content.is_lent and edit.content.sha256 != edit.new
+            if is_other or edit.content.size != edit.size:  # what is lent is left to `verify`
+                raise ValueError(edit.path)
         return edit
 
 
@@ -183,8 +186,12 @@ class Plan:
         return json.dumps(document, indent=1) + "\n"
 
 
-def read_plan(path: str) -> Plan:
+def read_plan(path: str, replica: Place | None = None) -> Plan:
     """Read a plan's file.
+
+    Args:
+        path: of the file.
+        replica: the store that lends bytes; None where none is named.
 
     Raises:
         UsageError: it is none that this version wrote.
@@ -192,7 +199,7 @@ def read_plan(path: str) -> Plan:
     """
     raw = Place.of(path).read(LARGEST_PLAN)
     try:
-        return _read(json.loads(raw))
+        return _read(json.loads(raw), replica)
     except RepairError as error:  # a path that could lead elsewhere
         raise UsageError(option="--apply", reason=f"{path}: {error}") from error
     except (LookupError, TypeError, ValueError, RecursionError) as error:
@@ -200,14 +207,14 @@ def read_plan(path: str) -> Plan:
         raise UsageError(option="--apply", reason=reason) from error
 
 
-def _read(document: dict[str, Any]) -> Plan:
+def _read(document: dict[str, Any], replica: Place | None) -> Plan:
     if document["plan"] != FORMAT:
         raise ValueError(document["plan"])
     return Plan(
         store=str(document["store"]),
         broker_version=str(document["broker_version"]),
         fingerprint=str(document["fingerprint"]),
-        edits=[Edit.from_json(edit) for edit in document["edits"]],
+        edits=[Edit.from_json(edit, replica) for edit in document["edits"]],
         left=[Left(**one | {"code": CODES[one["code"]]}) for one in document["left"]],
         notes=[str(note) for note in document["notes"]],
     )
@@ -216,7 +223,7 @@ def _read(document: dict[str, Any]) -> Plan:
 def place_of(root: Place, path: str) -> Place:
     """Give the place of a path of an edit; a link of the root is followed, to look only."""
     if path.startswith("/"):
-        return Place(path)
+        return replace(root, location=path)
     first, *rest = PurePosixPath(path).parts
     place = root.child(first)
     if place.is_local:

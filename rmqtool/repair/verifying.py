@@ -42,6 +42,9 @@ def verify(plan: Plan, root: Place) -> None:
         if edit.old and _digest(plan, edit) != edit.old:
             reason = f"bytes at {edit.position} are not those that the plan was made for"
             raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.STALE_PLAN)
+        if edit.content is not None and edit.content.is_lent and edit.content.sha256 != edit.new:
+            reason = "the other store has changed since the plan was made; make a new one"
+            raise PlanMismatch(path=edit.path, reason=reason, trouble=Trouble.STALE_PLAN)
 
 
 def replaced(plan: Plan, edit: Edit) -> Iterator[bytes]:

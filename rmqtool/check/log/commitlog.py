@@ -87,7 +87,7 @@ class LogPass:
                 for one in _without_duplicates(log.segments)
                 if one.path not in inspection.taken_over
             ]
-            last_used = _last_used(segments)
+            last_used = last_used_start(segments)
             judge = SegmentJudge(inspection, last_used, is_dledger=is_dledger)
             options = self._options(last_used, is_dledger=is_dledger)
             cut = parts(segments, inspection.options.part_bytes)
@@ -263,7 +263,7 @@ def _without_duplicates(segments: Sequence[Segment]) -> list[Segment]:
     return list({segment.start: segment for segment in segments}.values())
 
 
-def _last_used(segments: Sequence[Segment]) -> int:
+def last_used_start(segments: Sequence[Segment]) -> int:
     """Give the start of the last segment that begins with anything but zeros."""
     for segment in reversed(segments):
         try:

@@ -77,6 +77,15 @@ class Repair(Command):
             "DIR",
         ),
     ] = None
+    replica: Annotated[
+        str | None,
+        Option(
+            "--from",
+            "Take what is damaged or missing here, and sound there, from a replica: another store "
+            "with the same log, or an archive of one. It is only read.",
+            "STORE",
+        ),
+    ] = None
     bridge_missing: Annotated[
         bool,
         Option("--bridge-missing", "Write files of bridges where whole segments are missing."),
@@ -140,6 +149,7 @@ class Repair(Command):
             clamp_offsets=self.clamp_offsets,
             reset_config=self.reset_config,
             fast_start=self.fast_start,
+            replica=self.replica,
             jobs=self.jobs,
         )
         return self._undo() if self.undo else self._repair(options)
@@ -147,7 +157,7 @@ class Repair(Command):
     def _undo(self) -> int:
         from rmqtool import repair
 
-        others = (self.plan, self.apply, self.quarantine, self.output)
+        others = (self.plan, self.apply, self.quarantine, self.output, self.replica)
         if self.dry_run or self.in_place or any(one is not None for one in others):
             raise UsageError(option="--undo", reason="stands alone")
         repair.undo(self.store, broker_conf=self.broker_conf)
@@ -223,7 +233,8 @@ class Repair(Command):
             if name not in known:
                 reason = f"no column {name}; {meant(name, known)}"
                 raise UsageError(option="--columns", reason=reason)
-        refuse_targets([self.store], self.output, self.plan, self.quarantine)
+        stores = [self.store, *([self.replica] if self.replica is not None else [])]
+        refuse_targets(stores, self.output, self.plan, self.quarantine)
         if is_remote(self.store) and (self.in_place or self.output is not None):
             reason = (
                 "a store on a remote file system is planned only: copy it here, and repair that"
@@ -253,7 +264,8 @@ class Repair(Command):
         from rmqtool.writing.output import OutputFile
 
         if self.apply is not None:
-            plan = read_plan(self.apply)
+            lender = None if self.replica is None else place_of(self.replica)
+            plan = read_plan(self.apply, lender)
             place = place_of(self.store)
             plan.store = place.location
             plan.elsewhere = places_elsewhere(place, self.broker_conf)
@@ -288,7 +300,8 @@ class Repair(Command):
         if plan.edits:
             words = ["rmqtool", "repair", self.store]
             saved = self.plan or self.apply
-            words += ["--apply", saved] if saved is not None else options.words
+            lender = ["--from", self.replica] if self.replica is not None else []
+            words += ["--apply", saved, *lender] if saved is not None else options.words
             command = shlex.join([*words, "--in-place", "--yes"])
             self.delivery.note("nothing was written; --output DIR writes a repaired copy")
             self.delivery.note(f"next: {command}")

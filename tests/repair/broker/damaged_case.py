@@ -44,6 +44,7 @@ class Case:
         root: of the store.
         truth: what the sound store holds.
         harms: what was done, a text each.
+        replica: root of another copy, sound or damaged otherwise; None without one.
     """
 
     seed: int
@@ -53,14 +54,37 @@ class Case:
     root: Path
     truth: Truth
     harms: tuple[str, ...]
+    replica: Path | None = None
+
+    def expected(self) -> Queues:
+        """Give what each queue has to deliver: all that the store has undamaged, or its replica."""
+        undamaged = self.truth.undamaged(self.root)
+        if self.replica is not None:
+            undamaged |= self.truth.undamaged(self.replica)
+        return self.truth.of_queues(undamaged)
 
     def __str__(self) -> str:
-        again = f"--seed {self.seed} --only {self.number}"
+        again = f"--seed {self.seed} --only {self.number}{' --replica' if self.replica else ''}"
         return f"{again}: {self.fixture} for {self.release}: {'; '.join(self.harms)}"
 
 
-def damaged(seed: int, number: int, into: Path, releases: tuple[str, ...] = VERSIONS) -> Case:
-    """Copy a fixture and damage it; the same numbers give the same damage."""
+def damaged(
+    seed: int,
+    number: int,
+    into: Path,
+    releases: tuple[str, ...] = VERSIONS,
+    *,
+    has_replica: bool = False,
+) -> Case:
+    """Copy a fixture and damage it; the same numbers give the same damage.
+
+    Args:
+        seed: of the campaign.
+        number: of the case.
+        into: an empty directory.
+        releases: whose stores are wanted.
+        has_replica: copy it twice; the second copy stays sound, or is damaged otherwise.
+    """
     dice = np.random.default_rng((seed, number))
     names = [name for name in fixture_names() if name.endswith(SCENARIOS)]
     fixture = faults.chosen(names, dice)
@@ -73,7 +97,13 @@ def damaged(seed: int, number: int, into: Path, releases: tuple[str, ...] = VERS
     if dice.integers(2):
         (root / "abort").touch()
     harms = faults.harm(root, dice, int(faults.chosen((1, 1, 2, 3, 4), dice)))
-    return Case(seed, number, fixture, release, root, truth, harms)
+    if not has_replica:
+        return Case(seed, number, fixture, release, root, truth, harms)
+    (into / "replica").mkdir()
+    replica = fixture_store(fixture, into / "replica")
+    others = faults.harm(replica, dice, int(faults.chosen((0, 0, 1, 2, 3), dice)))
+    harms += tuple(f"replica: {other}" for other in others)
+    return Case(seed, number, fixture, release, root, truth, harms, replica)
 
 
 def has_unreadable(one: Case, expected: Queues) -> bool:
@@ -125,6 +155,7 @@ def plan(one: Case) -> Plan:
         broker_conf=_conf(one.fixture),
         bridge_missing=True,
         clamp_offsets=True,
+        replica=None if one.replica is None else str(one.replica),
     )
 
 

@@ -124,8 +124,11 @@ class Truth:
 
     def expected(self, root: Path) -> dict[QueueKey, list[int]]:
         """Give what each queue of a damaged store has to deliver."""
-        left = self.undamaged(root)
-        return {key: [at for at in queue if at in left] for key, queue in self.queues.items()}
+        return self.of_queues(self.undamaged(root))
+
+    def of_queues(self, places: set[int]) -> dict[QueueKey, list[int]]:
+        """Give some records by queue, in the order of queue offsets."""
+        return {key: [at for at in queue if at in places] for key, queue in self.queues.items()}
 
 
 def _key(directory: Path) -> QueueKey:

@@ -1,0 +1,297 @@
+"""What of a damaged log may be taken from the log of a replica, by physical offset.
+
+A slave receives its master's log byte for byte, hosts included, at the same physical offsets, so
+a record that is sound in one may stand in the other. Whether two logs are of one master is not
+written in them: the records beside a damaged stretch tell, which have to be the same in both.
+Source: HAConnection, DefaultHAClient#dispatchReadRequest, CommitLog#appendData, 4.9.3 to 5.5.0.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rmqtool.check.log.commitlog import last_used_start
+from rmqtool.check.log.part import PartOptions, inspect_part
+from rmqtool.engine import run
+from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_commitlog import CL_TAIL, CL_TRANTYPE
+from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
+from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
+from rmqtool.scan.batch import Extent, ScanOptions
+from rmqtool.store.record_heads import LogReader
+from rmqtool.store.segment import SegmentPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rmqtool.check.log.message import RecordOptions
+    from rmqtool.findings.catalogue import Code
+    from rmqtool.store.record_heads import RecordHead
+    from rmqtool.store.segment import MappedFiles, Segment
+
+NEIGHBOURS: Final = 16  # records that are compared on each side of a stretch
+LOOKED_AT: Final = 4096  # records on each side, some of which the other log may not have
+CHUNK: Final = 1 << 20
+NO_DAMAGE: Final = (None, CL_TRANTYPE)  # the latter: a bridge of an earlier repair
+
+
+class OpenStretch(NamedTuple):
+    """A stretch of a log without a sound record, physical offsets, half open.
+
+    Attributes:
+        start: first byte.
+        end: past the last one.
+        code: of the damage; None for zeros and blanks, with which nothing need be wrong.
+        is_blank: whether it is the blank record that closes a file.
+    """
+
+    start: int
+    end: int
+    code: Code | None
+    is_blank: bool = False
+
+
+class Loan(NamedTuple):
+    """Bytes that may be taken, physical offsets, half open; in one file of the lender.
+
+    Attributes:
+        start: first byte.
+        end: past the last one.
+        code: of the damage that they end.
+        segment: the lender's file.
+    """
+
+    start: int
+    end: int
+    code: Code
+    segment: Segment
+
+
+class Vouch(enum.Enum):
+    """What the records on one side of a stretch say."""
+
+    SAME = enum.auto()  # one is the same in both logs
+    OTHER = enum.auto()  # those that both have differ
+    NOTHING = enum.auto()  # both have none
+
+
+@dataclass(slots=True)
+class Borrower:
+    """Finds what one log may take from another one.
+
+    Attributes:
+        own: the log that is repaired.
+        other: the log that lends.
+        records: how records are judged.
+        jobs: threads; None is one for each processor.
+        refused: why nothing was taken where something is damaged, a sentence each.
+        is_replica: whether a record was seen that both logs have.
+    """
+
+    own: MappedFiles
+    other: MappedFiles
+    records: RecordOptions
+    jobs: int | None = None
+    refused: list[str] = field(default_factory=list)
+    is_replica: bool = False
+
+    def loans(self) -> list[Loan]:
+        """Give what may be taken, in the order of the log.
+
+        Raises:
+            UnreadablePath: the log that is repaired cannot be read.
+        """
+        found: list[Loan] = []
+        with LogReader(self.own) as own, LogReader(self.other) as other:
+            for stretch in self._open():
+                found += self._of(stretch, own, other)
+            self.is_replica = self.is_replica or self._has_common(own, other)
+        return found
+
+    def _open(self) -> list[OpenStretch]:
+        """Give all that is no sound record of the own log, neighbours joined."""
+        own, other, length = self.own, self.other, self.own.file_length
+        found: list[OpenStretch] = []
+        for segment, closed in zip(own, self._judged(own, list(own)), strict=True):
+            if isinstance(closed, UnreadablePath):
+                raise closed
+            found += closed
+            if segment.size < length:
+                found.append(OpenStretch(segment.end, segment.start + length, FS_LEN))
+        for before, after in pairwise(own):
+            found.append(OpenStretch(before.start + length, after.start, FS_GAP))
+        found.append(OpenStretch(other.start, own.start, FS_GAP))
+        found.append(OpenStretch(own.segments[-1].start + length, other.end, CL_TAIL))
+        return list(_joined(one for one in found if one.start < one.end))
+
+    def _judged(
+        self, log: MappedFiles, segments: list[Segment]
+    ) -> Iterator[list[OpenStretch] | UnreadablePath]:
+        """Scan files; give what is no sound record of each, or why it cannot be read."""
+        scan = ScanOptions(property_crc=True)
+        options = PartOptions(scan, None, self.records, last_used_start(log.segments))
+        length = self.own.file_length
+        whole = [SegmentPart(one, 0, min(one.size, length)) for one in segments]
+        yield from run(partial(_without_record, options=options), whole, jobs=self.jobs)
+
+    # ---- one stretch ----------------------------------------------------------------------------
+
+    def _of(self, stretch: OpenStretch, own: LogReader, other: LogReader) -> list[Loan]:
+        """Give what may be taken for a stretch; say why not, where something is damaged."""
+        segments = [
+            one for one in self.other if one.start < stretch.end and stretch.start < one.end
+        ]
+        found: list[Loan] = []
+        for segment, closed in zip(segments, self._judged(self.other, segments), strict=True):
+            if not isinstance(closed, UnreadablePath):
+                found += _lent(stretch, segment, closed, other)
+        found = [one for one in found if not _is_there(one, own, other)]
+        if not found:
+            if stretch.code not in NO_DAMAGE:
+                self._refuse(stretch, "it has no sound record there that is missing here")
+            return []
+        sides = self._before(stretch.start, own, other), self._after(stretch.end, own, other)
+        if Vouch.OTHER in sides:
+            self._refuse(stretch, "the records beside them are other ones there")
+            return []
+        if Vouch.SAME not in sides:
+            self._refuse(stretch, "no record beside them is in both logs")
+            return []
+        self.is_replica = True
+        return found
+
+    def _refuse(self, stretch: OpenStretch, why: str) -> None:
+        self.refused.append(
+            f"not used for bytes {stretch.start} to {stretch.end} of the log: {why}"
+        )
+
+    # ---- whether both logs are one --------------------------------------------------------------
+
+    def _before(self, physical_offset: int, own: LogReader, other: LogReader) -> Vouch:
+        """Ask the records that end before an offset."""
+        return _asked(self._backwards(physical_offset, own), own, other)
+
+    def _after(self, physical_offset: int, own: LogReader, other: LogReader) -> Vouch:
+        """Ask the records from an offset on."""
+        return _asked(self._forwards(physical_offset, own), own, other)
+
+    def _backwards(self, physical_offset: int, own: LogReader) -> Iterator[RecordHead]:
+        for segment in reversed(self.own.segments):
+            position = min(physical_offset - segment.start, segment.size)
+            while position > 0 and (head := own.last_before(segment, position)) is not None:
+                yield head
+                position = head.physical_offset - segment.start
+
+    def _forwards(self, physical_offset: int, own: LogReader) -> Iterator[RecordHead]:
+        for segment in self.own:
+            position = max(physical_offset - segment.start, 0)
+            while position < segment.size and (head := own.first_from(segment, position)):
+                yield head
+                position = head.end - segment.start
+
+    def _has_common(self, own: LogReader, other: LogReader) -> bool:
+        """Tell whether some records of both logs are the same."""
+        return any(
+            _asked(self._forwards(segment.start, own), own, other) is Vouch.SAME
+            for segment in self.own
+            if self.other.at(segment.start) is not None
+        )
+
+
+def _without_record(part: SegmentPart, options: PartOptions) -> list[OpenStretch] | UnreadablePath:
+    """Give what is no sound record of a file: damage, bridges, blanks, zeros."""
+    try:
+        report = inspect_part(part, options, start=0)
+    except UnreadablePath as error:
+        return error
+    if report.unread is not None:
+        return report.unread
+    start = part.segment.start
+    found = []
+    for one in report.stretches:
+        is_blank = one.kind is Extent.FILLER and one.code is None
+        begin = start + one.position
+        found.append(OpenStretch(begin, begin + one.length, one.code, is_blank))
+    judge = report.judge
+    for said in (*judge.damaged, *judge.bridges) if judge is not None else ():
+        begin = said.physical_offset or 0
+        found.append(OpenStretch(begin, begin + (said.length or 0), said.code))
+    return sorted(found, key=lambda one: one[:2])
+
+
+def _joined(stretches: Iterable[OpenStretch]) -> Iterator[OpenStretch]:
+    last: OpenStretch | None = None
+    for one in sorted(stretches, key=lambda stretch: stretch[:2]):
+        if last is not None and one.start <= last.end:
+            last = OpenStretch(last.start, max(last.end, one.end), last.code or one.code)
+            continue
+        if last is not None:
+            yield last
+        last = one
+    if last is not None:
+        yield last
+
+
+def _lent(
+    stretch: OpenStretch, segment: Segment, closed: list[OpenStretch], other: LogReader
+) -> Iterator[Loan]:
+    """Give the runs of sound records, and the blank, that a file of the lender has in a stretch."""
+    begin, end = max(stretch.start, segment.start), min(stretch.end, segment.end)
+    blanks = [one for one in closed if one.is_blank and begin <= one.start and one.end <= end]
+    runs = [(one.start, one.end) for one in blanks]
+    edges = [segment.start]
+    for one in _joined(closed):
+        edges += [one.start, one.end]
+    edges.append(segment.end)
+    for first, last in zip(edges[::2], edges[1::2], strict=True):
+        low, high = max(first, begin), min(last, end)
+        if low < high:
+            runs.append(_bordered(low, high, segment, other))
+    code = stretch.code or CL_TAIL
+    joined = _joined(OpenStretch(low, high, None) for low, high in runs if low < high)
+    yield from (Loan(one.start, one.end, code, segment) for one in joined)
+
+
+def _bordered(low: int, high: int, segment: Segment, other: LogReader) -> tuple[int, int]:
+    """Give the part of a run of records that begins and ends where records do."""
+    first = other.first_from(segment, low - segment.start)
+    last = other.last_before(segment, high - segment.start)
+    if first is None or last is None:
+        return low, low
+    return first.physical_offset, last.end if last.end <= high else last.physical_offset
+
+
+def _is_there(loan: Loan, own: LogReader, other: LogReader) -> bool:
+    """Tell whether the borrower has the same bytes; what follows a blank's head does not count."""
+    head = other.read_at(loan.start, BLANK.size)
+    if BLANK.parse(head)["magic_code"] == BLANK_MAGIC_CODE:
+        return own.read_at(loan.start, BLANK.size) == head
+    return _are_same(loan.start, loan.end, own, other)
+
+
+def _asked(heads: Iterable[RecordHead], own: LogReader, other: LogReader) -> Vouch:
+    """Compare the nearest records of one log with what the other one has at their places."""
+    known = 0
+    for head in islice(heads, LOOKED_AT):
+        theirs = other.head_at(head.physical_offset)
+        if theirs is None:
+            continue
+        if theirs == head and _are_same(head.physical_offset, head.end, own, other):
+            return Vouch.SAME
+        known += 1
+        if known == NEIGHBOURS:
+            break
+    return Vouch.OTHER if known else Vouch.NOTHING
+
+
+def _are_same(begin: int, end: int, own: LogReader, other: LogReader) -> bool:
+    """Compare bytes of both logs, which lie in one file of each."""
+    for start in range(begin, end, CHUNK):
+        size = min(CHUNK, end - start)
+        if own.read_at(start, size) != other.read_at(start, size):
+            return False
+    return True

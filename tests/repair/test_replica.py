@@ -1,0 +1,178 @@
+"""`repair --from`: what a replica has, and a damaged store has not, comes from there."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.errors import PlanMismatch, UnsupportedStore, UsageError
+from rmqtool.repair.plans import Plan, read_plan
+from rmqtool.store.address import place_of
+from tests import plain_store
+from tests.evidence import snapshot
+from tests.inflict import flip_bits
+from tests.repair.repaired import traces
+from tests.stores import broker_conf, fixture_store
+
+NAME: Final = "rocketmq-5.3.3-traffic"
+OTHER: Final = "rocketmq-5.3.3-lmq"
+Harm = Callable[[Path], None]
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Path:
+    """Give a sound store."""
+    (tmp_path / "replica").mkdir()
+    return fixture_store(NAME, tmp_path / "replica")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Give another copy of it, to be damaged."""
+    return fixture_store(NAME, tmp_path)
+
+
+def planned(store: Path, replica: Path) -> Plan:
+    """Plan with a replica."""
+    return repair.plan(store, replica=str(replica), broker_conf=str(broker_conf(NAME)))
+
+
+def different(store: Path, replica: Path) -> list[str]:
+    """Name the files of a replica that a store has not, or not in the same bytes."""
+    found = sorted(path for path in replica.rglob("*") if path.is_file())
+    names = [path.relative_to(replica) for path in found]
+    return [
+        str(name)
+        for name in names
+        if not (store / name).is_file()
+        or (store / name).read_bytes() != (replica / name).read_bytes()
+    ]
+
+
+def zero_sector(store: Path) -> None:
+    """Zero a sector in the middle of the log, and the record before with it."""
+    with plain_store.segments(store)[1].open("r+b") as file:
+        file.seek(4096)
+        file.write(bytes(512))
+
+
+def flip_body(store: Path) -> None:
+    """Flip a bit of one body."""
+    record = plain_store.nth(store, 0.3)
+    flip_bits(record.path, record.position + record.places()["body"][0], 1)
+
+
+def unlink(number: int) -> Harm:
+    """Give what takes a file of the log away."""
+    return lambda store: plain_store.segments(store)[number].unlink()
+
+
+def cut(store: Path) -> None:
+    """Cut the newest file short."""
+    path = plain_store.tail(store)[0]
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def false_blank(store: Path) -> None:
+    """End a file with a blank where records were."""
+    record = plain_store.nth(store, 0.2)
+    left = record.path.stat().st_size - record.position
+    with record.path.open("r+b") as file:
+        file.seek(record.position)
+        file.write(left.to_bytes(4) + plain_store.BLANK_MAGIC.to_bytes(4, signed=True))
+
+
+HARMS: Final[dict[str, Harm]] = {
+    "sector": zero_sector,
+    "body": flip_body,
+    "first": unlink(0),
+    "middle": unlink(1),
+    "last": unlink(-1),
+    "cut": cut,
+    "blank": false_blank,
+}
+
+
+@pytest.mark.parametrize("harm", HARMS.values(), ids=HARMS)
+def test_log(store: Path, replica: Path, harm: Harm) -> None:
+    """The log is the replica's, byte for byte; nothing is bridged, and undo brings all back."""
+    harm(store)
+    before, lender = traces(store), snapshot(replica)
+    plan = planned(store, replica)
+    assert [] == plan.lost
+    assert any(str(replica) in edit.reason for edit in plan.edits)
+    repair.apply(plan, in_place=True)
+    assert [] == different(store, replica)
+    assert [] == planned(store, replica).edits
+    repair.undo(store)
+    assert before == traces(store)
+    assert lender == snapshot(replica)
+
+
+def test_copy(store: Path, replica: Path, tmp_path: Path) -> None:
+    """A repaired copy has what is lent, and a saved plan reads it when it is applied."""
+    for harm in (unlink(1), cut, flip_body):
+        harm(store)
+    plan = planned(store, replica)
+    saved = tmp_path / "plan.json"
+    saved.write_text(plan.text())
+    again = read_plan(str(saved), place_of(str(replica)))
+    again.elsewhere = plan.elsewhere
+    repair.apply(again, tmp_path / "copy")
+    assert [] == different(tmp_path / "copy", replica)
+    with pytest.raises(UsageError, match="is no plan"):
+        read_plan(str(saved))
+    flip_body(replica)
+    with pytest.raises(PlanMismatch, match="other store has changed"):
+        repair.apply(again, in_place=True)
+
+
+def test_both_damaged(store: Path, replica: Path) -> None:
+    """Each record that either has is there; a bridge stands only where neither has one."""
+    records = plain_store.records(store)
+    harmed = {"store": records[100:110], "replica": records[105:115]}
+    for root, name in ((store, "store"), (replica, "replica")):
+        for one in harmed[name]:
+            flip_bits(root / one.path.relative_to(store), one.position + 4, 1)
+    plan = planned(store, replica)
+    repair.apply(plan, in_place=True)
+    lost = {one.physical_offset for one in records[105:110]}
+    for one in records:
+        with one.path.open("rb") as file:
+            file.seek(one.position)
+            assert (file.read(one.size) == one.raw) == (one.physical_offset not in lost)
+    assert [] == planned(store, replica).edits
+
+
+def test_other_content(store: Path, replica: Path) -> None:
+    """Where the records beside the damage are other ones, nothing is taken; the plan says so."""
+    records = plain_store.records(store)
+    for one in records[150:]:  # another store time: written alone, after a split
+        flip_bits(replica / one.path.relative_to(store), one.position + 63, 1)
+    flip_bits(records[200].path, records[200].position + 4, 1)
+    flip_bits(records[50].path, records[50].position + 4, 1)
+    plan = planned(store, replica)
+    assert 1 == sum(str(replica) in edit.reason for edit in plan.edits)
+    assert 1 == sum("are other ones there" in note for note in plan.notes)
+    assert [] != plan.lost
+
+
+def test_refused(store: Path, replica: Path, tmp_path: Path) -> None:
+    """What is no replica lends nothing: another log, the store itself, files of another length."""
+    (tmp_path / "other").mkdir()
+    other = fixture_store(OTHER, tmp_path / "other")
+    with pytest.raises((UsageError, UnsupportedStore)):
+        planned(store, other)
+    with pytest.raises(UsageError, match="is the store that is repaired"):
+        planned(store, store)
+    for path in plain_store.segments(replica):
+        shutil.copyfile(path, path.with_name("kept"))
+        path.write_bytes(bytes(path.stat().st_size))
+        path.with_name("kept").unlink()
+    with pytest.raises(UsageError, match="no record in common"):
+        planned(store, replica)
