@@ -65,6 +65,7 @@ def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.spark.views import VIEW_LIST
     from rmqtool.startup import report as startup
     from rmqtool.tables.file_tables import BROKER_JSON, LINES, SEGMENTS
+    from rmqtool.tables.fleet import STORE_COLUMNS
     from rmqtool.tables.views import VIEWS
 
     for word, view in VIEWS.items():
@@ -93,11 +94,14 @@ def _public_tables() -> Iterator[PublicTable]:
         yield PublicTable(f"doctor ({table.name})", table)
     for table in (repair.EDITS, repair.LEFT):
         yield PublicTable(f"repair ({table.name})", table)
-    yield PublicTable("rebuild-cq", rebuild.QUEUES)
-    yield PublicTable("rebuild-index", rebuild.INDEX)
-    yield PublicTable("rebuild --check", rebuild.DIFFERENCES)
-    yield PublicTable("export", EXPORT)
-    yield PublicTable("export --table segments", SEGMENTS)
+    for name, table in (
+        ("rebuild-cq", rebuild.QUEUES),
+        ("rebuild-index", rebuild.INDEX),
+        ("rebuild --check", rebuild.DIFFERENCES),
+        ("export", EXPORT),
+        ("export --table segments", SEGMENTS),
+    ):
+        yield PublicTable(name, table)
     made = {"extract": (sent.EXTRACT, sent.SENT), "carve": (carve.CARVED, carve.CARVED_RECORDS)}
     for name, (summary, file) in made.items():
         yield PublicTable(name, summary)
@@ -106,6 +110,7 @@ def _public_tables() -> Iterator[PublicTable]:
     for table in (sending.SENDING, sending.NOT_SENT):
         yield PublicTable(f"send ({table.name})", table)
     yield PublicTable("sql --views", VIEW_LIST)
+    yield PublicTable("export, sql, data source (of several stores)", STORE_COLUMNS)
 
 
 def entries(word: str) -> list[DictionaryEntry]:

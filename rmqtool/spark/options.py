@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from rmqtool.clock import Clock
 from rmqtool.errors import UsageError
 from rmqtool.ranges import number_range, size
+from rmqtool.store.fleet import is_pattern
 from rmqtool.tables.bodies import BodyMode, BodyOptions
 from rmqtool.tables.selection import Selection
 from rmqtool.words import meant
@@ -23,7 +25,10 @@ DEFAULT_SPLIT: Final = 1 << 30  # bytes: a segment as brokers make them is one p
 FAIL_ON_DATA_LOSS: Final = "failOnDataLoss"  # as with Spark's source for Kafka
 DEFAULT_PACK: Final = 128 << 20  # bytes: the default of spark.sql.files.maxPartitionBytes
 NAMES: Final = {
-    "path": "a store root, a directory of it, or one file",
+    "path": "a store root, a directory of it, or one file; or a pattern such as "
+    "/backups/*/2026-11-2?/store: of several stores, each row has the columns store and broker",
+    "paths": "several stores, or patterns, as a JSON list; load([...]) writes it",
+    "stores_file": "a file with a store or pattern a line; after a tab, the name of the broker",
     "table": "messages, queue_units, index_entries, findings, segments, pending_timers or "
     "pop_in_flight",
     "columns": "names, comma separated; others are not decoded",
@@ -78,7 +83,7 @@ class SourceOptions:
     """What a read was asked. Picklable.
 
     Attributes:
-        path: the store.
+        path: the store; empty where there are several.
         table: which rows.
         columns: names in order; None is all.
         selection: limits.
@@ -93,6 +98,8 @@ class SourceOptions:
         start: where a stream begins.
         max_bytes: of the log that one batch of a stream has; 0 is all there is.
         fail_on_data_loss: whether a stream stops where the log no longer has what it is to have.
+        paths: several stores, or patterns of them.
+        stores_file: names stores, too.
     """
 
     path: str
@@ -110,6 +117,13 @@ class SourceOptions:
     start: str = "earliest"
     max_bytes: int = 0
     fail_on_data_loss: bool = True
+    paths: tuple[str, ...] = ()
+    stores_file: str | None = None
+
+    @property
+    def is_fleet(self) -> bool:
+        """Whether several stores are read: each row says which one it is of."""
+        return bool(self.paths) or self.stores_file is not None
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> SourceOptions:
@@ -122,10 +136,14 @@ class SourceOptions:
         if unknown := texts.keys() - {name.lower() for name in NAMES}:
             reason = f"no such option; {meant(min(unknown), NAMES)}"
             raise UsageError(option=min(unknown), reason=reason)
-        if not texts.get("path"):
+        paths, stores_file = _paths(texts), texts.get("stores_file")
+        is_fleet = len(paths) > 1 or stores_file is not None or any(map(is_pattern, paths))
+        if not paths and stores_file is None:
             raise UsageError(option="path", reason="is missing: which store?")
         return cls(
-            path=texts["path"],
+            path="" if is_fleet else paths[0],
+            paths=paths if is_fleet else (),
+            stores_file=stores_file,
             table=_word(TableName, "table", texts.get("table", TableName.MESSAGES)),
             columns=_names(texts.get("columns")),
             selection=_selection(texts),
@@ -142,6 +160,19 @@ class SourceOptions:
                 FAIL_ON_DATA_LOSS, texts.get(FAIL_ON_DATA_LOSS.lower(), "true")
             ),
         )
+
+
+def _paths(texts: Mapping[str, str]) -> tuple[str, ...]:
+    """Give the stores that were named; Spark writes those of `load([...])` as JSON."""
+    one = texts.get("path")
+    listed = texts.get("paths")
+    try:
+        found = [] if listed is None else json.loads(listed)
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(path, str) for path in found):
+        raise UsageError(option="paths", reason="is no JSON list of paths")
+    return tuple(filter(None, [one, *found]))
 
 
 def _selection(texts: Mapping[str, str]) -> Selection:

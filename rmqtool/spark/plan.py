@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from rmqtool.errors import UnreadablePath, UsageError
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from rmqtool.tables.views import View
 
 UNITS_A_TASK: Final = 1 << 20  # of queues in RocksDB: half a second of reading; with `split`, fewer
+FILE_BYTES: Final = 4 << 20  # what reading a file of units is taken to cost
 FILES_A_TASK: Final = 32  # queue files of the usual 6 MB: a start of a task is worth it
+OneTask = TypeVar("OneTask", bound="HasLength")
 OPTION_NAMES: Final = {"--queue": "queue_id", "--from": "from", "--to": "to"}
 
 
@@ -51,6 +53,11 @@ class LogTask:
     is_dledger: bool
     start: int | None = None
 
+    @property
+    def length(self) -> int:
+        """Bytes to read."""
+        return self.part.length
+
 
 @dataclass(frozen=True, slots=True)
 class FilesTask:
@@ -61,6 +68,11 @@ class FilesTask:
     """
 
     files: tuple[FilePart, ...]
+
+    @property
+    def length(self) -> int:
+        """Bytes to read, about."""
+        return FILE_BYTES * len(self.files)
 
 
 class KeyRange(NamedTuple):
@@ -93,6 +105,12 @@ class RocksTask:
     path: str
     ranges: tuple[KeyRange, ...]
 
+    @property
+    def length(self) -> int:
+        """Bytes to read, about; to open the database counts."""
+        units = sum(one.end - one.first for one in self.ranges)
+        return FILE_BYTES + units * ROCKSDB_CQ_UNIT.size
+
 
 @dataclass(frozen=True, slots=True)
 class UnreadTask:
@@ -106,10 +124,35 @@ class UnreadTask:
     path: str
     reason: str
 
+    @property
+    def length(self) -> int:
+        """Nothing is read."""
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class WholeTask:
-    """The whole store. Picklable."""
+    """The whole store. Picklable.
+
+    Attributes:
+        log_bytes: length of its log.
+    """
+
+    log_bytes: int = 0
+
+    @property
+    def length(self) -> int:
+        """Bytes to read, about; to look at all its files counts."""
+        return FILE_BYTES + self.log_bytes
+
+
+class HasLength(Protocol):
+    """What can share a task of Spark."""
+
+    @property
+    def length(self) -> int:
+        """Bytes to read, about."""
+        ...
 
 
 Task: TypeAlias = LogTask | FilesTask | RocksTask | UnreadTask | WholeTask
@@ -127,33 +170,38 @@ def tasks(options: SourceOptions) -> list[Task]:
             return list(_file_tasks(options))
         case TableName.FINDINGS if options.scope is Scope.STORE:
             _check_limits(options, frozenset())
-            store_of(options.path, options.broker_conf, None)
-            return [WholeTask()]
+            return [_whole(options)]
         case TableName.PENDING_TIMERS | TableName.POP_IN_FLIGHT:
             _check_limits(options, frozenset())
-            store_of(options.path, options.broker_conf, None)
-            return [WholeTask()]
+            return [_whole(options)]
         case _:
             return list(log_tasks(options))
 
 
-def packs(found: Iterable[Task], options: SourceOptions) -> Iterator[tuple[Task, ...]]:
-    """Put stretches of a log together to what one task of Spark reads, in order.
+def packs(found: Iterable[OneTask], options: SourceOptions) -> Iterator[tuple[OneTask, ...]]:
+    """Put small tasks together to what one task of Spark reads, in order.
 
     A task costs Spark some 60 ms, which is as much as it takes to read 50 MB.
     """
     limit = min(options.pack, options.split or options.pack)
-    pack: list[Task] = []
+    pack: list[OneTask] = []
     total = 0
     for task in found:
-        length = task.part.length if isinstance(task, LogTask) else limit
-        if pack and total + length > limit:
+        if pack and total + task.length > limit:
             yield tuple(pack)
             pack, total = [], 0
         pack.append(task)
-        total += length
+        total += task.length
     if pack:
         yield tuple(pack)
+
+
+def _whole(options: SourceOptions) -> WholeTask:
+    store = store_of(options.path, options.broker_conf, None)
+    try:
+        return WholeTask(store.commitlog.size + store.old_commitlog.size)
+    except UnreadablePath:
+        return WholeTask()  # who reads it says so
 
 
 def log_tasks(options: SourceOptions) -> Iterator[LogTask]:

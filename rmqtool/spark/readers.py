@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent, ScanOptions
@@ -66,7 +67,7 @@ def batches(
         case RocksTask():
             yield from _units_in_rocksdb(task, options, names)
         case UnreadTask():
-            yield _unread(options.table, names, file=task.path, position=0)
+            yield _not_opened(options.table, task, names)
         case WholeTask() if options.table in PENDING:
             yield from _pending(options, names)
         case WholeTask():
@@ -165,6 +166,15 @@ def _unread(table: TableName, names: Sequence[str], **place: Any) -> pa.RecordBa
     return _batch([{**place, "extent": str(Extent.GAP), "code": UNREAD}], SCHEMAS[table], names)
 
 
+def _not_opened(table: TableName, task: UnreadTask, names: Sequence[str]) -> pa.RecordBatch:
+    """Give the row that stands for a store, or a database of it, that could not be opened."""
+    if table is TableName.FINDINGS:
+        one = finding(UNREAD, At(task.path), actual=task.reason)
+        return _batch([one.row()], SCHEMAS[table], names)
+    where = {"file": task.path, "segment": task.path, "position": 0}
+    return _unread(table, names, **where, reason=task.reason, unread=task.reason)
+
+
 def stretch_row(begin: int, length: int, code: str, names: Sequence[str]) -> pa.RecordBatch:
     """Give the row of `messages` for a stretch of the log that no record can be read of.
 
@@ -191,7 +201,6 @@ def _of_segment(task: LogTask) -> Iterator[Finding]:
     from rmqtool.check.findings_list import Bounded
     from rmqtool.check.log.message import RecordOptions
     from rmqtool.check.log.part import PartOptions, inspect_part
-    from rmqtool.findings.finding import At, finding
 
     segment = task.part.segment
     scanned = ScanOptions(property_crc=True, is_dledger=task.is_dledger)

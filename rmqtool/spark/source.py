@@ -1,6 +1,7 @@
 """The data source `rocketmq`: the tables of a store for Spark.
 
     spark.read.format("rocketmq").option("path", "/data/store").option("table", "messages").load()
+    spark.read.format("rocketmq").option("table", "findings").load("/backups/*/2026-11-2?/store")
 
 Options are in `options`; a schema that is given to the reader chooses columns, too. Planning is in
 `plan`, reading in `readers`.
@@ -16,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 
 from rmqtool.errors import UsageError
 from rmqtool.spark.options import SourceOptions
-from rmqtool.spark.tables import SCHEMAS, TABLES, chosen
+from rmqtool.spark.tables import chosen, schema_of, table_of
 from rmqtool.table import comment
 from rmqtool.words import meant
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class RocketMQDataSource(DataSource):
-    """One table of one store."""
+    """One table of one store, or of several."""
 
     @classmethod
     def name(cls) -> str:
@@ -44,10 +45,10 @@ class RocketMQDataSource(DataSource):
             UsageError: an option cannot be meant.
         """
         options = SourceOptions.of(self.options)
-        schema = SCHEMAS[options.table]
+        schema = schema_of(options)
         names = options.columns or schema.names
         _check_names(options, names)
-        return with_comments(from_arrow_schema(chosen(schema, names)), TABLES[options.table])
+        return with_comments(from_arrow_schema(chosen(schema, names)), table_of(options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Give the reader of a query.
@@ -71,6 +72,8 @@ class RocketMQDataSource(DataSource):
         from rmqtool.spark.stream import RocketMQStreamReader
 
         options = SourceOptions.of(self.options)
+        if options.is_fleet:
+            raise UsageError(option="path", reason="a stream follows one store; start one for each")
         names = tuple(schema.fieldNames())
         _check_names(options, names)
         return RocketMQStreamReader(options, names)
@@ -95,13 +98,14 @@ class RocketMQReader(DataSourceReader):
             UsageError: a limit says nothing about the rows of the table.
             StoreError: the store cannot be opened.
         """
-        from rmqtool.spark.plan import packs, tasks
+        from rmqtool.spark.fleet import tasks
+        from rmqtool.spark.plan import packs
 
         return [InputPartition(pack) for pack in packs(tasks(self.options), self.options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task on an executor."""
-        from rmqtool.spark.readers import batches
+        from rmqtool.spark.fleet import batches
 
         for task in partition.value or ():  # None is Spark's stand-in for nothing to read
             yield from batches(task, self.options, self.names)
@@ -131,7 +135,7 @@ def with_comments(schema: StructType, table: Table) -> StructType:
 
 
 def _check_names(options: SourceOptions, names: Iterable[str]) -> None:
-    known = SCHEMAS[options.table].names
+    known = schema_of(options).names
     for name in names:
         if name not in known:
             reason = f"{options.table} has no column {name!r}; {meant(name, known)}"

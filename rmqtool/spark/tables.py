@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from rmqtool.findings.finding import FINDINGS
-from rmqtool.spark.options import TableName
+from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.tables import views
 from rmqtool.tables.arrow import TEXT
 from rmqtool.tables.file_tables import SEGMENTS
+from rmqtool.tables.fleet import of_fleet
 from rmqtool.tables.pending_tables import PENDING_TIMERS, POP_IN_FLIGHT
 from rmqtool.tables.record_tables import MESSAGES
 from rmqtool.tables.unit_tables import CONSUME_QUEUE, INDEX
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
+
+    from rmqtool.table import Table
 
 TABLES: Final = {
     TableName.MESSAGES: MESSAGES,
@@ -35,6 +38,17 @@ PENDING: Final = {
 }
 ENCODED: Final = pa.dictionary(pa.int32(), TEXT)
 VIEWS: Final = {TableName.QUEUE_UNITS: "consume-queue", TableName.INDEX_ENTRIES: "index"}
+
+
+def table_of(options: SourceOptions) -> Table:
+    """Give the table of a read: of several stores, with the columns that tell them apart."""
+    table = TABLES[options.table]
+    return of_fleet(table) if options.is_fleet else table
+
+
+def schema_of(options: SourceOptions) -> pa.Schema:
+    """Give the columns of a read."""
+    return table_of(options).arrow
 
 
 def chosen(

@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from rmqtool.errors import DecodeError, Trouble, UnreadablePath
 from rmqtool.formats.epoch import decode_identity
 from rmqtool.store.address import place_of
-from rmqtool.store.branch import BranchKind
+from rmqtool.store.entry import printable
 from rmqtool.store.place import Place, is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.store.tree import Store
-
 LARGEST_FILE: Final = 64 << 20  # bytes of a file of stores: half a million paths
+IDENTITY: Final = "brokerIdentity"
 LARGEST_IDENTITY: Final = 4096
 NO_MATCH: Final = "no path matches this pattern"
 _MAGIC: Final = re.compile(r"[*?[]")
@@ -46,7 +45,7 @@ class FleetStore(NamedTuple):
     def name(self) -> str:
         """The path as it is shown: without what may be secret."""
         if not is_remote(self.path):
-            return self.path
+            return printable(self.path)
         from rmqtool.store.remote import without_credentials
 
         return without_credentials(_taken_apart(self.path)[0])
@@ -106,20 +105,16 @@ def fleet_of(given: Iterable[str], stores_file: str | None = None) -> Fleet:
     return Fleet(tuple(found.values()), tuple(refused.items()))
 
 
-def broker_of(store: Store) -> str | None:
-    """Give the name of the broker that a store says it belongs to; None where it does not.
+def broker_of(root: Place) -> str | None:
+    """Give the name of the broker that a store root says it belongs to; None where it does not.
 
     Source: BrokerMetadata#loadFromStr, `brokerIdentity`, 5.1.1 and later.
     """
-    for branch in store.branches_of(BranchKind.BROKER_IDENTITY):
-        if branch.place.name != "brokerIdentity":
-            continue
-        try:
-            raw = branch.place.read(LARGEST_IDENTITY)
-            return decode_identity(raw, path=branch.path).broker_name or None
-        except (DecodeError, UnreadablePath):
-            return None
-    return None
+    try:
+        raw = root.child(IDENTITY).read(LARGEST_IDENTITY)
+        return printable(decode_identity(raw, path=IDENTITY).broker_name) or None
+    except (DecodeError, UnreadablePath):
+        return None  # a hint only: who validates the store reads the file
 
 
 def _lines(stores_file: str) -> Iterator[FleetStore]:

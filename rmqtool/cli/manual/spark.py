@@ -45,6 +45,9 @@ spark = register(session("local[*]"))
 store = spark.read.format("rocketmq").option("path", "/data/store")
 store.option("columns", "topic,size").load().groupBy("topic").sum().show()
 store.option("table", "findings").load().show()
+
+nights = spark.read.format("rocketmq").option("table", "segments")
+nights.load("s3://backups/*/2026-11-2?/store").groupBy("store").sum("records").show()
 """
 TABLES: Final = """
 messages, queue_units and index_entries have the rows of dump, damage among them; findings those of
@@ -58,6 +61,16 @@ where the log is not in the order of its times.
 With the option pushdown, a filter of the query on topic asks all queues of the store: records of
 other topics are not read. What no unit names is read, and where a record is not what its unit says,
 the segment is read as a whole. So rows are the same, whatever is damaged.
+"""
+FLEET: Final = """
+Many stores are read as one table, on disks and in buckets. Name them by a pattern such as
+/backups/*/2026-11-2?/store, a list of paths or a file of stores (stores_file). The columns store
+and broker come first in each row. store is the path of the store. broker is the name in the file
+of stores, else that in brokerIdentity (5.1.1 and later); without both it is null. The segments of
+all stores are one pool of tasks, so small stores share a task.
+
+A store that cannot be opened does not stop the others. It is one row with code FS-READ, in segments
+a row with unread; a pattern that nothing matches is such a row, too. A stream follows one store.
 """
 STREAM: Final = """
 messages can be followed while a broker writes: spark.readStream.format("rocketmq"). The place of a
@@ -132,6 +145,8 @@ def spark_page() -> Page:
         *texts(SOURCE),
         Verbatim(tuple(EXAMPLE.strip().splitlines())),
         *texts(TABLES),
+        Subsection("Many stores"),
+        *texts(FLEET),
         Subsection("Options"),
         *(Term(name, (f"{said[:1].upper()}{said[1:]}.",)) for name, said in NAMES.items()),
         Subsection("Streams"),

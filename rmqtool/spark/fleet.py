@@ -1,0 +1,127 @@
+"""Read many stores as one table: the tasks of all as one pool, with the store beside each row.
+
+What cannot be read of one store, or opened at all, is a row, and the others go on. A read of one
+store passes through unchanged.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from rmqtool.errors import RmqtoolError, UsageError
+from rmqtool.spark import plan, readers
+from rmqtool.spark.tables import SCHEMAS
+from rmqtool.store.address import place_of
+from rmqtool.store.fleet import FleetStore, broker_of, fleet_of
+from rmqtool.store.place import is_remote
+from rmqtool.tables.fleet import FLEET, beside
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from rmqtool.spark.options import SourceOptions
+    from rmqtool.spark.plan import Task
+
+AT_A_TIME: Final = 16  # remote stores that are listed: each asks a server some ten times
+ABOUT_STORES: Final = frozenset({"path", "--as"})  # options: what a store is, not what is asked
+_NAMES: Final = frozenset(one.name for one in FLEET)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetTask:
+    """A task of one store of several. Picklable.
+
+    Attributes:
+        store: which one.
+        task: what to read of it.
+    """
+
+    store: FleetStore
+    task: Task
+
+    @property
+    def length(self) -> int:
+        """Bytes to read, about."""
+        return self.task.length
+
+
+AnyTask: TypeAlias = "Task | FleetTask"
+
+
+def tasks(options: SourceOptions) -> list[AnyTask]:
+    """Give the tasks of a read, in the order of its rows: store by store.
+
+    Raises:
+        UsageError: a limit says nothing about the rows of the table, or nothing matches at all.
+        StoreError: the one store that was asked for cannot be opened.
+    """
+    if not options.is_fleet:
+        return list(plan.tasks(options))
+    fleet = fleet_of(options.paths, options.stores_file)
+    if not fleet.stores:
+        name, reason = (fleet.refused or (("stores_file", "it names no store"),))[0]
+        raise UsageError(option="path", reason=f"{name}: {reason}")
+    found: list[AnyTask] = []
+    if any(is_remote(one.path) for one in fleet.stores):
+        with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="rmqtool-plan") as pool:
+            for some in pool.map(lambda one: _of_store(one, options), fleet.stores):
+                found += some
+    else:
+        for one in fleet.stores:
+            found += _of_store(one, options)
+    for name, reason in fleet.refused:
+        found.append(FleetTask(FleetStore(name), plan.UnreadTask(name, reason)))
+    return found
+
+
+def batches(
+    task: AnyTask,
+    options: SourceOptions,
+    names: Sequence[str],
+    encoded: Container[str] = frozenset(),
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a task; see `readers.batches`."""
+    if not isinstance(task, FleetTask):
+        yield from readers.batches(task, options, names, encoded)
+        return
+    own = _own(task.store, options)
+    # Rows are counted by their columns, so one at least is read.
+    read = [name for name in names if name not in _NAMES] or [SCHEMAS[options.table].names[0]]
+    try:
+        for batch in readers.batches(task.task, own, read, encoded):
+            yield beside(task.store.name, task.store.broker or None, batch, names)
+    except RmqtoolError as error:
+        unread = plan.UnreadTask(*_told(task.store, error))
+        for batch in readers.batches(unread, own, read, encoded):
+            yield beside(task.store.name, task.store.broker or None, batch, names)
+
+
+def _own(store: FleetStore, options: SourceOptions) -> SourceOptions:
+    return replace(options, path=store.path, paths=(), stores_file=None)
+
+
+def _of_store(store: FleetStore, options: SourceOptions) -> list[FleetTask]:
+    """Give the tasks of one store; one that cannot be opened is one, too.
+
+    Raises:
+        UsageError: what is asked cannot be meant, of no store.
+    """
+    own = _own(store, options)
+    try:
+        if not store.broker:
+            store = store._replace(broker=broker_of(place_of(store.path)) or "")
+        return [FleetTask(store, one) for one in plan.tasks(own)]
+    except RmqtoolError as error:
+        if isinstance(error, UsageError) and error.option not in ABOUT_STORES:
+            raise
+        return [FleetTask(store, plan.UnreadTask(*_told(store, error)))]
+
+
+def _told(store: FleetStore, error: RmqtoolError) -> tuple[str, str]:
+    """Give what of a store cannot be read, and why."""
+    path, reason = getattr(error, "path", store.name), getattr(error, "reason", str(error))
+    return str(path), str(reason)
