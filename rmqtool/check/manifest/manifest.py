@@ -6,6 +6,7 @@ a broker never touches again: the sealed segments of an append-only log.
 
 from __future__ import annotations
 
+import enum
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import os
 
 FORMAT: Final = "rmqtool manifest 1"
+_BEGIN: Final = json.dumps({"format": FORMAT}).encode()[:-1]  # of each document
 MOST_BYTES: Final = 1 << 30  # of a manifest that is read: some four million files
 
 
@@ -55,6 +57,43 @@ class ManifestFile(NamedTuple):
     def is_same_content(self, other: ManifestFile) -> bool:
         """Tell whether both were read and hold the same."""
         return bool(self.sha256) and (self.used, self.sha256) == (other.used, other.sha256)
+
+
+class Change(enum.StrEnum):
+    """What became of a file since a manifest was made."""
+
+    NEW = "new"
+    GONE = "gone"
+    GROWN = "grown"
+    REWRITTEN = "rewritten"
+    SAME = "the same"
+    TAKEN_OVER = "taken over"
+
+
+def change_of(then: ManifestFile | None, now: ManifestFile, until_mark: str) -> Change:
+    """Say what became of a file.
+
+    Args:
+        then: what the manifest says of it; None where it does not know the file.
+        now: what the file is.
+        until_mark: sha256 of its bytes up to where the used ones ended then.
+    """
+    if then is None:
+        return Change.NEW
+    if now.is_same_content(then):
+        return Change.SAME
+    if then.sha256 and until_mark == then.sha256:
+        return Change.GROWN
+    return Change.REWRITTEN  # as far as anybody knows, where one of them could not be read
+
+
+def is_manifest(path: str) -> bool:
+    """Tell by its first bytes whether a file is a manifest."""
+    try:
+        with place_of(path).open() as file:
+            return file.read_at(0, len(_BEGIN)) == _BEGIN
+    except StoreError:
+        return False
 
 
 class Manifest(NamedTuple):

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import engine
-from rmqtool.check.manifest.manifest import Manifest, ManifestFile
+from rmqtool.check.manifest.manifest import Change, Manifest, ManifestFile, change_of
 from rmqtool.check.manifest.manifest_digest import DigestTask, digest
 from rmqtool.check.options import LOG_AREAS
 from rmqtool.errors import UnreadablePath
@@ -38,10 +38,9 @@ UNIT_BYTES: Final = {
     BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT.size,
 }
 LOG_KINDS: Final = frozenset({BranchKind.COMMITLOG, BranchKind.DLEDGER})
-CHANGES: Final = ("new", "gone", "grown", "rewritten", "the same", "taken over")
 NAMED: Final = 5  # files of one kind of change that are named
 LAST_ROUND: Final = "the last round"
-QUIET: Final = frozenset({"grown", "the same", "taken over"})
+QUIET: Final = frozenset({Change.GROWN, Change.SAME, Change.TAKEN_OVER})
 
 
 class Ledger:
@@ -66,7 +65,7 @@ class Ledger:
         self._is_round = not source
         self.taken_over: frozenset[str] = frozenset()
         self.manifest: Manifest | None = None
-        self.changes: dict[str, list[str]] = {name: [] for name in CHANGES}
+        self.changes: dict[Change, list[str]] = {change: [] for change in Change}
         self._found: dict[str, tuple[Place, ManifestFile]] = {}
         self._records: Counter[str] = Counter()
         self._is_odd = False
@@ -152,8 +151,8 @@ class Ledger:
                 records=self._count(file, place, found.used),
             )
             yield from self._compare(before.get(name), files[name], found.until_mark)
-        self.changes["taken over"] += sorted(self.taken_over)
-        self.changes["gone"] += sorted(before.keys() - files.keys())
+        self.changes[Change.TAKEN_OVER] += sorted(self.taken_over)
+        self.changes[Change.GONE] += sorted(before.keys() - files.keys())
         self.manifest = self._manifest(inspection, {name: files[name] for name in self._found})
 
     def _task(self, name: str, then: ManifestFile | None, *, in_range: bool) -> DigestTask:
@@ -173,26 +172,18 @@ class Ledger:
         self, then: ManifestFile | None, now: ManifestFile, until_mark: str
     ) -> Iterator[Finding]:
         """Say what became of a file."""
-        if then is None:
-            self.changes["new"].append(now.path)
-        elif not then.sha256 or not now.sha256:
-            self.changes["rewritten"].append(now.path)  # as far as anybody knows
-        elif now.is_same_content(then):
-            self.changes["the same"].append(now.path)
-        elif until_mark == then.sha256:
-            self.changes["grown"].append(now.path)
-        else:
-            self.changes["rewritten"].append(now.path)
-            if BranchKind(now.kind) in LOG_KINDS:
-                self._is_odd = True
-                yield finding(
-                    FS_CHANGED,
-                    At(now.path, 0, then.used),
-                    f"the first {then.used} bytes of the file changed after {self._source} was "
-                    "made",
-                    expected=f"sha256 {then.sha256}",
-                    actual=f"sha256 {until_mark or now.sha256}",
-                )
+        change = change_of(then, now, until_mark)
+        self.changes[change].append(now.path)
+        was_read = then and then.sha256 and now.sha256
+        if then and was_read and change is Change.REWRITTEN and BranchKind(now.kind) in LOG_KINDS:
+            self._is_odd = True
+            yield finding(
+                FS_CHANGED,
+                At(now.path, 0, then.used),
+                f"the first {then.used} bytes of the file changed after {self._source} was made",
+                expected=f"sha256 {then.sha256}",
+                actual=f"sha256 {until_mark or now.sha256}",
+            )
 
     def _manifest(self, inspection: Inspection, files: dict[str, ManifestFile]) -> Manifest:
         options, facts = inspection.options, inspection.log

@@ -1,4 +1,4 @@
-"""`rmqtool diff`: two stores side by side."""
+"""`rmqtool diff`: two stores side by side, or a store and what a manifest says of it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,10 @@ class Diff(Command):
     larger one, if both stores have the queue up to there and the same message before it. Else the
     smaller one, or none. Each is a row, with the reason. The exit code is 1 when one is left out.
 
+    A or B may be a manifest of 'rmqtool validate --manifest': each file of the store that is not as
+    it was then is a row, by the checksum of its bytes. A file that only grew holds the same bytes,
+    and more. For a replica on a machine that cannot be reached, its manifest is enough.
+
     Equal bytes are not checked: 'rmqtool validate' does that. A damaged record that only one store
     has is listed in 'problems'. The exit code is 0 when the stores are the same, 1 when they
     differ, 3 when some input could not be read.
@@ -35,7 +39,9 @@ class Diff(Command):
     first: Annotated[
         str, Argument("A", "A store root, a directory of it, a file or an archive.", opens=True)
     ]
-    second: Annotated[str, Argument("B", "The store to compare it with.", opens=True)]
+    second: Annotated[
+        str, Argument("B", "The store to compare it with, or a manifest.", opens=True)
+    ]
     section: Annotated[
         tuple[str, ...],
         Option(
@@ -70,6 +76,7 @@ class Diff(Command):
 
     def run(self) -> int:
         """Compare; 1 when the stores differ, 3 when some of them could not be read."""
+        from rmqtool.check.manifest.manifest import is_manifest
         from rmqtool.diff import difference
         from rmqtool.diff.report import SECTIONS, report
         from rmqtool.diff.verdict import verdict
@@ -77,6 +84,9 @@ class Diff(Command):
         from rmqtool.words import counted
 
         self.delivery.keep_out_of(self.first, self.second)
+        for store, manifest in ((self.first, self.second), (self.second, self.first)):
+            if is_manifest(manifest):
+                return self._to_manifest(store, manifest)
         if self.merge_offsets:
             return self._merge()
         wanted = sections(self.section, SECTIONS)
@@ -97,6 +107,22 @@ class Diff(Command):
             self.delivery.note(f"{counted(unread, 'thing')} could not be read: --section problems")
             return IN_PART
         return DONE if found.is_same else NO
+
+    def _to_manifest(self, store: str, manifest: str) -> int:
+        """Compare with a manifest; 1 when a file differs, 3 when one could not be read."""
+        from rmqtool.check.manifest.manifest import Manifest
+        from rmqtool.diff.manifest import CHANGED, compare
+        from rmqtool.store.tree import open_store
+
+        for option, given in (("--merge-offsets", self.merge_offsets), ("--section", self.section)):
+            if given:
+                raise UsageError(option=option, reason="cannot be combined with a manifest")
+        found = compare(open_store(store), Manifest.read(manifest), jobs=self.jobs)
+        self.delivery.emit(CHANGED.rows([[one.row() for one in found.changed]]))
+        self.delivery.note(found.verdict)
+        if found.unread:
+            return IN_PART
+        return NO if found.changed else DONE
 
     def _merge(self) -> int:
         """Write the offsets of both; 1 when some are left out."""

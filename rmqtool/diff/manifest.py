@@ -1,0 +1,187 @@
+"""A store beside a manifest: which of its files are what they were when that was made.
+
+The manifest says of each file how far it was used, and the checksum of these bytes. So a file that
+only grew is told from one that was rewritten, and nobody needs the other store: a replica far away,
+or a state that is gone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rmqtool import engine
+from rmqtool.check.manifest.manifest import Change, ManifestFile, change_of
+from rmqtool.check.manifest.manifest_digest import DigestTask, digest
+from rmqtool.errors import Trouble, UnsupportedStore
+from rmqtool.store.branch import BranchKind
+from rmqtool.store.segment import start_of
+from rmqtool.table import Column, Table, Type
+from rmqtool.words import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.check.manifest.manifest import Manifest
+    from rmqtool.errors import UnreadablePath
+    from rmqtool.rows import Row
+    from rmqtool.store.tree import Store
+
+CHANGED: Final = Table(
+    "changed files",
+    "a file of a store that is not as a manifest says",
+    (
+        Column("path", Type.TEXT, "file, relative to the store root"),
+        Column("kind", Type.TEXT, "what it is, as dump --as calls it"),
+        Column("change", Type.TEXT, "new, gone, grown, rewritten, or unread"),
+        Column("used_then", Type.INT64, "bytes up to the last one that was not zero", "bytes"),
+        Column("used", Type.INT64, "the same now", "bytes"),
+        Column("records_then", Type.INT64, "messages, queue units or index entries that it held"),
+        Column("sha256_then", Type.TEXT, "checksum of the used bytes, as the manifest says"),
+        Column("sha256", Type.TEXT, "the same now"),
+        Column("reason", Type.TEXT, "why it could not be read", is_optional=True),
+    ),
+    shown=("change", "path", "used_then", "used", "records_then", "reason", "kind"),
+)
+UNREAD: Final = "unread"
+_LOGS: Final = frozenset({str(BranchKind.COMMITLOG), str(BranchKind.DLEDGER)})
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A file that is not what the manifest says.
+
+    Attributes:
+        change: what became of it; None where it could not be read.
+        then: what the manifest says.
+        now: what it is.
+        unread: why it could not be read.
+    """
+
+    change: Change | None
+    then: ManifestFile | None
+    now: ManifestFile | None
+    unread: UnreadablePath | None = None
+
+    @property
+    def file(self) -> ManifestFile:
+        """The newer of both."""
+        found = self.now or self.then
+        assert found is not None  # noqa: S101 - it is in one of both
+        return found
+
+    def row(self) -> Row:
+        """Give its row."""
+        then, now = self.then, self.now
+        return {
+            "path": self.file.path,
+            "kind": self.file.kind,
+            "change": self.change or UNREAD,
+            "used_then": then and then.used,
+            "used": now and now.used if self.change else None,
+            "records_then": then and then.records,
+            "sha256_then": (then and then.sha256) or None,
+            "sha256": (now and now.sha256) or None,
+            "reason": self.unread and self.unread.reason,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestDifference:
+    """A store beside a manifest.
+
+    Attributes:
+        manifest: what was.
+        changed: the files that differ, by path.
+        same: how many do not.
+    """
+
+    manifest: Manifest
+    changed: tuple[ChangedFile, ...]
+    same: int
+
+    @property
+    def unread(self) -> int:
+        """How many files could not be read."""
+        return sum(one.change is None for one in self.changed)
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence: of the log first, as all else follows from it."""
+        counts = Counter(str(one.change or UNREAD) for one in self.changed)
+        told = [f"{count:,} {name}" for name, count in sorted(counts.items())]
+        files = ", ".join([f"{counted(self.same, 'file')} unchanged", *told])
+        return f"{self._log()}; {files}"
+
+    def _log(self) -> str:
+        log = [one for one in self.changed if one.file.kind in _LOGS]
+        end = self.manifest.log_end
+        bad = [one for one in log if one.change not in {Change.GROWN, Change.NEW}]
+        first = self._first_left()
+        bad = [one for one in bad if not (one.change is Change.GONE and _start(one.file) < first)]
+        if not bad:
+            longer = any(one.change in {Change.GROWN, Change.NEW} for one in log)
+            more = ", and goes on" if longer else ""
+            if len(log) > sum(one.change in {Change.GROWN, Change.NEW} for one in log):
+                return f"the log is unchanged from {first} to {end}{more}; older files are gone"
+            return f"the log is unchanged up to {end}{more}"
+        worst = min(bad, key=lambda one: _start(one.file))
+        said = {Change.GONE: "is gone", Change.REWRITTEN: "was rewritten"}
+        how = "could not be read" if worst.change is None else said[worst.change]
+        return f"{worst.file.path} {how}"
+
+    def _first_left(self) -> int:
+        """Give where the first file of the log begins that is still there."""
+        gone = {one.file.path for one in self.changed if one.change is Change.GONE}
+        starts = [
+            _start(one)
+            for one in self.manifest.files.values()
+            if one.kind in _LOGS and one.path not in gone
+        ]
+        return min(starts, default=0)
+
+
+def compare(store: Store, manifest: Manifest, *, jobs: int | None = None) -> ManifestDifference:
+    """Compare a store with a manifest; nothing is written.
+
+    Args:
+        store: a whole one.
+        manifest: of this store, of another state of it, or of a replica.
+        jobs: threads; None is one for each processor.
+
+    Raises:
+        UnsupportedStore: this is a part of a store.
+        UnreadablePath: a directory may not be listed.
+    """
+    if store.asked.kind is not BranchKind.STORE:
+        reason = "a manifest names all files of a store: give the store root"
+        raise UnsupportedStore(path=str(store.asked.place), reason=reason, trouble=Trouble.TOLD)
+    before = manifest.files
+    files = sorted(store.artefacts(), key=lambda one: one.path)
+    tasks = [
+        DigestTask(one.place, before[one.path].used if one.path in before else 0) for one in files
+    ]
+    changed: list[ChangedFile] = []
+    for one, found in zip(files, engine.run(digest, tasks, jobs=jobs), strict=True):
+        then = before.get(one.path)
+        entry = None if found.unread else one.place.stat()
+        facts = (entry.size, entry.mtime_ns, entry.inode) if entry else (0, 0, 0)
+        now = ManifestFile(one.path, one.kind, *facts, used=found.used, sha256=found.sha256)
+        change = None if found.unread else change_of(then, now, found.until_mark)
+        if change is not Change.SAME:
+            changed.append(ChangedFile(change, then, now, found.unread))
+    changed += _gone(before, {one.path for one in files})
+    changed.sort(key=lambda one: one.file.path)
+    same = len(files) - sum(one.now is not None for one in changed)
+    return ManifestDifference(manifest, tuple(changed), same)
+
+
+def _gone(before: dict[str, ManifestFile], there: set[str]) -> Iterator[ChangedFile]:
+    for path, then in before.items():
+        if path not in there:
+            yield ChangedFile(Change.GONE, then, None)
+
+
+def _start(file: ManifestFile) -> int:
+    return start_of(file.path.rpartition("/")[2]) or 0
