@@ -98,6 +98,8 @@ class EditedPlace(Place):
         entry = self._own.stat()
         for edit in self._edits:
             entry = _edited(entry, edit, self.name)
+        if entry is None and self._names_below():
+            return Entry(self.name, EntryKind.DIRECTORY, 0, 0, 0)
         return entry
 
     def names(self) -> list[tuple[str, EntryKind]]:
@@ -114,12 +116,9 @@ class EditedPlace(Place):
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        names = {entry.name for entry in self._own.entries()}
-        above = f"{self.location}/"
-        for location in self.edits:
-            name = location.removeprefix(above)
-            if location != name and "/" not in name:
-                names.add(name)
+        names = self._names_below()
+        if not names or self._own.stat() is not None:
+            names |= {entry.name for entry in self._own.entries()}
         found = (self.child(name).stat() for name in sorted(names))
         return [entry for entry in found if entry is not None]
 
@@ -137,6 +136,12 @@ class EditedPlace(Place):
         whole = [at for at, edit in enumerate(self._edits) if edit.action in WHOLE]
         edits = self._edits[whole[-1] :] if whole else self._edits
         return EditedFile(self, None if whole else self._own.open(), entry.size, edits)
+
+    def _names_below(self) -> set[str]:
+        """Give the names in this directory that edits mention, or something below them."""
+        above = f"{self.location}/"
+        below = [one.removeprefix(above) for one in self.edits if one.startswith(above)]
+        return {name.partition("/")[0] for name in below}
 
     @property
     def _own(self) -> Place:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import re
 import sys
 import tempfile
 import traceback
@@ -24,9 +25,10 @@ from rmqtool import repair
 from rmqtool.errors import RmqtoolError
 from tests.evidence import snapshot
 from tests.repair.broker import damaged_case
-from tests.repair.broker.campaign_table import write_table
 from tests.repair.broker.damaged_case import Case
 
+NUMBERS = re.compile(r"\b\d+\b")
+DIFFER = "nothing tells which is damaged"
 ADVICE_FOLLOWED = 4  # times, until nothing is asked any more
 
 
@@ -51,15 +53,19 @@ def problems(one: Case, counts: Counter[str]) -> Iterator[str]:
         repair.apply(plan, in_place=True)
         again = damaged_case.plan(one)
     except RmqtoolError as error:
-        counts["refused"] += 1
+        counts[f"refused: {type(error).__name__}"] += 1
         if own & lent:
             yield f"REFUSED {one}\n    {error}"
         return
+    counts["repaired"] += 1
     counts["records lent"] += len(lent - own)
     counts["cases with a record lent"] += bool(lent - own)
     counts["bridges where neither has the record"] += sum(bool(edit.lost) for edit in plan.edits)
     gone = sorted((own | lent) - one.truth.undamaged(one.root))
-    counts["every record that either has is there"] += not gone
+    named = {int(at) for note in plan.notes if DIFFER in note for at in NUMBERS.findall(note)}
+    counts["records that differ, and nothing tells which is damaged"] += len({*gone} & named)
+    gone = [at for at in gone if at not in named]
+    counts["every record that either has is there, or named"] += not gone
     if gone:
         kept = "own" if own & {*gone} else "lent"
         yield f"GONE {one}\n    {len(gone)} {kept}, {gone[:4]}: {plan.notes[:3]}"
@@ -101,7 +107,8 @@ def main() -> int:
             sys.stdout.write(f"{problem}\n")
             sys.stdout.flush()
             is_sound = False
-    write_table(counts, sys.stdout)
+    for name, count in sorted(counts.items()):
+        sys.stdout.write(f"{count:>10,}  {name}\n")
     return 0 if is_sound else 1
 
 

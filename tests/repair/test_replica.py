@@ -176,3 +176,70 @@ def test_refused(store: Path, replica: Path, tmp_path: Path) -> None:
         path.with_name("kept").unlink()
     with pytest.raises(UsageError, match="no record in common"):
         planned(store, replica)
+
+
+def spoil(*names: str) -> Harm:
+    """Give what leaves no JSON in some files of the configuration."""
+
+    def harm(store: Path) -> None:
+        for name in names:
+            (store / "config" / name).write_bytes(b"{")
+
+    return harm
+
+
+def test_configuration(store: Path, replica: Path) -> None:
+    """A file that cannot be parsed, nor its backup, comes from the replica."""
+    name, other = "subscriptionGroup.json", "topics.json"
+    spoil(name, f"{name}.bak", other)(store)
+    (store / "config/delayOffset.json").unlink()
+    (store / "config/delayOffset.json.bak").unlink(missing_ok=True)
+    plan = planned(store, replica)
+    lent = {edit.path for edit in plan.edits if str(replica) in edit.reason}
+    assert {f"config/{name}", "config/delayOffset.json"} == lent
+    repair.apply(plan, in_place=True)
+    for path in (name, "delayOffset.json"):
+        assert (replica / "config" / path).read_bytes() == (store / "config" / path).read_bytes()
+    backup = (replica / "config" / f"{other}.bak").read_bytes()
+    assert backup == (store / "config" / other).read_bytes()
+    assert [] == planned(store, replica).edits
+
+
+def test_no_configuration(store: Path, replica: Path) -> None:
+    """A store without a directory `config` gets the replica's files; undo takes it away again."""
+    shutil.rmtree(store / "config")
+    before = traces(store)
+    repair.apply(planned(store, replica), in_place=True)
+    assert (replica / "config/topics.json").read_bytes() == (
+        store / "config/topics.json"
+    ).read_bytes()
+    assert [] == planned(store, replica).edits
+    repair.undo(store)
+    assert before == traces(store)
+
+
+def test_disputed(store: Path, replica: Path) -> None:
+    """A record that no checksum convicts is judged by its fields and queues; else it stays."""
+    records = plain_store.records(store)
+    for one, name in ((records[60], "store_host"), (records[90], "queue_offset")):
+        flip_bits(one.path, one.position + one.places()[name][0] + 3, 1)
+    doubtful = records[120]
+    flip_bits(doubtful.path, doubtful.position + doubtful.places()["flag"][0], 1)
+    plan = planned(store, replica)
+    assert [record.position for record in (records[60], records[90])] == [
+        edit.position for edit in plan.edits if edit.code == "CL-FIELD"
+    ]
+    (note,) = plan.notes
+    assert note.endswith(f"kept as they are, at {doubtful.physical_offset}")
+
+
+def test_no_log(store: Path, replica: Path) -> None:
+    """Where no file of the log is left, the queues tell whose replica it is."""
+    for path in plain_store.segments(store):
+        path.unlink()
+    repair.apply(planned(store, replica), in_place=True)
+    assert [] == different(store, replica)
+    shutil.rmtree(store / "commitlog")
+    shutil.rmtree(store / "consumequeue")
+    with pytest.raises(UsageError, match="no record in common"):
+        planned(store, replica)

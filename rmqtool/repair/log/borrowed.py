@@ -9,6 +9,7 @@ Source: HAConnection, DefaultHAClient#dispatchReadRequest, CommitLog#appendData,
 from __future__ import annotations
 
 import enum
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice, pairwise
@@ -18,18 +19,20 @@ from rmqtool.check.log.commitlog import last_used_start
 from rmqtool.check.log.part import PartOptions, inspect_part
 from rmqtool.engine import run
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.registry_commitlog import CL_TAIL, CL_TRANTYPE
+from rmqtool.findings.registry_commitlog import CL_FIELD, CL_TAIL, CL_TRANTYPE
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
+from rmqtool.repair.log.disputed import DisputeJudge, differing
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.check.log.message import RecordOptions
     from rmqtool.findings.catalogue import Code
+    from rmqtool.queues.discovery import Queues
     from rmqtool.store.record_heads import RecordHead
     from rmqtool.store.segment import MappedFiles, Segment
 
@@ -87,17 +90,29 @@ class Borrower:
         own: the log that is repaired.
         other: the log that lends.
         records: how records are judged.
+        queues: of both stores, the repaired one first.
+        ask_queues: tells what the queues say of a log, where no record beside a stretch can.
         jobs: threads; None is one for each processor.
         refused: why nothing was taken where something is damaged, a sentence each.
         is_replica: whether a record was seen that both logs have.
+        undecided: places of records that differ, of which neither is known to be damaged.
     """
 
     own: MappedFiles
     other: MappedFiles
     records: RecordOptions
+    queues: tuple[Queues, Queues]
+    ask_queues: Callable[[Queues, LogReader], Vouch]
     jobs: int | None = None
     refused: list[str] = field(default_factory=list)
     is_replica: bool = False
+    undecided: list[int] = field(default_factory=list)
+    _asked: Vouch | None = None
+
+    @property
+    def length(self) -> int:
+        """Bytes of a file of the log."""
+        return self.own.file_length or self.other.file_length
 
     def loans(self) -> list[Loan]:
         """Give what may be taken, in the order of the log.
@@ -107,14 +122,16 @@ class Borrower:
         """
         found: list[Loan] = []
         with LogReader(self.own) as own, LogReader(self.other) as other:
-            for stretch in self._open():
+            stretches = self._open()
+            for stretch in stretches:
                 found += self._of(stretch, own, other)
+            found += self._disputed(stretches, own, other)
             self.is_replica = self.is_replica or self._has_common(own, other)
-        return found
+        return sorted(found, key=lambda one: one.start)
 
     def _open(self) -> list[OpenStretch]:
         """Give all that is no sound record of the own log, neighbours joined."""
-        own, other, length = self.own, self.other, self.own.file_length
+        own, other, length = self.own, self.other, self.length
         found: list[OpenStretch] = []
         for segment, closed in zip(own, self._judged(own, list(own)), strict=True):
             if isinstance(closed, UnreadablePath):
@@ -124,8 +141,9 @@ class Borrower:
                 found.append(OpenStretch(segment.end, segment.start + length, FS_LEN))
         for before, after in pairwise(own):
             found.append(OpenStretch(before.start + length, after.start, FS_GAP))
+        end = own.segments[-1].start + length if own else other.start
         found.append(OpenStretch(other.start, own.start, FS_GAP))
-        found.append(OpenStretch(own.segments[-1].start + length, other.end, CL_TAIL))
+        found.append(OpenStretch(end, other.end, CL_TAIL))
         return list(_joined(one for one in found if one.start < one.end))
 
     def _judged(
@@ -134,8 +152,7 @@ class Borrower:
         """Scan files; give what is no sound record of each, or why it cannot be read."""
         scan = ScanOptions(property_crc=True)
         options = PartOptions(scan, None, self.records, last_used_start(log.segments))
-        length = self.own.file_length
-        whole = [SegmentPart(one, 0, min(one.size, length)) for one in segments]
+        whole = [SegmentPart(one, 0, min(one.size, self.length)) for one in segments]
         yield from run(partial(_without_record, options=options), whole, jobs=self.jobs)
 
     # ---- one stretch ----------------------------------------------------------------------------
@@ -158,7 +175,7 @@ class Borrower:
         if Vouch.OTHER in sides:
             self._refuse(stretch, "the records beside them are other ones there")
             return []
-        if Vouch.SAME not in sides:
+        if Vouch.SAME not in sides and not self._do_queues_vouch(other):
             self._refuse(stretch, "no record beside them is in both logs")
             return []
         self.is_replica = True
@@ -169,7 +186,33 @@ class Borrower:
             f"not used for bytes {stretch.start} to {stretch.end} of the log: {why}"
         )
 
+    def _disputed(
+        self, stretches: list[OpenStretch], own: LogReader, other: LogReader
+    ) -> Iterator[Loan]:
+        """Give the records that differ in both logs and are the damaged ones here."""
+        judge = DisputeJudge(own, other, self.queues)
+        starts = [one.start for one in stretches]
+        for head in differing(self.own, own, other):
+            number = bisect_right(starts, head.physical_offset) - 1
+            if number >= 0 and head.physical_offset < stretches[number].end:
+                continue
+            sides = (
+                self._before(head.physical_offset, own, other),
+                self._after(head.end, own, other),
+            )
+            segment = other.segment_at(head.physical_offset)
+            if Vouch.OTHER in sides or Vouch.SAME not in sides or segment is None:
+                continue
+            if judge.is_own_damaged(head):
+                yield Loan(head.physical_offset, head.end, CL_FIELD, segment)
+        self.undecided = judge.undecided
+
     # ---- whether both logs are one --------------------------------------------------------------
+
+    def _do_queues_vouch(self, other: LogReader) -> bool:
+        if self._asked is None:
+            self._asked = self.ask_queues(self.queues[0], other)
+        return self._asked is Vouch.SAME
 
     def _before(self, physical_offset: int, own: LogReader, other: LogReader) -> Vouch:
         """Ask the records that end before an offset."""

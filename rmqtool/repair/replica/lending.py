@@ -1,4 +1,4 @@
-"""The edits that bring what a replica lends to the log: bytes of files, lengths, whole files."""
+"""The edits that bring what a replica lends: bytes of files, lengths, whole files."""
 
 from __future__ import annotations
 
@@ -9,21 +9,26 @@ from rmqtool.broker.conf import FORCES_PROPERTY_CRC
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.errors import NotAStore, UnsupportedStore, UsageError
 from rmqtool.findings.registry_layout import FS_LEN
+from rmqtool.queues.discovery import Queues
 from rmqtool.repair.log.borrowed import Borrower
 from rmqtool.repair.log.content import Content, LentBytes
+from rmqtool.repair.replica.files import lend_files
+from rmqtool.repair.replica.vouching import ask_queues
 from rmqtool.repair.writer import EditWriter
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.segment import NAME_DIGITS
 from rmqtool.store.tree import open_store
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from rmqtool.repair.log.borrowed import Loan
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.plans import Edit
-    from rmqtool.store.segment import MappedFiles, Segment
+    from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
 
 OPTION: Final = "--from"
+COMMITLOG: Final = "commitlog"
 MOST_SAID: Final = 10  # stretches that the replica was not used for; the others are counted
 
 
@@ -59,8 +64,10 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
     _refuse(store, other)
     records = RecordOptions(force_property_crc=FORCES_PROPERTY_CRC.of(store.broker_conf))
     own_log, other_log = store.commitlog.well_named(), other.commitlog.well_named()
-    borrower = Borrower(own_log, other_log, records, options.jobs)
-    loans = borrower.loans()
+    with Queues(store) as own_queues, Queues(other) as other_queues:
+        queues = (own_queues, other_queues)
+        borrower = Borrower(own_log, other_log, records, queues, ask_queues, options.jobs)
+        loans = borrower.loans()
     if not borrower.is_replica:
         reason = f"{other.root} is no replica of {store.root}: their logs have no record in common"
         raise UsageError(
@@ -68,8 +75,9 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
         )
     writer = EditWriter(store.root)
     for segment, some in groupby(loans, key=lambda one: one.segment):
-        _edit(writer, own_log, other, segment, list(some))
-    return Lent(writer.edits, _notes(other, borrower.refused))
+        _edit(writer, store, other, segment, list(some))
+    lend_files(writer, store, other)
+    return Lent(writer.edits, _notes(other, borrower))
 
 
 def _refuse(store: Store, other: Store) -> None:
@@ -81,9 +89,9 @@ def _refuse(store: Store, other: Store) -> None:
         if one.is_dledger:
             reason = "is a node of DLedger: start it without this log, and its group brings it"
             raise UnsupportedStore(path=str(one.root), reason=reason)
-        if not one.commitlog:
-            raise NotAStore(path=str(one.root), reason="has no commitlog")
     lengths = [one.commitlog.file_length for one in (store, other)]
+    if not other.commitlog:
+        raise NotAStore(path=str(other.root), reason="has no commitlog")
     is_known = min(len(store.commitlog), len(other.commitlog)) > 1  # one file may be a damaged one
     if is_known and lengths[0] != lengths[1]:
         reason = (
@@ -93,10 +101,11 @@ def _refuse(store: Store, other: Store) -> None:
 
 
 def _edit(
-    writer: EditWriter, own: MappedFiles, other: Store, segment: Segment, loans: list[Loan]
+    writer: EditWriter, store: Store, other: Store, segment: Segment, loans: list[Loan]
 ) -> None:
     """Bring what one file of the replica lends."""
-    length = own.file_length
+    own = store.commitlog.well_named()
+    length = own.file_length or other.commitlog.file_length
     target = next((one for one in reversed(own.segments) if one.start == segment.start), None)
     contents = [
         (
@@ -109,7 +118,8 @@ def _edit(
         whole = Content(length)
         for position, content in contents:
             whole = whole.overlaid(position, content)
-        location = own.places[0].child(f"{segment.start:0{NAME_DIGITS}}").location
+        directory = own.places[0] if own.places else store.root.child(COMMITLOG)
+        location = directory.child(f"{segment.start:0{NAME_DIGITS}}").location
         reason = "; ".join(source(other, one) for one in loans)
         writer.create(location, whole, loans[0].code, reason, mtime_ms=segment.mtime_ms)
         return
@@ -132,7 +142,13 @@ def source(other: Store, loan: Loan) -> str:
     return f"from {other.root}: {segment.path}, bytes {begin} to {end}"
 
 
-def _notes(other: Store, refused: list[str]) -> list[str]:
-    notes = [f"{other.root}: {one}" for one in refused[:MOST_SAID]]
-    more = len(refused) - len(notes)
-    return [*notes, f"{other.root}: not used for {more} further stretches"] if more else notes
+def _notes(other: Store, borrower: Borrower) -> list[str]:
+    said = borrower.refused
+    notes = [f"{other.root}: {one}" for one in said[:MOST_SAID]]
+    if more := len(said) - len(notes):
+        notes.append(f"{other.root}: not used for {more:,} further stretches")
+    if places := borrower.undecided:
+        shown = ", ".join(map(str, places[:MOST_SAID])) + (", …" if places[MOST_SAID:] else "")
+        kept = f"{counted(len(places), 'record')} of the log differ in {other.root}"
+        notes.append(f"{kept}, and nothing tells which is damaged: kept as they are, at {shown}")
+    return notes

@@ -54,7 +54,7 @@ def edit(
     said = [one for one in found if one.severity is not Severity.NOTE]
     broken = sorted({one.path for one in said if one.code == CF_JSON})
     for path in broken:
-        _restore(writer, survey, path, CF_JSON, _is_json, resets=resets)
+        _restore(writer, survey, path, CF_JSON, is_json, resets=resets)
     for path in sorted({one.path for one in said if one.code == EP_CRC}):
         _restore(writer, survey, path, EP_CRC, _is_epoch)
     codes = {one.code for one in said}
@@ -75,7 +75,7 @@ def _restore(
     main = path.removesuffix(BACKUP)
     place = survey.inspection.child(path)
     raw = _read(survey.inspection.child(main if is_backup else main + BACKUP))
-    if raw is not None and is_sound(raw) and (main != TOPICS or _has_topics(raw)):
+    if raw is not None and is_sound(raw) and (main != TOPICS or has_topics(raw)):
         reason = TO_BACKUP if is_backup else FROM_BACKUP
         writer.replace(place.location, Content.of(raw), code, reason)
     elif main == TOPICS:
@@ -100,14 +100,15 @@ def _read(place: Place) -> bytes | None:
         return None
 
 
-def _is_json(raw: bytes) -> bool:
+def is_json(raw: bytes) -> bool:
+    """Tell whether bytes are a JSON object as brokers parse it."""
     with suppress(DecodeError):
         parse_object(raw, path="")
         return True
     return False
 
 
-def _has_topics(raw: bytes) -> bool:
+def has_topics(raw: bytes) -> bool:
     """Tell whether a `topics.json` names any: a broker deletes the queues of all that it does not.
 
     Source: DefaultMessageStore#cleanUnusedTopic, 4.9.3 to 5.5.0.

@@ -1,15 +1,17 @@
 """Damage stores at random, and let real message stores judge all that is said and done about them.
 
     python -m tests.repair.broker.campaign [--seed N] [--first NUMBER] [--cases N]
-        [--only NUMBER] [--release V ...] [--patience SECONDS]
+        [--only NUMBER] [--release V ...] [--patience SECONDS] [--replica]
 
 Each case is a copy of a fixture with one to four of the faults of `tests.repair.faults`, as it was
 left by a clean stop or a crash. Asked of each: does `validate` say that it is sound although a real
 store loses something; is what a start does predicted exactly; does a real store deliver, after
 `repair`, each message that is undamaged, and take a new one; is a second repair empty; is what
-stays named in the plan. A line for each failure says how to see it again, the table counts them;
-the exit code is 1 when there was one. A run that is ended by SIGTERM or Ctrl-C prints its table
-at once, and again after the case at work; `--first` goes on with a later case.
+stays named in the plan. With `--replica` each is repaired from a second copy, sound or damaged
+otherwise, and a real store has to deliver what either has undamaged. A line for each failure says
+how to see it again, the table counts them; the exit code is 1 when there was one. A run that is
+ended by SIGTERM or Ctrl-C prints its table at once, and again after the case at work; `--first`
+goes on with a later case.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from typing import Final
 from py4j.protocol import Py4JJavaError
 
 from rmqtool import repair
-from rmqtool.errors import RmqtoolError
+from rmqtool.errors import NotAStore, RmqtoolError, UsageError
 from rmqtool.repair.plans import Plan
 from rmqtool.repair.remedies import NO_LOG
 from tests import plain_store
@@ -81,7 +83,7 @@ class Judge:
     def problems(self, one: Case, beside: Path) -> Iterator[str]:
         """Judge one case; yield a text for each thing that is wrong."""
         self.counts = Counter({"cases": 1})
-        self.counts["undamaged messages"] = _total(one.truth.expected(one.root))
+        self.counts["undamaged messages"] = _total(one.expected())
         jvm = self.jvms[one.release]
         is_over = threading.Event()
 
@@ -92,7 +94,8 @@ class Judge:
         patience = threading.Timer(self.patience, end)
         patience.start()
         try:
-            yield from self._start(one, beside)
+            if one.replica is None:
+                yield from self._start(one, beside)
             yield from self._repair(one)
         except Exception:  # noqa: BLE001  (a campaign goes on, and says what it met)
             time.sleep(DYING_SECONDS)
@@ -135,8 +138,14 @@ class Judge:
 
     def _repair(self, one: Case) -> Iterator[str]:
         """Repair in place; let a real store deliver what is there, and take a message."""
-        expected = one.truth.expected(one.root)
-        plan = damaged_case.plan(one)
+        expected = one.expected()
+        try:
+            plan = damaged_case.plan(one)
+        except (NotAStore, UsageError):
+            self.counts["refused: no replica"] += 1
+            if one.truth.undamaged(one.root) and one.replica and one.truth.undamaged(one.replica):
+                raise
+            return
         for _ in range(ADVICE_FOLLOWED):
             if not damaged_case.follow(one, plan):
                 break
@@ -256,7 +265,9 @@ def campaign(
             for turn in range(TURNS):
                 into = place / f"{number}-{turn}"
                 into.mkdir()
-                one = damaged_case.damaged(asked.seed, number, into, releases)
+                one = damaged_case.damaged(
+                    asked.seed, number, into, releases, has_replica=asked.replica
+                )
                 if one.release not in releases:
                     break
                 there = judge.jvms.get(one.release)
@@ -289,6 +300,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--only", type=int, metavar="NUMBER", help="this case only")
     parser.add_argument("--release", nargs="*", choices=VERSIONS, help="only stores for these")
+    parser.add_argument("--replica", action="store_true", help="repair each from a replica")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
     asked = parser.parse_args()
     logging.disable()  # py4j tells the whole story of each process that was halted

@@ -1,0 +1,130 @@
+"""Records that two logs have at one place in different bytes, though each is sound by itself.
+
+A checksum covers the body of a record, and not its header, topic and properties. What else is
+known of them tells which record is the damaged one: the deep checks of a validation, and what the
+queues of both stores say about the place. Where neither tells, the store keeps its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.log.message import RecordOptions
+from rmqtool.check.log.part import PartOptions, inspect_part
+from rmqtool.errors import UnreadablePath
+from rmqtool.scan.batch import Extent, ScanOptions
+from rmqtool.store.segment import SegmentPart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.queues.discovery import Queues
+    from rmqtool.store.record_heads import LogReader, RecordHead
+    from rmqtool.store.segment import MappedFiles, Segment
+
+CHUNK: Final = 1 << 20
+BESIDE: Final = 2  # records on each side that are judged along
+MOST: Final = 256  # records: where more differ, the logs are not one
+SEVERITY: Final = 10  # how much worse a severity is than the one before
+GAP: Final = 1000
+DEEP: Final = PartOptions(
+    ScanOptions(property_crc=True, well_formed=True), None, RecordOptions(content=True), -1
+)
+
+
+def differing(log: MappedFiles, own: LogReader, other: LogReader) -> Iterator[RecordHead]:
+    """Yield the records of a log that the other log has at their place in as many other bytes."""
+    found = (head for segment in log for head in _of_file(segment, own, other))
+    yield from islice(found, MOST)
+
+
+def _of_file(segment: Segment, own: LogReader, other: LogReader) -> Iterator[RecordHead]:
+    done = segment.start
+    for start in range(segment.start, segment.end, CHUNK):
+        size = min(CHUNK, segment.end - start)
+        theirs = other.read_at(start, size)
+        if not any(theirs) or own.read_at(start, size) == theirs:
+            continue
+        head = own.last_before(segment, start - segment.start + 1)
+        if head is None or head.end <= done:
+            head = own.first_from(segment, max(done, start) - segment.start)
+        while head is not None and head.physical_offset < start + size:
+            done = head.end
+            if _is_other(head, own, other):
+                yield head
+            head = own.first_from(segment, done - segment.start)
+
+
+def _is_other(head: RecordHead, own: LogReader, other: LogReader) -> bool:
+    theirs = other.head_at(head.physical_offset)
+    if theirs is None or theirs.size != head.size:
+        return False
+    pieces = range(head.physical_offset, head.end, CHUNK)
+    return any(
+        own.read_at(at, min(CHUNK, head.end - at)) != other.read_at(at, min(CHUNK, head.end - at))
+        for at in pieces
+    )
+
+
+@dataclass(slots=True)
+class DisputeJudge:
+    """Tells which of two records is the damaged one.
+
+    Attributes:
+        own: the log that is repaired.
+        other: the log that lends.
+        queues: of both stores.
+        undecided: places of records of which neither is known to be damaged.
+    """
+
+    own: LogReader
+    other: LogReader
+    queues: Sequence[Queues]
+    undecided: list[int] = field(default_factory=list)
+
+    def is_own_damaged(self, head: RecordHead) -> bool:
+        """Tell whether the other log's record is to be taken; note it where nothing tells."""
+        marks = [self._mark(head, log) for log in (self.own, self.other)]
+        if marks[0] == marks[1]:
+            marks = [-self._units_of(head, log) for log in (self.own, self.other)]
+        if marks[0] == marks[1]:
+            self.undecided.append(head.physical_offset)
+        return marks[0] > marks[1]
+
+    def _mark(self, head: RecordHead, log: LogReader) -> int:
+        """Say how much is wrong with a record and those beside it; 0 for nothing."""
+        segment = log.segment_at(head.physical_offset)
+        if segment is None:
+            return GAP
+        begin = end = head.physical_offset - segment.start
+        for _ in range(BESIDE):
+            before = log.last_before(segment, begin)
+            begin = before.physical_offset - segment.start if before is not None else begin
+        end += head.size
+        for _ in range(BESIDE):
+            after = log.head_at(segment.start + end)
+            end = after.end - segment.start if after is not None else end
+        try:
+            report = inspect_part(SegmentPart(segment, begin, end), DEEP, start=begin)
+        except UnreadablePath:
+            return GAP
+        gaps = sum(one.kind is Extent.GAP for one in report.stretches)
+        return GAP * gaps + sum(1 + SEVERITY * one.severity.rank for one in report.findings)
+
+    def _units_of(self, head: RecordHead, log: LogReader) -> int:
+        """Count the stores whose queue has, for what a record says it is, a unit of this place."""
+        said = log.head_at(head.physical_offset)
+        if said is None:
+            return 0
+        topic, found = log.topic_of(said), 0
+        for queues in self.queues:
+            try:
+                queue = queues.queue(topic, said.queue_id)
+                seen = queue.find(said.queue_offset) if queue is not None else None
+            except (UnreadablePath, ValueError):
+                continue
+            if seen is not None and seen.unit is not None:
+                found += seen.unit.physical_offset == head.physical_offset
+        return found
