@@ -68,6 +68,7 @@ class MappedUnits(QueueUnits):
         """See `QueueUnits`. Files whose names are no multiple of their length hold no place."""
         if self._files is None:  # a cached property takes a lock, and there are 50,000 queues
             self._files = self._listing().well_named() if self._listing else MappedFiles(self.path)
+            self._listing = None  # it would keep the listing of each queue for nothing
         return self._files
 
     def file(self, segment: Segment) -> OpenFile:

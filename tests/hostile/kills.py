@@ -1,30 +1,31 @@
-"""Kill a repair, an undo and a rebuild of a whole store before each call that changes something.
+"""Kill each command that writes before each call that changes something.
 
-    python -m tests.hostile.kills [--work repair undo rebuild] [--how killed full broken] [--step 1]
+    python -m tests.hostile.kills [--work repair undo send] [--how killed full broken] [--step 1]
 
-`full` and `broken` let the call fail instead, as a full or a broken disk does. Afterwards
-`undo`, as often as there is something to take back, has to give the store as it was: bytes, owners,
-modes, times; and nothing outside of it has changed. What is not so is printed, then a table.
+`full` and `broken` let the call fail instead, as a full or a broken disk does. After a repair, an
+undo and a rebuild in the store, `undo`, as often as there is something to take back, has to give
+the store as it was: bytes, owners, modes, times; and nothing outside of it has changed. What other
+commands have to leave is said in `outputs.py`. What is not so is printed, then a table.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from rmqtool.errors import RmqtoolError
 from rmqtool.repair import undo
+from tests.hostile import outputs
 from tests.hostile.races import WORKS, Race, races
 from tests.hostile.stranger import look
-from tests.store.faults import Faults, bad_disk, killed_at, no_space, operations
+from tests.store.faults import Faults, killed_at, operations
 
 # ruff: noqa: T201 - a program that prints
-FAILING: Final[dict[str, Callable[..., object]]] = {"full": no_space, "broken": bad_disk}
-HOW: Final = ("killed", *FAILING)
+HOW: Final = ("killed", *outputs.FAILING)
+ALL: Final = (*WORKS, *outputs.OUTPUTS)
 MOST_UNDOS: Final = 3
 OURS: Final = ("lock", "rmqtool-", ".")  # a broker makes its lock, and so do we
 Facts = dict[str, tuple[int, tuple[int, int], int, str]]
@@ -65,7 +66,7 @@ def wrong_after(race: Race, how: str, begin: int = 0, step: int = 1) -> tuple[in
         if how == "killed":
             tries += killed_at(number, race.go)
         else:
-            with Faults(number, FAILING[how]).injected():
+            with Faults(number, outputs.FAILING[how]).injected():
                 race.go()
             tries += 1
         take_back(store)
@@ -78,18 +79,26 @@ def wrong_after(race: Race, how: str, begin: int = 0, step: int = 1) -> tuple[in
     return tries, wrong
 
 
+def tried(work: str, how: str, step: int) -> tuple[int, list[str]]:
+    """Give how many calls were tried, and what was not as it has to be."""
+    if work in WORKS:
+        with races(work) as race:
+            return wrong_after(race, how, 0, step)
+    with outputs.output_of(work) as output:
+        return outputs.wrong_of(output, how, 0, step)
+
+
 def main() -> int:
     """Print what is not as it has to be, then a table of what was tried; 1 when there is any."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--work", nargs="+", choices=WORKS, default=[*WORKS])
+    parser.add_argument("--work", nargs="+", choices=ALL, default=[*ALL])
     parser.add_argument("--how", nargs="+", choices=HOW, default=[*HOW])
     parser.add_argument("--step", type=int, default=1)
     asked = parser.parse_args()
     failed = 0
     for work in asked.work:
         for how in asked.how:
-            with races(work) as race:
-                tries, wrong = wrong_after(race, how, 0, asked.step)
+            tries, wrong = tried(work, how, asked.step)
             for what in wrong:
                 print(f"{work} | {how} | {what}")
             print(f"{work} | {how} | {tries:,} calls | {len(wrong):,} wrong", flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 from time import process_time
@@ -13,6 +14,7 @@ import pytest
 from rmqtool.cli.main import main
 from rmqtool.formats.config import MOST_VALUES
 from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.repair import plan
 from rmqtool.repair.writer import MOST_REPLACED
 from rmqtool.spark.export_options import ExportFormat
 from rmqtool.store.config_files import LARGEST_CONFIG
@@ -60,6 +62,21 @@ def test_linear(tmp_path: Path, kind: str, command: Sequence[str]) -> None:
         counts.append(calls(store, command))
     _, once, twice, fourfold = counts
     assert fourfold - twice <= 2.2 * (twice - once)
+
+
+def test_memory_of_a_queue(tmp_path: Path) -> None:
+    """A repair keeps little of each queue: 200,000 of them need less than 1 GiB."""
+    few, many = FEW, 7 * FEW
+    peaks = []
+    for count in (1, few, many):  # the first one loads what the command needs
+        MANY["queues"](tmp_path / str(count), count)
+        tracemalloc.start()
+        try:
+            assert len(plan(str(tmp_path / str(count))).edits) >= count
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert (peaks[2] - peaks[1]) / (many - few) < 3000  # bytes; it was 3,400
 
 
 def test_bridges_without_times(tmp_path: Path) -> None:

@@ -45,15 +45,14 @@ class BridgedPlacement(Placement):
     """Places units by their queue offset; a hole repeats the unit behind it.
 
     Attributes:
-        filled: first queue offset of each hole.
         holes: all of them, in order.
     """
 
-    __slots__ = ("filled", "holes")
+    __slots__ = ("_filled", "holes")
 
     def __init__(self, log_start: int, segment_length: int) -> None:
         super().__init__(log_start, segment_length)
-        self.filled: set[int] = set()
+        self._filled: set[int] | None = None  # of 200,000 queues few have a hole
         self.holes: list[Hole] = []
 
     @property
@@ -66,6 +65,10 @@ class BridgedPlacement(Placement):
         """Physical offset of the newest record that has a unit."""
         return self._seen
 
+    def is_filled(self, queue_offset: int) -> bool:
+        """Tell whether a hole begins here, and repeats the unit behind it."""
+        return self._filled is not None and queue_offset in self._filled
+
     def wants(self, queue_offset: int) -> bool:
         """Tell whether a record of the log asks for the unit of a queue offset."""
         in_hole = any(0 <= queue_offset - hole.start < hole.length for hole in self.holes)
@@ -73,13 +76,15 @@ class BridgedPlacement(Placement):
 
     def put_back(self, queue_offset: int, unit: bytes, store_timestamp: int) -> PlacedUnits:
         """Take a unit that no run had; behind the last one it is the last one then."""
-        self.filled.discard(queue_offset)
+        if self._filled is not None:
+            self._filled.discard(queue_offset)
         if queue_offset == self.next or self.next < 0:
             return self._put_units(memoryview(unit), queue_offset, store_timestamp)
         return PlacedUnits(queue_offset, unit, store_timestamp)
 
     def _fill(self, hole: int, run: QueueRun) -> PlacedUnits:
-        self.filled.add(self.next)
+        self._filled = self._filled or set()
+        self._filled.add(self.next)
         after = first_offset(run.units)
         self.holes.append(Hole(self.next, hole, self._seen, after))
         placed = PlacedUnits(self.next, bytes(run.units[:CQ_UNIT_SIZE]), run.store_timestamp, hole)

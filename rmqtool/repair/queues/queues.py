@@ -259,7 +259,7 @@ class QueueRepair:
         for row in np.flatnonzero(differs & is_same & ~is_address).tolist():
             differs[row] = not self.torn.keeps(queue, units.queue_offset + row, want[row])
         rows = np.flatnonzero(differs)
-        is_filler = units.queue_offset in queue.placement.filled
+        is_filler = queue.placement.is_filled(units.queue_offset)
         for group in np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1) if rows.size else ():
             first, end = int(group[0]), int(group[-1]) + 1
             raw = wanted[first * UNIT : end * UNIT]
