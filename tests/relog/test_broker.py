@@ -21,6 +21,7 @@ from tests.broker.consumer import PullConsumer
 from tests.broker.jars import VERSIONS, missing_tools
 from tests.broker.message import Outgoing, Received
 from tests.broker.producer import Producer
+from tests.broker.ways import SETTINGS, assert_found_every_way
 from tests.plain_store import Record, records
 from tests.relog.rebuilt import unplaced
 from tests.stores import broker_conf, fixture_store, manifest
@@ -88,7 +89,7 @@ def test_delivers(version: str, tmp_path: Path) -> None:
     """
     name = f"rocketmq-{version}-traffic"
     source = fixture_store(name, tmp_path)
-    settings = {**manifest(name)["settings"], "fileReservedTime": YEARS_IN_HOURS}
+    settings = {**manifest(name)["settings"], **SETTINGS, "fileReservedTime": YEARS_IN_HOURS}
     (tmp_path / "home").mkdir()
     store = rebuilt(source, tmp_path / "home" / "store", version)
     assert [*map(unplaced, records(source))] == [*map(unplaced, records(store))]
@@ -109,6 +110,8 @@ def test_delivers(version: str, tmp_path: Path) -> None:
         with PullConsumer(broker, "rebuilt") as consumer:
             for (topic, queue_id), queue in expected.items():
                 assert_delivered(queue, consumer.read(topic, queue_id), last)
+            every = [m for number in range(4) for m in consumer.read(TOPIC, number)]
+        assert_found_every_way(broker, TOPIC, every)
         with Producer(broker, "rebuilt-producer") as producer:
             new = producer.send(Outgoing(TOPIC, b"new"), 0)
         assert len(expected[TOPIC, 0]) == new.queue_offset

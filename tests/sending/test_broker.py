@@ -19,10 +19,10 @@ from rmqtool.sending.outgoing import OLD_ID
 from rmqtool.sending.sending import SendRun
 from rmqtool.tables.selection import Selection
 from tests.broker.broker import Broker, running_broker
-from tests.broker.client import Admin
 from tests.broker.consumer import PullConsumer
 from tests.broker.jars import missing_tools
 from tests.broker.message import Received
+from tests.broker.ways import SETTINGS, assert_found_every_way
 from tests.store import faults
 from tests.stores import fixture_directory, fixture_store
 
@@ -95,7 +95,7 @@ def test_delivers(version: str, tmp_path: Path) -> None:
     lines = extracted(store, "orders.jsonl", ORDERS)
     others = extracted(store, "others.rmq", *(TOPICS.keys() - {ORDERS}), "%RETRY%traffic-failing")
     known = [json.loads(one) for one in lines.read_bytes().splitlines()]
-    with running_broker(version, tmp_path / "home") as broker:
+    with running_broker(version, tmp_path / "home", SETTINGS) as broker:
         for topic, queues in TOPICS.items():
             broker.create_topic(topic, queues)
         assert faults.killed_at(len(known) // 2, lambda: sent(broker, lines))
@@ -117,7 +117,5 @@ def test_delivers(version: str, tmp_path: Path) -> None:
         assert {one["message_id"]: one["queue_id"] for one in known} == {
             one.properties[OLD_ID]: one.queue_id for one in orders
         }
-        with Admin(broker) as admin:
-            key = next(one for one in orders if one.keys)
-            assert key.message_id in {m.message_id for m in admin.query(ORDERS, key.keys[0])}
+        assert_found_every_way(broker, ORDERS, orders)
         broker.crash()
