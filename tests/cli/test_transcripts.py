@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool.cli.commands import NAMES
 from rmqtool.machine.announce import COMPILING
 from rmqtool.writing.lock import StoreLock
 from tests import damage, inflict
@@ -34,6 +35,7 @@ TRANSCRIPTS = sorted(
     for path in (Path(__file__).parent / "transcripts").glob("*.txt")
     if path.read_text(encoding="utf-8").startswith("# ")
 )
+HELP = "help-of-commands"  # gets what has none elsewhere
 
 
 def nothing(_: Path) -> None:
@@ -79,11 +81,19 @@ def test_transcript(path: Path, tmp_path: Path, evidence: Evidence, *, update_go
         (tmp_path / "original").mkdir()
         evidence.keep(fixture_store(name, tmp_path / "original"))
     commands = [line.removeprefix("$ ") for line in rest if line.startswith("$ ")]
+    if path.stem == HELP:
+        commands += [f"TTY=80 rmqtool {name} --help" for name in without_help()]
     found = "".join([f"{head}\n", *(run(command, store) for command in commands)])
     refuse_stopped(found)
     if update_golden:
         path.write_text(found, encoding="utf-8")
     assert path.read_text(encoding="utf-8") == found
+
+
+def without_help() -> list[str]:
+    """Give the commands whose help is in no transcript yet."""
+    shown = "".join(path.read_text(encoding="utf-8") for path in TRANSCRIPTS)
+    return [name for name in NAMES if f"rmqtool {name} --help" not in shown]
 
 
 def refuse_stopped(found: str) -> None:
