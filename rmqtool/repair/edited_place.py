@@ -1,7 +1,8 @@
 """Files as the edits of a plan leave them, to be read before any edit is made.
 
 Queues in RocksDB are written anew from the repaired log, in the transaction that repairs the log:
-so that log is read while its edits are still staged. Nothing here is written.
+so that log is read while its edits are still staged. Offsets are set into queues as they will be.
+Nothing here is written.
 """
 
 from __future__ import annotations
@@ -12,33 +13,34 @@ from typing import TYPE_CHECKING, Self
 from rmqtool.errors import UnreadablePath
 from rmqtool.repair.log.content import LentBytes
 from rmqtool.repair.plans import Action, place_of
-from rmqtool.store.branch import BranchKind
 from rmqtool.store.entry import Entry, EntryKind
 from rmqtool.store.place import OpenFile, Place, no_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from typing_extensions import Buffer
 
     from rmqtool.repair.log.content import Piece
     from rmqtool.repair.plans import Edit
+    from rmqtool.store.branch import BranchKind
     from rmqtool.store.tree import Store
 
 WHOLE = (Action.CREATE, Action.REPLACE)
 
 
-def with_edited_log(store: Store, edits: Iterable[Edit]) -> Store:
-    """Give a store whose commitlog reads as it will be after some edits.
+def with_edited_parts(store: Store, edits: Iterable[Edit], kinds: Container[BranchKind]) -> Store:
+    """Give a store of which some parts read as they will be after some edits.
 
     Args:
         store: the store that the edits are for.
         edits: of a plan, in order.
+        kinds: of these parts.
     """
     by_location = _by_location(store.root, edits)
     branches = (
         one._replace(place=EditedPlace(one.place.location, by_location))
-        if one.kind is BranchKind.COMMITLOG
+        if one.kind in kinds
         else one
         for one in store.branches
     )

@@ -16,7 +16,7 @@ from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
-from rmqtool.findings.registry_consume_queue import CQ_RANGE
+from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_RANGE
 from rmqtool.findings.registry_index import IX_KEY
 from rmqtool.findings.registry_layout import FS_DIR, FS_DUP, FS_LOCK, FS_NAME, FS_NOLOG
 from rmqtool.query.lost import lost_messages
@@ -190,7 +190,10 @@ def _decide(
     for one in found:
         if _is_answered(one, survey, writer):
             continue
-        if one.severity is not Severity.NOTE and not is_repaired(one, writer, obstacle):
+        is_kept = one.code == BQ_UNIT and survey.queues.batches.keeps(one)
+        if one.severity is not Severity.NOTE and (
+            is_kept or not is_repaired(one, writer, obstacle)
+        ):
             writer.leave(
                 one.code, one.path, one.message, remedy(one, obstacle, inspection.account.unread)
             )

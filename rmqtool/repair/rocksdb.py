@@ -30,7 +30,7 @@ from rmqtool.rebuild.rocksdb_index import is_in_rocksdb
 from rmqtool.rebuild.sinks import WritingSink
 from rmqtool.rebuild.store_type import missing_database, missing_files
 from rmqtool.rebuild.work import rebuild_from
-from rmqtool.repair.edited_place import with_edited_log
+from rmqtool.repair.edited_place import with_edited_parts
 from rmqtool.repair.plans import QUEUE_DIRECTORIES, Action, Edit
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.rocksdb import is_queue_database
@@ -155,7 +155,8 @@ def write_in_copy(plan: Plan, edit: Edit, tree: OutputTree) -> None:
 
 
 def _repaired(plan: Plan) -> Store:
-    return with_edited_log(open_store(plan.store, plan.broker_conf), plan.edits)
+    store = open_store(plan.store, plan.broker_conf)
+    return with_edited_parts(store, plan.edits, {BranchKind.COMMITLOG})
 
 
 def _options(plan: Plan, edit: Edit) -> RebuildOptions:

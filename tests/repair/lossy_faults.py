@@ -234,6 +234,22 @@ def _faults() -> list[Fault]:
             (_exchanged(f"{ORDERS}/0/{3000:020}", f"{ORDERS}/1/{4000:020}"),),
         ),
         Fault(
+            "queue files of one number exchanged, offsets of consumers",
+            "rocketmq-5.3.3-expired",
+            (_exchanged(f"{ORDERS}/0/{2000:020}", f"{ORDERS}/1/{2000:020}"),),
+        ),
+        Fault(
+            "queue of a delay level exchanged, offsets of delay levels",
+            "rocketmq-5.5.0-traffic",
+            (
+                _exchanged(
+                    f"consumequeue/RMQ_SYS_TRANS_HALF_TOPIC/0/{FIRST}",
+                    f"consumequeue/SCHEDULE_TOPIC_XXXX/1/{FIRST}",
+                ),
+                _gone(f"{LOG}131072"),
+            ),
+        ),
+        Fault(
             "queue file of zeros",
             "rocketmq-5.3.3-expired",
             (_zeros(IDLE, 0),),
@@ -255,6 +271,11 @@ def _faults() -> list[Fault]:
             "rocketmq-4.9.3-expired",
             (_zeros(f"{LOG}262144", 34816), _gone(f"{LOG}327680")),
             release="5.5.0",
+        ),
+        Fault(
+            "gap that no record follows",
+            "rocketmq-5.3.3-crash",
+            (_size(f"{LOG}000000", 51183), _gone(f"{LOG}131072")),
         ),
         Fault(
             "store time and misdirected write",
@@ -308,6 +329,16 @@ def _faults() -> list[Fault]:
             (_flip(17568, "queue_offset"), _zeros(f"{BATCHES}000460", 0)),
         ),
         Fault(
+            "queue id of a batch",
+            "rocketmq-5.3.3-batch-queue",
+            (_flip(77390, "queue_id", byte=0, bit=1),),
+        ),
+        Fault(
+            "queue id of a batch, and the end of another queue",
+            "rocketmq-5.3.3-batch-queue",
+            (_flip(29557, "queue_id", byte=0, bit=5), _zeros(f"{BATCHES}000460", 0)),
+        ),
+        Fault(
             "light queue exchanged with a file of its parent",
             "rocketmq-5.5.0-lmq",
             (
@@ -321,6 +352,16 @@ def _faults() -> list[Fault]:
             "topics gone, newest messages of theirs lost",
             "rocketmq-4.9.3-crash",
             (_exchanged(TOPICS, "config/consumerOffset.json"), _gone(f"{LOG}131072")),
+        ),
+        Fault(
+            "topics gone, and with them the log of their last units",
+            "rocketmq-5.5.0-expired",
+            (
+                _exchanged(TOPICS, "config/consumerOffset.json"),
+                _zeros(f"{LOG}327680", 48210),
+                _gone(f"{LOG}393216"),
+            ),
+            is_killed=True,
         ),
         Fault(
             "topics gone, one queue of theirs gone",

@@ -8,7 +8,10 @@ Source: TopicConfigManager, AdminBrokerProcessor#deleteTopic, PullMessageProcess
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.broker.rules import Rules
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 
+MOST_LOOKED_AT: Final = 1000  # units of a queue, none of which may be of its topic
+REFUSE: Final = "brokers refuse to start on its batch queues"
 FEWER: Final = "has fewer queues in topics.json"
 
 
@@ -86,7 +91,7 @@ def _of_batches(inspection: Inspection) -> Iterator[Finding]:
         for (topic, _), units in inspection.units("batch_queues").items():
             orphans.setdefault(topic, []).append(units)
     for topic, queues in orphans.items():
-        what = "is not in topics.json; brokers refuse to start on its batch queues"
+        what = f"is not in topics.json; {REFUSE}"
         yield _finding(topic, queues, what, Severity.DAMAGE)
 
 
@@ -98,15 +103,24 @@ def _finding(topic: str, queues: list[QueueUnits], what: str, severity: Severity
 
 
 def _have_messages(store: Store, queues: list[QueueUnits]) -> bool:
-    """Tell whether the first or last unit of a queue stands for a record of its topic in the log.
+    """Tell whether a unit of a queue stands for a record of its topic in the log.
 
-    Where another topic's records were dispatched to it, too, their own queues have them.
+    Where another topic's records were dispatched to it, too, their own queues have them. The first
+    and last unit tell nothing where their records are damaged, have expired, or lie past the log.
     """
     with LogReader(store.old_commitlog, store.commitlog) as log:
-        for units in queues:
-            span = units.span()
-            for unit in (span.last, span.first):
-                head = log.head_at(unit.physical_offset) if unit is not None else None
-                if head is not None and log.topic_of(head) == units.topic:
-                    return True
-    return False
+        return any(
+            log.topic_of(head) == units.topic
+            for units in queues
+            for offset in islice(_in_log(store, units), MOST_LOOKED_AT)
+            if (head := log.head_at(offset)) is not None
+        )
+
+
+def _in_log(store: Store, units: QueueUnits) -> Iterator[int]:
+    """Yield the places in the log that the units of a queue name, the older first."""
+    start, end = store.commitlog.start, store.commitlog.end
+    first = units.span(start).first
+    for _, found in units.used(first.number) if first is not None else ():
+        offsets = found["physical_offset"].astype(np.int64)
+        yield from offsets[(offsets >= start) & (offsets < end) & (found["size"] > 0)].tolist()

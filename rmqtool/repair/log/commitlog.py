@@ -93,6 +93,9 @@ class LogRepair:
         for before, segment in pairwise([None, *segments]):
             assert segment is not None  # noqa: S101 - only the first of all is None
             if before is not None and segment.start > before.start + self.length:
+                if self.bridge_missing and segment.start > last_used:
+                    self._past_gap([one for one in segments if one.start >= segment.start])
+                    break
                 self._missing(before, segment)
             facts = self.survey.segments.get(segment.start) or SegmentFacts(segment)
             if segment.start < last_used:
@@ -330,6 +333,16 @@ class LogRepair:
                 self.writer.leave(FS_GAP, path, "the segment is missing", why)
             else:
                 self._bridge_file(before, start, name)
+
+    def _past_gap(self, segments: list[Segment]) -> None:
+        """Take out files without a record that follow a gap: the log ends before it.
+
+        A bridge over it would make a segment that others follow of the last one. Brokers delete
+        such files, and make new ones. Source: MappedFileQueue#truncateDirtyFiles, 4.9.3 to 5.5.0.
+        """
+        for segment in segments:
+            reason = "no record is in it, and the log ends before the gap that it follows"
+            self.writer.remove(segment.place.location, FS_GAP, reason)
 
     def _bridge_file(self, before: Segment, start: int, name: str) -> None:
         time_ms = self._times.around(before, before.size, start + self.length)

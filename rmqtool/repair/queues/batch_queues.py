@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.derive.queue_runs import QueueRun
+    from rmqtool.findings.finding import Finding
     from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.queues.unit_judge import LostUnits
@@ -60,6 +61,7 @@ class BatchRepair:
     Attributes:
         queues: what each should hold, once `finish` was called.
         tail_end: behind the last record in the log's tail that a queue knows; 0 for none.
+        kept: physical offsets of records that no longer ask for the unit that delivers them.
 
     Args:
         inspection: of the store.
@@ -69,6 +71,7 @@ class BatchRepair:
     def __init__(self, inspection: Inspection, judge: LostUnits) -> None:
         self.queues: dict[tuple[bytes, int], RepairedBatchQueue] = {}
         self.tail_end = 0
+        self.kept: set[int] = set()
         self._inspection, self._judge = inspection, judge
         length = inspection.store.geometry.batch_queue.value
         self.file_length = length // UNIT * UNIT
@@ -120,6 +123,7 @@ class BatchRepair:
                 self._put(queue, _standing_for(lost, following))
             else:
                 queue.end += 1  # a flipped transaction bit, for one: it still delivers
+                self.kept.add(int(lost["physical_offset"]))
             queue.next_base = int(lost["msg_base_offset"] + lost["batch_size"])
         if base - queue.next_base > MOST_LOST:
             return  # of a damaged number: it would be filled without end
@@ -155,6 +159,10 @@ class BatchRepair:
         head = head_of(raw, 0, offset)
         own = (int(unit["size"]), int(unit["msg_base_offset"]))
         return head is not None and (head.size, head.queue_offset) == own
+
+    def keeps(self, said: Finding) -> bool:
+        """Tell whether a finding is about units that stay, as they deliver what no record asks."""
+        return said.position is not None and said.physical_offset in self.kept
 
     def finish(self, tail: Damaged | None) -> None:
         """Keep the ranges of lost records at the end; cut what else stands there.

@@ -21,7 +21,7 @@ from rmqtool.store.segment import NAME_DIGITS
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.inspection import Inspection, UnitFamily
     from rmqtool.repair.queues.batch_queues import BatchRepair, RepairedBatchQueue
     from rmqtool.repair.queues.queues import QueueRepair
     from rmqtool.repair.writer import EditWriter
@@ -34,10 +34,9 @@ BATCH_REASON: Final = "units of these records, in the order of the log"
 
 def edit_queues(writer: EditWriter, repair: QueueRepair, inspection: Inspection) -> None:
     """Write what differs of the consume queues, queue by queue."""
-    document = inspection.document("topics.json")
-    counts = queue_counts(document) if document else {}
+    counts = _counts(inspection)
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
-        if queue.is_unread or (not queue.files.places and not _is_wanted(queue, inspection)):
+        if queue.is_unread or not _is_wanted(queue, inspection, "queues"):
             continue
         if problem := name_problem(queue.topic):
             writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
@@ -51,21 +50,37 @@ def edit_queues(writer: EditWriter, repair: QueueRepair, inspection: Inspection)
                 files[start].append((position, patch))
         for start, patches in sorted(files.items()):
             _file(writer, queue, start, joined(patches), repair.file_length)
-        is_made = files and not queue.files.places and queue.topic in counts
-        if is_made and is_past(counts, queue.topic, queue.queue_id):
-            path = queue.path.rpartition("/")[0]
-            writer.leave(FS_ORPHAN, path, f"topic {queue.topic} {FEWER}", FS_ORPHAN.remedy)
+        if files:
+            _name_orphan(writer, queue, counts)
 
 
-def _is_wanted(queue: RepairedQueue, inspection: Inspection) -> bool:
-    """Tell whether a queue without a directory should have one: not when its topic was deleted.
+def _counts(inspection: Inspection) -> dict[str, int]:
+    document = inspection.document("topics.json")
+    return queue_counts(document) if document else {}
+
+
+def _name_orphan(
+    writer: EditWriter, queue: RepairedQueue | RepairedBatchQueue, counts: dict[str, int]
+) -> None:
+    """Name a queue that is made although its topic is configured with fewer."""
+    is_made = not queue.files.places and queue.topic in counts
+    if is_made and is_past(counts, queue.topic, queue.queue_id):
+        path = queue.path.rpartition("/")[0]
+        writer.leave(FS_ORPHAN, path, f"topic {queue.topic} {FEWER}", FS_ORPHAN.remedy)
+
+
+def _is_wanted(
+    queue: RepairedQueue | RepairedBatchQueue, inspection: Inspection, family: UnitFamily
+) -> bool:
+    """Tell whether a queue is there or should be: not when its topic was deleted.
 
     A broker that forgets a topic deletes all its queues: where one is left, the topic was lost.
     Source: DefaultMessageStore#cleanUnusedTopic, #deleteTopics, 4.9.3 to 5.5.0.
     """
     topics = inspection.topics
     is_known = topics is None or queue.topic in topics or is_made_by_brokers(queue.topic)
-    return is_known or any(topic == queue.topic for topic, _ in inspection.units("queues"))
+    is_there = bool(queue.files.places) or is_known
+    return is_there or any(topic == queue.topic for topic, _ in inspection.units(family))
 
 
 def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
@@ -202,8 +217,9 @@ def edit_batch_queues(writer: EditWriter, repair: BatchRepair, inspection: Inspe
         if (topic.encode(errors="surrogateescape"), queue_id) not in repair.queues:
             units = inspection.queue("batch_queues", (topic, queue_id))
             _lengths(writer, units.files, repair.file_length)
+    counts = _counts(inspection)
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
-        if name_problem(queue.topic):
+        if name_problem(queue.topic) or not _is_wanted(queue, inspection, "batch_queues"):
             continue
         files: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
         patches = [(number * BATCH_UNIT, raw) for number, raw in queue.patches]
@@ -213,6 +229,8 @@ def edit_batch_queues(writer: EditWriter, repair: BatchRepair, inspection: Inspe
         _lengths(writer, queue.files, repair.file_length, gone)
         for start, pieces in sorted(files.items()):
             _batch_file(writer, queue, start, pieces, repair.file_length)
+        if files:
+            _name_orphan(writer, queue, counts)
 
 
 def _batch_file(

@@ -32,7 +32,7 @@ from rmqtool.repair.queues.unwanted_units import UnwantedUnits
 from rmqtool.store.record_heads import LogReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
@@ -198,26 +198,15 @@ class QueueRepair:
         self.torn.close()
         self._inspection.queues.close()
 
-    def next_offset(self, topic: bytes, queue_id: int) -> int | None:
-        """Give a queue's next queue offset as it will be; None where the log has no message of it.
+    def wanted_of(self, topic: str, queue_id: int) -> range | None:
+        """Give the queue offsets that the log wants of a queue; None where it has no message of it.
 
         To be asked once all runs were taken and `finish` was called.
         """
-        queue = self.queues.get((topic, queue_id))
-        if queue is None:
+        queue = self.queues.get((topic.encode(errors="surrogateescape"), queue_id))
+        if queue is None or queue.placement.next < 0:
             return None
-        fillers = [patch.end for patch in queue.patches if patch.lost]
-        kept = [number + len(units) for number, units in self._kept(queue)]
-        return max([queue.placement.next, *fillers, *kept, 0])
-
-    def _kept(self, queue: RepairedQueue) -> Iterator[tuple[int, npt.NDArray[np.void]]]:
-        """Yield the units behind the last one that the log wants, as far as they stay."""
-        cuts = [patch.number for patch in queue.patches if patch.is_cut]
-        begin = max(queue.placement.next, 0)
-        for number, units in queue.units.used(begin, min(cuts, default=None)):
-            used = np.flatnonzero(units["size"])
-            if used.size:
-                yield number, units[: used[-1] + 1]
+        return range(queue.placement.first, queue.placement.next)
 
     def _open(self, name: bytes, queue_id: int) -> RepairedQueue:
         topic = name.decode("utf-8", "backslashreplace")

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.names import SCHEDULE_TOPIC
-from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_state import CO_RANGE, DO_RANGE
 from rmqtool.repair.log.content import Content
+from rmqtool.repair.queues.ends_after import EndsAfter
 from rmqtool.repair.state.config_text import text_of
 from rmqtool.store.config_files import BACKUP
 
@@ -46,11 +46,12 @@ def edit(
         clamps: all of them; else only those of queues that begin anew.
         known: codes of what was found, which the plan names anyhow.
     """
-    ends = _Ends(survey, None if clamps else frozenset(survey.queues.dropped), lifts=clamps)
-    ahead = _Ends(survey, None, lifts=False)
+    ends = EndsAfter(survey, writer)
+    meant = _Offsets(ends, None if clamps else frozenset(survey.queues.dropped), lifts=clamps)
+    ahead = _Offsets(ends, None, lifts=False)
     for name, code, change, tell in (
-        ("consumerOffset.json", CO_RANGE, ends.consumers, ahead.consumers),
-        ("delayOffset.json", DO_RANGE, ends.delays, ahead.delays),
+        ("consumerOffset.json", CO_RANGE, meant.consumers, ahead.consumers),
+        ("delayOffset.json", DO_RANGE, meant.delays, ahead.delays),
     ):
         found = survey.inspection.document_with_path(name)
         if found is None or not found[1].removesuffix(BACKUP).endswith(".json"):
@@ -67,19 +68,20 @@ def edit(
             writer.leave(
                 code, path, f"{left[0]}: the offset lies ahead of the queue's end", CLAMPED
             )
+    ends.close()
 
 
 @dataclass(frozen=True, slots=True)
-class _Ends:
-    """Where queues will end, and which of them are meant.
+class _Offsets:
+    """Offsets that are set into their queues.
 
     Attributes:
-        survey: of the store.
+        ends: where queues will begin and end.
         only: queues whose offsets are meant; None is all.
         lifts: whether offsets below a queue's first message are meant, too.
     """
 
-    survey: LogSurvey
+    ends: EndsAfter
     only: frozenset[tuple[str, int]] | None
     lifts: bool
 
@@ -114,43 +116,16 @@ class _Ends:
 
     def _inside(self, topic: str, queue: str, offset: object) -> object:
         """Give an offset as it is, or the nearest one that lies inside of its queue."""
-        end = self._end(topic, queue)
-        if end is None or not isinstance(offset, int):
+        if not isinstance(offset, int) or not queue.isdecimal():
             return offset
-        first = self._first(topic, int(queue)) if self.lifts else offset
-        return min(max(offset, first), end)
-
-    def _first(self, topic: str, number: int) -> int:
-        """Give the queue offset of a queue's first message; 0 where nothing can be said.
-
-        Of what is there now and what the log wants the lower one: none is left out that comes back.
-        """
-        queue = self.survey.queues.queues.get((topic.encode(errors="surrogateescape"), number))
-        wanted = queue.placement.first if queue is not None else -1
-        try:
-            found = self.survey.inspection.range_of(topic, number)
-        except UnreadablePath:
-            return 0
-        if found is None or (queue is not None and not queue.files):
-            return max(wanted, 0)
-        return min(found[0], wanted) if wanted >= 0 else found[0]
-
-    def _end(self, topic: str, queue: str) -> int | None:
-        """Give the end of a queue as it will be; None where nothing can be said."""
-        inspection = self.survey.inspection
-        if not queue.isdecimal() or not inspection.compares_queues:
-            return None
-        number = int(queue)
-        if self.only is not None and (topic, number) not in self.only:
-            return None
-        end = self.survey.queues.next_offset(topic.encode(errors="surrogateescape"), number)
-        if end is not None:
-            return end
-        try:
-            found = inspection.range_of(topic, number)
-        except UnreadablePath:
-            return None
-        return found[1] if found else None
+        name = (topic, int(queue))
+        if self.only is not None and name not in self.only:
+            return offset
+        found = self.ends.of(*name)
+        if found is None:
+            return offset
+        first = found.start if self.lifts else offset
+        return min(max(offset, first), found.stop)
 
 
 def _tables(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:

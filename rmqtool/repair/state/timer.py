@@ -18,6 +18,7 @@ from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TW_LEN, TW_LOST, TW_POS
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
 from rmqtool.repair.log.content import Content
+from rmqtool.repair.queues.ends_after import EndsAfter
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
@@ -97,8 +98,7 @@ def _lower(
     flushed = wanted["last_timer_log_flush_pos"]
     used = _used_end(survey, limit)
     wanted["last_timer_log_flush_pos"] = min(flushed, used)
-    compares = survey.inspection.compares_queues
-    last = survey.queues.next_offset(TIMER_TOPIC.raw, 0) if compares else None
+    last = _end_of_queue(survey, writer)
     if last is not None:
         offset = wanted["last_timer_queue_offset"]
         wanted["last_timer_queue_offset"] = min(offset, last)
@@ -122,6 +122,16 @@ def _lower(
             if passed is not None and name == "last_timer_queue_offset":
                 reason = f"{name}: {counted(passed.timers, 'timer message')} {AGAIN}"
             writer.write_at(at, content, code, reason)
+
+
+def _end_of_queue(survey: LogSurvey, writer: EditWriter) -> int | None:
+    """Give where the queue of timer messages will end; None where it is not judged."""
+    if (TIMER_TOPIC.raw, 0) not in survey.queues.queues:
+        return None
+    ends = EndsAfter(survey, writer)
+    found = ends.of(TIMER_TOPIC, 0)
+    ends.close()
+    return found.stop if found is not None else None
 
 
 def _used_end(survey: LogSurvey, limit: int) -> int:

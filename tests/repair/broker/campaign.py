@@ -36,9 +36,11 @@ from typing import Final
 from py4j.protocol import Py4JJavaError
 
 from rmqtool import repair
+from rmqtool.check.queues.orphans import REFUSE
 from rmqtool.errors import NotAStore, RmqtoolError, UsageError
 from rmqtool.repair.plans import Plan
 from rmqtool.repair.remedies import NO_LOG
+from rmqtool.repair.state.config import BOTH_BROKEN
 from tests import plain_store
 from tests.broker.jars import VERSIONS
 from tests.broker.jvm import Jvm
@@ -175,6 +177,12 @@ class Judge:
             damaged_case.has_unreadable(one, expected) and not damaged_case.foretold(one).is_whole
         )
         opened = survivors.open_store(self.jvms[one.release], one.root, one.fixture)
+        if not opened.loads and any(
+            left.why == BOTH_BROKEN or left.message.endswith(REFUSE) for left in plan.left
+        ):
+            self.counts["refused, as the plan says"] += 1
+            opened.close_later()
+            return
         self.counts["opened after repair"] += 1
         if not opened.loads or opened.behind:
             left = [f"{left.code} {left.path}: {left.why}" for left in plan.left]

@@ -1,0 +1,80 @@
+"""Where queues begin and end once the edits of a plan are made: what offsets are held against.
+
+Queues in files are read as their edits leave them, so that a second repair finds the same ends.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import UnreadablePath
+from rmqtool.queues.discovery import Queues
+from rmqtool.repair.edited_place import with_edited_parts
+from rmqtool.store.branch import BranchKind
+
+if TYPE_CHECKING:
+    from rmqtool.check.inspection import UnitFamily
+    from rmqtool.repair.survey import LogSurvey
+    from rmqtool.repair.writer import EditWriter
+
+KINDS: Final = (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE)
+FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues")
+
+
+class EndsAfter:
+    """The queues of a store after the edits that a plan has so far; a broker reads no others.
+
+    Args:
+        survey: of the store, once its queues are judged.
+        writer: has the edits of queues.
+    """
+
+    def __init__(self, survey: LogSurvey, writer: EditWriter) -> None:
+        inspection = survey.inspection
+        self._survey = survey
+        self._queues = Queues(with_edited_parts(inspection.store, writer.edits, KINDS))
+        self._sources = (self._queues.files, self._queues.batches)
+        self._log_start = inspection.log.oldest if inspection.log else 0
+        self._known: dict[tuple[str, int], range | None] = {}
+
+    def close(self) -> None:
+        """Close the files that were read."""
+        self._queues.close()
+
+    def of(self, topic: str, queue_id: int) -> range | None:
+        """Give the queue offsets of a queue's messages; None where nothing can be said.
+
+        It ends at the offset of the next message. A queue that is not there begins and ends at 0.
+        """
+        name = (topic, queue_id)
+        if name not in self._known:
+            try:
+                self._known[name] = self._find(topic, queue_id)
+            except UnreadablePath:
+                self._known[name] = None
+        return self._known[name]
+
+    def _find(self, topic: str, queue_id: int) -> range | None:
+        inspection = self._survey.inspection
+        if not inspection.compares_queues:
+            return None
+        name = (topic, queue_id)
+        if name in inspection.units("rocksdb"):
+            found = inspection.range_of(*name)
+            return range(*found) if found else None
+        wanted = self._survey.queues.wanted_of(topic, queue_id)
+        found_in = (source.queue(*name) for source in self._sources)
+        queue = next((one for one in found_in if one is not None), None)
+        if queue is None:
+            if wanted is not None:  # in a directory that is yet to be made
+                return wanted
+            was_there = any(name in inspection.units(family) for family in FAMILIES)
+            found = (0, 0) if was_there else inspection.range_of(*name)
+            return range(*found) if found else None
+        span = queue.span(self._log_start)
+        if any(queue.unread()) or span.last is None:
+            return None  # without a unit of its own it begins past its fillers
+        first, end = span.min_offset, span.max_offset
+        if wanted is not None:
+            first, end = min(first, wanted.start), max(end, wanted.stop)
+        return range(first, end)
