@@ -85,6 +85,13 @@ class RepairedQueue(KnownQueue):
     times: dict[int, int] = field(default_factory=dict)
     is_unread: bool = False
 
+    def will_be(self, number: int) -> bytes:
+        """Give the unit that will stand at a number; zeros for none."""
+        for patch in reversed(self.patches):
+            if patch.number <= number < patch.end:
+                return patch.raw[(number - patch.number) * UNIT :][:UNIT]
+        return self.units.packed(number, 1)
+
     def starts_without_units(self, *, is_crashed: bool) -> list[int]:
         """Give the starts of the newest files, as far as they have no unit and get none.
 

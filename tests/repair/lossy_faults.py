@@ -349,6 +349,16 @@ def _faults() -> list[Fault]:
             ),
         ),
         Fault(
+            "light queues exchanged",
+            "rocketmq-5.5.0-lmq",
+            (
+                _exchanged(
+                    f"consumequeue/%LMQ%home-1/0/{FIRST}", f"consumequeue/%LMQ%home-2/0/{FIRST}"
+                ),
+            ),
+            is_proven=True,
+        ),
+        Fault(
             "topics gone, newest messages of theirs lost",
             "rocketmq-4.9.3-crash",
             (_exchanged(TOPICS, "config/consumerOffset.json"), _gone(f"{LOG}131072")),

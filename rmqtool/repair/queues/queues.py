@@ -64,6 +64,7 @@ class QueueRepair:
     def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
         self.queues: dict[tuple[bytes, int], RepairedQueue] = {}
         self.judge = LostUnits(inspection, damaged, early)
+        self.judge.queues = self.queues
         self.batches = BatchRepair(inspection, self.judge)
         self.unread: set[str] = set()
         self.further = FurtherNumbers(inspection)

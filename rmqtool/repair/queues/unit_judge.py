@@ -11,11 +11,14 @@ from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
+from rmqtool.formats.consume_queue import PHYSICAL_OFFSET
 from rmqtool.formats.message import SMALLEST_RECORD, decode
 from rmqtool.formats.properties import INNER_MULTI_DISPATCH, INNER_MULTI_QUEUE_OFFSET
 from rmqtool.repair.patches import Patch, RepairedQueue
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
@@ -34,6 +37,7 @@ class LostUnits:
             were there. None when the log ends as it should.
         tail_end: behind the last record there that a queue knows; 0 for none.
         smallest_bridge: bytes that the bridge over these has at least.
+        queues: what each should hold, as far as they were compared.
 
     Args:
         inspection: of the store.
@@ -44,6 +48,7 @@ class LostUnits:
     def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
         self.tail: Damaged | None = None
         self.tail_end = self.smallest_bridge = 0
+        self.queues: Mapping[tuple[bytes, int], RepairedQueue] = {}
         self._inspection, self._damaged, self._early = inspection, damaged, early
         commitlog = inspection.store.commitlog
         self._log_start, self._segment_length = commitlog.start, commitlog.file_length
@@ -120,14 +125,29 @@ class LostUnits:
         if own == (queue.topic, queue.queue_id, number):
             return True
         names = message.properties.get(INNER_MULTI_DISPATCH, "").split(",")
-        if not queue.topic.startswith(LMQ_PREFIX) or queue.topic in names:
-            return queue.topic in names
-        # A name that another queue has, with a number that is not this one, is not damaged.
         numbers = message.properties.get(INNER_MULTI_QUEUE_OFFSET, "").split(",")
+        places = dict(zip(names, numbers, strict=False))
+        if not queue.topic.startswith(LMQ_PREFIX) or queue.topic in names:
+            said = places.get(queue.topic, "")
+            is_elsewhere = said != str(number) and self._will_have(
+                queue.topic, said, head.physical_offset
+            )
+            return queue.topic in names and not is_elsewhere
+        # A name that another queue has, with a number that is not this one, is not damaged. Neither
+        # are names of queues that all have the record at its number.
         known = self._inspection.units("queues")
         if str(number) not in numbers and all((name, 0) in known for name in names):
             return False
+        if all(self._will_have(*place, head.physical_offset) for place in places.items()):
+            return False
         return _may_name(message.properties_bytes, queue.topic.encode())
+
+    def _will_have(self, name: str, number: str, physical_offset: int) -> bool:
+        """Tell whether a light queue has a record at its number once the queues are repaired."""
+        queue = self.queues.get((name.encode(errors="surrogateescape"), 0))
+        if queue is None or not number.isdecimal():
+            return False
+        return PHYSICAL_OFFSET.of(queue.will_be(int(number))) == physical_offset
 
     def filler(
         self,
