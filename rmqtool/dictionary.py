@@ -82,7 +82,7 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("query --hex", query.BYTES)
     yield PublicTable("query (without a store)", decoded.DECODED)
     yield PublicTable("validate", FINDINGS)
-    yield PublicTable("validate --recursive", many.STORES)
+    yield PublicTable("validate (of several stores)", many.STORES)
     for name in overview_rows.NAMES:
         yield PublicTable(f"info --section {name}", overview_rows.table(name))
     for table in diff.TABLES:

@@ -1,33 +1,56 @@
-"""Validate the stores of many brokers: a row for each, and one that fails stops no other."""
+"""Validate the stores of many brokers: a row for each, and one that fails stops no other.
+
+1. `Stores` finds out which stores are meant: by pattern, list, file, or below directories.
+2. `judged` validates one, wherever it runs. On a cluster all stores are one pool of parts; the log
+   of a store that is too large for one task is cut, one such store after the other.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.check.validate import validate
+from rmqtool import engine
+from rmqtool.broker.release import COMMONEST
+from rmqtool.check.validate import INCOMPLETE, validate
 from rmqtool.errors import NotAStore, RmqtoolError
 from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.finding import At, finding
+from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.store.address import place_of
+from rmqtool.store.archive import is_inside
 from rmqtool.store.below import stores_below
+from rmqtool.store.fleet import NO_MATCH, FleetStore, broker_of, fleet_of
+from rmqtool.store.place import Place
 from rmqtool.store.release import written_by
 from rmqtool.store.tree import open_store
 from rmqtool.table import Column, Table, Type
+from rmqtool.tables.fleet import BROKER, STORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rmqtool.broker.release import Version
     from rmqtool.check.options import ValidateOptions
     from rmqtool.findings.finding import Finding
-    from rmqtool.store.place import Place
 
 NOT_READ: Final = "not read"
+NO_STORES_BELOW: Final = "no store was found below this directory"
+NONE_THERE: Final = frozenset({NO_STORES_BELOW, NO_MATCH})  # all was looked at
+AT_A_TIME: Final = 16  # stores whose files are listed
+LARGEST_TASK: Final = 16 << 30  # bytes of a log that one task reads: some half a minute
+STORE_BYTES: Final = 32 << 20  # of a log, that are read while an empty store is validated
+RESULT_SHIFT: Final = 10  # a verdict is some thousandth of a log, and less
 STORES: Final = Table(
     "stores",
     "the validation of one of several stores",
     (
-        Column("path", Type.TEXT, "the store root"),
+        STORE,
+        BROKER._replace(is_optional=True),
         Column("release", Type.TEXT, "which releases may have written it last", is_optional=True),
         Column("messages", Type.INT64, "records of the commitlog that were read"),
         Column("verdict", Type.TEXT, "sound, damaged, incomplete, not read, or what else it is"),
@@ -44,74 +67,176 @@ STORES: Final = Table(
 )
 
 
-class Stores:
-    """Several stores, one after the other; then directories that may hold others.
+class StoreVerdict(NamedTuple):
+    """What was found in one store. Picklable.
 
     Attributes:
-        paths: of the stores.
+        row: of `STORES`.
+        exit_code: 3 not all was read, 1 damage, 0 none.
+        findings: all of them, where they were asked for.
+        location: of the store root.
+        version: release that is to run on the store.
+    """
+
+    row: dict[str, object]
+    exit_code: int
+    findings: tuple[Finding, ...] = ()
+    location: str = ""
+    version: Version = COMMONEST
+
+    @classmethod
+    def not_read(cls, name: str, broker: str, reason: str) -> StoreVerdict:
+        """Give the verdict on what could not be read at all."""
+        row = {STORE.name: name, BROKER.name: broker or None, "messages": 0}
+        one = finding(FS_READ, At(name), actual=reason)
+        return cls({**row, "verdict": NOT_READ, "worst": reason}, INCOMPLETE, (one,), name)
+
+
+@dataclass(frozen=True, slots=True)
+class StorePart:
+    """One store, as a part of the work. Picklable.
+
+    Attributes:
+        store: which one.
+        log_bytes: length of its log; 0 where that cannot be told.
+    """
+
+    store: FleetStore
+    log_bytes: int = 0
+
+    @property
+    def length(self) -> int:
+        """What it weighs: results are small, however long the log is."""
+        return (self.log_bytes + STORE_BYTES) >> RESULT_SHIFT
+
+    @property
+    def is_large(self) -> bool:
+        """Whether one task would take too long for it."""
+        return self.log_bytes > LARGEST_TASK
+
+
+def judged(
+    part: StorePart, options: ValidateOptions, *, keeps_findings: bool = False
+) -> StoreVerdict:
+    """Validate one store; what cannot be read is its verdict.
+
+    Args:
+        part: which one.
+        options: what to validate in it.
+        keeps_findings: give all findings, not only the row.
+    """
+    store = part.store
+    try:
+        findings = validate(replace(options, store=_anywhere(store.path)))
+        worst: Finding | None = None
+        kept: list[Finding] = []
+        for one in findings:
+            if worst is None or one.severity.rank > worst.severity.rank:
+                worst = one
+            if keeps_findings:
+                kept.append(one)
+        opened = open_store(store.path, options.broker_conf)
+        release = str(written_by(opened, lambda _: None))
+        broker = store.broker or broker_of(opened.root)
+    except RmqtoolError as error:
+        return StoreVerdict.not_read(store.name, store.broker, str(error))
+    summary = findings.summary
+    row: dict[str, object] = {
+        STORE.name: store.name,
+        BROKER.name: broker,
+        "release": release,
+        "messages": summary.account.records,
+        "verdict": summary.verdict,
+        "damages": summary.counts.get(Severity.DAMAGE, 0),
+        "warnings": summary.counts.get(Severity.WARNING, 0),
+        "notes": summary.counts.get(Severity.NOTE, 0),
+        "worst": worst and f"{worst.code} {worst.path}: {worst.message}",
+    }
+    return StoreVerdict(row, findings.exit_code, tuple(kept), findings.location, findings.version)
+
+
+class Stores:
+    """Several stores, in order; then what stands for stores and cannot be read.
+
+    Attributes:
+        stores: which.
         exit_code: the worst so far: 3 not all was read, 1 damage, 0 none.
 
     Args:
         options: what to validate in each.
-        paths: directories with stores below them.
+        paths: stores, and patterns of them; with `is_above`, directories with stores below them.
+        stores_file: names stores, too.
+        is_above: look below the paths.
 
     Raises:
-        NotAStore: there is no store below a path.
+        NotAStore: there is no store at all.
+        UnreadablePath: the file of stores cannot be read.
     """
 
-    def __init__(self, options: ValidateOptions, paths: Iterable[str]) -> None:
+    def __init__(
+        self,
+        options: ValidateOptions,
+        paths: Iterable[str],
+        stores_file: str | None = None,
+        *,
+        is_above: bool = False,
+    ) -> None:
         self._options = options
         self._refused: list[tuple[str, str]] = []
-        self.paths = [found for path in paths for found in self._below(path)]
+        fleet = fleet_of(paths, stores_file)
+        self._refused += fleet.refused
+        self.stores = fleet.stores
+        if is_above:
+            self.stores = tuple(
+                FleetStore(found, one.broker)
+                for one in fleet.stores
+                for found in self._below(one.path)
+            )
+        if not self.stores and all(reason in NONE_THERE for _, reason in self._refused):
+            path, reason = (self._refused or [(stores_file or "", "it names no store")])[0]
+            raise NotAStore(path=path, reason=reason)
         self.exit_code = 0
 
-    def rows(self, watch: Callable[[int, int], None]) -> Iterator[dict[str, object]]:
-        """Yield a row for each store, when it has been validated.
+    def verdicts(
+        self, watch: Callable[[int, int], None], *, keeps_findings: bool = False
+    ) -> Iterator[StoreVerdict]:
+        """Yield the verdict on each store, in order, when it has been validated.
 
         Args:
             watch: takes how many are done, of all.
+            keeps_findings: with the findings of each.
         """
-        for number, path in enumerate(self.paths):
-            watch(number, len(self.paths))
-            try:
-                yield self._row(path)
-            except RmqtoolError as error:
-                yield self._not_read(path, str(error))
-        watch(len(self.paths), len(self.paths))
+        total = len(self.stores)
+        watch(0, total)
+        for number, one in enumerate(self._judged(keeps_findings=keeps_findings), 1):
+            watch(number, total)
+            self.exit_code = max(self.exit_code, one.exit_code)
+            yield one
         for path, reason in self._refused:
-            yield self._not_read(path, reason)
+            self.exit_code = INCOMPLETE
+            yield StoreVerdict.not_read(path, "", reason)
 
-    def _not_read(self, path: str, reason: str) -> dict[str, object]:
-        self.exit_code = 3
-        return {"path": path, "messages": 0, "verdict": NOT_READ, "worst": reason}
+    def _judged(self, *, keeps_findings: bool) -> Iterator[StoreVerdict]:
+        options = self._options
+        if engine.chosen() is None:  # each store has all processors, one store after the other
+            work = partial(judged, options=options, keeps_findings=keeps_findings)
+            yield from map(work, map(StorePart, self.stores))
+            return
+        alone = partial(judged, options=replace(options, jobs=1), keeps_findings=keeps_findings)
+        for is_large, parts in groupby(self._parts(), key=lambda one: one.is_large):
+            if not is_large:
+                yield from engine.run(alone, parts)
+                continue
+            for part in parts:
+                yield judged(part, options, keeps_findings=keeps_findings)
 
-    def _row(self, path: str) -> dict[str, object]:
-        options = replace(self._options, store=path)
-        findings = validate(options)
-        worst: Finding | None = None
-        for one in findings:
-            if worst is None or one.severity.rank > worst.severity.rank:
-                worst = one
-        self.exit_code = max(self.exit_code, findings.exit_code)
-        summary = findings.summary
-        release = str(written_by(open_store(path, options.broker_conf), lambda _: None))
-        return {
-            "path": path,
-            "release": release,
-            "messages": summary.account.records,
-            "verdict": summary.verdict,
-            "damages": summary.counts.get(Severity.DAMAGE, 0),
-            "warnings": summary.counts.get(Severity.WARNING, 0),
-            "notes": summary.counts.get(Severity.NOTE, 0),
-            "worst": worst and f"{worst.code} {worst.path}: {worst.message}",
-        }
+    def _parts(self) -> Iterator[StorePart]:
+        """Weigh the stores, some at a time: they may lie on a remote file system."""
+        with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="rmqtool-plan") as pool:
+            yield from pool.map(partial(_weighed, options=self._options), self.stores)
 
     def _below(self, path: str) -> list[str]:
-        """Give the stores below a path, as the path was typed.
-
-        Raises:
-            NotAStore: there is none, and all was looked at.
-        """
+        """Give the stores below a path, as the path was typed."""
         top = place_of(path)
         separator = "" if path.endswith("!") else "/"
 
@@ -125,5 +250,21 @@ class Stores:
         before = len(self._refused)
         stores = [typed(found) for found in stores_below(top, refuse)]
         if not stores and len(self._refused) == before:
-            raise NotAStore(path=path, reason="no store was found below this directory")
+            self._refused.append((path, NO_STORES_BELOW))
         return stores
+
+
+def _weighed(store: FleetStore, options: ValidateOptions) -> StorePart:
+    try:
+        opened = open_store(store.path, options.broker_conf)
+        size = opened.commitlog.size + opened.old_commitlog.size
+    except RmqtoolError:
+        size = 0  # who validates it says why
+    return StorePart(store._replace(path=_anywhere(store.path)), size)
+
+
+def _anywhere(path: str) -> str:
+    """Give a path that another process understands, whose directory may be another one."""
+    if Place.is_uri(path) or is_inside(path):
+        return path
+    return os.path.abspath(path)  # noqa: PTH100 - names stay as they are, and links are not followed

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.cli.declaration import Command, Parameter
     from rmqtool.store.place import Place
 
+WILDCARDS: Final = "*?["
 SHOWN: Final = 5  # stores that are named where one has to be chosen
 WRITING: Final = ("in_place", "undo", "apply")  # of a command that changes the store
 COPYING: Final = "repair"  # its --output copies files as they are on a disk
@@ -57,7 +58,7 @@ def is_plain(path: str) -> bool:
     from rmqtool.store.below import is_store
     from rmqtool.store.place import Place
 
-    if not path or Place.is_uri(path):
+    if not path or Place.is_uri(path) or _is_pattern(path):
         return True
     if archive_of(path) is not None:
         return False
@@ -65,6 +66,14 @@ def is_plain(path: str) -> bool:
         return is_store(Place.of(path).names())
     except RmqtoolError:
         return True  # a file, or whoever reads it says what is wrong
+
+
+def _is_pattern(path: str) -> bool:
+    if not any(one in path for one in WILDCARDS):
+        return False  # to load what knows patterns takes longer than all else here
+    from rmqtool.store.fleet import is_pattern
+
+    return is_pattern(path)
 
 
 def _opens(one: Parameter) -> bool:

@@ -22,6 +22,14 @@ StorePaths: TypeAlias = Annotated[
     tuple[str, ...],
     Argument("PATH", "Store roots, directories of a store, files, or archives.", opens=True),
 ]
+StoresFile: TypeAlias = Annotated[
+    str | None,
+    Option(
+        "--stores-file",
+        "Several stores: a path or pattern a line; after a tab, the name of the broker.",
+        "FILE",
+    ),
+]
 BrokerConf: TypeAlias = Annotated[
     str | None,
     Option(

@@ -22,6 +22,7 @@ from rmqtool.writing.output import refuse_targets
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
+    from rmqtool.check.many import StoreVerdict
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.validate import Findings
     from rmqtool.cli.delivery import Delivery
@@ -203,14 +204,14 @@ class Validation:
 
 
 def ready_row(
-    one: Finding, options: ValidateOptions, run: Findings, prefix: str = ""
+    one: Finding, options: ValidateOptions, run: Findings | StoreVerdict, prefix: str = ""
 ) -> dict[str, object]:
     """Give a finding as a row, with the command that helps ready to be pasted.
 
     Args:
         one: what was found.
         options: of the validation that found it.
-        run: that validation.
+        run: that validation, or what came of it.
         prefix: of the path, where several stores are validated.
     """
 

@@ -14,6 +14,7 @@ from rmqtool.errors import RmqtoolError, UsageError
 from rmqtool.spark import plan, readers
 from rmqtool.spark.tables import SCHEMAS
 from rmqtool.store.address import place_of
+from rmqtool.store.entry import printable
 from rmqtool.store.fleet import FleetStore, broker_of, fleet_of
 from rmqtool.store.place import is_remote
 from rmqtool.tables.fleet import FLEET, beside
@@ -89,15 +90,16 @@ def batches(
         yield from readers.batches(task, options, names, encoded)
         return
     own = _own(task.store, options)
+    shown, broker = printable(task.store.name), task.store.broker or None
     # Rows are counted by their columns, so one at least is read.
     read = [name for name in names if name not in _NAMES] or [SCHEMAS[options.table].names[0]]
     try:
         for batch in readers.batches(task.task, own, read, encoded):
-            yield beside(task.store.name, task.store.broker or None, batch, names)
+            yield beside(shown, broker, batch, names)
     except RmqtoolError as error:
         unread = plan.UnreadTask(*_told(task.store, error))
         for batch in readers.batches(unread, own, read, encoded):
-            yield beside(task.store.name, task.store.broker or None, batch, names)
+            yield beside(shown, broker, batch, names)
 
 
 def _own(store: FleetStore, options: SourceOptions) -> SourceOptions:

@@ -45,7 +45,7 @@ class FleetStore(NamedTuple):
     def name(self) -> str:
         """The path as it is shown: without what may be secret."""
         if not is_remote(self.path):
-            return printable(self.path)
+            return self.path
         from rmqtool.store.remote import without_credentials
 
         return without_credentials(_taken_apart(self.path)[0])

@@ -172,7 +172,9 @@ def test_recursive(store: Path, tmp_path: Path) -> None:
     import orjson
 
     rows = [orjson.loads(line) for line in done.lines]
-    assert [f"{top}/{name}" for name in ("a/store", "b", "c", "d")] == [row["path"] for row in rows]
+    assert [f"{top}/{name}" for name in ("a/store", "b", "c", "d")] == [
+        row["store"] for row in rows
+    ]
     assert ["sound", "damaged", "sound"] == [row["verdict"] for row in rows[:3]]
     assert rows[1]["worst"].startswith("CL-")
     assert rows[0]["messages"] == rows[2]["messages"] > rows[1]["messages"]
@@ -182,9 +184,9 @@ def test_recursive(store: Path, tmp_path: Path) -> None:
     shutil.rmtree(top / "d")
     packed = tmp_path / "s.tar"
     as_tar(top, packed)
-    inside = rmqtool("validate", packed, "--recursive", "--columns", "path,verdict")
+    inside = rmqtool("validate", packed, "--recursive", "--columns", "store,verdict")
     assert 1 == inside.code
-    assert f'{{"path":"{packed}!store/a/store","verdict":"sound"}}' == inside.lines[0]
+    assert f'{{"store":"{packed}!store/a/store","verdict":"sound"}}' == inside.lines[0]
     shutil.rmtree(top / "b")
     assert DONE == rmqtool("validate", top, "--recursive").code
 
@@ -194,4 +196,4 @@ def test_recursive_refused(tmp_path: Path) -> None:
     assert NOT_DONE == rmqtool("validate", tmp_path, "--recursive").code
     done = rmqtool("validate", tmp_path, "--recursive", "--junit", tmp_path / "x.xml")
     assert NOT_DONE == done.code
-    assert "--junit: cannot be combined with --recursive" in done.err
+    assert "--junit: is of one store; give one PATH" in done.err

@@ -55,7 +55,7 @@ def test_recursive(stage: Scene) -> None:
     before = stage.seen()
     answer = stage.run("validate", brokers, "--recursive", "--format", "jsonl")
     assert before == stage.seen()
-    rows = {row["path"]: row["verdict"] for row in map(json.loads, answer.out.splitlines())}
+    rows = {row["store"]: row["verdict"] for row in map(json.loads, answer.out.splitlines())}
     found = [path.removeprefix(f"{brokers}/") for path in rows]
     closed = "closed/store" if stage.user == 0 else "closed"
     stores = ["\x1b[31m\nred", "linked", "plain"]
@@ -76,7 +76,7 @@ def test_many(
     assert main(["validate", str(tmp_path), "--recursive", "--quiet"]) == 3
     *stores, last = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
     assert ["sound"] * 4 == [row["verdict"] for row in stores]
-    assert (f"{tmp_path}/4", "not read") == (last["path"], last["verdict"])
+    assert (f"{tmp_path}/4", "not read") == (last["store"], last["verdict"])
 
 
 def test_broker_json(stage: Scene) -> None:

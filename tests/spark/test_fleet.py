@@ -10,6 +10,8 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from rmqtool.check.many import Stores, StoreVerdict
+from rmqtool.check.options import ValidateOptions
 from rmqtool.errors import UsageError
 from rmqtool.spark.fleet import batches, tasks
 from rmqtool.spark.options import SourceOptions, TableName
@@ -152,6 +154,23 @@ def test_bucket(fleet: Path, tmp_path: Path) -> None:
         codes = {"CL-CRC", "CL-MAGIC", "CL-SIZE"}
         for one in (expected, found):
             assert codes & set(one["code"].to_pylist())
+
+
+@pytest.mark.spark
+def test_validate_in_spark(fleet: Path, spark: SparkSession) -> None:
+    """Verdicts and findings of a fleet are the same on Spark and here, in the same order."""
+    from rmqtool import engine
+    from rmqtool.spark.engine import SparkEngine
+
+    def found() -> list[StoreVerdict]:
+        stores = Stores(ValidateOptions(""), [f"{fleet}/*/store", f"{fleet}/x*"])
+        return list(stores.verdicts(lambda *_: None, keeps_findings=True))
+
+    expected = found()
+    work = SparkEngine.on(spark)
+    with engine.using(work):
+        assert expected == found()
+    assert 1 == work.traffic.waves
 
 
 @pytest.mark.spark

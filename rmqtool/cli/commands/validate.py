@@ -11,7 +11,15 @@ from rmqtool.cli.completion.values import areas, broker_versions, codes, topics
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Untimed
 from rmqtool.cli.engines import EngineChoice, decide
-from rmqtool.cli.options import AsUser, BrokerConf, Jobs, MaxRate, StorePaths, UnpackLimit
+from rmqtool.cli.options import (
+    AsUser,
+    BrokerConf,
+    Jobs,
+    MaxRate,
+    StorePaths,
+    StoresFile,
+    UnpackLimit,
+)
 from rmqtool.errors import UsageError
 from rmqtool.findings.catalogue import Severity
 
@@ -31,6 +39,10 @@ class Validate(Command):
     its remedy; 'rmqtool help CODE' explains a finding code. The summary on stderr says what was
     read and what was not. Nothing is written to the store.
 
+    Several PATHs, a pattern in quotes such as '/backups/*/store', and --stores-file give a row a
+    store: release, messages, verdict and worst finding. One that cannot be read does not stop the
+    others, and on Spark all of them are one job.
+
     The exit code is 0 when nothing as bad as --fail-on was found, 1 when it was, and 3 when
     something could not be read: then nothing is proven. Ctrl-C shows what was found so far.
 
@@ -39,7 +51,7 @@ class Validate(Command):
     Beside a running broker: --every 10m keeps watch, --max-rate 100MB leaves the disk to it.
     """
 
-    paths: StorePaths
+    paths: StorePaths = ()
     only: Annotated[
         frozenset[str],
         Option(
@@ -128,10 +140,19 @@ class Validate(Command):
         bool,
         Option(
             "--recursive",
-            "Validate every store below PATH: a row for each, with release, messages, verdict and "
-            "worst finding. One that cannot be read does not stop the others.",
+            "Validate every store below PATH: a row for each.",
         ),
     ] = False
+    stores_file: StoresFile = None
+    findings: Annotated[
+        str | None,
+        Option(
+            "--findings",
+            "Of several stores, write all findings as JSON lines, with the columns store and "
+            "broker.",
+            "FILE",
+        ),
+    ] = None
     every: Annotated[
         str | None,
         Option(
@@ -151,7 +172,16 @@ class Validate(Command):
         from rmqtool.check.many import STORES
         from rmqtool.findings.finding import FINDINGS
 
-        return self.delivery.describe([STORES if self.recursive else FINDINGS], *self.paths)
+        return self.delivery.describe([STORES if self._is_many else FINDINGS], *self.paths)
+
+    @property
+    def _is_many(self) -> bool:
+        """Whether each store is a row."""
+        from rmqtool.store.fleet import is_pattern
+
+        if self.recursive or self.stores_file is not None or any(map(is_pattern, self.paths)):
+            return True
+        return len(self.paths) > 1 and self.sarif is None and self.junit is None
 
     def run(self) -> int:
         """Validate the stores; the exit code is that of the worst."""
@@ -165,8 +195,12 @@ class Validate(Command):
 
         if self.every is not None:
             return self._watch(self.every)
-        if self.recursive:
+        if not self.paths and self.stores_file is None:
+            raise UsageError(option="PATH", reason="is missing: which store?")
+        if self._is_many:
             return self._each()
+        if self.findings is not None:
+            raise UsageError(option="--findings", reason="is for several stores; see --output")
         reports = Reports(self.sarif, self.junit, self.manifest, self.since_manifest)
         reports.refuse(self.paths, self.delivery.output)
         validation = Validation([self._options(path) for path in self.paths])
@@ -201,6 +235,8 @@ class Validate(Command):
 
         unlike = {
             "--recursive": self.recursive,
+            "--stores-file": self.stores_file,
+            "--findings": self.findings,
             "--sarif": self.sarif,
             "--junit": self.junit,
             "--manifest": self.manifest,
@@ -213,8 +249,9 @@ class Validate(Command):
             return watch.run(self.delivery)
 
     def _each(self) -> int:
-        """Validate all stores below the paths."""
+        """Validate many stores, a row each."""
         from rmqtool.check.many import STORES, Stores
+        from rmqtool.cli.fleet_findings import FleetFindings
         from rmqtool.render.progress import counted
         from rmqtool.words import counted as number_of
         from rmqtool.writing.output import refuse_targets
@@ -222,16 +259,20 @@ class Validate(Command):
         files = {"--sarif": self.sarif, "--junit": self.junit, "--manifest": self.manifest}
         for option, file in {**files, "--since-manifest": self.since_manifest}.items():
             if file is not None:
-                raise UsageError(option=option, reason="cannot be combined with --recursive")
-        refuse_targets(self.paths, self.delivery.output)
-        stores = Stores(self._options(self.paths[0]), self.paths)
+                raise UsageError(option=option, reason="is of one store; give one PATH")
+        refuse_targets(self.paths, self.delivery.output, self.findings)
+        options = self._options("")
+        stores = Stores(options, self.paths, self.stores_file, is_above=self.recursive)
+        keeps = self.findings is not None
         hides = self.delivery.hides_bar(streams=True)
         with (
             self._working(),
             counted("validate", quiet=hides) as watch,
+            FleetFindings(self.findings, options) as written,
         ):
-            self.delivery.emit(STORES.rows([row] for row in stores.rows(watch)))
-        self.delivery.note(number_of(len(stores.paths), "store"))
+            verdicts = map(written.put, stores.verdicts(watch, keeps_findings=keeps))
+            self.delivery.emit(STORES.rows([one.row] for one in verdicts))
+        self.delivery.note(number_of(len(stores.stores), "store"))
         return stores.exit_code
 
     def _options(self, path: str) -> ValidateOptions:
