@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.report import Summary
     from rmqtool.findings.finding import Finding
+    from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.queues.misplaced import Misplaced
     from rmqtool.store.tree import Store
@@ -149,7 +150,19 @@ def _judge_queues(survey: LogSurvey, found: list[Finding]) -> str:
         is_harmed = any(code.area in QUEUE_AREAS for code in codes)
         survey.queues.finish(all_queues=is_harmed or survey.queues.is_crashed)
         survey.bridge_early()
+    elif not obstacle and inspection.log is not None:
+        survey.queues.judge.tail = _without_room(survey)
     return obstacle
+
+
+def _without_room(survey: LogSurvey) -> Damaged | None:
+    """Give a tail that has no room for a bridge, of a log whose queues are not in files.
+
+    It is zeroed. A longer one is bridged: units of a database may point there.
+    """
+    tail = tail_of(survey)
+    torn = None if tail is None else survey.damaged.at(tail.start)
+    return tail if torn is not None and torn.length < survey.maker.smallest else None
 
 
 def _decide(

@@ -15,7 +15,7 @@ from rmqtool.formats.rocksdb_queue import MAX, offset_key
 from rmqtool.repair.plans import Action, read_plan
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
-from tests import inflict
+from tests import inflict, plain_store
 from tests.check.validation import run
 from tests.damage_rocksdb import DAMAGES
 from tests.repair.repaired import traces
@@ -123,6 +123,20 @@ def test_crash(tmp_path: Path) -> None:
     """What the next start dispatches by itself is no matter of a repair."""
     store = fixture_store("rocketmq-5.5.0-rocksdb-crash", tmp_path)
     assert Action.REBUILD not in {edit.action for edit in repair.plan(store).edits}
+
+
+@pytest.mark.parametrize("length", [1, 61, 97])
+def test_short_tail(length: int, tmp_path: Path) -> None:
+    """Bytes past the last record that have no room for a bridge are zeroed."""
+    store = fixture_store("rocketmq-5.5.0-rocksdb-crash", tmp_path)
+    last = plain_store.records(store)[-1]
+    end = last.position + last.size
+    inflict.write_at(last.path, end, b"\1" * length)
+    plan = repair.plan(store)
+    (edit,) = [one for one in plan.edits if one.path.startswith("commitlog/")]
+    assert (Action.WRITE, end, length) == (edit.action, edit.position, edit.length)
+    repair.apply(plan, in_place=True)
+    assert bytes(length) == inflict.read_at(last.path, end, length)
 
 
 @pytest.mark.parametrize("where", ["place", "copy"])
