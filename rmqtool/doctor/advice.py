@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.doctor.host import DELETES_RATIO, REFUSES_RATIO
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
-from rmqtool.repair.remedies import DLEDGER
+from rmqtool.repair.remedies import DLEDGER, renames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,7 +168,17 @@ def _by_hand(seen: Examination) -> Iterator[AdviceStep]:
     asked = [one for one in seen.plan.left if one.why.startswith(FIRST)]
     for why in dict.fromkeys(one.why for one in asked):
         cause = next(one.message for one in asked if one.why == why)
-        yield AdviceStep(cause, _consequence(seen), advice=why.removeprefix(FIRST))
+        yield AdviceStep(
+            cause, _consequence(seen), _moves(seen, renames(why)), why.removeprefix(FIRST)
+        )
+
+
+def _moves(seen: Examination, pairs: list[tuple[str, str]]) -> str:
+    """Give the command that renames files of a store; one whose new name is taken stays."""
+    if not pairs or seen.host is None:
+        return ""
+    words = [shlex.join(["mv", "-n", one, other]) for one, other in pairs]
+    return f"({' && '.join([f'cd {shlex.quote(seen.store)}', *words])})"
 
 
 def _repair(seen: Examination) -> Iterator[AdviceStep]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import Trouble
@@ -47,6 +48,9 @@ NO_LOG: Final = (
     "first mount or restore the commitlog directory, or correct storePathCommitLog; without a "
     "commitlog nothing can be repaired"
 )
+ASIDE: Final = "aside"  # a name in the store root that no broker knows
+_EXCHANGE: Final = re.compile(r"first exchange the names of (\S+) and (\S+): ")
+_RENAME: Final = re.compile(r"first rename (\S+) to (\d+): ")
 LINKED: Final = (
     "first remove the link, or bring back what it leads to; a queue without the file is repaired "
     "from the log"
@@ -89,6 +93,20 @@ def misnamed(
         f"first move {segment.path} out of the store: its records belong into {there.path}, "
         "which is there"
     )
+
+
+def renames(why: str) -> list[tuple[str, str]]:
+    """Give the renames that a remedy of `misnamed` asks for, in order; none where it asks for none.
+
+    Two files change names by way of a third name.
+    """
+    if found := _EXCHANGE.match(why):
+        one, two = found.groups()
+        return [(one, ASIDE), (two, one), (ASIDE, two)]
+    if found := _RENAME.match(why):
+        path, name = found.groups()
+        return [(path, f"{path.rpartition('/')[0]}/{name}")]
+    return []
 
 
 def _first_place(segment: Segment) -> int | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -63,15 +65,23 @@ class Jvm:
             RocketMQ go there, too.
         ipv6: whether the process may use IPv6; message IDs made by its clients are then longer.
         options: of Java, which win over the modest ones that tests need.
+        user: number of an ordinary user that it runs as; only root may say so.
     """
 
     def __init__(
-        self, version: str, home: Path, *, ipv6: bool = False, options: Sequence[str] = ()
+        self,
+        version: str,
+        home: Path,
+        *,
+        ipv6: bool = False,
+        options: Sequence[str] = (),
+        user: int | None = None,
     ) -> None:
         self.version = version
         self.home = home
         self._ipv6 = ipv6
         self._options = tuple(options)
+        self._user = user
         self._classes: dict[str, JavaClass] = {}
         self._log = self._prepare_home()
         port, self._process = self._launch()
@@ -172,15 +182,35 @@ class Jvm:
             *self._options,
         ]
         port, process = launch_gateway(
-            classpath=f"{jar_directory(self.version)}/*",
+            classpath=f"{self._jars()}/*",
             javaopts=options,
             die_on_exit=True,  # the process ends with this one, however this one ends
             redirect_stdout=self._log,
             redirect_stderr=self._log,
             cwd=str(self.home),
             return_proc=True,
+            java_path=self._java(),
         )
         return port, process
+
+    def _jars(self) -> Path:
+        """Give the jars, where another user may be kept from them a copy of his own."""
+        kept = jar_directory(self.version)
+        if self._user is None:
+            return kept
+        return Path(shutil.copytree(kept, self.home / "jars"))
+
+    def _java(self) -> str:
+        """Give the program to run: Java, or what becomes Java once it is that user."""
+        if self._user is None:
+            return "java"
+        program = self.home / "java"
+        who = f"--reuid={self._user} --regid={self._user} --clear-groups"
+        program.write_text(f'#!/bin/sh\nexec setpriv {who} java "$@"\n', encoding="utf-8")
+        program.chmod(0o755)
+        for path in (self.home, *self.home.rglob("*")):
+            os.chown(path, self._user, self._user)
+        return str(program)
 
     def _route_callbacks(self) -> None:
         # The Java side was told port 0 and has to learn which one the system gave.

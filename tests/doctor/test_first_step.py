@@ -37,6 +37,11 @@ TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 CRASH: Final = "rocketmq-4.9.3-crash"
 REPAIR: Final = "rmqtool repair STORE --in-place"
 BRIDGE: Final = "rmqtool repair STORE --bridge-missing --in-place"
+FIRST_FILE, SECOND_FILE, FAR_FILE = (f"commitlog/{start:020}" for start in (0, 131072, 1310720))
+MOVES: Final = (
+    f"(cd STORE && mv -n {FIRST_FILE} aside && mv -n {SECOND_FILE} {FIRST_FILE} "
+    f"&& mv -n aside {SECOND_FILE})"
+)
 NOBODY: Final = 65534
 SCREENS: Final = Path(__file__).parent / "screens"
 PLACE: Final = re.compile(r"^store .*?\n(?=what)", re.DOTALL | re.MULTILINE)
@@ -106,6 +111,11 @@ def exchange_segments(store: Path) -> None:
     aside.rename(two)
 
 
+def misname_segment(store: Path) -> None:
+    """Give a commitlog file the name of a place far past the end."""
+    (store / SECOND_FILE).rename(store / FAR_FILE)
+
+
 def deny(store: Path) -> None:
     """Take the right to write a commitlog file from the broker's user, who is not root."""
     file = inflict.segment_at(store, 1)
@@ -161,7 +171,11 @@ CASES: Final = (
     Case("zeroed after a crash", inflict.zero_sector(), "CL-MAGIC", REPAIR, fixture=CRASH),
     Case("cut segment", inflict.cut_segment(0, lambda n: n // 2), "FS-LEN", REPAIR, starts=False),
     Case("missing segment", inflict.remove_segment(1), "FS-GAP", BRIDGE, "a copy"),
-    Case("exchanged segments", exchange_segments, "physicalOffset", "", "exchange the names"),
+    Case("exchanged segments", exchange_segments, "physicalOffset", MOVES, "exchange the names"),
+    Case(
+        "misnamed segment", misname_segment, "physicalOffset",
+        f"(cd STORE && mv -n {FAR_FILE} {SECOND_FILE})", "rename",
+    ),
     Case("queues deleted", inflict.remove("consumequeue"), "CQ-GAP", REPAIR),
     Case(
         "light queue deleted", inflict.remove("consumequeue/%LMQ%home-1"), "CQ-LMQ", REPAIR,

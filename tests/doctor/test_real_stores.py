@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +19,7 @@ from rmqtool.doctor.examination import examine_store
 from rmqtool.repair.options import RepairOptions
 from tests import plain_store
 from tests.broker.jvm import Jvm
-from tests.doctor.test_first_step import CASES, CRASH, TRAFFIC, Case
+from tests.doctor.test_first_step import CASES, TRAFFIC, Case
 from tests.repair.broker.survivors import settings_of
 from tests.startup import rocks_oracle
 from tests.startup.oracle import Oracle
@@ -27,21 +29,36 @@ from tests.stores import broker_conf, fixture_store
 pytestmark = pytest.mark.broker
 
 # Whose first step is a command that changes the store; the others want a person's hands.
-FOLLOWED: Final = [one for one in CASES if one.command and one.fixture != CRASH]
+FOLLOWED: Final = [one for one in CASES if one.command]
 # What else a broker loads: a whole broker is asked, not its store.
 WHOLE: Final = {"topics spoilt twice", "timers gone"}
 
 
 @pytest.fixture(scope="module")
-def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Oracle]:
-    """Give a Java process with the release that wrote the store."""
-    with Jvm("5.3.3", tmp_path_factory.mktemp("jvm")) as jvm:
-        yield Oracle(jvm)
+def oracle_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Oracle]]:
+    """Give Java processes with the releases that wrote the stores."""
+    with ExitStack() as stack:
+
+        @cache
+        def give(version: str) -> Oracle:
+            return Oracle(stack.enter_context(Jvm(version, tmp_path_factory.mktemp("jvm"))))
+
+        yield give
+
+
+def follow(command: str, where: Path) -> None:
+    """Do what the doctor says: a command of ours without its question, or one of the shell."""
+    program, *words = shlex.split(command)
+    if program == "rmqtool":
+        main([*words, "--yes", "--quiet"])
+    else:
+        subprocess.run(["/bin/sh", "-c", command], check=True, cwd=where)  # noqa: S603 - our own
 
 
 @pytest.mark.parametrize("case", FOLLOWED, ids=str)
-def test_command_helps(case: Case, oracle: Oracle, tmp_path: Path) -> None:
+def test_command_helps(case: Case, oracle_of: Callable[[str], Oracle], tmp_path: Path) -> None:
     """What refuses to start as told comes up afterwards, and delivers every undamaged message."""
+    oracle = oracle_of(case.fixture.split("-")[1])
     store, copy = fixture_store(case.fixture, tmp_path), tmp_path / "copy"
     case.harm(store)
     settings = settings_of(case.fixture)
@@ -53,8 +70,7 @@ def test_command_helps(case: Case, oracle: Oracle, tmp_path: Path) -> None:
         assert not is_up(oracle, {**settings, **here})
     conf = str(broker_conf(case.fixture))
     seen = examine_store(RepairOptions(str(store), broker_conf=conf))
-    command = shlex.split(steps_for(seen)[0].command)
-    main([*command[1:], "--yes", "--quiet"])
+    follow(steps_for(seen)[0].command, tmp_path)
     assert not steps_for(examine_store(RepairOptions(str(store), broker_conf=conf)))[0].command
     if case.name in WHOLE:
         shutil.rmtree(copy)
@@ -74,8 +90,9 @@ def test_command_helps(case: Case, oracle: Oracle, tmp_path: Path) -> None:
     assert records <= sum(found.delivered.values())
 
 
-def test_configuration_helps(oracle: Oracle, tmp_path: Path) -> None:
+def test_configuration_helps(oracle_of: Callable[[str], Oracle], tmp_path: Path) -> None:
     """With lengths that are not those of the files a broker refuses; the command mends that."""
+    oracle = oracle_of("5.3.3")
     store, conf = fixture_store(TRAFFIC, tmp_path), tmp_path / "broker.conf"
     conf.write_text("mappedFileSizeCommitLog=65536\nmappedFileSizeConsumeQueue=2000\n")
 
@@ -87,8 +104,7 @@ def test_configuration_helps(oracle: Oracle, tmp_path: Path) -> None:
     shutil.copytree(store, copy)
     assert not oracle.observe(copy, told(), {}).loaded
     seen = examine_store(RepairOptions(str(store), broker_conf=str(conf)))
-    command = steps_for(seen)[0].command
-    subprocess.run(["/bin/sh", "-c", command], check=True, cwd=tmp_path)  # noqa: S603 - our own
+    follow(steps_for(seen)[0].command, tmp_path)
     found = oracle.observe(store, told(), {})
     assert found.loaded
     assert seen.summary.account.records <= sum(found.delivered.values())
