@@ -94,7 +94,9 @@ class Placement:
         doubtful, self._doubtful = self._doubtful, None
         if doubtful is not None:
             place = self._place_before(doubtful, run)
-            if place is None:
+            if place is None and self._is_stray(doubtful, run):
+                self.tally.implausible += doubtful.count
+            elif place is None:
                 yield from self._decide(doubtful)
             else:
                 self.tally.misnumbered += doubtful.count
@@ -119,6 +121,14 @@ class Placement:
             return place if place == self.next else None
         is_backwards = 0 <= place < doubtful.queue_offset
         return place if is_backwards and run.queue_offset > 0 else None
+
+    def _is_stray(self, doubtful: QueueRun, run: QueueRun) -> bool:
+        """Tell whether a run is another queue's, or of an earlier life of this one.
+
+        It leaps ahead, and the next one goes on where the queue was, up to its place and beyond.
+        """
+        end = run.queue_offset + run.count
+        return run.queue_offset == self.next <= doubtful.queue_offset < end
 
     def _decide(self, run: QueueRun) -> Iterator[PlacedUnits]:
         """Yield a run at its own queue offset, with the hole before it filled."""

@@ -349,6 +349,11 @@ def _faults() -> list[Fault]:
             ),
         ),
         Fault(
+            "queue id flipped, its own queue gone",
+            "rocketmq-4.9.3-traffic",
+            (_flip(209330, "queue_id"), _queue_gone("consumequeue/traffic-batch/1")),
+        ),
+        Fault(
             "light queues exchanged",
             "rocketmq-5.5.0-lmq",
             (
