@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rmqtool.carve.image import Image, ImagePart
     from rmqtool.carve.options import CarveOptions
     from rmqtool.carve.reading import FoundRecords
-    from rmqtool.carve.runs import Run
     from rmqtool.carve.search import PartFound
 
 MOST_MARKS: Final = 10_000  # damaged and partial records whose places are kept
@@ -182,11 +181,16 @@ class Carving:
         self.images = [open_image(path, keep, limit, advance) for path in options.images]
         self.total_bytes = sum(one.size for one in self.images)
 
-    def run(self, advance: Callable[[int], None] = lambda _: None) -> Carved:
+    def run(
+        self,
+        advance: Callable[[int], None] = lambda _: None,
+        take: Callable[[str, FoundRecords], None] = lambda _store, _some: None,
+    ) -> Carved:
         """Search, and write what was found.
 
         Args:
             advance: takes the bytes that were searched since it was last called.
+            take: is shown what is written of a store; the arrays are used again afterwards.
 
         Raises:
             OutputExists: the output is there.
@@ -204,7 +208,11 @@ class Carving:
                     found.file = output.begin(found.store)
                     done.stores.append(found)
                     for group in in_order(runs, wanted):
-                        _write(settled(group, reader, found.overlaps), reader, output, found)
+                        for stretch in settled(group, reader, found.overlaps):
+                            for some in reader.records(stretch):
+                                output.write(some)
+                                found.add(some)
+                                take(found.store, some)
         return done
 
     def _search(self, done: Carved, advance: Callable[[int], None]) -> CarvedRuns:
@@ -252,15 +260,6 @@ def _stores(runs: CarvedRuns) -> Iterator[tuple[StoreFound, npt.NDArray[np.int64
     for numbers in sorted(pieces, key=lambda one: names[int(of_runs[one[0]])]):
         store = int(of_runs[numbers[0]])
         yield StoreFound(names[store], int(sizes[store])), numbers
-
-
-def _write(
-    stretches: Iterator[Run], reader: Reader, output: CarvedOutput, found: StoreFound
-) -> None:
-    for stretch in stretches:
-        for some in reader.records(stretch):
-            output.write(some)
-            found.add(some)
 
 
 def sentences(done: Carved) -> Iterator[str]:

@@ -1,26 +1,22 @@
 """Put a report together: one HTML file that needs no network, no script and no second file.
 
-Whatever a store holds is escaped twice: what does not print, as on a terminal, and then what HTML
-would read. Tables end after a number of rows that a person can still read; they say so.
+Tables end after a number of rows that a person can still read; they say so.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from rmqtool.broker.names import DLQ_PREFIX
 from rmqtool.findings.catalogue import Severity
-from rmqtool.render.values import escape
 from rmqtool.report.bars import ranges, spark
+from rmqtool.report.html import rendered, shown
 from rmqtool.report.segment_map import columns_for, segment_bar
 from rmqtool.report.traffic_chart import COLORS, traffic_chart
-from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,12 +24,10 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling, TopicTraffic
 
-TEMPLATE: Final = Path(__file__).with_name("page.html")
 MOST_FINDINGS, MOST_SEGMENTS, MOST_TOPICS, MOST_QUEUES, MOST_GROUPS = 300, 1500, 60, 150, 200
 OTHER_TOPICS: Final = "all other topics"
 MOST_LOST: Final = 200
 MOST_COMMANDS: Final = 8
-DURATIONS: Final = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
 
 
 def page(facts: Facts, made_ms: int, version: str) -> str:
@@ -44,13 +38,8 @@ def page(facts: Facts, made_ms: int, version: str) -> str:
         made_ms: when the report was made, ms since 1970.
         version: of rmqtool.
     """
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters |= {"shown": _shown, "time": _time, "bytes": _bytes, "number": _number}
-    environment.filters["duration"] = _duration
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
-    return template.render(
+    return rendered(
+        "page.html",
         facts=facts,
         made_ms=made_ms,
         version=version,
@@ -132,7 +121,7 @@ def _about_traffic(facts: Facts) -> dict[str, Any]:
     named = [one for one in facts.traffic if one.topic is not None]
     first, rest = named[: COLORS - 1], [*named[COLORS - 1 :]]
     rest += [one for one in facts.traffic if one.topic is None]
-    series = [(_shown(one.topic or ""), one.series) for one in first]
+    series = [(shown(one.topic or ""), one.series) for one in first]
     if rest:
         sums = [sum(column) for column in zip(*(one.series for one in rest), strict=True)]
         series.append((OTHER_TOPICS, sums))
@@ -188,28 +177,3 @@ def _about_groups(facts: Facts) -> dict[str, Any]:
 
 def _one(rows: Sequence[Any]) -> Any:  # noqa: ANN401 - rows of several kinds
     return rows[0] if rows else None
-
-
-def _shown(text: object) -> str:
-    return escape(str(text))
-
-
-def _time(ms: int | None) -> str:
-    return "" if ms is None else iso_time(ms)
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else f"{value:,}"
-
-
-def _duration(ms: int) -> str:
-    size, unit = next(one for one in DURATIONS if ms % one[0] == 0)
-    return f"{ms // size} {unit}"
-
-
-def _bytes(value: int) -> str:
-    """Give a size for people; the exact one stands where it matters."""
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if value >= size:
-            return f"{value / size:,.1f} {unit}"
-    return f"{value} B"

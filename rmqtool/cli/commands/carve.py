@@ -14,7 +14,9 @@ from rmqtool.cli.options import Jobs, UnpackLimit
 from rmqtool.render.look import Format
 
 if TYPE_CHECKING:
-    from rmqtool.carve.carving import Carved
+    from collections.abc import Callable
+
+    from rmqtool.carve.carving import Carved, Carving
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,15 @@ class Carve(Command):
         Option("--by-store", "Make FILE a new directory, with a file for each store."),
     ] = False
     lone: Annotated[bool, Option("--lone", "Write records that nothing vouches for, too.")] = False
+    map: Annotated[
+        str | None,
+        Option(
+            "--map",
+            "A new HTML page: where in each image records lie, what of each log is there, and how "
+            "sure each is. It needs no network and no script.",
+            "FILE",
+        ),
+    ] = None
     summary: Annotated[
         Format | None,
         Option(
@@ -85,16 +96,31 @@ class Carve(Command):
         from rmqtool.render.progress import progress
         from rmqtool.writing.output import refuse_targets
 
-        refuse_targets(self.images, self.output)
+        refuse_targets(self.images, self.output, self.map)
         options, quiet = self._options(), self.delivery.quiet
         with ExitStack() as keep:
             with progress("unpack", None, quiet=quiet) as advance:
                 work = Carving(options, keep, advance)
             with progress("carve", work.total_bytes or None, quiet=quiet) as advance:
-                done = work.run(advance)
+                done = self._mapped(work, advance) if self.map else work.run(advance)
         shown = replace(self.delivery, columns=None, format=self.summary)
         shown.emit(CARVED.rows([[one.row for one in done.stores]]))
         return self._end(done)
+
+    def _mapped(self, work: Carving, advance: Callable[[int], None]) -> Carved:
+        """Write the file and the map of it."""
+        import time
+
+        from rmqtool import __version__
+        from rmqtool.report.carve_map import CarveMap
+        from rmqtool.writing.output import OutputFile
+
+        with OutputFile(str(self.map)) as file:
+            drawn = CarveMap(work.images)
+            done = work.run(advance, drawn.add)
+            text = drawn.page(done, round(time.time() * 1000), __version__)
+            file.binary.write(text.encode("utf-8", "backslashreplace"))
+        return done
 
     def _options(self) -> CarveOptions:
         from rmqtool.ranges import size
