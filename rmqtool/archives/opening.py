@@ -12,7 +12,7 @@ from rmqtool.archives.tarred import BLOCK, read_tar
 from rmqtool.errors import Trouble, UnreadablePath, WriteFailed
 from rmqtool.store.address import place_of
 from rmqtool.store.archive import INSIDE, OPENED, Archive, ArchivePlace
-from rmqtool.store.entry import printable
+from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.place import SEPARATOR, OpenFile, Place
 from rmqtool.writing.temporary_copy import TemporaryCopy
 
@@ -23,6 +23,7 @@ GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 USTAR: Final = (257, b"ustar")  # where a tar has its magic
+ENDINGS: Final = (".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst", ".zip")
 PIECE_BYTES: Final = 64 << 10  # of a damaged stream the piece with the damage is lost
 
 
@@ -64,6 +65,7 @@ class OpenArchives:
             self._read(path, source, members, advance)
         except WriteFailed as error:
             raise WriteFailed(path=path, reason=error.reason, trouble=error.trouble) from error
+        self.said += list(_inner(path, archive))
         OPENED[place.location] = archive
         self._kept.callback(OPENED.pop, place.location, None)
         if archive.troubles:
@@ -86,7 +88,11 @@ class OpenArchives:
             copy.require(source.size)
             unpack(source, head, copy, members.cut, advance)
             self._say(path, copy)
-            read_tar(OpenFile(source.place, copy.handle, copy.size), members)
+            unpacked = OpenFile(source.place, copy.handle, copy.size)
+            if unpacked.read_at(0, BLOCK).startswith((GZIP, ZSTD, *ZIP)):
+                reason = "unpacks to an archive again, which is not opened: unpack it first"
+                raise UnreadablePath(path=path, reason=reason, trouble=Trouble.TOLD)
+            read_tar(unpacked, members)
         elif head[USTAR[0] :].startswith(USTAR[1]) or not head.strip(b"\0"):
             read_tar(source, members)
         else:
@@ -175,6 +181,20 @@ def _unzstd(source: OpenFile) -> Any:  # noqa: ANN401 - pyarrow has no types
     return pa.CompressedInputStream(pa.PythonFile(Stream(source, PIECE_BYTES), mode="r"), "zstd")
 
 
+def _inner(path: str, archive: Archive) -> Iterator[str]:
+    """Say that archives in an archive are not opened: each level may hold a thousand others."""
+    found = [
+        f"{above}/{name}" if above else name
+        for above, members in archive.directories.items()
+        for name, member in members.items()
+        if member.kind is EntryKind.FILE and name.endswith(ENDINGS)
+    ]
+    if found:
+        more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+        first = f"{printable(path)}{SEPARATOR}{printable(found[0])}{more}"
+        yield f"{first}: an archive in an archive is not opened: unpack it first"
+
+
 def _incomplete(path: str, archive: Archive) -> Iterator[str]:
     """Say what is missing of an archive."""
     for member, reason in archive.troubles.items():
@@ -185,8 +205,6 @@ def _incomplete(path: str, archive: Archive) -> Iterator[str]:
 
 def start_of(top: Place) -> Place:
     """Go down from the top of an archive while there is only one way."""
-    from rmqtool.store.entry import EntryKind
-
     place = top
     while True:
         entry = place.stat()

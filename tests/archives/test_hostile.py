@@ -181,6 +181,51 @@ def test_bomb(tmp_path: Path, ending: str) -> None:
         read(tmp_path / f"s.{ending}", raw.getvalue(), 1 << 20)
 
 
+def zipped(members: dict[str, bytes]) -> bytes:
+    """Give a zip of some members."""
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
+        for name, content in members.items():
+            packed.writestr(name, content)
+    return raw.getvalue()
+
+
+def tarred(members: dict[str, bytes]) -> bytes:
+    """Give a tar of some members."""
+    return b"".join(header(name, len(raw)) + block(raw) for name, raw in members.items()) + END
+
+
+@pytest.mark.parametrize("levels", [2, 9])
+@pytest.mark.parametrize("ending", ["tar", "tar.gz", "zip"])
+def test_nested(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], ending: str, levels: int
+) -> None:
+    """An archive in an archive is not opened, which is said: what it would unpack to costs nothing.
+
+    Nine levels of ten archives each would unpack to 10^9 files.
+    """
+    raw = bytes(1 << 16)
+    for _ in range(levels):
+        members = {f"{number}.{ending}": raw for number in range(10 if levels > 2 else 1)}
+        raw = zipped(members) if ending == "zip" else tarred(members)
+        raw = raw if ending == "tar" and levels == 2 else gzip.compress(raw, 1)
+    path = tmp_path / f"s.{ending}"
+    path.write_bytes(raw)
+    for command in (("validate",), ("validate", "--recursive"), ("doctor",), ("info",), ("dump",)):
+        assert NOT_DONE == main([command[0], str(path), *command[1:]]), command
+        assert "unpack it first" in capfd.readouterr().err, command
+
+
+def test_archive_beside_a_store(tmp_path: Path) -> None:
+    """A store beside an archive in the same archive is read, and the archive is named."""
+    raw = tarred({"store/commitlog/0": b"", "a/b.tar": END, "c.tar.gz": b"", "d.zip": b""})
+    opened, _ = read(tmp_path / "s.tar", raw)
+    assert opened.is_whole
+    path = tmp_path / "s.tar"
+    said = f"{path}!c.tar.gz (and 2 more): an archive in an archive is not opened: unpack it first"
+    assert [said] == opened.said
+
+
 def test_declared(tmp_path: Path) -> None:
     """A zip that declares more or less than it has is not whole; what it has is read."""
     raw = io.BytesIO()
