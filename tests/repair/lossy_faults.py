@@ -139,6 +139,10 @@ def _flip_in_queue(queue: tuple[str, int], which: int, field: str, bit: int) -> 
     return harm
 
 
+def _first(topic: str) -> str:
+    return f"consumequeue/{topic}/0/{FIRST}"
+
+
 def _index_zeroed(root: Path) -> None:
     """Zero half of the entries of the first index file."""
     path = plain_store.index_files(root)[0].path
@@ -212,7 +216,7 @@ def _faults() -> list[Fault]:
         Fault(
             "empty queue file whose oldest messages are gone",
             "rocketmq-4.9.3-traffic",
-            (_size(f"consumequeue/traffic-transaction/0/{FIRST}", 0), _gone(f"{LOG}000000")),
+            (_size(_first("traffic-transaction"), 0), _gone(f"{LOG}000000")),
             release="5.3.3",
             is_proven=True,
         ),
@@ -243,7 +247,7 @@ def _faults() -> list[Fault]:
             "rocketmq-5.5.0-traffic",
             (
                 _exchanged(
-                    f"consumequeue/RMQ_SYS_TRANS_HALF_TOPIC/0/{FIRST}",
+                    _first("RMQ_SYS_TRANS_HALF_TOPIC"),
                     f"consumequeue/SCHEDULE_TOPIC_XXXX/1/{FIRST}",
                 ),
                 _gone(f"{LOG}131072"),
@@ -312,10 +316,7 @@ def _faults() -> list[Fault]:
             "rocketmq-5.5.0-ipv6",
             (
                 _flip(4828, "topic"),
-                _copied(
-                    f"consumequeue/RMQ_SYS_TRANS_OP_HALF_TOPIC/0/{FIRST}",
-                    f"consumequeue/ipv6-orders/0/{FIRST}",
-                ),
+                _copied(_first("RMQ_SYS_TRANS_OP_HALF_TOPIC"), _first("ipv6-orders")),
             ),
         ),
         Fault(
@@ -343,7 +344,7 @@ def _faults() -> list[Fault]:
             "rocketmq-5.5.0-lmq",
             (
                 _exchanged(
-                    f"consumequeue/%LMQ%$lmq-parent$room-2/0/{FIRST}",
+                    _first("%LMQ%$lmq-parent$room-2"),
                     f"consumequeue/lmq-parent/1/{2000:020}",
                 ),
             ),
@@ -354,13 +355,17 @@ def _faults() -> list[Fault]:
             (_flip(209330, "queue_id"), _queue_gone("consumequeue/traffic-batch/1")),
         ),
         Fault(
+            "queue of timers exchanged, timer log torn at its begin",
+            "rocketmq-5.3.3-timer",
+            (
+                _exchanged(_first("timer-orders"), _first("rmq_sys_wheel_timer")),
+                _again(f"timerlog/{FIRST}", 512, 1040, 0),
+            ),
+        ),
+        Fault(
             "light queues exchanged",
             "rocketmq-5.5.0-lmq",
-            (
-                _exchanged(
-                    f"consumequeue/%LMQ%home-1/0/{FIRST}", f"consumequeue/%LMQ%home-2/0/{FIRST}"
-                ),
-            ),
+            (_exchanged(_first("%LMQ%home-1"), _first("%LMQ%home-2")),),
             is_proven=True,
         ),
         Fault(

@@ -16,9 +16,15 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import UnitFamily
     from rmqtool.repair.survey import LogSurvey
     from rmqtool.repair.writer import EditWriter
+    from rmqtool.store.tree import Store
 
 KINDS: Final = (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE)
 FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues")
+
+
+def with_repaired_queues(survey: LogSurvey, writer: EditWriter) -> Store:
+    """Give a store whose queues in files read as they will be after the edits so far."""
+    return with_edited_parts(survey.inspection.store, writer.edits, KINDS)
 
 
 class EndsAfter:
@@ -32,7 +38,7 @@ class EndsAfter:
     def __init__(self, survey: LogSurvey, writer: EditWriter) -> None:
         inspection = survey.inspection
         self._survey = survey
-        self._queues = Queues(with_edited_parts(inspection.store, writer.edits, KINDS))
+        self._queues = Queues(with_repaired_queues(survey, writer))
         self._sources = (self._queues.files, self._queues.batches)
         self._log_start = inspection.log.oldest if inspection.log else 0
         self._known: dict[tuple[str, int], range | None] = {}

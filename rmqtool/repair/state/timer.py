@@ -18,7 +18,7 @@ from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TW_LEN, TW_LOST, TW_POS
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
 from rmqtool.repair.log.content import Content
-from rmqtool.repair.queues.ends_after import EndsAfter
+from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ def _lower(
     if last is not None:
         offset = wanted["last_timer_queue_offset"]
         wanted["last_timer_queue_offset"] = min(offset, last)
-    passed = out_of_reach(store, wanted) if used <= log.start else None
+    queues = with_repaired_queues(survey, writer)
+    passed = out_of_reach(queues, wanted) if used <= log.start else None
     if passed is not None:
         wanted["last_timer_queue_offset"] = passed.queue_offset
     place = survey.inspection.child("config/timercheck")
