@@ -1,6 +1,6 @@
 """Swap a component of a store for a link between any two calls of a command that changes it.
 
-    python -m tests.hostile.races [--work repair undo rebuild copy] [--step 1] [--begin 0]
+    python -m tests.hostile.races [--work repair undo copy] [--each 2] [--step 1] [--begin 0]
 
 The store is a stranger's, and root repairs it, rebuilds it, takes a repair back, or makes a copy,
 an export or a file of messages out of it. Before each call of the system that looks up a name,
@@ -8,8 +8,9 @@ those that only ask included, one component becomes a link to a place outside th
 shape, so that whatever follows it finds a lot; each component has its turn at each call. A swap
 before a call that has a descriptor alone is the same as one before the next look-up. What lies
 outside is compared before and after: bytes, owners, modes, times; a repaired copy must hold none of
-it. `--step N` tries every N-th of these calls, another one for each component. What is wrong is
-printed, then a table.
+it. `--step N` tries every N-th of these calls, another one for each component; `--each N` tries N
+calls of each kind, which is what is called and the lines that lead there. What is wrong is printed,
+then a table.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Race:
         work: out of `WORKS` and `OTHERS`.
         count: calls of the system that it makes.
         named: numbers of those that look up a name.
+        kinds: the same, by what is called, and from where.
     """
 
     def __init__(self, made: Scene, work: str) -> None:
@@ -83,16 +85,31 @@ class Race:
         with faults.injected():
             self.go()
         self.count, self.named = faults.count, faults.named
+        self.kinds: dict[str, list[int]] = {}
+        for number in self.named:
+            self.kinds.setdefault(faults.kinds[number], []).append(number)
 
-    def tries(self, begin: int = 0, step: int = 1) -> Iterator[tuple[int, str, bool]]:
+    def chosen(self, each: int) -> list[int]:
+        """Give some calls by name of each kind, all over the work."""
+        return sorted(
+            numbers[len(numbers) * at // min(each, len(numbers))]
+            for numbers in self.kinds.values()
+            for at in range(min(each, len(numbers)))
+        )
+
+    def tries(
+        self, begin: int = 0, step: int = 1, each: int = 0
+    ) -> Iterator[tuple[int, str, bool]]:
         """Yield number of a call, component, and whether all outside stayed where and as it was.
 
         Args:
             begin: the first call by name, of the first component; the next begins a call later.
             step: tries each call by name that is so far from the one before.
+            each: tries so many calls of each kind only; 0 tries them all.
         """
+        named = self.chosen(each) if each else self.named
         for later, name in enumerate(COMPONENTS):
-            for number in self.named[(begin + later) % step :: step]:
+            for number in named[(begin + later) % step :: step]:
                 self.prepare()
                 action = swapping(self.made.store, name, self.made.outside)
                 with Faults(number, action, reads=True).injected():
@@ -178,17 +195,18 @@ def main() -> int:
     parser.add_argument("--work", nargs="+", choices=ALL, default=[*ALL])
     parser.add_argument("--begin", type=int, default=0)
     parser.add_argument("--step", type=int, default=1)
+    parser.add_argument("--each", type=int, default=0)
     asked = parser.parse_args()
     failed = 0
     for work in asked.work:
         with races(work) as race:
             tries = wrong = 0
-            for number, name, is_whole in race.tries(asked.begin, asked.step):
+            for number, name, is_whole in race.tries(asked.begin, asked.step, asked.each):
                 tries += 1
                 if not is_whole:
                     wrong += 1
                     print(f"{work} | call {number} | {name} | changed or copied")
-            calls = f"{race.count:,} calls, {len(race.named):,} by name"
+            calls = f"{race.count:,} calls, {len(race.named):,} by name, {len(race.kinds):,} kinds"
             print(f"{work} | {calls} | {tries:,} tries | {wrong:,} wrong", flush=True)
             failed += wrong
     return int(failed > 0)

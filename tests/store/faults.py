@@ -6,8 +6,10 @@ import errno
 import functools
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 from unittest import mock
 
 from rmqtool.writing import system_calls
@@ -19,6 +21,8 @@ CHANGING = (
 ASKING = ("lstat", "stat", "fstat", "scandir", "listdir", "pread", "lseek")
 CREATING = os.O_CREAT | os.O_TRUNC
 PERSISTENT = 10**9  # operations that fail, beginning with the n-th
+PRODUCT = f"{os.sep}rmqtool{os.sep}"
+KIND_DEPTH = 4  # lines that tell two calls apart
 NO_EXCHANGE = 2  # RENAME_EXCHANGE
 
 
@@ -36,6 +40,7 @@ class Faults:
         seen: their names.
         named: numbers of those that look up a name; the others have a descriptor alone, for which
             it is all the same what has become of names.
+        kinds: of each operation the call, and from where rmqtool makes it.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class Faults:
         self.count = 0
         self.seen: list[str] = []
         self.named: list[int] = []
+        self.kinds: list[str] = []
         self._at, self._action, self._reads = at, action, reads
         self._lasting = lasting
 
@@ -89,11 +95,24 @@ class Faults:
         number = self.count
         self.count += 1
         self.seen.append(call.__name__)
+        if self._reads:
+            self.kinds.append(f"{call.__name__} {_place()}")
         if not args or not isinstance(args[0], int):
             self.named.append(number)
         if self._action is not None and self._at <= number < self._at + self._lasting:
             return self._action(_with(call, options), args)
         return call(*args, **options)
+
+
+def _place() -> str:
+    """Name the lines of rmqtool that lead to a call: the nearest, and those that call them."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented; traceback is slow
+    lines: list[str] = []
+    while frame is not None and len(lines) < KIND_DEPTH:
+        if PRODUCT in frame.f_code.co_filename:
+            lines.append(f"{frame.f_code.co_name}:{frame.f_lineno}")
+        frame = frame.f_back
+    return " ".join(lines)
 
 
 def _with(call: Callable[..., object], options: dict[str, object]) -> Callable[..., object]:
