@@ -1,0 +1,143 @@
+"""A fleet of many small stores: planning, its memory, and what is the same as one by one.
+
+    python -m tests.bench.bench_fleet [--stores 1000] [--segments 40] [--validate 0]
+
+One small store is built and linked many times (hard links, in /dev/shm). Each figure is that of a
+process of its own: the largest resident set counts all of it, from the start of Python. Spark's
+partitions are what its driver would get: tasks, put together and pickled. `--validate N` also
+validates N of the stores, one by one and as a fleet, and compares rows and findings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from tests.bench.store_builder import Builder, Spec
+
+MOST_SECONDS: Final = 10.0
+MOST_BYTES: Final = 1 << 30
+SEGMENT_BYTES: Final = 64 << 10
+ENTRIES_A_SEGMENT: Final = 300
+DAMAGED_EVERY: Final = 7
+
+
+def build(top: Path, stores: int, segments: int) -> None:
+    """Make the fleet: one store, and links to its files."""
+    spec = Spec(
+        total_bytes=segments * SEGMENT_BYTES,
+        topics=2,
+        queues=2,
+        segment_bytes=SEGMENT_BYTES,
+        slots=100,
+        entries=segments * ENTRIES_A_SEGMENT,
+    )
+    first = top / "broker-0000" / "store"
+    first.parent.mkdir()
+    Builder(first, spec).build()
+    for number in range(1, stores):
+        shutil.copytree(first, top / f"broker-{number:04}" / "store", copy_function=os.link)
+
+
+def damage(top: Path) -> None:
+    """Let some stores have a record that is damaged, each in a file of its own."""
+    for number, store in enumerate(sorted(top.glob("*/store"))):
+        if number % DAMAGED_EVERY == 0:
+            segment = min((store / "commitlog").iterdir())
+            raw = bytearray(segment.read_bytes())
+            raw[200] ^= 1
+            segment.unlink()
+            segment.write_bytes(raw)
+
+
+def planned(top: Path) -> dict[str, Any]:
+    """Plan the read of a table of all stores."""
+    import pickle
+
+    from rmqtool.spark.fleet import tasks
+    from rmqtool.spark.options import SourceOptions
+    from rmqtool.spark.plan import packs
+
+    began, used = time.perf_counter(), time.process_time()
+    options = SourceOptions.of({"path": f"{top}/*/store"})
+    found = tasks(options)
+    packed = [pickle.dumps(one) for one in packs(found, options)]
+    return {
+        "segments": len(found),
+        "partitions": len(packed),
+        "pickled": sum(map(len, packed)),
+        "seconds": time.perf_counter() - began,
+        "cpu": time.process_time() - used,
+    }
+
+
+def compared(top: Path, count: int) -> dict[str, Any]:
+    """Validate some stores as a fleet and one by one."""
+    from rmqtool.check.many import Stores
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.validate import validate
+
+    pattern = [str(one) for one in sorted(top.glob("*/store"))[:count]]
+    began = time.perf_counter()
+    stores = Stores(ValidateOptions(""), pattern)
+    verdicts = list(stores.verdicts(lambda *_: None, keeps_findings=True))
+    fleet = time.perf_counter() - began
+    began = time.perf_counter()
+    alone = [tuple(validate(ValidateOptions(one))) for one in pattern]
+    return {
+        "stores": len(verdicts),
+        "damaged": sum(one.row["verdict"] == "damaged" for one in verdicts),
+        "same": alone == [one.findings for one in verdicts],
+        "fleet_seconds": fleet,
+        "alone_seconds": time.perf_counter() - began,
+    }
+
+
+def measured(step: Callable[..., dict[str, Any]], *arguments: object) -> dict[str, Any]:
+    """Run a step in a process of its own; give what it says, and its largest resident set."""
+    program = (
+        "import json, pathlib, sys\n"
+        "from tests.bench import bench_fleet\n"
+        f"found = bench_fleet.{step.__name__}(pathlib.Path(sys.argv[1]), *map(int, sys.argv[2:]))\n"
+        "said = dict(line.split(':', 1) for line in open('/proc/self/status'))\n"
+        "print(json.dumps(found | {'peak': int(said['VmHWM'].split()[0]) << 10}))\n"
+    )
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def main() -> int:
+    """Build, measure, compare with the bars, and clean up."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--stores", type=int, default=1000)
+    parser.add_argument("--segments", type=int, default=40)
+    parser.add_argument("--validate", type=int, default=0)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rmqtool-fleet-", dir="/dev/shm") as place:
+        top = Path(place)
+        build(top, asked.stores, asked.segments)
+        plan = measured(planned, top)
+        print(json.dumps(plan))  # noqa: T201
+        is_met = plan["seconds"] < MOST_SECONDS and plan["peak"] < MOST_BYTES
+        if asked.validate:
+            damage(top)
+            found = measured(compared, top, asked.validate)
+            print(json.dumps(found))  # noqa: T201
+            is_met = is_met and found["same"]
+    return 0 if is_met else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
