@@ -7,9 +7,10 @@ Nothing of Spark is imported before it is chosen.
 from __future__ import annotations
 
 import enum
+import os
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from rmqtool.cli.declaration import Only, Option
 from rmqtool.errors import EngineMissing, UsageError
@@ -116,6 +117,27 @@ def everywhere(path: str) -> str:
     from rmqtool.store.place import is_remote
 
     return path if is_remote(path) else place_of(path).location
+
+
+def stores_of(store: str, stores_file: str | None) -> dict[str, Any]:
+    """Give what says of `SourceOptions` which stores are read: one, or several.
+
+    Raises:
+        UsageError: none is named, or one beside a file of stores.
+    """
+    from rmqtool.store.fleet import is_pattern
+    from rmqtool.store.place import is_remote
+
+    if not store and stores_file is None:
+        raise UsageError(option="STORE", reason="is missing: which store?")
+    if stores_file is not None:
+        if store:
+            raise UsageError(option="--stores-file", reason="cannot be combined with STORE")
+        return {"path": "", "stores_file": everywhere(stores_file)}
+    if is_pattern(store):
+        absolute = store if is_remote(store) else os.path.abspath(store)  # noqa: PTH100
+        return {"path": "", "paths": (absolute,)}
+    return {"path": everywhere(store)}
 
 
 def decide(choice: EngineChoice, paths: Sequence[str]) -> tuple[bool, str]:

@@ -21,8 +21,10 @@ import orjson
 from rmqtool import __version__
 from rmqtool.errors import OutputExists, RepairError, Trouble
 from rmqtool.spark.export_task import RECEIPTS, ExportTask, NumberedTask, Receipt
-from rmqtool.spark.plan import FilesTask, LogTask, Task, tasks
+from rmqtool.spark.fleet import AnyTask, FleetTask, tasks
+from rmqtool.spark.plan import FilesTask, LogTask, packs
 from rmqtool.store.address import place_of
+from rmqtool.store.fleet import FleetStore
 from rmqtool.writing.dataset import STAGING, Dataset
 from rmqtool.writing.output import refuse_within
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from rmqtool.engine import Engine
     from rmqtool.spark.export_options import ExportOptions
+    from rmqtool.spark.options import SourceOptions
 
 SUCCESS: Final = "_SUCCESS"
 PLAN: Final = "_export.json"
@@ -92,7 +95,11 @@ class ExportRun:
     def __init__(self, options: ExportOptions) -> None:
         self._options = options
         self._target = Dataset.of(options.output)
-        self._tasks = [NumberedTask(*one) for one in enumerate(tasks(options.source))]
+        source = options.source
+        found = tasks(source)
+        # Of one store, a file each; a fleet may have many more small segments than files are good.
+        some = packs(found, source) if source.is_fleet else ((one,) for one in found)
+        self._tasks = [NumberedTask(*one) for one in enumerate(some)]
         self._plan = _json(_plan(options, self._tasks))
         self._files: set[str] = set()
         self._result = ExportResult(tasks=len(self._tasks))
@@ -140,7 +147,8 @@ class ExportRun:
         target = self._target
         names = target.names()
         if not set(names) - {STAGING}:  # with it: a run was killed before it said what it was
-            refuse_within(place_of(self._options.source.path), self._options.output)
+            for path in self._stores():
+                refuse_within(place_of(path), self._options.output)
             target.make()
             target.write(PLAN, self._plan)
             return
@@ -152,6 +160,15 @@ class ExportRun:
             differing = _difference(there, self._plan)
             reason = f"holds another export ({differing} differs): choose a new directory"
             raise OutputExists(path=str(target), reason=reason, trouble=Trouble.TOLD)
+
+    def _stores(self) -> Iterator[str]:
+        """Give the stores that are read."""
+        if not self._options.source.is_fleet:
+            yield self._options.source.path
+            return
+        found = (one.store.path for some in self._tasks for one in some.tasks
+                 if isinstance(one, FleetTask))  # fmt: skip
+        yield from dict.fromkeys(found)
 
     def _left(self, advance: Callable[[int], None]) -> Iterator[NumberedTask]:
         """Yield the tasks without a receipt, and those that could not read everything."""
@@ -204,10 +221,11 @@ def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any
     source = options.source
     cuts = hashlib.sha256()
     for one in numbered:
-        cuts.update(repr(_cut(one.task)).encode())
+        for task in one.tasks:
+            cuts.update(repr(_cut(task)).encode())
     return {
         "rmqtool": __version__,
-        "store": str(place_of(source.path)),  # a URI may hold credentials
+        "store": _said(source),
         "table": str(source.table),
         "format": str(options.form),
         "columns": list(options.names),
@@ -222,8 +240,18 @@ def _plan(options: ExportOptions, numbered: list[NumberedTask]) -> dict[str, Any
     }
 
 
-def _cut(task: Task) -> tuple[object, ...]:
+def _said(source: SourceOptions) -> str | list[str]:
+    """Name the stores; a URI may hold credentials."""
+    if not source.is_fleet:
+        return str(place_of(source.path))
+    named = [FleetStore(path).name for path in source.paths]
+    return [*named, *([source.stores_file] if source.stores_file else [])]
+
+
+def _cut(task: AnyTask) -> tuple[object, ...]:
     """Say which bytes a task reads, and what tells that they are still the same."""
+    if isinstance(task, FleetTask):
+        return task.store.name, task.store.broker, *_cut(task.task)
     if isinstance(task, LogTask):
         part = task.part
         return part.segment.path, part.segment.size, part.segment.mtime_ms, part.begin, part.end

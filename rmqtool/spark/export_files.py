@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from rmqtool.spark.export_options import DATE, ExportFormat
 from rmqtool.spark.tables import TABLES
 from rmqtool.tables.arrow import plain_rows
+from rmqtool.tables.fleet import FLEET
 from rmqtool.tables.json_lines import json_lines
 from rmqtool.times import iso_time
 
@@ -40,7 +41,10 @@ _LONGEST_NAME: Final = 255  # bytes
 _DIGITS: Final = 16
 # Columns with few values: a dictionary of any other is built and then thrown away.
 FEW_VALUES: Final = frozenset(
-    one.name for table in TABLES.values() for one in table.columns if one.has_few
+    one.name
+    for columns in (FLEET, *(table.columns for table in TABLES.values()))
+    for one in columns
+    if one.has_few
 )
 # Columns that grow by about as much from row to row: as differences they take next to nothing.
 DIFFERENCES: Final = "DELTA_BINARY_PACKED"

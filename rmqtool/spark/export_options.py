@@ -26,6 +26,8 @@ PARTITIONS: Final = {
     TableName.POP_IN_FLIGHT: ("topic", "queue_id"),
 }
 
+FLEET_PARTITIONS: Final = ("store", "broker")  # where several stores are read
+
 
 EXPORT: Final = Table(
     "export",
@@ -70,17 +72,18 @@ class ExportOptions:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant, before anything is started."""
-        from rmqtool.spark.tables import SCHEMAS
+        from rmqtool.spark.tables import schema_of
 
         table = self.source.table
-        known = SCHEMAS[table].names
+        known = schema_of(self.source).names
+        partitions = (*(FLEET_PARTITIONS if self.source.is_fleet else ()), *PARTITIONS[table])
         for name in self.source.columns or ():
             if name not in known:
                 reason = f"{table} has no column {name!r}; {meant(name, known)}"
                 raise UsageError(option="--columns", reason=reason)
         for name in self.by:
-            if name not in PARTITIONS[table]:
-                there = " ".join(PARTITIONS[table]) or "none"
+            if name not in partitions:
+                there = " ".join(partitions) or "none"
                 reason = f"{table} cannot be split by {name!r}; it can by: {there}"
                 raise UsageError(option="--partition-by", reason=reason)
         if len(set(self.by)) < len(self.by):
@@ -91,7 +94,7 @@ class ExportOptions:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the files: those that were asked for without those of partitions."""
-        from rmqtool.spark.tables import SCHEMAS
+        from rmqtool.spark.tables import schema_of
 
-        names = self.source.columns or tuple(SCHEMAS[self.source.table].names)
+        names = self.source.columns or tuple(schema_of(self.source).names)
         return tuple(name for name in names if name not in self.by)

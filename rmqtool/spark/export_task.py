@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -16,22 +16,21 @@ import pyarrow as pa
 from rmqtool.errors import WriteFailed
 from rmqtool.spark.export_files import FileWriter, open_writer, split
 from rmqtool.spark.export_options import DATE, ExportFormat, ExportOptions
+from rmqtool.spark.fleet import batches
 from rmqtool.spark.options import TableName
-from rmqtool.spark.plan import FilesTask, LogTask
-from rmqtool.spark.readers import UNREAD, batches
-from rmqtool.spark.tables import SCHEMAS, chosen
+from rmqtool.spark.readers import UNREAD
+from rmqtool.spark.tables import chosen, schema_of
 from rmqtool.tables.record_tables import MESSAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.spark.plan import Task
+    from rmqtool.spark.fleet import AnyTask
     from rmqtool.writing.dataset import Dataset
 
 BUFFER_BYTES: Final = 64 << 20  # rows that wait to be written, of all partitions of a task
 ROWS_A_GROUP: Final = 1 << 18
 OPEN_FILES: Final = 256  # of one task
-FILE_BYTES: Final = 1 << 20  # what reading a file of units is taken to cost
 FEW_TEXTS: Final = frozenset(
     one.name for one in MESSAGES.columns if one.source is not None and one.source.is_encoded
 )
@@ -44,18 +43,16 @@ class NumberedTask:
 
     Attributes:
         number: from 0.
-        task: what to read.
+        tasks: what to read; of several stores, small ones together.
     """
 
     number: int
-    task: Task
+    tasks: tuple[AnyTask, ...]
 
     @property
     def length(self) -> int:
         """Bytes to read, about: so many go to one Spark task."""
-        if isinstance(self.task, LogTask):
-            return self.task.part.length
-        return FILE_BYTES * len(self.task.files) if isinstance(self.task, FilesTask) else 1
+        return max(sum(one.length for one in self.tasks), 1)
 
 
 class Receipt(NamedTuple):
@@ -105,7 +102,7 @@ class ExportTask:
         rows = damaged = 0
         unread: list[str] = []
         try:
-            for table in self._tables(one.task):
+            for table in self._tables(one.tasks):
                 rows += table.num_rows
                 damaged += table.num_rows - table["code"].null_count if self._has_code else 0
                 unread += self._unread(table)
@@ -131,7 +128,7 @@ class ExportTask:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the files."""
-        return chosen(SCHEMAS[self.options.source.table], self.options.names, self._encoded)
+        return chosen(schema_of(self.options.source), self.options.names, self._encoded)
 
     @property
     def _encoded(self) -> frozenset[str]:
@@ -143,24 +140,26 @@ class ExportTask:
 
     @property
     def _has_code(self) -> bool:
-        return "code" in SCHEMAS[self.options.source.table].names
+        return "code" in schema_of(self.options.source).names
 
     def _read_names(self, *, needed_only: bool) -> tuple[str, ...]:
         """Give the columns to read: those of the files, of partitions, and what tells of damage."""
         wanted = dict.fromkeys(self.options.names)
         wanted |= dict.fromkeys("store_time" if name == DATE else name for name in self.options.by)
         if not needed_only:
-            known = set(SCHEMAS[self.options.source.table].names)
-            telling = ("code", "segment", "file", "path", "unread")
+            known = set(schema_of(self.options.source).names)
+            telling = ("store", "code", "segment", "file", "path", "unread")
             wanted |= dict.fromkeys(name for name in telling if name in known)
         return tuple(wanted)
 
-    def _tables(self, task: Task) -> Iterator[pa.Table]:
-        """Yield the rows of a task, some hundred thousand at a time."""
+    def _tables(self, tasks: tuple[AnyTask, ...]) -> Iterator[pa.Table]:
+        """Yield the rows of tasks, some hundred thousand at a time."""
         names = self._read_names(needed_only=False)
         kept: list[pa.RecordBatch] = []
         rows = size = 0
-        for batch in batches(task, self.options.source, names, self._encoded):
+        source = self.options.source
+        read = (batches(one, source, names, self._encoded) for one in tasks)
+        for batch in chain.from_iterable(read):
             kept.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= ROWS_A_GROUP or size >= BUFFER_BYTES:
@@ -179,6 +178,10 @@ class ExportTask:
             told = table.filter(pc.fill_null(pc.equal(table["code"], UNREAD), fill_value=False))
         where = next(name for name in ("segment", "file", "path") if name in table.column_names)
         found: list[str] = [one or "" for one in told[where].to_pylist()]
+        if "store" in table.column_names:
+            stores = told["store"].to_pylist()
+            pairs = zip(stores, found, strict=True)
+            return [one if one.startswith(store) else f"{store}: {one}" for store, one in pairs]
         return found
 
 

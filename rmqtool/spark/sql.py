@@ -9,6 +9,7 @@ Questions are answered and nothing is changed: a statement that writes is refuse
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
-from rmqtool.errors import UnreadablePath, UsageError
+from rmqtool.errors import Trouble, UnreadablePath, UsageError
 from rmqtool.spark.jobs import Job, is_connect_session
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.sql_plan import SqlPlan, changes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NO_TABLE: Final = "TABLE_OR_VIEW_NOT_FOUND"
+TOLD: Final = Trouble.TOLD
 ROWS_A_CHUNK: Final = 1000
 QUESTION: Final = re.compile(
     r"(\s|--.*\n|/\*(.|\n)*?\*/|\()*"
@@ -100,12 +102,14 @@ class Questions:
             reason = f"only questions are answered, and this would change something ({change})"
             raise UsageError(option="SQL", reason=reason)
         tables, views = mentioned(text)
+        if self._source.is_fleet:  # views join by physical offset and queue: of one store
+            tables, views = tuple(one for one in tables if one != OPERATIONS), ()
         self._put(tables, views, None)
         rows = self._understood(text)
         if kind in ABOUT_NAMES:
             return SqlAnswer(unique_names(rows.columns), self._chunks(rows))
         plan = None if is_connect_session(self._spark) else SqlPlan.of(rows)
-        self._put(tables, views, _reading(tables, plan, has_all=kind == "explain"))
+        self._put(tables, views, self._reading(tables, plan, has_all=kind == "explain"))
         rows = self._understood(text)
         return SqlAnswer(unique_names(rows.columns), self._chunks(rows), tables)
 
@@ -115,13 +119,18 @@ class Questions:
         Raises:
             StoreError: the store cannot be opened.
         """
-        from rmqtool.spark.plan import FilesTask, LogTask, tasks
+        from rmqtool.spark.fleet import FleetTask, tasks
+        from rmqtool.spark.plan import FilesTask, LogTask, UnreadTask
 
         found: dict[str, UnreadablePath] = {}
         for name in tables:
             if name == OPERATIONS:
                 continue
-            for task in tasks(replace(self._source, table=TableName(name), columns=None)):
+            for any_task in tasks(replace(self._source, table=TableName(name), columns=None)):
+                task = any_task.task if isinstance(any_task, FleetTask) else any_task
+                if isinstance(task, UnreadTask):
+                    error = UnreadablePath(path=task.path, reason=task.reason, trouble=TOLD)
+                    found.setdefault(str(error), error)
                 files = task.files if isinstance(task, FilesTask) else ()
                 parts = (task.part.segment,) if isinstance(task, LogTask) else ()
                 for one in (*files, *parts):
@@ -149,25 +158,31 @@ class Questions:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         from rmqtool.spark.source import with_comments
-        from rmqtool.spark.tables import SCHEMAS, TABLES, chosen
+        from rmqtool.spark.tables import chosen, schema_of, table_of
 
         table = TableName.MESSAGES if name == OPERATIONS else TableName(name)
-        schema = SCHEMAS[table]
+        source = replace(self._source, table=table)
+        schema = schema_of(source)
         if name == OPERATIONS:
             schema = chosen(schema, OPERATION_COLUMNS)
-        commented = with_comments(from_arrow_schema(schema), TABLES[table])
+        commented = with_comments(from_arrow_schema(schema), table_of(source))
         return self._spark.createDataFrame([], commented)
 
     def _read(self, name: str, reading: Reading) -> DataFrame:
         source = self._source
         given = {
-            "path": source.path,
             "table": name,
             "columns": ",".join(reading.columns[name]),
             "body": str(source.body.mode),
             "split": str(source.split),
             "pushdown": str(reading.pushdown).lower(),
         }
+        if source.is_fleet:
+            given["paths"] = json.dumps(source.paths)
+        else:
+            given["path"] = source.path
+        if source.stores_file is not None:
+            given["stores_file"] = source.stores_file
         if source.broker_conf:
             given["broker_conf"] = source.broker_conf
         if name == OPERATIONS:
@@ -176,6 +191,27 @@ class Questions:
             del given["body"]
         reader = self._spark.read.format("rocketmq")
         return reader.options(**given).load()
+
+    def _reading(self, tables: Sequence[str], plan: SqlPlan | None, *, has_all: bool) -> Reading:
+        """Say how tables are read for a question: columns that it does not need are not decoded.
+
+        Args:
+            tables: that are read.
+            plan: of the question; None where nobody can look at it.
+            has_all: every column is read.
+        """
+        from rmqtool.spark.tables import schema_of
+
+        names = None if plan is None or has_all else plan.names
+        found: dict[str, tuple[str, ...]] = {}
+        for table in tables:
+            if table == OPERATIONS:
+                found[table] = OPERATION_COLUMNS
+                continue
+            known = schema_of(replace(self._source, table=TableName(table))).names
+            some = tuple(name for name in known if names is None or name in names)
+            found[table] = some or (known[0],)  # to count rows takes a column, too
+        return Reading(found, pushdown=plan is not None and plan.reads_once)
 
     def _understood(self, text: str) -> DataFrame:
         """Let Spark understand a question; nothing is read for it yet.
@@ -190,7 +226,9 @@ class Questions:
         except PySparkException as error:
             step = ""
             if error.getCondition() == NO_TABLE:
-                step = f"one of {' '.join([*TableName, *VIEWS])}"
+                views = () if self._source.is_fleet else VIEWS
+                step = f"one of {' '.join([*TableName, *views])}"
+                step += "; ready-made views are of one store" if not views else ""
             raise UsageError(option="SQL", reason=first_sentence(error), step=step) from error
 
     def _chunks(self, rows: DataFrame) -> Iterator[list[dict[str, Any]]]:
@@ -207,28 +245,6 @@ class Questions:
                     }
                     for row in some
                 ]
-
-
-def _reading(tables: Sequence[str], plan: SqlPlan | None, *, has_all: bool) -> Reading:
-    """Say how tables are read for a question: columns that it does not need are not decoded.
-
-    Args:
-        tables: that are read.
-        plan: of the question; None where nobody can look at it.
-        has_all: every column is read.
-    """
-    from rmqtool.spark.tables import SCHEMAS
-
-    names = None if plan is None or has_all else plan.names
-    found: dict[str, tuple[str, ...]] = {}
-    for table in tables:
-        if table == OPERATIONS:
-            found[table] = OPERATION_COLUMNS
-            continue
-        known = SCHEMAS[TableName(table)].names
-        some = tuple(name for name in known if names is None or name in names)
-        found[table] = some or (known[0],)  # to count rows takes a column, too
-    return Reading(found, pushdown=plan is not None and plan.reads_once)
 
 
 def first_word(text: str) -> str:

@@ -8,14 +8,19 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 from rmqtool.check.many import Stores, StoreVerdict
 from rmqtool.check.options import ValidateOptions
+from rmqtool.engine import LocalEngine
 from rmqtool.errors import UsageError
+from rmqtool.spark.export import ExportRun
+from rmqtool.spark.export_options import ExportOptions
 from rmqtool.spark.fleet import batches, tasks
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.plan import packs
+from rmqtool.spark.sql import Questions
 from rmqtool.spark.tables import chosen, schema_of
 from rmqtool.tables.fleet import FLEET
 from tests.damage import DAMAGES, NotApplicable
@@ -156,6 +161,23 @@ def test_bucket(fleet: Path, tmp_path: Path) -> None:
             assert codes & set(one["code"].to_pylist())
 
 
+def test_export(fleet: Path, tmp_path: Path) -> None:
+    """A fleet is exported as one table, and what is no store is named; the same again goes on."""
+    options = ExportOptions(
+        SourceOptions.of({"path": f"{fleet}/*/store", "columns": "store,topic,size,code"}),
+        str(tmp_path / "out"),
+        by=("broker",),
+    )
+    done = ExportRun(options).run(LocalEngine())
+    assert len(NO_STORES) == len(done.unread)
+    assert {f"{fleet}/{name}/store" for name in NO_STORES} == set(done.unread)
+    assert 1 == done.tasks
+    read = ds.dataset(tmp_path / "out", partitioning="hive", exclude_invalid_files=True)
+    written = read.to_table(columns=["store", "topic", "size", "code", "broker"]).to_pylist()
+    expected = of_fleet({"path": f"{fleet}/*/store", "columns": "store,topic,size,code,broker"})
+    assert sorted(map(repr, expected.to_pylist())) == sorted(map(repr, written))
+
+
 @pytest.mark.spark
 def test_validate_in_spark(fleet: Path, spark: SparkSession) -> None:
     """Verdicts and findings of a fleet are the same on Spark and here, in the same order."""
@@ -184,3 +206,26 @@ def test_in_spark(fleet: Path, spark: SparkSession) -> None:
     assert sorted(some) == sorted(row["store"] for row in listed)
     schema = reader.load(f"{fleet}/*/store").schema
     assert [one.metadata["comment"] for one in schema.fields[:2]] == [one.meaning for one in FLEET]
+
+
+@pytest.mark.spark
+def test_sql(fleet: Path, spark: SparkSession, tmp_path: Path) -> None:
+    """SQL tells stores apart, names what is none, and has no view over several stores."""
+    file = tmp_path / "stores"
+    file.write_text(f"{fleet}/0-*/store\tbroker-0\n{fleet}/junk/store\n")
+    source = SourceOptions.of({"stores_file": str(file)})
+    questions = Questions(spark, source)
+    answer = questions.ask(
+        "SELECT store, broker, count(*) AS n FROM messages WHERE extent IS NULL "
+        "GROUP BY store, broker ORDER BY store"
+    )
+    found = [row for chunk in answer.chunks for row in chunk]
+    rows = [row for row in of_fleet({"stores_file": str(file)}).to_pylist() if not row["extent"]]
+    assert [(row["store"], row["broker"], row["n"]) for row in found] == [
+        (name, broker, sum(row["store"] == name for row in rows))
+        for name, broker in sorted({(row["store"], row["broker"]) for row in rows})
+    ]
+    (unread,) = questions.unread(answer.tables)
+    assert str(fleet / "junk/store") in str(unread)
+    with pytest.raises(UsageError):
+        questions.ask("SELECT * FROM hot_keys")

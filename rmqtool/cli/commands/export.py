@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 from rmqtool.cli.choosing import Choosing
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import EngineChoice, EngineName, decide, everywhere
+from rmqtool.cli.engines import EngineChoice, EngineName, decide, everywhere, stores_of
 from rmqtool.cli.exits import DONE, IN_PART
-from rmqtool.cli.options import BrokerConf, Jobs, StorePath, UnpackLimit
+from rmqtool.cli.options import BrokerConf, Jobs, StorePath, StoresFile, UnpackLimit
 from rmqtool.cli.showing import Bodies, Fillers
 from rmqtool.engine import LocalEngine
 from rmqtool.spark.export_options import ExportFormat, ExportOptions
@@ -27,9 +27,10 @@ class Export(Command):
     complete; _SUCCESS appears when all of them are there. A run that was stopped is completed by
     the same command; another one into the same directory is refused. Damage is rows, as in dump.
     What cannot be read makes the exit code 3, and there is no _SUCCESS then.
+    A pattern in quotes such as '/backups/*/store', and --stores-file, export many stores as one
+    table: columns store and broker come first, and a store that cannot be read stops no other.
     """
 
-    store: StorePath
     output: Annotated[
         str,
         Option(
@@ -39,6 +40,8 @@ class Export(Command):
             "DIR",
         ),
     ]
+    store: StorePath = ""
+    stores_file: StoresFile = None
     table: Annotated[
         TableName,
         Option(
@@ -54,7 +57,7 @@ class Export(Command):
         Option(
             "--partition-by",
             "Directories for the values of these columns: topic, queue_id, and date, the day "
-            "of store_time.",
+            "of store_time; of many stores also store and broker.",
             "A,B,...",
         ),
     ] = None
@@ -106,7 +109,7 @@ class Export(Command):
         from rmqtool.render.values import as_csv
 
         source = SourceOptions(
-            path=everywhere(self.store),
+            **stores_of(self.store, self.stores_file),
             table=self.table,
             columns=self.delivery.wanted_columns,
             selection=self.choosing.selection(clock),

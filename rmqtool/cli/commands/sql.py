@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 from rmqtool.cli.completion.values import sql_views
 from rmqtool.cli.declaration import Argument, Command, Option
 from rmqtool.cli.delivery import Delivery
-from rmqtool.cli.engines import EngineChoice, OnSpark, everywhere
+from rmqtool.cli.engines import EngineChoice, OnSpark, stores_of
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
-from rmqtool.cli.options import BrokerConf, StorePath, UnpackLimit
-from rmqtool.errors import OutputClosed, RmqtoolError, UsageError
+from rmqtool.cli.options import BrokerConf, StorePath, StoresFile, UnpackLimit
+from rmqtool.errors import NotAStore, OutputClosed, RmqtoolError, UsageError
 from rmqtool.rows import Rows, count_of
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.tables.bodies import BodyMode, BodyOptions
@@ -36,6 +36,8 @@ class Sql(Command):
     """Spark answers it, on this machine or on a cluster. Tables: messages, queue_units,
     index_entries, findings, segments; ready-made views: see --views. Without a question there is a
     prompt on a terminal, and a pipe is read. A statement that would change something is refused.
+    A pattern in quotes such as '/backups/*/store', and --stores-file, give the tables of many
+    stores, with the columns store and broker; ready-made views are of one store.
     Times without an offset, as in TIMESTAMP '2026-11-21 09:04', are UTC, or those of --time-zone.
     """
 
@@ -55,6 +57,7 @@ class Sql(Command):
     body: Annotated[BodyMode, Option("--body", "How the column body of messages shows bodies.")] = (
         BodyMode.NONE
     )
+    stores_file: StoresFile = None
     broker_conf: BrokerConf = None
     unpack_limit: UnpackLimit = None
     delivery: Delivery = Delivery()
@@ -79,20 +82,23 @@ class Sql(Command):
             return _list_views(self.delivery)
         if self.show is not None:
             return _show(self.show)
-        if not self.store:
+        store, query = self.store, self.query
+        if self.stores_file is not None and query is None:
+            store, query = "", store or None  # the one argument is the question
+        if not store and self.stores_file is None:
             raise UsageError(option="STORE", reason="is missing; only --views and --show need none")
-        if self.query is not None and self.file is not None:
+        if query is not None and self.file is not None:
             raise UsageError(option="--file", reason="cannot be combined with a question")
         is_terminal = sys.stdin is not None and sys.stdin.isatty()
-        is_prompt = self.query is None and self.file is None and is_terminal
-        text = self.query if is_prompt or self.query is not None else _read(self.file)
+        is_prompt = query is None and self.file is None and is_terminal
+        text = query if is_prompt or query is not None else _read(self.file)
         check_spark(self.choice.master)
         if text is not None:
             from rmqtool.spark.sql import first_word
 
             first_word(text)  # before Java is started for it
         source = SourceOptions(
-            path=everywhere(self.store),
+            **stores_of(store, self.stores_file),
             table=TableName.MESSAGES,
             body=BodyOptions(self.body),
             broker_conf=self.broker_conf,
@@ -111,14 +117,21 @@ class Sql(Command):
 
 
 def _check_store(source: SourceOptions) -> None:
-    """Open the store: what is wrong with it is said before Spark is started.
+    """Open the store, or find several: what is wrong with it is said before Spark is started.
 
     Raises:
         StoreError: it cannot be opened.
     """
+    from rmqtool.store.fleet import fleet_of
     from rmqtool.store.tree import open_store
 
-    open_store(source.path, source.broker_conf)
+    if not source.is_fleet:
+        open_store(source.path, source.broker_conf)
+        return
+    fleet = fleet_of(source.paths, source.stores_file)
+    if not fleet.stores:
+        path, reason = (fleet.refused or ((source.stores_file or "", "it names no store"),))[0]
+        raise NotAStore(path=path, reason=reason)
 
 
 def _list_views(delivery: Delivery) -> int:
