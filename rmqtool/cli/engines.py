@@ -88,9 +88,10 @@ class EngineChoice:
 
         Raises:
             EngineMissing: pyspark or Java is not here, or is too old.
-            SparkFailed: Spark did not start.
+            SparkFailed: Spark did not start, or its Java process ended in the block.
         """
         from rmqtool.spark.engine import SparkEngine
+        from rmqtool.spark.jobs import living_java
         from rmqtool.spark.session import FORWARDING, active_session, session
 
         log_file = _log_file() if self.verbose else None
@@ -100,7 +101,8 @@ class EngineChoice:
         options = FORWARDING if forwards else {}
         spark = running or session(self.master, log_file=log_file, options=options)
         try:
-            yield SparkEngine.on(spark)
+            with living_java():
+                yield SparkEngine.on(spark)
         finally:
             if running is None:
                 with suppress(OSError):  # Java is gone: the block has failed, and says why

@@ -100,12 +100,10 @@ class Job:
         else:
             self._spark.sparkContext.setJobGroup(self.name, "rmqtool", interruptOnCancel=True)
         try:
-            yield
+            with living_java():
+                yield
         except (PySparkException, Py4JError) as error:
             raise _in_words(error) from error
-        except ConnectionError as error:
-            step = "the same with --verbose, which keeps what Spark says"
-            raise SparkFailed(reason="its Java process is gone", step=step) from error
         finally:
             if is_connect:
                 self._spark.removeTag(self.name)
@@ -132,6 +130,20 @@ class Job:
                 if stage is not None:
                     done, total = done + stage.numCompletedTasks, total + stage.numTasks
         return done, total
+
+
+@contextmanager
+def living_java() -> Iterator[None]:
+    """Say that Java has ended, where a block loses it: the system kills what takes much memory.
+
+    Raises:
+        SparkFailed: it has.
+    """
+    try:
+        yield
+    except ConnectionError as error:
+        step = "the same with --verbose, which keeps what Spark says"
+        raise SparkFailed(reason="its Java process is gone", step=step) from error
 
 
 def _in_words(error: Exception) -> Exception:

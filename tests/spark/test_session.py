@@ -15,6 +15,7 @@ from rmqtool.cli.engines import EngineChoice, EngineName, decide
 from rmqtool.errors import EngineMissing, UsageError
 from rmqtool.spark import available, session
 from rmqtool.spark.available import check_java
+from rmqtool.spark.jobs import SparkFailed, living_java
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:
@@ -217,3 +218,10 @@ def test_secret(spark: SparkSession) -> None:
     told = dict(spark.sparkContext.getConf().getAll())
     assert "true" == told["spark.authenticate"]
     assert not [name for name in told if "secret" in name]
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), BrokenPipeError()])
+def test_java_is_gone(error: ConnectionError) -> None:
+    """The system kills a process that takes much memory: that is no bug of ours."""
+    with pytest.raises(SparkFailed, match="its Java process is gone"), living_java():
+        raise error
