@@ -147,3 +147,20 @@ def test_length_alone(size: int, is_there: bool, tmp_path: Path) -> None:
     repair.apply(store.plan(), in_place=True)
     assert ([], []) == (store.findings(), store.plan().edits)
     assert [1000] * is_there == [one.stat().st_size for one in [idle] if one.exists()]
+
+
+def test_nothing_has_expired(tmp_path: Path) -> None:
+    """A queue of noise alone goes: no message of it is in a log that begins at 0."""
+    store = broken("rocketmq-5.5.0-crash", None, tmp_path)
+    assert store is not None
+    (file,) = (store.root / "consumequeue/主题-тема/0").iterdir()
+    noise = np.random.default_rng(1).bytes(703)
+    file.write_bytes(bytes(1297) + noise)
+    for segment in sorted((store.root / "commitlog").iterdir()):
+        start = max(87263 - int(segment.name), 0)
+        with segment.open("r+b") as opened:
+            opened.seek(start)
+            opened.write(bytes(segment.stat().st_size - start))
+    repair.apply(store.plan(), in_place=True)
+    assert ([], []) == (store.findings(), store.plan().edits)
+    assert not file.exists()

@@ -108,7 +108,7 @@ class UnwantedUnits:
                 offset, size = int(unit["physical_offset"]), int(unit["size"])
                 if row in wild or not any(unit.tobytes()):
                     continue
-                if size <= 0 or foreign[row]:
+                if size <= 0 or offset < 0 or foreign[row]:
                     found.append(_ReplacedUnit(row))
                     continue
                 is_blank = kind_of(offset, size, int(unit["tags_code"])) == UnitKind.PRE_BLANK
@@ -128,7 +128,8 @@ class UnwantedUnits:
         for number, units in queue.units.used(0):
             is_empty = (units["physical_offset"] == 0) & (units["size"] == 0)
             is_behind = (units["size"] > 0) & (units["physical_offset"] >= self._judge.log_end)
-            sound = np.flatnonzero((units["size"] > 0) & ~is_behind)
+            is_place = (units["physical_offset"] >= 0) & ~is_behind
+            sound = np.flatnonzero((units["size"] > 0) & is_place)
             if not sound.size and not (is_open and number == end):
                 continue
             rest = int(sound[-1]) + 1 if sound.size else 0
