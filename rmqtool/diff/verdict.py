@@ -81,6 +81,18 @@ def _shared(found: StoreDifference) -> Iterator[str]:
             yield f"{name} is damaged in {count:,} {'place' if count == 1 else 'places'}"
 
 
+def lender(found: StoreDifference) -> int | None:
+    """Say which of two stores can lend the other one records; None for neither, or for both.
+
+    Returns:
+        0 for A, 1 for B: only the other one is damaged, and after that they are the same again.
+    """
+    damaged = [bool(own.own_damage) for own in found.log.own]
+    if not found.log.goes_on or damaged[0] == damaged[1]:
+        return None
+    return damaged.index(False)
+
+
 def _longer(found: StoreDifference, more: list[int]) -> str:
     log = found.log
     if log.a.end == log.b.end:

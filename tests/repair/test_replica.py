@@ -174,7 +174,7 @@ def test_refused(store: Path, replica: Path, tmp_path: Path) -> None:
         shutil.copyfile(path, path.with_name("kept"))
         path.write_bytes(bytes(path.stat().st_size))
         path.with_name("kept").unlink()
-    with pytest.raises(UsageError, match="no record in common"):
+    with pytest.raises(UsageError, match="no record is in both logs"):
         planned(store, replica)
 
 
@@ -241,5 +241,24 @@ def test_no_log(store: Path, replica: Path) -> None:
     assert [] == different(store, replica)
     shutil.rmtree(store / "commitlog")
     shutil.rmtree(store / "consumequeue")
-    with pytest.raises(UsageError, match="no record in common"):
+    with pytest.raises(UsageError, match="no record is in both logs"):
         planned(store, replica)
+
+
+def test_expired_queue(tmp_path: Path) -> None:
+    """A queue of which no record is left comes from the replica: the next queue offset follows."""
+    name = "rocketmq-5.3.3-expired"
+    (tmp_path / "replica").mkdir()
+    replica, store = fixture_store(name, tmp_path / "replica"), fixture_store(name, tmp_path)
+    shutil.rmtree(store / "consumequeue/expired-idle")
+    shutil.rmtree(store / "consumequeue/expired-orders/1")
+    before = traces(store)
+    plan = repair.plan(store, replica=str(replica), broker_conf=str(broker_conf(name)))
+    lent = [edit.path for edit in plan.edits if str(replica) in edit.reason]
+    assert ["consumequeue/expired-idle/0/00000000000000000000"] == lent
+    repair.apply(plan, in_place=True)
+    (path,) = lent
+    assert (replica / path).read_bytes() == (store / path).read_bytes()
+    assert [] == repair.plan(store, replica=str(replica)).edits
+    repair.undo(store)
+    assert before == traces(store)

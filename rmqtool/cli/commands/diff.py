@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -79,7 +80,7 @@ class Diff(Command):
         from rmqtool.check.manifest.manifest import is_manifest
         from rmqtool.diff import difference
         from rmqtool.diff.report import SECTIONS, report
-        from rmqtool.diff.verdict import verdict
+        from rmqtool.diff.verdict import lender, verdict
         from rmqtool.store.tree import open_store
         from rmqtool.words import counted
 
@@ -102,6 +103,10 @@ class Diff(Command):
         else:
             self.delivery.emit_all(shown, empty="none")
         self.delivery.note(verdict(found))
+        if (number := lender(found)) is not None:
+            stores = (self.first, self.second)
+            words = ["rmqtool", "repair", stores[1 - number], "--from", stores[number]]
+            self.delivery.note(f"next: {shlex.join(words)}")
         unread = sum(one.is_unread for some in found.troubles for one in some)
         if unread:
             self.delivery.note(f"{counted(unread, 'thing')} could not be read: --section problems")

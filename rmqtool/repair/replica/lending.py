@@ -13,6 +13,7 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.repair.log.borrowed import Borrower
 from rmqtool.repair.log.content import Content, LentBytes
 from rmqtool.repair.replica.files import lend_files
+from rmqtool.repair.replica.queues import lend_queues
 from rmqtool.repair.replica.vouching import ask_queues
 from rmqtool.repair.writer import EditWriter
 from rmqtool.store.branch import BranchKind
@@ -68,14 +69,14 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
         queues = (own_queues, other_queues)
         borrower = Borrower(own_log, other_log, records, queues, ask_queues, options.jobs)
         loans = borrower.loans()
-    if not borrower.is_replica:
-        reason = f"{other.root} is no replica of {store.root}: their logs have no record in common"
-        raise UsageError(
-            option=OPTION, reason=reason, step=f"rmqtool diff {store.root} {other.root}"
-        )
-    writer = EditWriter(store.root)
-    for segment, some in groupby(loans, key=lambda one: one.segment):
-        _edit(writer, store, other, segment, list(some))
+        if not borrower.is_replica:
+            reason = f"{other.root} is no replica of {store.root}: no record is in both logs"
+            step = f"rmqtool diff {store.root} {other.root}"
+            raise UsageError(option=OPTION, reason=reason, step=step)
+        writer = EditWriter(store.root)
+        for segment, some in groupby(loans, key=lambda one: one.segment):
+            _edit(writer, store, other, segment, list(some))
+        lend_queues(writer, store, other, queues)
     lend_files(writer, store, other)
     return Lent(writer.edits, _notes(other, borrower))
 
