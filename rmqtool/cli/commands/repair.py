@@ -35,10 +35,10 @@ class Repair(Command):
     length takes its place, which brokers skip and never deliver; the unit of its queue
     repeats the neighbour's, so that later messages keep their queue offset: the neighbour is
     delivered twice, no other message is lost. No message is invented, and no checksum is made for
-    bad bytes. With --from, a record is bridged only where the replica has not got it either; what
-    the replica lends is named with its source, and is taken only where the records beside it are
-    the same in both stores. Queues in RocksDB are written anew from the repaired log, in a step of
-    its own: after it, --undo takes them back first, and the other edits when it is run again.
+    bad bytes. With --from, a record is bridged only where the replica has not got it either. The
+    plan names the source of what is taken. Nothing is taken where the records beside it differ.
+    Queues in RocksDB are written anew from the repaired log, in a step of its own: after it, --undo
+    takes them back first, and the other edits when it is run again.
 
     Afterwards the store is validated, and the next start predicted. The exit code is 1 when
     something is, or would be, left that is worse than a note; for a plan, when there is anything

@@ -74,6 +74,46 @@ class Loan(NamedTuple):
     segment: Segment
 
 
+@dataclass(frozen=True, slots=True)
+class LenderFile:
+    """A file of the lender, judged.
+
+    Attributes:
+        segment: the file.
+        runs: runs of sound records, physical offsets, half open, in order.
+        blanks: blank records that follow such a run, likewise.
+    """
+
+    segment: Segment
+    runs: list[tuple[int, int]]
+    blanks: list[tuple[int, int]]
+
+    @classmethod
+    def of(cls, segment: Segment, closed: list[OpenStretch]) -> LenderFile:
+        """Take a file, and what of it is no sound record."""
+        edges = [segment.start]
+        for one in _joined(closed):
+            edges += [one.start, one.end]
+        edges.append(segment.end)
+        runs = [one for one in zip(edges[::2], edges[1::2], strict=True) if one[0] < one[1]]
+        ends = {one[1] for one in runs}  # a blank names no place: the record before it does
+        blanks = [(one.start, one.end) for one in closed if one.is_blank and one.start in ends]
+        return cls(segment, runs, blanks)
+
+    def lent(self, stretch: OpenStretch, other: LogReader) -> Iterator[Loan]:
+        """Give the runs of sound records, and the blank, that lie in a stretch."""
+        begin, end = max(stretch.start, self.segment.start), min(stretch.end, self.segment.end)
+        found = [one for one in self.blanks if begin <= one[0] and one[1] <= end]
+        first = max(bisect_right(self.runs, (begin,)) - 1, 0)
+        last = bisect_right(self.runs, (end,))
+        for low, high in self.runs[first:last]:
+            if max(low, begin) < min(high, end):
+                found.append(_bordered(max(low, begin), min(high, end), self.segment, other))
+        joined = _joined(OpenStretch(low, high, None) for low, high in found if low < high)
+        code = stretch.code or CL_TAIL
+        yield from (Loan(one.start, one.end, code, self.segment) for one in joined)
+
+
 class Vouch(enum.Enum):
     """What the records on one side of a stretch say."""
 
@@ -108,6 +148,7 @@ class Borrower:
     is_replica: bool = False
     undecided: list[int] = field(default_factory=list)
     _asked: Vouch | None = None
+    _last: LenderFile | None = None
 
     @property
     def length(self) -> int:
@@ -159,14 +200,8 @@ class Borrower:
 
     def _of(self, stretch: OpenStretch, own: LogReader, other: LogReader) -> list[Loan]:
         """Give what may be taken for a stretch; say why not, where something is damaged."""
-        segments = [
-            one for one in self.other if one.start < stretch.end and stretch.start < one.end
-        ]
-        found: list[Loan] = []
-        for segment, closed in zip(segments, self._judged(self.other, segments), strict=True):
-            if not isinstance(closed, UnreadablePath):
-                found += _lent(stretch, segment, closed, other)
-        found = [one for one in found if not _is_there(one, own, other)]
+        lent = (loan for file in self._lenders(stretch) for loan in file.lent(stretch, other))
+        found = [one for one in lent if not _is_there(one, own, other)]
         if not found:
             if stretch.code not in NO_DAMAGE:
                 self._refuse(stretch, "it has no sound record there that is missing here")
@@ -180,6 +215,19 @@ class Borrower:
             return []
         self.is_replica = True
         return found
+
+    def _lenders(self, stretch: OpenStretch) -> Iterator[LenderFile]:
+        """Give the files of the lender that reach into a stretch; the last one is kept at hand."""
+        begin, end = stretch.start, stretch.end
+        segments = [one for one in self.other if one.start < end and begin < one.end]
+        if self._last is not None and segments[:1] == [self._last.segment]:
+            yield self._last
+            del segments[0]
+        for segment, closed in zip(segments, self._judged(self.other, segments), strict=True):
+            is_unread = isinstance(closed, UnreadablePath)
+            whole = [OpenStretch(segment.start, segment.end, None)]
+            self._last = LenderFile.of(segment, whole if is_unread else closed)
+            yield self._last
 
     def _refuse(self, stretch: OpenStretch, why: str) -> None:
         self.refused.append(
@@ -279,26 +327,6 @@ def _joined(stretches: Iterable[OpenStretch]) -> Iterator[OpenStretch]:
         yield last
 
 
-def _lent(
-    stretch: OpenStretch, segment: Segment, closed: list[OpenStretch], other: LogReader
-) -> Iterator[Loan]:
-    """Give the runs of sound records, and the blank, that a file of the lender has in a stretch."""
-    begin, end = max(stretch.start, segment.start), min(stretch.end, segment.end)
-    blanks = [one for one in closed if one.is_blank and begin <= one.start and one.end <= end]
-    runs = [(one.start, one.end) for one in blanks]
-    edges = [segment.start]
-    for one in _joined(closed):
-        edges += [one.start, one.end]
-    edges.append(segment.end)
-    for first, last in zip(edges[::2], edges[1::2], strict=True):
-        low, high = max(first, begin), min(last, end)
-        if low < high:
-            runs.append(_bordered(low, high, segment, other))
-    code = stretch.code or CL_TAIL
-    joined = _joined(OpenStretch(low, high, None) for low, high in runs if low < high)
-    yield from (Loan(one.start, one.end, code, segment) for one in joined)
-
-
 def _bordered(low: int, high: int, segment: Segment, other: LogReader) -> tuple[int, int]:
     """Give the part of a run of records that begins and ends where records do."""
     first = other.first_from(segment, low - segment.start)
@@ -311,7 +339,8 @@ def _bordered(low: int, high: int, segment: Segment, other: LogReader) -> tuple[
 def _is_there(loan: Loan, own: LogReader, other: LogReader) -> bool:
     """Tell whether the borrower has the same bytes; what follows a blank's head does not count."""
     head = other.read_at(loan.start, BLANK.size)
-    if BLANK.parse(head)["magic_code"] == BLANK_MAGIC_CODE:
+    is_whole = len(head) == BLANK.size
+    if is_whole and BLANK.parse(head)["magic_code"] == BLANK_MAGIC_CODE:
         return own.read_at(loan.start, BLANK.size) == head
     return _are_same(loan.start, loan.end, own, other)
 

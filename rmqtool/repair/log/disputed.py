@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, inspect_part
 from rmqtool.errors import UnreadablePath
-from rmqtool.scan.batch import Extent, ScanOptions
+from rmqtool.scan.batch import ScanOptions
 from rmqtool.store.segment import SegmentPart
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _of_file(segment: Segment, own: LogReader, other: LogReader) -> Iterator[Rec
     for start in range(segment.start, segment.end, CHUNK):
         size = min(CHUNK, segment.end - start)
         theirs = other.read_at(start, size)
-        if not any(theirs) or own.read_at(start, size) == theirs:
+        if own.read_at(start, size) == theirs or theirs.count(0) == len(theirs):
             continue
         head = own.last_before(segment, start - segment.start + 1)
         if head is None or head.end <= done:
@@ -98,20 +98,28 @@ class DisputeJudge:
         segment = log.segment_at(head.physical_offset)
         if segment is None:
             return GAP
-        begin = end = head.physical_offset - segment.start
+        beside = [head]
         for _ in range(BESIDE):
-            before = log.last_before(segment, begin)
-            begin = before.physical_offset - segment.start if before is not None else begin
-        end += head.size
-        for _ in range(BESIDE):
-            after = log.head_at(segment.start + end)
-            end = after.end - segment.start if after is not None else end
+            before = log.last_before(segment, beside[0].physical_offset - segment.start)
+            after = log.head_at(beside[-1].end)
+            beside = [*filter(None, (before, *beside, after))]
+        begin = beside[0].physical_offset - segment.start
+        part = SegmentPart(segment, begin, beside[-1].end - segment.start)
         try:
-            report = inspect_part(SegmentPart(segment, begin, end), DEEP, start=begin)
+            report = inspect_part(part, DEEP, start=begin)
         except UnreadablePath:
             return GAP
-        gaps = sum(one.kind is Extent.GAP for one in report.stretches)
-        return GAP * gaps + sum(1 + SEVERITY * one.severity.rank for one in report.findings)
+        # Of those beside it, what is damaged in one log alone says nothing of this record.
+        places = {one.physical_offset for one in beside if not _is_other(one, self.own, self.other)}
+        places.add(head.physical_offset)
+        marks = [
+            1 + SEVERITY * one.severity.rank
+            for one in report.findings
+            if one.physical_offset in places
+        ]
+        at = head.physical_offset - segment.start
+        is_none = any(one.position <= at < one.position + one.length for one in report.stretches)
+        return sum(marks) + GAP * is_none
 
     def _units_of(self, head: RecordHead, log: LogReader) -> int:
         """Count the stores whose queue has, for what a record says it is, a unit of this place."""
