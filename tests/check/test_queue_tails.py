@@ -73,6 +73,17 @@ def test_first_file_lost(is_killed: bool, tmp_path: Path) -> None:
     assert _said(root, name) == {("CQ-GAP", Severity.DAMAGE)}
 
 
+def test_empty_checkpoint(tmp_path: Path) -> None:
+    """A checkpoint without a byte is one of zeros, as brokers extend it; all is judged."""
+    root = fixture_store(TRAFFIC, tmp_path)
+    (root / "abort").touch()
+    (root / "checkpoint").write_bytes(b"")
+    queue = root / "consumequeue" / "traffic-orders" / "1"
+    for path in plain_store.numbered(queue)[1:]:
+        inflict.write_at(path, 0, bytes(path.stat().st_size))
+    assert "CP-LEN" in {one.code for one in validate(ValidateOptions(root))}
+
+
 def test_lost_queue(tmp_path: Path) -> None:
     """After a crash, a queue that is gone comes back from the last file only: that is damage."""
     name = "rocketmq-5.3.3-traffic"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.names import LMQ_PREFIX, is_deleted_when_idle, is_system_topic
 from rmqtool.broker.rules import AbnormalStart, Rules
 from rmqtool.check.queues.queue_state import UNIT, at_unit
+from rmqtool.errors import Truncated
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import finding
 from rmqtool.findings.registry_consume_queue import CQ_GAP, CQ_LAG, CQ_LMQ
@@ -76,7 +78,9 @@ class Tails:
         5.5.0; ConsumeQueueStore#getDispatchFromPhyOffset, 5.5.0.
         """
         store, rules = self._inspection.store, Rules(self._inspection.version)
-        checkpoint = store.checkpoint()
+        checkpoint = None
+        with suppress(Truncated):  # brokers extend it with zeros
+            checkpoint = store.checkpoint()
         if not self._inspection.has_crashed or not checkpoint:
             return 0
         offset, written = (

@@ -223,10 +223,10 @@ class Borrower:
         if self._last is not None and segments[:1] == [self._last.segment]:
             yield self._last
             del segments[0]
-        for segment, closed in zip(segments, self._judged(self.other, segments), strict=True):
-            is_unread = isinstance(closed, UnreadablePath)
+        for segment, found in zip(segments, self._judged(self.other, segments), strict=True):
             whole = [OpenStretch(segment.start, segment.end, None)]
-            self._last = LenderFile.of(segment, whole if is_unread else closed)
+            closed = whole if isinstance(found, UnreadablePath) else found
+            self._last = LenderFile.of(segment, closed)
             yield self._last
 
     def _refuse(self, stretch: OpenStretch, why: str) -> None:
