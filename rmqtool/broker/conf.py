@@ -211,6 +211,9 @@ ACCELERATES: Final = _flag("enableAcceleratedRecovery", "5.3.4")
 CHECKPOINT_MARGIN_MS: Final = 3000  # no key: StoreCheckpoint#getMinTimestamp
 BROKER_ID: Final = Key("brokerId", 0, parse_long, "a number without spaces")
 
+# What it deletes.
+CLEANS_FORCIBLY: Final = _flag("cleanFileForciblyEnable", default=True)
+
 # What keeps queues or offsets elsewhere.
 ROCKSDB_STORE: Final = "defaultRocksDB"
 STORE_TYPE: Final = _word("storeType", "default", "5.1.4")

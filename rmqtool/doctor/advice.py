@@ -11,6 +11,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.conf import CLEANS_FORCIBLY
 from rmqtool.doctor.host import DELETES_RATIO, REFUSES_RATIO
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_GAP, FS_NOLOG, FS_OWNER
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.doctor.host import Host
     from rmqtool.findings.finding import Finding
 
+KEEPS: Final = f"{CLEANS_FORCIBLY.name}=false"
 SHUTDOWN: Final = "sh bin/mqshutdown broker"
 BRIDGE: Final = "--bridge-missing"
 FIRST: Final = "first "  # what a person has to do before a repair can be planned begins so
@@ -101,16 +103,34 @@ def _around(seen: Examination) -> Iterator[AdviceStep]:
 
 
 def _disk(seen: Examination, host: Host) -> Iterator[AdviceStep]:
+    """Yield what is to be done about a disk that is too full.
+
+    Where it must be emptied in any case that comes first: no file can be changed on a full disk.
+    """
     if host.used <= DELETES_RATIO:
         return
     cause = f"the disk of the store is {host.used:.0%} used, {host.free:,} bytes are free"
-    also = " and refuses new messages" if host.used > REFUSES_RATIO else ""
-    yield AdviceStep(
-        cause,
-        f"a broker deletes the oldest commitlog files before their time{also}",
-        f"du -xh --max-depth=1 {shlex.quote(seen.store)}",
-        "make room, or set cleanFileForciblyEnable=false in broker.conf, before the start",
-    )
+    deletes = "a broker deletes the oldest commitlog files before their time"
+    conf = seen.options.broker_conf
+    place = shlex.quote(host.fullest or seen.store)
+    is_hint = host.deletes_early and conf is None and not host.is_full
+    if host.used > REFUSES_RATIO or (host.deletes_early and conf is None):
+        consequence = "a broker refuses new messages"
+        if host.is_full:
+            consequence = "the broker does not come up, or refuses messages, or ends while it runs"
+        elif host.deletes_early:
+            also = " and refuses new messages" if host.used > REFUSES_RATIO else ""
+            consequence = f"{deletes}{also}"
+        yield AdviceStep(
+            cause,
+            consequence,
+            f"du -xah $(findmnt -nro TARGET -T {place}) | sort -h | tail -n 20",
+            "these take most room: move away what is not the store's, before the start"
+            f"{f'; {KEEPS} in broker.conf keeps the files' if is_hint else ''}",
+        )
+    if host.deletes_early and conf is not None:
+        command = f"sed -i -e '$a {KEEPS}' {shlex.quote(conf)}"
+        yield AdviceStep(cause, deletes, command, "then it keeps them; make room all the same")
 
 
 def _lengths(seen: Examination) -> Iterator[AdviceStep]:

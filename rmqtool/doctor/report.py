@@ -135,7 +135,7 @@ def exit_code(seen: Examination) -> int:
         any(one.severity is Severity.DAMAGE for one in seen.findings),
         prediction is not None and _is_bad(prediction),
         bool(seen.missing),
-        host is not None and (host.is_read_only or bool(host.denied)),
+        host is not None and (host.is_read_only or host.is_full or bool(host.denied)),
         bool(seen.lengths),
     )
     return int(any(is_bad))
@@ -181,7 +181,8 @@ def _start(seen: Examination) -> str:
     whose = "as told" if seen.options.broker_version else "the release that wrote it"
     is_short = seen.prediction.starts and not seen.prediction.has_no_log
     say = outcome if is_short else verdict
-    return f"{say(seen.prediction)} ({seen.prediction.version}: {whose})"
+    room = f"; {seen.host.free:,} bytes are free" if seen.host and seen.host.is_full else ""
+    return f"{say(seen.prediction)}{room} ({seen.prediction.version}: {whose})"
 
 
 def _lost(loss: Loss) -> str:

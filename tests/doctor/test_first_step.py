@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -19,7 +20,7 @@ import orjson
 import pytest
 
 from rmqtool.cli.main import main
-from rmqtool.doctor.advice import steps_for
+from rmqtool.doctor.advice import AdviceStep, steps_for
 from rmqtool.doctor.examination import Examination, examine_store
 from rmqtool.doctor.report import exit_code, screen, summary
 from rmqtool.render.emit import emit
@@ -31,7 +32,7 @@ from rmqtool.startup.load import Refusal
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.writing.lock import StoreLock
 from tests import inflict
-from tests.stores import fixture_store
+from tests.stores import broker_conf, fixture_store
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 CRASH: Final = "rocketmq-4.9.3-crash"
@@ -251,19 +252,43 @@ def test_wrong_owner(see: See, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "share", "refuses"), [("disk nearly full", 0.12, False), ("full disk", 0.0, True)]
+    ("name", "percent", "consequence"),
+    [
+        ("disk nearly full", 12, "before their time"),
+        ("disk past the limit", 5, "before their time and refuses new messages"),
+        ("full disk", 0, "or ends while it runs"),
+    ],
 )
 def test_full_disk(
-    name: str, share: float, see: See, free_blocks: list[int], tmp_path: Path, *, refuses: bool
+    name: str, percent: int, consequence: str, see: See, free_blocks: list[int], tmp_path: Path
 ) -> None:
-    """A disk on which a broker would delete files comes before its start."""
-    free_blocks.append(int(share * BLOCKS))
+    """A disk on which a broker would delete files, or not start, comes before its start."""
+    free_blocks.append(percent * BLOCKS // 100)
     seen = see(name, fixture_store(TRAFFIC, tmp_path))
-    first = steps_for(seen)[0]
+    (first,) = steps_for(seen)
     assert "the disk of the store is" in first.cause
-    assert refuses == ("refuses new messages" in first.consequence)
-    assert "du -xh --max-depth=1 store" == first.command
-    assert "make room" in first.advice
+    assert first.consequence.endswith(consequence)
+    assert "du -xah $(findmnt -nro TARGET -T store) | sort -h | tail -n 20" == first.command
+    assert "move away" in first.advice
+    assert int(not percent) == exit_code(seen)
+
+
+@pytest.mark.parametrize("is_fuller", [False, True])
+def test_files_are_kept(free_blocks: list[int], tmp_path: Path, *, is_fuller: bool) -> None:
+    """With a broker.conf the command keeps files that a broker would delete; it is said once."""
+    free_blocks.append(BLOCKS * (5 if is_fuller else 12) // 100)
+    store, conf = fixture_store(TRAFFIC, tmp_path), tmp_path / "broker.conf"
+    shutil.copy(broker_conf(TRAFFIC), conf)
+
+    def steps() -> list[AdviceStep]:
+        return steps_for(examine_store(RepairOptions(str(store), broker_conf=str(conf))))
+
+    *room, keep = steps()
+    assert is_fuller == bool(room)
+    assert f"sed -i -e '$a cleanFileForciblyEnable=false' {conf}" == keep.command
+    subprocess.run(["/bin/sh", "-c", keep.command], check=True)  # noqa: S603 - our own
+    commands = [one.command for one in steps()]
+    assert [one.command for one in room] or [""] == commands
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,7 +14,11 @@ from py4j.protocol import Py4JJavaError
 from rmqtool.doctor.advice import steps_for
 from rmqtool.doctor.examination import Examination, examine_store
 from rmqtool.repair.options import RepairOptions
+from tests.broker.bare_store import BareStore
+from tests.broker.broker import running_broker
 from tests.broker.jvm import Jvm
+from tests.broker.message import Outgoing
+from tests.broker.producer import Producer
 from tests.doctor.test_first_step import NOBODY, SECOND_FILE, TRAFFIC
 from tests.doctor.test_real_stores import follow
 from tests.repair.broker.survivors import settings_of
@@ -88,3 +93,78 @@ def test_wrong_owner(
     found = nobody.observe(store, settings_of(TRAFFIC), {})
     assert found.loaded
     assert seen.summary.account.records <= sum(found.delivered.values())
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Give a file system of 4 MB in memory."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", "size=4m", "rmqtool-test", str(place)]
+    done = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 - mount
+    if done.returncode:
+        pytest.skip(f"needs the right to mount: {done.stderr.decode().strip()}")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)  # noqa: S603, S607 - umount
+
+
+def fill(disk: Path, percent: float) -> Path:
+    """Let a file that is not the store's leave so much of a disk free."""
+    facts = os.statvfs(disk)
+    spared = int(facts.f_blocks * percent / 100)
+    other = disk / "other.log"
+    other.write_bytes(bytes(max(facts.f_bavail - spared, 0) * facts.f_frsize))
+    return other
+
+
+@pytest.mark.parametrize("percent", [0, 5])
+def test_full_disk(percent: float, small_disk: Path, tmp_path: Path) -> None:
+    """The command names what takes the room; once that is away, a broker starts and takes all."""
+    store = fixture_store(TRAFFIC, small_disk)
+    other = fill(small_disk, percent)
+    seen = examined(store)
+    first = steps_for(seen)[0]
+    said = subprocess.run(  # noqa: S603 - our own
+        ["/bin/sh", "-c", first.command], capture_output=True, text=True, check=True
+    ).stdout
+    named = [Path(line.partition("\t")[2]) for line in said.splitlines()]
+    strange = [one for one in named if one.is_file() and store not in one.parents]
+    assert [other] == strange
+    other.unlink()
+    assert not steps_for(examined(store))[0].command
+    settings = {**settings_of(TRAFFIC), "storePathRootDir": store}
+    settings["storePathCommitLog"] = store / "commitlog"
+    with running_broker("5.3.3", tmp_path / "home", settings) as broker:
+        assert broker.store.getRunningFlags().isWriteable()
+        with Producer(broker, "shop") as producer:
+            assert 0 <= producer.send(Outgoing("traffic-orders", b"body")).queue_offset
+
+
+@pytest.mark.parametrize("is_followed", [False, True])
+def test_nearly_full_disk(small_disk: Path, tmp_path: Path, *, is_followed: bool) -> None:
+    """A broker deletes files before their time, unless the command was followed."""
+    store, conf = fixture_store(TRAFFIC, small_disk), tmp_path / "broker.conf"
+    files = sorted((store / "commitlog").iterdir())
+    for path in files:
+        os.utime(path)  # nothing has expired
+    shutil.copy(broker_conf(TRAFFIC), conf)
+    fill(small_disk, 12)
+    options = RepairOptions(str(store), broker_conf=str(conf))
+    if is_followed:
+        follow(steps_for(examine_store(options))[0].command, tmp_path)
+        assert not steps_for(examine_store(options))[0].command
+    told = dict(line.split("=", 1) for line in conf.read_text().splitlines() if "=" in line)
+    keeps = {name: told[name] for name in told.keys() & {"cleanFileForciblyEnable"}}
+    settings = {**settings_of(TRAFFIC), "diskMaxUsedSpaceRatio": 75, "fileReservedTime": 72}
+    with Jvm("5.3.3", tmp_path / "jvm") as jvm:
+        bare = BareStore(jvm, store, {**settings, **keeps})
+        assert bare.load()
+        bare.start()
+        cleaner = bare.store.getClass().getDeclaredField("cleanCommitLogService")
+        cleaner.setAccessible(True)
+        for _ in files:  # what it does every ten seconds, from a minute after the start on
+            cleaner.get(bare.store).run()
+        bare.stop()
+    assert is_followed == (files == sorted((store / "commitlog").iterdir()))
