@@ -90,6 +90,8 @@ class Inspection:
         account: what was read.
         log: what is known of the commitlog; None before it was looked at, or without one.
         has_crashed: whether `abort` is there.
+        early_checkpoint: length and first bytes of a running broker's checkpoint, by its path, as
+            they were before the log was read.
         lost: stretches of the log without records.
         moved: records that lie elsewhere than they say: what they say to where they lie.
         timer_messages: int64, shape (5, n); see `Transactions.timer_messages`.
@@ -115,6 +117,7 @@ class Inspection:
     account: Account = field(default_factory=Account)
     log: LogFacts | None = None
     has_crashed: bool = False
+    early_checkpoint: dict[str, tuple[int, bytes]] = field(default_factory=dict)
 
     lost: LostRanges = field(default_factory=LostRanges)
     moved: dict[int, int] = field(default_factory=dict)

@@ -236,6 +236,7 @@ def _run(inspection: Inspection, observers: Observers) -> Iterator[Finding]:
     for what, why in options.limits():
         inspection.leave_out(what, why)
     _know(inspection)
+    checkpoint.read_early(inspection)
     rocksdb = _rocksdb(inspection)
     if rocksdb is not None and options.wants(*ROCKSDB_AREAS):
         yield from rocksdb.open()

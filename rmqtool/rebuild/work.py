@@ -16,6 +16,7 @@ from rmqtool.engine import chosen
 from rmqtool.errors import NotAStore, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.queues.discovery import Queues
+from rmqtool.rebuild.beside_broker import reached, settled
 from rmqtool.rebuild.comparing import ComparingSink
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueSink
 from rmqtool.rebuild.ext import ext_rules
@@ -111,17 +112,7 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
                 result = _run_shuffled(store, options, (cluster, tree), advance)
         result.fsync_seconds += tree.fsync_seconds
     elif options.mode is Mode.CHECK:
-        cut = _cut(_open(options))
-        store = _open(options)  # anew: what the queues had reached then, all files have by now
-        comparing = ComparingSink(store, store.commitlog.start, cut)
-        result = _run_comparing(store, options, comparing, advance)
-        result.cut = cut
-        comparing.finish(
-            queues=options.target.has_queues and StoreType.FILES in store_types(store, options),
-            index=StoreType.FILES in result.index_types,
-            whole=options.topic is None,
-        )
-        result.differences = comparing.differences
+        result = settled(lambda: _check(options, advance), is_live=bool(_open(options).lock_held()))
     else:
         store = _open(options)
         result = run(store, options, CountingSink(), advance)
@@ -130,6 +121,22 @@ def rebuild(options: RebuildOptions, *, advance: Advance = lambda _: None) -> Re
 
             count_index(store, result)
     result.seconds = time.perf_counter() - began
+    return result
+
+
+def _check(options: RebuildOptions, advance: Advance) -> RebuildResult:
+    """Compare once."""
+    cut = reached(_open(options))
+    store = _open(options)  # anew: what the queues had reached then, all files have by now
+    comparing = ComparingSink(store, store.commitlog.start, cut)
+    result = _run_comparing(store, options, comparing, advance)
+    result.cut = cut
+    comparing.finish(
+        queues=options.target.has_queues and StoreType.FILES in store_types(store, options),
+        index=StoreType.FILES in result.index_types,
+        whole=options.topic is None,
+    )
+    result.differences = comparing.differences
     return result
 
 
@@ -209,20 +216,6 @@ def _run_comparing_queues(
         result = run(store, options, sink, advance, files.cut)
         sink.finish()
     return result
-
-
-def _cut(store: Store) -> int | None:
-    """Give the physical offset that the queues of a running broker have reached; None without one.
-
-    Brokers dispatch in the order of the log. So queues and index have all that comes before the
-    last record that a queue has, and what comes after it may be on its way.
-    """
-    if not store.lock_held():
-        return None
-    with Queues(store) as queues:
-        every = (one for source in queues.sources for one in source.queues())
-        spans = (one.span(store.commitlog.start) for one in every)
-        return max((span.last.physical_offset for span in spans if span.last), default=0)
 
 
 def run(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.prediction import Prediction
 
 _ATTEMPTS: Final = 4  # files that roll or expire meanwhile are few a minute
+_EXPIRIES: Final = 20  # a look takes long where files are many, and the machine is busy
 
 
 def settled(predict: Callable[[], Prediction]) -> Prediction:
@@ -40,19 +41,30 @@ def settled(predict: Callable[[], Prediction]) -> Prediction:
     Raises:
         UnreadablePath: a file may not be read.
     """
-    before: Prediction | None = None
-    for left in reversed(range(_ATTEMPTS)):
-        try:
-            found = predict()
-        except UnreadablePath as error:
-            if not left or error.trouble not in {Trouble.MISSING, Trouble.NO_FILE}:
-                raise
-            continue
-        if found.is_whole or (before and _harm(found) == _harm(before)):
-            return found
+    found = _seen(predict)
+    for _ in range(_ATTEMPTS - 1):
         before = found
-    assert before is not None  # noqa: S101 - the last attempt raises or gives one
-    return before
+        if before.is_whole:
+            break
+        found = _seen(predict)
+        if _harm(found) == _harm(before):
+            break
+    return found
+
+
+def _seen(predict: Callable[[], Prediction]) -> Prediction:
+    """Look at a store of which no file expires meanwhile.
+
+    Raises:
+        UnreadablePath: a file may not be read, or is gone each time.
+    """
+    for _ in range(_EXPIRIES - 1):
+        try:
+            return predict()
+        except UnreadablePath as error:
+            if error.trouble not in {Trouble.MISSING, Trouble.NO_FILE}:
+                raise
+    return predict()
 
 
 def _harm(found: Prediction) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.startup import live, predict, start
 from rmqtool.startup.fates import Before
 from rmqtool.startup.load import read_checkpoint
@@ -107,3 +108,20 @@ def test_expired_meanwhile(gone: str, quick_path: Path, monkeypatch: pytest.Monk
     with StoreLock(root):
         found = predict(open_store(root, str(broker_conf(NAME))))
     assert found.is_whole == (gone == "00000000000000000000")
+
+
+def test_much_expires(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that vanish at each of several looks are no reason to give up."""
+    root = fixture_store(NAME, quick_path)
+    (root / "abort").touch()
+    first, left = read_checkpoint, [*range(9)]
+
+    def vanish(*args: object) -> dict[str, int]:
+        if left:
+            left.pop()
+            raise UnreadablePath(path="x", reason="no such file", trouble=Trouble.MISSING)
+        return first(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(start, "read_checkpoint", vanish)
+    with StoreLock(root):
+        assert predict(open_store(root, str(broker_conf(NAME)))).is_whole

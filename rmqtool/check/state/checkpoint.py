@@ -7,6 +7,7 @@ Source: StoreCheckpoint, CommitLog#isMappedFileMatchedRecover, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool.broker.conf import CHECKPOINT_MARGIN_MS, RECOVERED_FILES
@@ -61,9 +62,27 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             yield inspection.unread(branch.path, error)
 
 
-def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
+def read_early(inspection: Inspection) -> None:
+    """Read the checkpoint of a running broker before its log: else it is newer than what was read.
+
+    Args:
+        inspection: takes it.
+    """
+    store = inspection.store
+    if not store.lock_held():
+        return
+    for branch in store.branches_of(BranchKind.CHECKPOINT):
+        with suppress(UnreadablePath):  # said when it is judged
+            inspection.early_checkpoint[branch.path] = _read(branch)
+
+
+def _read(branch: Branch) -> tuple[int, bytes]:
     with branch.place.open() as file:
-        size, raw = file.size, file.read_at(0, FILE_LENGTH)
+        return file.size, file.read_at(0, FILE_LENGTH)
+
+
+def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
+    size, raw = inspection.early_checkpoint.get(branch.path) or _read(branch)
     inspection.account.files += 1
     inspection.account.bytes += size
     at = At(branch.path)

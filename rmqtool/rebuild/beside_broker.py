@@ -1,0 +1,78 @@
+"""`rebuild --check` beside a running broker: how far it compares, and what it believes.
+
+The broker goes on to write, and deletes files that have expired between the moment they are listed
+and that they are read. What differs for such a reason does not differ twice.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.queues.discovery import Queues
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rmqtool.rebuild.options import RebuildResult
+    from rmqtool.store.tree import Store
+
+_ATTEMPTS: Final = 10
+
+
+def reached(store: Store) -> int | None:
+    """Give the physical offset that the queues of a running broker have reached; None without one.
+
+    Brokers dispatch in the order of the log. So queues and index have all that comes before the
+    last record that a queue has, and what comes after it may be on its way.
+
+    Raises:
+        UnreadablePath: a queue cannot be read.
+    """
+    if not store.lock_held():
+        return None
+    with Queues(store) as queues:
+        every = (one for source in queues.sources for one in source.queues())
+        spans = (one.span(store.commitlog.start) for one in every)
+        return max((span.last.physical_offset for span in spans if span.last), default=0)
+
+
+def settled(check: Callable[[], RebuildResult], *, is_live: bool) -> RebuildResult:
+    """Compare again where a running broker's files differ, or vanish, and believe what stays.
+
+    Args:
+        check: compares once.
+        is_live: whether a broker runs on the store; else what is seen once is so.
+
+    Raises:
+        UnreadablePath: a file may not be read, or one is gone each time.
+    """
+    if not is_live:
+        return check()
+    result = _seen(check)
+    for _ in range(_ATTEMPTS - 1):
+        if not (result.differences or result.lost):
+            break
+        before, result = result, _seen(check)
+        known = {(one.path, one.position) for one in before.differences}
+        result.differences = [
+            one for one in result.differences if (one.path, one.position) in known
+        ]
+        if result.lost == before.lost:
+            break
+    return result
+
+
+def _seen(check: Callable[[], RebuildResult]) -> RebuildResult:
+    """Compare a store of which no file expires meanwhile.
+
+    Raises:
+        UnreadablePath: a file may not be read, or is gone each time.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return check()
+        except UnreadablePath as error:
+            if error.trouble not in {Trouble.MISSING, Trouble.NO_FILE}:
+                raise
+    return check()
