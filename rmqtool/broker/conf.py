@@ -212,6 +212,7 @@ CHECKPOINT_MARGIN_MS: Final = 3000  # no key: StoreCheckpoint#getMinTimestamp
 BROKER_ID: Final = Key("brokerId", 0, parse_long, "a number without spaces")
 
 # What it deletes.
+RESERVED_HOURS: Final = _number("fileReservedTime", 72)
 CLEANS_FORCIBLY: Final = _flag("cleanFileForciblyEnable", default=True)
 
 # What keeps queues or offsets elsewhere.

@@ -43,6 +43,7 @@ class Reason(enum.StrEnum):
     """Why a record of a source is not in the new log."""
 
     FILTERED = "filtered"  # by the options that choose
+    EXPIRED = "expired"  # a broker would delete it
     DAMAGED = "damaged"  # its body, or its properties, are not those that were stored
     DUPLICATE = "duplicate"  # another source has it, too
     OVERLAP = "overlap"  # its place is taken

@@ -39,6 +39,8 @@ class LogOptions:
         segment_size: bytes of a commitlog file; None is as in the first store.
         store_host: address and port that each record names as its broker; empty leaves them.
         selection: which records, by what is stored in them.
+        expired_at: records that a broker would delete as expired at this time, ms since 1970, are
+            left out; None leaves out none. Each counts by its own store time.
         broker_version: release that is to run on it; None is whoever wrote the first store.
         broker_conf: the configuration file of that broker.
         jobs: threads; None is one for each processor.
@@ -52,6 +54,7 @@ class LogOptions:
     segment_size: int | None = None
     store_host: bytes = b""
     selection: Selection = field(default_factory=Selection)
+    expired_at: int | None = None
     broker_version: str | None = None
     broker_conf: str | None = None
     jobs: int | None = None
@@ -75,4 +78,5 @@ class LogOptions:
             and self.positions is Positions.KEEP
             and self.queue_offsets is QueueOffsets.KEEP
             and self.selection == Selection()
+            and self.expired_at is None
         )

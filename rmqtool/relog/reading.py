@@ -38,6 +38,7 @@ class RecordStream:
         sources: in the order in which they were given.
         options: what is wanted.
         result: takes note of what is left out.
+        expired: store time, ms, until which records are left out; None leaves out none.
 
     Attributes:
         topics: numbers of the topics of all records.
@@ -45,11 +46,16 @@ class RecordStream:
     """
 
     def __init__(
-        self, sources: Sequence[LogSource], options: LogOptions, result: LogResult
+        self,
+        sources: Sequence[LogSource],
+        options: LogOptions,
+        result: LogResult,
+        expired: int | None = None,
     ) -> None:
         self.topics: dict[bytes, int] = {}
         self.blanks: list[int] = []
         self._sources, self._options, self._result = sources, options, result
+        self._expired = expired
         self._packs = options.positions is Positions.PACK
         self._judges = self._packs and options.queue_offsets is QueueOffsets.KEEP
 
@@ -87,6 +93,7 @@ class RecordStream:
             options.selection,
             host=options.store_host,
             bridges=not self._packs,
+            expired=self._expired,
             part_bytes=max(PART_BYTES // len(self._sources), LEAST_BYTES),
         )
         renumbers = options.queue_offsets is QueueOffsets.RENUMBER

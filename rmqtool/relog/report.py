@@ -25,6 +25,7 @@ REBUILT_LOG: Final = Table(
         Column("bytes", Type.INT64, "bytes of them", "bytes"),
         Column("segments", Type.INT64, "files of the new commitlog", "files"),
         Column("filtered", Type.INT64, "records left out: not asked for", "records"),
+        Column("expired", Type.INT64, "records left out: older than fileReservedTime", "records"),
         Column("damaged", Type.INT64, "records left out: damaged content", "records"),
         Column("duplicates", Type.INT64, "records left out: another source has them", "records"),
         Column("done", Type.INT64, "held copies left out that brokers are done with", "records"),
@@ -51,6 +52,7 @@ def rows_of(result: LogResult) -> Rows:
         "bytes": result.bytes,
         "segments": result.log.files,
         "filtered": left[Reason.FILTERED],
+        "expired": left[Reason.EXPIRED],
         "damaged": left[Reason.DAMAGED],
         "duplicates": left[Reason.DUPLICATE],
         "done": left[Reason.DONE],
@@ -71,6 +73,7 @@ def sentences(options: LogOptions, result: LogResult) -> Iterator[str]:
     """Say what was done, what is not in the new log, and what to do next."""
     if not result.messages:
         yield "nothing found; nothing was written"
+        yield from _left_out(result)
         return
     if result.built is not None:
         version, why = result.built.rules.release.version, result.built.why_rules
@@ -96,7 +99,9 @@ def sentences(options: LogOptions, result: LogResult) -> Iterator[str]:
 
 def _left_out(result: LogResult) -> Iterator[str]:
     left = result.left_out
+    hours = f"{result.reserved_hours:,} hours" if result.reserved_hours is not None else ""
     said = {
+        Reason.EXPIRED: f"that a broker would delete: stored {hours} ago or before",
         Reason.DAMAGED: "with a damaged body, or damaged properties",
         Reason.DONE: "that a broker held back and is done with: delayed, timers, transactions",
         Reason.DUPLICATE: "that an earlier source has, too",

@@ -27,6 +27,7 @@ class LogResult:
         bytes: of them.
         log: its files.
         left_out: records that are not in it, by reason.
+        reserved_hours: age from which records were left out as expired; None when none was.
         gaps: what in the sources is no record.
         lone_commits: committed messages whose half message is not in the new log.
         offsets: of consumers, that were carried along.
@@ -41,6 +42,7 @@ class LogResult:
     bytes: int = 0
     log: LogTally = field(default_factory=LogTally)
     left_out: Counter[Reason] = field(default_factory=Counter)
+    reserved_hours: int | None = None
     gaps: list[Gap] = field(default_factory=list)
     lone_commits: int = 0
     offsets: int = 0

@@ -40,6 +40,7 @@ class TakeOptions:
         is_dledger: each record lies in an entry of its own.
         host: address and port of the broker that they are to name; empty leaves them.
         bridges: whether records that stand for lost bytes are taken, too.
+        expired: store time, ms: records stored until then are not taken; None takes all.
         offsets: row of the columns that says where a record lies.
         waiting: which copies that brokers hold back are taken.
         keys: whether unique keys are looked at.
@@ -51,6 +52,7 @@ class TakeOptions:
     is_dledger: bool = False
     host: bytes = b""
     bridges: bool = False
+    expired: int | None = None
     offsets: int = row.PHYSICAL_OFFSET
     waiting: Waiting = waiting.EVERYTHING
     keys: bool = False
@@ -120,10 +122,15 @@ def _kept(maker: ChunkMaker, batch: Batch, options: TakeOptions) -> Bools:
         is_done = options.waiting.is_done(batch) & kept
         maker.left_out[Reason.DONE] += int(is_done.sum())
         kept &= ~is_done
-    if not options.bridges:
-        numbers = [n for n in range(len(batch.topics)) if batch.topics[n] == BRIDGE_TOPIC]
-        if numbers:
-            is_bridge = is_in(columns[row.TOPIC_NUMBER], np.array(numbers, np.int64))
-            maker.left_out[Reason.BRIDGE] += int((is_bridge & kept).sum())
-            kept &= ~is_bridge
+    is_expired = np.zeros(batch.count, np.bool_)
+    if options.expired is not None:
+        is_expired = columns[row.STORE_TIMESTAMP] <= options.expired
+    numbers = [n for n in range(len(batch.topics)) if batch.topics[n] == BRIDGE_TOPIC]
+    if numbers:
+        is_bridge = is_in(columns[row.TOPIC_NUMBER], np.array(numbers, np.int64)) & kept
+        is_bridge &= is_expired | (not options.bridges)
+        maker.left_out[Reason.BRIDGE] += int(is_bridge.sum())
+        kept &= ~is_bridge
+    maker.left_out[Reason.EXPIRED] += int((is_expired & kept).sum())
+    kept &= ~is_expired
     return kept

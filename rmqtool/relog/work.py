@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.broker.conf import RESERVED_HOURS
 from rmqtool.rebuild.options import RebuildOptions
 from rmqtool.rebuild.sinks import WritingSink
 from rmqtool.rebuild.store_type import rules_for
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     Advance = Callable[[int], None]
 
+HOUR_MS: Final = 3_600_000
 LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
 
 
@@ -70,7 +72,7 @@ class LogRun:
         self.total_bytes = passes * sum(one.size for one in self._sources)
         self.segment_size = options.segment_size or self._usual_size()
         self._result = LogResult(knows_release=bool(self._stores))
-        self._reading = RecordStream(self._sources, options, self._result)
+        self._reading = RecordStream(self._sources, options, self._result, self._expired())
 
     def run(self, advance: Advance = lambda _: None) -> LogResult:
         """Write the new store, or with `dry_run` say what would be written.
@@ -108,6 +110,18 @@ class LogRun:
         for store in self._stores:
             return told or store.geometry.commitlog.value
         return told or DEFAULTS["commitlog"]
+
+    def _expired(self) -> int | None:
+        """Give the store time, ms, until which records are left out as expired.
+
+        A broker deletes whole files, by the time of their last change: that of a new file is the
+        store time of its last record. Source: MappedFileQueue#deleteExpiredFileByTime.
+        """
+        if self.options.expired_at is None:
+            return None
+        hours = RESERVED_HOURS.of(self._told)
+        self._result.reserved_hours = hours
+        return self.options.expired_at - hours * HOUR_MS
 
     def _write_log(self, tree: OutputTree | None, chunks: Iterable[Chunk]) -> None:
         options, result, reading = self.options, self._result, self._reading

@@ -75,6 +75,14 @@ class RebuildLog(Command):
             *("from_", "to", "since", "around", "offsets"),
         ),
     ] = Choosing()
+    drop_expired: Annotated[
+        bool,
+        Option(
+            "--drop-expired",
+            "Leave out records that a broker would delete as expired, by the store time of each: "
+            "fileReservedTime of --broker-conf ago or before; by default 72 hours.",
+        ),
+    ] = False
     broker_version: Annotated[
         str | None,
         Option(
@@ -133,6 +141,7 @@ class RebuildLog(Command):
             segment_size=None if length is None else size("--segment-size", length),
             store_host=b"" if self.store_host is None else host_of(self.store_host),
             selection=self.choosing.selection(clock),
+            expired_at=clock.ms("--drop-expired", "now") if self.drop_expired else None,
             broker_version=self.broker_version,
             broker_conf=self.broker_conf,
             jobs=self.jobs,

@@ -1,0 +1,105 @@
+"""What a broker would delete as expired is left out, by the store time of each record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from rmqtool.relog.chunk import Reason
+from rmqtool.relog.options import Positions
+from rmqtool.tables.selection import Selection
+from tests.cli.run import rmqtool
+from tests.plain_store import Record, records
+from tests.relog.rebuilt import damages, rebuilt, unplaced
+from tests.stores import fixture_store
+
+TRAFFIC: Final = "rocketmq-5.3.3-traffic"
+TOPIC: Final = "traffic-orders"
+HOUR_MS: Final = 3_600_000
+
+
+def stored(record: Record) -> int:
+    """Give when a record was stored, ms."""
+    return record.integer("store_timestamp")
+
+
+@pytest.mark.parametrize("positions", Positions)
+@pytest.mark.parametrize("hours", [None, 5, 0])
+def test_drop_expired(positions: Positions, hours: int | None, tmp_path: Path) -> None:
+    """A record goes at the millisecond at which its time is over; the next one stays."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    old = records(store)
+    until = stored(old[600])
+    options: dict[str, Any] = {"positions": positions}
+    if hours is not None:
+        conf = tmp_path / "broker.conf"
+        conf.write_text(f"fileReservedTime={hours}\nmappedFileSizeCommitLog=131072\n")
+        options["broker_conf"] = str(conf)
+    at = until + (72 if hours is None else hours) * HOUR_MS
+    result, output = rebuilt(store, expired_at=at, **options)
+    kept = [one for one in old if stored(one) > until]
+    new = [one for one in records(output) if one.topic != "rmqtool"]
+    assert len(old) == len(new) + result.left_out[Reason.EXPIRED] + result.left_out[Reason.DONE]
+    assert 600 < result.left_out[Reason.EXPIRED] < len(old)
+    assert {*map(unplaced, new)} <= {*map(unplaced, kept)}
+    assert not result.is_damaged
+    assert [] == damages(output)
+    if positions is Positions.KEEP:
+        assert [one.raw for one in kept] == [one.raw for one in new]
+        assert new[0].physical_offset // 131072 * 131072 == result.log.start
+    again, _ = rebuilt(output, "again", positions=positions, expired_at=at)
+    bridges = result.log.bridges  # written before, they are records
+    assert (0, result.messages + bridges) == (again.left_out[Reason.EXPIRED], again.messages)
+
+
+def test_with_filters(tmp_path: Path) -> None:
+    """A record that was not asked for is not counted as expired; a damaged one is damage."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    old = records(store)
+    until = stored(old[600])
+    own = [one for one in old if one.topic == TOPIC]
+    harmed = next(one for one in own if len(one.bytes_of("body")) > 0)
+    raw = bytearray(harmed.path.read_bytes())
+    raw[harmed.position + harmed.places()["body"][0]] ^= 1
+    harmed.path.write_bytes(raw)
+    result, output = rebuilt(
+        store, expired_at=until + 72 * HOUR_MS, selection=Selection(topics=(TOPIC,))
+    )
+    expired = [one for one in own if stored(one) <= until and one != harmed]
+    assert len(old) - len(own) == result.left_out[Reason.FILTERED]
+    assert len(expired) == result.left_out[Reason.EXPIRED]
+    assert (1, True) == (result.left_out[Reason.DAMAGED], result.is_damaged)
+    assert [unplaced(one) for one in own if stored(one) > until] == [
+        *map(unplaced, records(output))
+    ]
+
+
+def test_bridges(tmp_path: Path) -> None:
+    """A bridge goes with what lay around it, and is not counted as a record."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    until = stored(records(store)[600])
+    _, kept = rebuilt(store, "kept", positions=Positions.KEEP, selection=Selection(topics=(TOPIC,)))
+    own = [one for one in records(kept) if one.topic == TOPIC]
+    result, output = rebuilt(kept, positions=Positions.KEEP, expired_at=until + 72 * HOUR_MS)
+    assert sum(stored(one) <= until for one in own) == result.left_out[Reason.EXPIRED]
+    rest = [one.raw for one in own if stored(one) > until]
+    assert rest == [one.raw for one in records(output) if one.topic == TOPIC]
+
+
+def test_all_expired(tmp_path: Path) -> None:
+    """Where nothing is left, nothing is written, and it is said why."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    count = len(records(store))
+    said = f"left out: {count} records that a broker would delete: stored 0 hours ago or before"
+    for hours, code in ((0, 1), (500_000, 0)):
+        conf, output = tmp_path / "broker.conf", tmp_path / f"after-{hours}"
+        conf.write_text(f"fileReservedTime={hours}\nmappedFileSizeCommitLog=131072\n")
+        done = rmqtool(
+            *("rebuild-log", str(store), "--output", str(output), "--drop-expired"),
+            *("--broker-conf", str(conf)),
+        )
+        assert code == done.code, done.err
+        assert (code == 0) == output.exists()
+        assert (code == 1) == (said in done.err)
