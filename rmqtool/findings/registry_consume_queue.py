@@ -80,7 +80,7 @@ CQ_GAP: Final = Code(
     DAMAGE,
     Owner.QUEUES,
     also=(NOTE,),
-    when="a note for a topic that is not configured any more",
+    when="a note for a topic that is not configured and that no record of another topic names",
     meaning="records that belong into this queue have no unit, although later ones have",
     consequence="the messages are in the log, but no consumer gets them",
     remedy="rebuild the queue",

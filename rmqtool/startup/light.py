@@ -59,11 +59,13 @@ def _lacking(model: Model, record: DispatchRequest) -> list[str]:
     lacking = []
     for topic, text in zip(*light_queues(record.properties), strict=True):
         number = java.parse_long(text)
-        if number is None or not topic.startswith(LMQ_PREFIX):
+        if number is None or topic == record.topic:
             continue
         if model.rules.skips_separators and "/" in topic:
             continue
-        found = model.extent(topic, LMQ_QUEUE_ID) or model.extent(topic, record.queue_id)
+        found = model.extent(topic, record.queue_id)
+        if topic.startswith(LMQ_PREFIX):
+            found = model.extent(topic, LMQ_QUEUE_ID) or found
         if found is None or not found[0] <= number < found[1]:
             lacking.append(topic)
     return lacking

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from rmqtool import repair
 from rmqtool.check.inspection import Inspection
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.queues import consume_queue
@@ -116,6 +117,25 @@ def test_lite_queue(attributes: dict[str, str], is_lost: bool, tmp_path: Path) -
     lost = predict(open_store(root, conf), "5.5.0").light.messages
     code = ("CQ-LMQ", Severity.DAMAGE) if is_lost else ("CQ-GAP", Severity.NOTE)
     assert (lost, _said(root, name)) == (7 * is_lost, {code})
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_topic_never_configured(is_named: bool, tmp_path: Path) -> None:
+    """A queue that records of another topic name is lost, and made again; not a deleted one."""
+    name = "rocketmq-4.9.3-lmq"
+    root = fixture_store(name, tmp_path)
+    conf = str(broker_conf(name))
+    lost = "lmq-other/0" if is_named else "lmq-parent/0"
+    shutil.rmtree(root / "consumequeue" / Path(lost).parts[0])
+    path = root / "config" / "topics.json"
+    document = json.loads(path.read_bytes())
+    document["topicConfigTable"].pop("lmq-parent")
+    path.write_text(json.dumps(document))
+    severity = Severity.DAMAGE if is_named else Severity.NOTE
+    assert _said(root, name) == {("CQ-GAP", severity)}
+    assert predict(open_store(root, conf), "4.9.3").light.messages == 24 * is_named
+    repair.apply(repair.plan(root, broker_conf=conf, broker_version="4.9.3"), in_place=True)
+    assert (root / "consumequeue" / lost).exists() is is_named
 
 
 def _said(root: Path, name: str, release: str | None = None) -> set[tuple[str, Severity]]:

@@ -283,7 +283,7 @@ class QueueComparer:
         for one in self._pool.rest():
             yield from self._compare(one)
         judge = UnitJudge(self._inspection, log)
-        tails = Tails(self._inspection)
+        tails = Tails(self._inspection, log)
         for state in self._states.values():
             topic = self._inspection.options.topic
             if topic is not None and state.topic != topic:

@@ -26,11 +26,28 @@ GONE: Final = "the topic is not configured any more"
 MARGIN_MS: Final = 3000  # that brokers leave for what was not flushed yet
 
 
+def is_reached_by_name(log: LogReader, newest: int, topic: str) -> bool:
+    """Tell whether the newest record of a queue is of another topic and names this one.
+
+    Nobody has to configure such a topic, so that it is in no `topics.json` does not mean that it
+    was deleted. Source: CommitLogDispatcherBuildConsumeQueue, ConsumeQueue#multiDispatchLmqQueue,
+    4.9.3 to 5.3.1.
+
+    Args:
+        log: that the record lies in.
+        newest: physical offset of the record; negative for none.
+        topic: of the queue.
+    """
+    head = log.head_at(newest) if newest >= 0 else None
+    return head is not None and log.topic_of(head) != topic
+
+
 class Tails:
     """Queues that end before the log does: dispatch was behind, or units are lost."""
 
-    def __init__(self, inspection: Inspection) -> None:
+    def __init__(self, inspection: Inspection, log: LogReader) -> None:
         self._inspection = inspection
+        self._log = log
         self._behind: list[tuple[QueueState, int]] = []
         self._lost: list[tuple[QueueState, int]] = []
         self._deleted: list[tuple[QueueState, int]] = []
@@ -109,7 +126,9 @@ class Tails:
             return is_deleted_when_idle(state.topic, self._inspection.document("topics.json"))
         topics = self._inspection.topics
         is_gone = topics is not None and state.topic not in topics
-        return is_gone and not is_system_topic(state.topic)
+        if not is_gone or is_system_topic(state.topic):
+            return False
+        return not is_reached_by_name(self._log, state.last_physical_offset, state.topic)
 
     def findings(self) -> Iterator[Finding]:
         """Say which queues end too early."""

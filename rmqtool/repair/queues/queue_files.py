@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker.names import is_made_by_brokers
 from rmqtool.check.queues.orphans import FEWER, is_past, queue_counts
 from rmqtool.check.queues.queue_state import UNIT
+from rmqtool.check.queues.queue_tails import is_reached_by_name
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_GAP, CQ_RANGE
 from rmqtool.findings.registry_layout import FS_LEN, FS_ORPHAN
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT_SIZE as BATCH_UNIT
@@ -16,6 +17,7 @@ from rmqtool.formats.consume_queue import PRE_BLANK
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.patches import Patch, RepairedQueue
 from rmqtool.store.names import name_problem
+from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import NAME_DIGITS
 
 if TYPE_CHECKING:
@@ -36,7 +38,11 @@ def edit_queues(writer: EditWriter, repair: QueueRepair, inspection: Inspection)
     """Write what differs of the consume queues, queue by queue."""
     counts = _counts(inspection)
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
-        if queue.is_unread or not _is_wanted(queue, inspection, "queues"):
+        if queue.is_unread:
+            continue
+        if not _is_wanted(queue, inspection, "queues") and not _is_reached_by_name(
+            queue, inspection
+        ):
             continue
         if problem := name_problem(queue.topic):
             writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
@@ -81,6 +87,12 @@ def _is_wanted(
     is_known = topics is None or queue.topic in topics or is_made_by_brokers(queue.topic)
     is_there = bool(queue.files.places) or is_known
     return is_there or any(topic == queue.topic for topic, _ in inspection.units(family))
+
+
+def _is_reached_by_name(queue: RepairedQueue, inspection: Inspection) -> bool:
+    store = inspection.store
+    with LogReader(store.old_commitlog, store.commitlog) as log:
+        return is_reached_by_name(log, queue.placement.newest, queue.topic)
 
 
 def _drop_torn_unit(queue: RepairedQueue, length: int) -> None:
