@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import conf
-from rmqtool.check.rocksdb.index_entries import INDEXED, index_entries, log_records, milliseconds
+from rmqtool.check.rocksdb.index_entries import INDEXED, index_entries, log_records
 from rmqtool.errors import EngineMissing, Trouble, UnreadablePath
 from rmqtool.formats.rocksdb_families import DEFAULT, FAMILIES
 from rmqtool.formats.rocksdb_store import INDEX_OFFSET, LAST_OFFSET, LAST_TIME, NUMBER
@@ -61,7 +61,7 @@ class LogEntries:
             entries = list(index_entries(record))
             if entries:
                 self._offset = record["physical_offset"]
-                self._time = max(self._time, milliseconds(record["store_time"]))
+                self._time = max(self._time, record["store_timestamp"])
                 self._result.rocksdb_entries += len(entries)
             yield from entries
 

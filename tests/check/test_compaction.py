@@ -110,3 +110,15 @@ def test_behind(tmp_path: Path) -> None:
 def _severities(store: Path) -> set[Severity]:
     found, _, _ = run(store, "full", broker_conf(NAMES[0]))
     return {one.severity for one in found if one.severity is not Severity.NOTE}
+
+
+@pytest.mark.parametrize("time", [2**62, -(2**62)])
+def test_no_calendar_has_it(time: int, tmp_path: Path) -> None:
+    """A store time that is no time is damage of that record, and no end of the command."""
+    store = fixture_store(NAMES[0], tmp_path)
+    file = _first(store, "compactionLog")
+    at = 4 + 4 + 4 + 4 + 4 + 8 + 8 + 4 + 8 + 8  # of storeTimestamp in a record
+    with file.open("r+b") as opened:
+        opened.seek(at)
+        opened.write(time.to_bytes(8, signed=True))
+    assert "CC-UNIT" in _codes(store, NAMES[0])

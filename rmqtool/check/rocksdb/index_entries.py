@@ -14,12 +14,13 @@ from rmqtool.store.segment import SegmentPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from datetime import datetime
 
+    from rmqtool.scan.batch import Batch
     from rmqtool.store.tree import Store
+    from rmqtool.tables.messages import MessageOptions
 
 INDEXED: Final = frozenset(
-    {"physical_offset", "topic", "transaction", "store_time", "tags", "keys", "unique_key"}
+    {"physical_offset", "topic", "transaction", "tags", "keys", "unique_key"}
 )
 ROLLBACK: Final = "rollback"
 Record = dict[str, Any]
@@ -28,14 +29,14 @@ Record = dict[str, Any]
 def log_records(
     store: Store, columns: frozenset[str], refused: Callable[[str, UnreadablePath], None]
 ) -> Iterator[Record]:
-    """Yield some columns of each record of the log, in order.
+    """Yield some columns of each record of the log, in order; see `records_of`.
 
     Args:
         store: whose log.
         columns: of `tables/messages.py`.
         refused: told of a segment that cannot be read.
     """
-    from rmqtool.tables.messages import MessageOptions, batches_of, message_rows  # few need it
+    from rmqtool.tables.messages import MessageOptions, batches_of  # few need it
 
     options = MessageOptions(is_dledger=store.is_dledger)
     for log in (store.old_commitlog, store.commitlog):
@@ -43,12 +44,33 @@ def log_records(
             part = SegmentPart(segment, 0, segment.size)
             try:
                 for batch in batches_of(part, options, start=None):
-                    if batch.kind is not Extent.RECORD:
-                        continue
-                    for rows in message_rows(batch, options, columns):
-                        yield from rows.select(sorted(columns)).to_pylist()
+                    yield from records_of(batch, options, columns)
             except UnreadablePath as error:
                 refused(segment.path, error)
+
+
+def records_of(batch: Batch, options: MessageOptions, columns: frozenset[str]) -> Iterator[Record]:
+    """Yield some columns of each record of a batch, and `store_timestamp`, in order.
+
+    That is in ms since 1970, whatever was stored: not all of it is a time that a calendar has.
+
+    Args:
+        batch: of a scan.
+        options: which select nothing.
+        columns: of `tables/messages.py`.
+
+    Raises:
+        UnreadablePath: a body that is longer than the window cannot be read.
+    """
+    from rmqtool.scan import columns as row
+    from rmqtool.tables.messages import message_rows
+
+    if batch.kind is not Extent.RECORD:
+        return
+    stored = iter(batch.columns[row.STORE_TIMESTAMP, : batch.count].tolist())
+    for rows in message_rows(batch, options, columns):
+        for record in rows.select(sorted(columns)).to_pylist():
+            yield {**record, "store_timestamp": next(stored)}
 
 
 def index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
@@ -56,7 +78,7 @@ def index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
     unique = record["unique_key"]
     if not unique or record["transaction"] == ROLLBACK:
         return
-    time = milliseconds(record["store_time"])
+    time = record["store_timestamp"]
     pairs = {(b"U", unique), *((b"K", key) for key in record["keys"] or ())}
     if record["tags"]:
         pairs.add((b"T", record["tags"]))
@@ -66,8 +88,3 @@ def index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
             index_key(entry, time, record["physical_offset"]),
             INDEX_TIME["store_timestamp"].build(time),
         )
-
-
-def milliseconds(time: datetime) -> int:
-    """Give a store time as ms since 1970."""
-    return round(time.timestamp() * 1000)

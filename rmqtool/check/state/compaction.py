@@ -8,7 +8,6 @@ observed, 5.3.3 and 5.5.0.
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from rmqtool.broker.conf import COMPACTION, RECOVERED_FILES
 from rmqtool.broker.release import Version
 from rmqtool.check.layout import mapped_files
-from rmqtool.check.rocksdb.index_entries import log_records
+from rmqtool.check.rocksdb.index_entries import log_records, records_of
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, of_queue
@@ -42,12 +41,8 @@ if TYPE_CHECKING:
 POSITION: Final = "compaction/position-checkpoint"
 LARGEST_POSITION: Final = 64 << 20
 UNITS_READ: Final = 1 << 16  # at once
-WANTED: Final = frozenset(
-    {"physical_offset", "size", "queue_offset", "store_time", "tags", "topic", "queue_id"}
-)
-LATE: Final = frozenset(
-    {"physical_offset", "queue_offset", "store_time", "topic", "queue_id", "keys"}
-)
+WANTED: Final = frozenset({"physical_offset", "size", "queue_offset", "tags", "topic", "queue_id"})
+LATE: Final = frozenset({"physical_offset", "queue_offset", "topic", "queue_id", "keys"})
 FIRST_RELEASE: Final = Version(5, 1, 0)
 Queue = tuple[str, int]
 
@@ -135,13 +130,13 @@ def _behind(inspection: Inspection, newest: dict[Queue, int]) -> Iterator[Findin
     is_taken = COMPACTION.of(store.broker_conf, inspection.version) and not store.lock_held()
     if not late or not is_taken or inspection.version < FIRST_RELEASE:
         return
-    missing: dict[Queue, list[tuple[int, float]]] = {}
+    missing: dict[Queue, list[tuple[int, int]]] = {}
     for record in log_records(
         store, LATE, lambda *_: None
     ):  # unread: the pass over the log said so
         name = (record["topic"], record["queue_id"])
         if name in late and record["queue_offset"] > late[name] and record["keys"]:
-            place = (record["physical_offset"], record["store_time"].timestamp() * 1000)
+            place = (record["physical_offset"], record["store_timestamp"])
             missing.setdefault(name, []).append(place)
     for (topic, queue_id), places in sorted(missing.items()):
         first, time = places[0]
@@ -152,7 +147,7 @@ def _behind(inspection: Inspection, newest: dict[Queue, int]) -> Iterator[Findin
         yield finding(CC_BEHIND, at, message, severity=severity)
 
 
-def _is_handed_over(inspection: Inspection, physical_offset: int, store_time: float) -> bool:
+def _is_handed_over(inspection: Inspection, physical_offset: int, store_timestamp: int) -> bool:
     """Tell whether the next start hands a record over: one after a crash, which comes to it."""
     if not inspection.has_crashed or inspection.has_rocksdb_queues:
         return False
@@ -167,7 +162,9 @@ def _is_handed_over(inspection: Inspection, physical_offset: int, store_time: fl
     except UnreadablePath:
         raw = b""
     fields = CHECKPOINT.parse(raw.ljust(CHECKPOINT.size, b"\0"))
-    return bool(store_time >= min(fields["physic_msg_timestamp"], fields["logics_msg_timestamp"]))
+    return bool(
+        store_timestamp >= min(fields["physic_msg_timestamp"], fields["logics_msg_timestamp"])
+    )
 
 
 def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tuple[int, str]]]:
@@ -176,7 +173,7 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
     Raises:
         UnreadablePath: the file may not be read.
     """
-    from rmqtool.tables.messages import MessageOptions, batches_of, message_rows  # few have any
+    from rmqtool.tables.messages import MessageOptions, batches_of  # few have any
 
     found: list[tuple[Any, ...]] = []
     odd: list[tuple[int, str]] = []
@@ -191,12 +188,11 @@ def _records(log: Segment, name: Queue) -> tuple[npt.NDArray[np.void], list[tupl
         )
         wrong = facts[row_of.POSITION][differs].tolist()
         odd += [(one, "a record's body has not the CRC that was stored") for one in wrong]
-        chunks = message_rows(batch, MessageOptions(), WANTED)
-        for row in chain.from_iterable(one.select(sorted(WANTED)).to_pylist() for one in chunks):
+        for row in records_of(batch, MessageOptions(), WANTED):
             if (row["topic"], row["queue_id"]) != name:
                 at = row["physical_offset"] - log.start
                 odd.append((at, f"a record of topic {row['topic']}, queue {row['queue_id']}"))
-            time = round(row["store_time"].timestamp() * 1000)
+            time = row["store_timestamp"]
             tags_code = java.string_hash(row["tags"] or "")
             place = (row["physical_offset"], row["size"], tags_code, time, row["queue_offset"])
             found.append((*place, 1, INVALID_POS, 0))
