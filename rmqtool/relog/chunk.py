@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
+from rmqtool.formats.message import MESSAGE_MAGIC_CODE, TOPIC_LENGTH_BYTES
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.relog import fields as at
 from rmqtool.relog import kernels
@@ -48,6 +49,7 @@ class Reason(enum.StrEnum):
     DUPLICATE = "duplicate"  # another source has it, too
     OVERLAP = "overlap"  # its place is taken
     NUMBER = "number"  # so many messages before it cannot have been in the log
+    LONG_TOPIC = "long topic"  # the length of its topic does not fit into one byte
     DONE = "done"  # a copy that brokers held back, and have delivered or given up
     BRIDGE = "bridge"  # a repair has put it in place of lost bytes
 
@@ -108,13 +110,22 @@ class ChunkMaker:
 
     Args:
         host: address and port of the broker that they are to name; empty leaves them.
+        magic_code: of the version that they are to have; None leaves it.
         keys: whether unique keys are looked at.
         copies: whether the bytes of records are wanted.
     """
 
-    def __init__(self, host: bytes, *, keys: bool = False, copies: bool = True) -> None:
+    def __init__(
+        self,
+        host: bytes,
+        magic_code: int | None = None,
+        *,
+        keys: bool = False,
+        copies: bool = True,
+    ) -> None:
         self._keys, self._copies = keys, copies
         self.host = np.frombuffer(host, np.uint8).copy()
+        self._topic_width = 0 if magic_code is None else TOPIC_LENGTH_BYTES[magic_code]
         self.topics: dict[bytes, int] = {}
         self.blanks: list[int] = []
         self.gaps: list[Gap] = []
@@ -167,11 +178,14 @@ class ChunkMaker:
 
     def _sizes(self, columns: Int64s) -> Int64s:
         """Give the sizes that records will have."""
-        stored: Int64s = columns[row.SIZE]
-        if not self.host.size:
-            return stored
-        own = np.where(columns[row.SYS_FLAG] & _V6 != 0, kernels.IPV6_HOST, kernels.IPV4_HOST)
-        sizes: Int64s = stored - own + self.host.size
+        sizes: Int64s = columns[row.SIZE]
+        if self.host.size:
+            own = np.where(columns[row.SYS_FLAG] & _V6 != 0, kernels.IPV6_HOST, kernels.IPV4_HOST)
+            sizes = sizes - own + self.host.size
+        if self._topic_width:
+            is_first = columns[row.MAGIC_CODE] == MESSAGE_MAGIC_CODE
+            widths = np.where(is_first, *TOPIC_LENGTH_BYTES.values())
+            sizes = sizes - widths + self._topic_width
         return sizes
 
     def _copy(self, batch: Batch, columns: Int64s, sizes: Int64s) -> None:
@@ -192,8 +206,8 @@ class ChunkMaker:
         self._raw.append(out)
 
     def _gather(self, window: UInt8s, moves: Int64s, out: UInt8s) -> None:
-        if self.host.size:
-            kernels.gather_with_host(window, moves, self.host, out)
+        if self.host.size or self._topic_width:
+            kernels.gather_changed(window, moves, self.host, self._topic_width, out)
         elif moves.size:
             ends = moves[0, :-1] + moves[1, :-1]
             if (moves[0, 1:] == ends).all():  # as nearly always: one stretch

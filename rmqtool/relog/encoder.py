@@ -10,7 +10,14 @@ from typing import Final
 from rmqtool.errors import UsageError
 from rmqtool.formats import properties
 from rmqtool.formats.host import split_host
-from rmqtool.formats.message import MESSAGE_MIDDLES, Message, decode, encode, sealed
+from rmqtool.formats.message import (
+    MESSAGE_MIDDLES,
+    TOPIC_LENGTH_BYTES,
+    Message,
+    decode,
+    encode,
+    sealed,
+)
 
 PORT: Final = MESSAGE_MIDDLES[False, False]["store_port"]
 CRC_ITEM: Final = properties.CRC32_RESERVED_LENGTH
@@ -24,6 +31,7 @@ def placed(
     queue_offset: int,
     prepared_transaction_offset: int,
     host: bytes = b"",
+    magic_code: int | None = None,
 ) -> bytes:
     """Give a record as a broker would have written it at another place.
 
@@ -33,6 +41,7 @@ def placed(
         queue_offset: its number in its queue.
         prepared_transaction_offset: where its half message is.
         host: address and port of the broker; empty leaves those that it has.
+        magic_code: of the version that it is to have; None leaves it.
 
     Raises:
         DecodeError: it is no record.
@@ -47,6 +56,10 @@ def placed(
         crc = message.body_crc  # of the body that was stored, whatever it is
         message = sealed(message._replace(store_address=address, store_port=port))
         message = message._replace(body_crc=crc)
+    if magic_code is not None:
+        width = TOPIC_LENGTH_BYTES[magic_code] - TOPIC_LENGTH_BYTES[message.magic_code]
+        size = message.total_size + width
+        message = message._replace(magic_code=magic_code, total_size=size)
     return with_crc(message)
 
 

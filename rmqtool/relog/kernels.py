@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.formats.host import IPV4_HOST_BYTES, IPV6_BYTES, PORT_BYTES
+from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2
 from rmqtool.formats.properties import CRC32_RESERVED_LENGTH
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.machine.compiled import inlined, kernel
@@ -16,12 +17,17 @@ from rmqtool.machine.intrinsics import load_i4, store_i4, store_i8
 from rmqtool.relog import fields as field
 from rmqtool.scan.crc import crc31
 from rmqtool.scan.kernels_walk import (
+    BODY,
+    BODY_LENGTH,
+    MAGIC_CODE,
     PHYSICAL_OFFSET,
     PREPARED_OFFSET,
     QUEUE_OFFSET,
     STORE_TIMESTAMP,
     SYS_FLAG,
     TOTAL_SIZE,
+    V1_TOPIC_WIDTH,
+    V2_TOPIC_WIDTH,
     hosts_extra,
 )
 
@@ -63,31 +69,60 @@ def gather(window: UInt8s, moves: Int64s, out: UInt8s) -> None:
         copy(window, start, length, out, moves[TO, number])
 
 
-@kernel("void(uint8[::1], int64[:, ::1], uint8[::1], uint8[::1])")
-def gather_with_host(window: UInt8s, moves: Int64s, host: UInt8s, out: UInt8s) -> None:
-    """Copy records, each with another host as its broker; total size and IPv6 bit follow.
+@kernel("void(uint8[::1], int64[:, ::1], uint8[::1], int64, uint8[::1])")
+def gather_changed(
+    window: UInt8s, moves: Int64s, host: UInt8s, wanted_width: int, out: UInt8s
+) -> None:
+    """Copy records, each with another host as its broker, or of another version.
+
+    Total size, magic code and the IPv6 bit follow.
 
     Args:
         window: uint8, shape (n,).
         moves: int64, shape (3, m): first byte, length, first byte in `out`.
-        host: uint8, shape (8,) or (20,): address and port.
-        out: uint8; long enough for the records with that host.
+        host: uint8, shape (8,) or (20,): address and port; shape (0,) leaves them.
+        wanted_width: bytes of the length of the topic, which must fit; 0 leaves them.
+        out: uint8; long enough for the records as they will be.
     """
     for number in range(moves.shape[1]):
         start, length, to = moves[FROM, number], moves[LENGTH, number], moves[TO, number]
         sys_flag = load_i4(window, start + SYS_FLAG)
-        born, _ = hosts_extra(sys_flag)
+        born, extra = hosts_extra(sys_flag)
         before = STORE_HOST + born
         own = IPV6_HOST if sys_flag & STOREHOST_V6 else IPV4_HOST
         copy(window, start, before, out, to)
-        copy(host, 0, host.size, out, to + before)
-        rest = length - before - own
-        copy(window, start + before + own, rest, out, to + before + host.size)
-        flags = sys_flag & ~STOREHOST_V6
-        if host.size == IPV6_HOST:
-            flags |= STOREHOST_V6
+        flags, at = sys_flag, to + before
+        if host.size:
+            copy(host, 0, host.size, out, at)
+            at += host.size
+            flags = sys_flag & ~STOREHOST_V6
+            if host.size == IPV6_HOST:
+                flags |= STOREHOST_V6
+        else:
+            copy(window, start + before, own, out, at)
+            at += own
+        rest = start + before + own
+        magic = load_i4(window, start + MAGIC_CODE)
+        width = V1_TOPIC_WIDTH if magic == MESSAGE_MAGIC_CODE else V2_TOPIC_WIDTH
+        if wanted_width and wanted_width != width:
+            body_length = max(load_i4(window, start + BODY_LENGTH + extra), 0)
+            topic = start + BODY + extra + body_length
+            copy(window, rest, topic - rest, out, at)
+            at += topic - rest
+            if wanted_width == V2_TOPIC_WIDTH:
+                out[at] = 0
+                out[at + 1] = window[topic]
+                magic = MESSAGE_MAGIC_CODE_V2
+            else:
+                out[at] = window[topic + 1]
+                magic = MESSAGE_MAGIC_CODE
+            at += wanted_width
+            rest = topic + width
+        left = start + length - rest
+        copy(window, rest, left, out, at)
+        store_i4(out, to + MAGIC_CODE, magic)
         store_i4(out, to + SYS_FLAG, flags)
-        store_i4(out, to + TOTAL_SIZE, length - own + host.size)
+        store_i4(out, to + TOTAL_SIZE, at + left - to)
 
 
 @kernel("void(uint8[::1], int64[:, ::1], Tuple((int64, uint32[:, ::1])))")

@@ -26,6 +26,13 @@ class QueueOffsets(enum.StrEnum):
     RENUMBER = "renumber"  # from 0 on, in the order of the new log
 
 
+class RecordVersion(enum.StrEnum):
+    """Which version records have."""
+
+    FIRST = "1"  # the length of the topic has one byte
+    SECOND = "2"  # two
+
+
 @dataclass(frozen=True, slots=True)
 class LogOptions:
     """What `rebuild-log` was asked.
@@ -38,6 +45,7 @@ class LogOptions:
         queue_offsets: which queue offsets they have.
         segment_size: bytes of a commitlog file; None is as in the first store.
         store_host: address and port that each record names as its broker; empty leaves them.
+        record_version: which version records are to have; None leaves it.
         selection: which records, by what is stored in them.
         expired_at: records that a broker would delete as expired at this time, ms since 1970, are
             left out; None leaves out none. Each counts by its own store time.
@@ -53,6 +61,7 @@ class LogOptions:
     queue_offsets: QueueOffsets = QueueOffsets.KEEP
     segment_size: int | None = None
     store_host: bytes = b""
+    record_version: RecordVersion | None = None
     selection: Selection = field(default_factory=Selection)
     expired_at: int | None = None
     broker_version: str | None = None
@@ -66,6 +75,9 @@ class LogOptions:
         if self.segment_size is not None and self.segment_size < SMALLEST_SEGMENT:
             reason = f"{self.segment_size} is too small: at least {SMALLEST_SEGMENT}"
             raise UsageError(option="--segment-size", reason=reason)
+        if self.record_version is not None and self.positions is Positions.KEEP:
+            reason = "changes the length of records: take --positions pack"
+            raise UsageError(option="--record-version", reason=reason)
         if self.broker_version is not None:
             Version.parse(self.broker_version)
         self.selection.refuse_backward()

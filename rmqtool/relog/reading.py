@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2
 from rmqtool.relog import fields as at
 from rmqtool.relog.chunk import Chunk, Reason
 from rmqtool.relog.numbers import QueueOffsetJudge
-from rmqtool.relog.options import Positions, QueueOffsets
+from rmqtool.relog.options import Positions, QueueOffsets, RecordVersion
 from rmqtool.relog.order import concatenated, merged, repeated
 from rmqtool.relog.take import PART_BYTES, TakeOptions
 from rmqtool.relog.waiting import waiting_of
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
     Bools = npt.NDArray[np.bool_]
 
 
+MAGIC_CODES: Final = {
+    None: None,
+    RecordVersion.FIRST: MESSAGE_MAGIC_CODE,
+    RecordVersion.SECOND: MESSAGE_MAGIC_CODE_V2,
+}
 LEAST_BYTES: Final = 1 << 20  # of a source, when there are many
 
 
@@ -92,6 +98,7 @@ class RecordStream:
         taken = TakeOptions(
             options.selection,
             host=options.store_host,
+            magic_code=MAGIC_CODES[options.record_version],
             bridges=not self._packs,
             expired=self._expired,
             part_bytes=max(PART_BYTES // len(self._sources), LEAST_BYTES),

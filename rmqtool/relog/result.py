@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rmqtool.relog.chunk import Gap
 
 
-LOST: Final = (Reason.DAMAGED, Reason.OVERLAP, Reason.NUMBER)
+LOST: Final = (Reason.DAMAGED, Reason.LONG_TOPIC, Reason.OVERLAP, Reason.NUMBER)
 
 
 @dataclass(slots=True)

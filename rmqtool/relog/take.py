@@ -9,6 +9,7 @@ import numpy as np
 
 from rmqtool.check.log.bridges import BRIDGE_TOPIC
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.message import MESSAGE_MAGIC_CODE
 from rmqtool.machine.arrays import is_in
 from rmqtool.relog import waiting
 from rmqtool.relog.chunk import Chunk, ChunkMaker, Gap, Reason
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 EVERYTHING: Final = Selection()
 PART_BYTES: Final = 16 << 20
+LARGEST_BYTE: Final = 127  # Java's are signed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class TakeOptions:
         selection: what was asked for.
         is_dledger: each record lies in an entry of its own.
         host: address and port of the broker that they are to name; empty leaves them.
+        magic_code: of the version that they are to have; None leaves it.
         bridges: whether records that stand for lost bytes are taken, too.
         expired: store time, ms: records stored until then are not taken; None takes all.
         offsets: row of the columns that says where a record lies.
@@ -51,6 +54,7 @@ class TakeOptions:
     selection: Selection = EVERYTHING
     is_dledger: bool = False
     host: bytes = b""
+    magic_code: int | None = None
     bridges: bool = False
     expired: int | None = None
     offsets: int = row.PHYSICAL_OFFSET
@@ -61,7 +65,7 @@ class TakeOptions:
 
     def maker(self) -> ChunkMaker:
         """Give what collects the records."""
-        return ChunkMaker(self.host, keys=self.keys, copies=self.copies)
+        return ChunkMaker(self.host, self.magic_code, keys=self.keys, copies=self.copies)
 
     @property
     def scan(self) -> ScanOptions:
@@ -133,4 +137,8 @@ def _kept(maker: ChunkMaker, batch: Batch, options: TakeOptions) -> Bools:
         kept &= ~is_bridge
     maker.left_out[Reason.EXPIRED] += int((is_expired & kept).sum())
     kept &= ~is_expired
+    if options.magic_code == MESSAGE_MAGIC_CODE:
+        is_long = (columns[row.TOPIC_LENGTH] > LARGEST_BYTE) & kept
+        maker.left_out[Reason.LONG_TOPIC] += int(is_long.sum())
+        kept &= ~is_long
     return kept

@@ -12,6 +12,7 @@ from rmqtool.formats import properties
 from rmqtool.formats.message import (
     MESSAGE_MAGIC_CODE,
     MESSAGE_MAGIC_CODE_V2,
+    TOPIC_LENGTH_BYTES,
     Message,
     sealed,
 )
@@ -50,8 +51,9 @@ def messages(draw: st.DrawFn) -> bytes:
     raws=st.lists(messages(), min_size=1, max_size=4),
     numbers=st.lists(LONG, min_size=12, max_size=12),
     host=st.sampled_from((b"", bytes(range(8)), bytes(range(20)))),
+    magic_code=st.sampled_from((None, MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2)),
 )
-def test_placed(raws: list[bytes], numbers: list[int], host: bytes) -> None:
+def test_placed(raws: list[bytes], numbers: list[int], host: bytes, magic_code: int | None) -> None:
     """Copied and stamped, records are those that the scalar encoder gives."""
     expected = [
         placed(
@@ -60,6 +62,7 @@ def test_placed(raws: list[bytes], numbers: list[int], host: bytes) -> None:
             queue_offset=numbers[3 * number + 1],
             prepared_transaction_offset=numbers[3 * number + 2],
             host=host,
+            magic_code=magic_code,
         )
         for number, raw in enumerate(raws)
     ]
@@ -74,8 +77,10 @@ def test_placed(raws: list[bytes], numbers: list[int], host: bytes) -> None:
     fields[at.HAS_CRC] = [has_crc_item(raw[-32:]) for raw in raws]
     moves = np.stack([np.cumsum(sizes) - sizes, sizes, fields[at.START]])
     out = np.empty(int(new.sum()) + SLACK, np.uint8)
-    if host:
-        kernels.gather_with_host(window, moves, np.frombuffer(host, np.uint8).copy(), out)
+    if host or magic_code is not None:
+        width = 0 if magic_code is None else TOPIC_LENGTH_BYTES[magic_code]
+        new_host = np.frombuffer(host, np.uint8).copy()
+        kernels.gather_changed(window, moves, new_host, width, out)
     else:
         kernels.gather(window, moves, out)
     kernels.stamp(out, fields, crc.checksum())

@@ -11,7 +11,7 @@ from rmqtool.cli.declaration import Argument, Command, Only, Option
 from rmqtool.cli.delivery import Delivery
 from rmqtool.cli.exits import DONE, IN_PART, NO, NOT_DONE, say
 from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
-from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
+from rmqtool.relog.options import LogOptions, Positions, QueueOffsets, RecordVersion
 
 if TYPE_CHECKING:
     from rmqtool.clock import Clock
@@ -66,6 +66,14 @@ class RebuildLog(Command):
             "--store-host",
             "Address of the broker that all records are to name; by default they keep theirs.",
             "HOST:PORT",
+        ),
+    ] = None
+    record_version: Annotated[
+        RecordVersion | None,
+        Option(
+            "--record-version",
+            "1: the length of the topic has one byte, all releases read it; topics over 127 bytes "
+            "are left out. 2: two bytes, for 5.1.0 or newer. By default as they are.",
         ),
     ] = None
     choosing: Annotated[
@@ -140,6 +148,7 @@ class RebuildLog(Command):
             queue_offsets=self.numbering,
             segment_size=None if length is None else size("--segment-size", length),
             store_host=b"" if self.store_host is None else host_of(self.store_host),
+            record_version=self.record_version,
             selection=self.choosing.selection(clock),
             expired_at=clock.ms("--drop-expired", "now") if self.drop_expired else None,
             broker_version=self.broker_version,
