@@ -261,7 +261,7 @@ CL_BATCH: Final = Code(
     Owner.NOTHING,
     meaning="INNER_NUM, INNER_BASE, the batch bits and the body do not fit together",
     consequence="consumers of the batch get other messages than the queue counts",
-    remedy="none",
+    remedy="none; repair puts INNER_BASE back if one byte of it is damaged",
     command=DUMP_HEX,
 )
 CL_FIELD: Final = Code(

@@ -25,12 +25,12 @@ from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
 from rmqtool.repair.plans import Action, Plan, place_of
-from rmqtool.repair.queues import ext
+from rmqtool.repair.queues import batch_numbers, ext
 from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
-from rmqtool.repair.replica.folding import settle
+from rmqtool.repair.replica.folding import folded, settle
 from rmqtool.repair.replica.lending import NOTHING_LENT, borrow
 from rmqtool.repair.state import checkpoint, config, fast_start, handed_over, index, timer
 from rmqtool.repair.state.reset import missing_topics, restore_topics
@@ -92,11 +92,19 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
         UnreadablePath: something of the log cannot be read; copy the disk first.
     """
     lent = borrow(options, options.replica) if options.replica is not None else NOTHING_LENT
-    store = open_store(with_edits(place_of_store(options.store), lent.edits), options.broker_conf)
+    root = place_of_store(options.store)
+    store = open_store(with_edits(root, lent.edits), options.broker_conf)
     if store.asked.kind is not BranchKind.STORE:
         raise NotAStore(path=str(store.root), reason="only a whole store can be repaired")
     survey, found, summary = _look(options, store, watch)
     findings = found
+    with LogReader(store.old_commitlog, store.commitlog) as log:
+        numbers = [] if store.is_dledger else batch_numbers.edits(survey.inspection, found, log)
+    if numbers:  # all that follows is judged with the numbers put back
+        survey.queues.close()
+        lent = lent._replace(edits=folded(lent.edits, numbers, root))
+        store = open_store(with_edits(root, lent.edits), options.broker_conf)
+        survey, found, _ = _look(options, store, lambda _: None)
     obstacle = _judge_queues(survey, found)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         is_judged = not (obstacle or store.is_dledger)
@@ -108,8 +116,8 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
         survey, found, _ = _look(options, store, lambda _: None, misplaced)
         obstacle = _judge_queues(survey, found)
     plan = _decide(options, store, survey, (found, obstacle))
-    if options.replica is not None:
-        settle(plan, lent, place_of_store(options.store))
+    if options.replica is not None or numbers:
+        settle(plan, lent, root)
     plan.lost_messages = lost_messages(store, findings)
     return Examined(plan, findings, summary, 0 if obstacle else sum(_lost(survey)))
 

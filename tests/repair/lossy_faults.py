@@ -330,6 +330,12 @@ def _faults() -> list[Fault]:
             (_flip(17568, "queue_offset"), _zeros(f"{BATCHES}000460", 0)),
         ),
         Fault(
+            "separator after the INNER_BASE of a batch",
+            "rocketmq-5.3.3-batch-queue",
+            (_zeros(f"{LOG}000000", 30638, 30639),),
+            is_killed=True,
+        ),
+        Fault(
             "queue id of a batch",
             "rocketmq-5.3.3-batch-queue",
             (_flip(77390, "queue_id", byte=0, bit=1),),
