@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.store.address import archive_of
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.root import telling_names
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 ENOUGH: Final = 2  # weight of names that tells a store root, as in `recognise`
 DEPTH: Final = 6  # directories on the way to a store
 MOST_LISTED: Final = 20_000  # directories; whoever has more of them named the wrong one
+ARCHIVE: Final = "an archive, which is opened only where a PATH of its own names it"
 _TOO_MANY: Final = (
     f"not looked at, nor is what follows: {MOST_LISTED:,} directories were listed before it"
 )
@@ -35,8 +37,8 @@ def stores_below(top: Place, refused: Refused = lambda *_: None) -> Iterator[Pla
 
     Args:
         top: where to look, and six directories below it.
-        refused: takes each directory that cannot be listed, and the first one that is not looked
-            at after many others, with the reason.
+        refused: takes each directory that cannot be listed, each archive, and the first directory
+            that is not looked at after many others, with the reason.
     """
     waiting = [(top, 0)]
     listed = 0
@@ -53,6 +55,10 @@ def stores_below(top: Place, refused: Refused = lambda *_: None) -> Iterator[Pla
             continue
         if is_store(names):
             yield place
-        elif level < DEPTH:
+            continue
+        for name, kind in names:
+            if kind is EntryKind.FILE and archive_of(name) is not None:
+                refused(place.child(name), ARCHIVE)
+        if level < DEPTH:
             inner = [name for name, kind in names if kind is EntryKind.DIRECTORY]
             waiting += [(place.child(name), level + 1) for name in reversed(inner)]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, Trouble, UnreadablePath
 from rmqtool.formats.epoch import decode_identity
-from rmqtool.store.address import place_of
+from rmqtool.store.address import archive_of, place_of
+from rmqtool.store.below import ARCHIVE
 from rmqtool.store.entry import printable
 from rmqtool.store.place import Place, is_remote
 
@@ -56,7 +57,7 @@ class Fleet(NamedTuple):
 
     Attributes:
         stores: each once, in the order in which they are named; of a pattern, by path.
-        refused: what stands for no store, and why: patterns that nothing matches.
+        refused: what stands for no store, and why: patterns that nothing matches, archives.
     """
 
     stores: tuple[FleetStore, ...] = ()
@@ -84,11 +85,14 @@ def fleet_of(given: Iterable[str], stores_file: str | None = None) -> Fleet:
     Raises:
         UnreadablePath: the file cannot be read.
     """
-    named = [FleetStore(one) for one in given]
-    if stores_file is not None:
-        named += _lines(stores_file)
-    found: dict[str, FleetStore] = {}
     refused: dict[str, str] = {}
+    named = [FleetStore(one) for one in given]
+    for line in () if stores_file is None else _lines(stores_file):
+        if archive_of(line.path) is None:
+            named.append(line)
+        else:
+            refused[line.name] = ARCHIVE
+    found: dict[str, FleetStore] = {}
     for one in named:
         if not is_pattern(one.path):
             found.setdefault(one.path, one)
@@ -101,7 +105,10 @@ def fleet_of(given: Iterable[str], stores_file: str | None = None) -> Fleet:
         if not matches:
             refused[one.name] = NO_MATCH
         for path in matches:
-            found.setdefault(path, one._replace(path=path))
+            if archive_of(path) is not None:
+                refused[path] = ARCHIVE
+            else:
+                found.setdefault(path, one._replace(path=path))
     return Fleet(tuple(found.values()), tuple(refused.items()))
 
 

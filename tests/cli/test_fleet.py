@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from tests.archives.packed import as_tar
 from tests.cli.run import rmqtool
 from tests.damage import DAMAGES
 from tests.stores import fixture_store
@@ -92,3 +93,22 @@ def test_unmatched(fleet: Path) -> None:
     done = rmqtool("validate", fleet / "a" / "store", f"{fleet}/x*/store")
     assert 3 == done.code
     assert ["sound", "not read"] == [row["verdict"] for row in rows(done.lines)]
+
+
+@pytest.mark.parametrize("how", ["pattern", "file", "recursive"])
+def test_archives(how: str, fleet: Path, tmp_path: Path) -> None:
+    """An archive that only a pattern, a file or a directory leads to is named, and not read."""
+    shutil.copytree(fleet / "a" / "store", tmp_path / "store")
+    packed = tmp_path / "backup.tar"
+    as_tar(fleet / "a" / "store", packed)
+    (tmp_path / "stores").write_text(f"{packed}\n{tmp_path / 'store'}\n")
+    arguments: dict[str, list[object]] = {
+        "pattern": [f"{tmp_path}/*[re]"],
+        "file": ["--stores-file", tmp_path / "stores"],
+        "recursive": ["--recursive", tmp_path],
+    }
+    done = rmqtool("validate", *arguments[how])
+    found = {row["store"]: row["verdict"] for row in rows(done.lines)}
+    assert {f"{tmp_path}/store": "sound", str(packed): "not read"} == found
+    assert 3 == done.code
+    assert 0 == rmqtool("validate", packed, "--quiet").code
