@@ -27,6 +27,7 @@ class LogResult:
         bytes: of them.
         log: its files.
         left_out: records that are not in it, by reason.
+        second_version: records in the new log with a topic length of two bytes.
         reserved_hours: age from which records were left out as expired; None when none was.
         gaps: what in the sources is no record.
         lone_commits: committed messages whose half message is not in the new log.
@@ -42,6 +43,7 @@ class LogResult:
     bytes: int = 0
     log: LogTally = field(default_factory=LogTally)
     left_out: Counter[Reason] = field(default_factory=Counter)
+    second_version: int = 0
     reserved_hours: int | None = None
     gaps: list[Gap] = field(default_factory=list)
     lone_commits: int = 0
@@ -53,7 +55,13 @@ class LogResult:
     fsync_seconds: float = 0.0
 
     @property
+    def unreadable(self) -> int:
+        """Records of version 2 where the release that is to run on the log does not know it."""
+        knows = self.built is None or self.built.rules.release.has_v2
+        return 0 if knows else self.second_version
+
+    @property
     def is_damaged(self) -> bool:
         """Whether a source has damage, or a message of the new log cannot be dispatched."""
         lost = self.gaps or any(self.left_out[one] for one in LOST)
-        return bool(lost or (self.built and self.built.undispatched))
+        return bool(lost or self.unreadable or (self.built and self.built.undispatched))

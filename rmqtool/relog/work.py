@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.conf import RESERVED_HOURS
+from rmqtool.formats.message import MESSAGE_MAGIC_BYTES, MESSAGE_PREFIX
 from rmqtool.rebuild.options import RebuildOptions
 from rmqtool.rebuild.sinks import WritingSink
 from rmqtool.rebuild.store_type import rules_for
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     Advance = Callable[[int], None]
 
+MAGIC_ENDS: Final = MESSAGE_PREFIX.positions["magic_code"] + 3  # this byte tells the version
 HOUR_MS: Final = 3_600_000
 LOGS: Final = (BranchKind.COMMITLOG, BranchKind.DLEDGER)
 
@@ -151,6 +153,8 @@ class LogRun:
             kernels.stamp(chunk.raw, fields, checksum)
             files.add(fields, chunk.raw)
             result.messages += fields.shape[1]
+            magics = chunk.raw[fields[at.START] + MAGIC_ENDS]
+            result.second_version += int((magics == MESSAGE_MAGIC_BYTES[1][-1]).sum())
             result.bytes += int(fields[at.SIZE].sum())
         files.finish()
         result.lone_commits = halves.lone

@@ -12,6 +12,7 @@ from rmqtool.errors import UsageError
 from rmqtool.formats.message import decode, encode, sealed
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.options import LogOptions, Positions, RecordVersion
+from rmqtool.relog.report import sentences
 from tests.broker.bare_store import BareStore
 from tests.broker.jars import missing_tools
 from tests.broker.jvm import Jvm
@@ -36,6 +37,19 @@ def test_there_and_back(tmp_path: Path) -> None:
     assert {MAGICS[0]} == {decode(one.raw).magic_code for one in records(first)}
     assert [*map(unplaced, old)] == [*map(unplaced, records(first))]
     assert [] == damages(first)
+
+
+@pytest.mark.parametrize(("version", "is_read"), [("4.9.3", False), ("5.1.4", True)])
+def test_old_release(version: str, *, is_read: bool, tmp_path: Path) -> None:
+    """Where a release does not know version 2, that is said: such a broker cuts the log there."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    seconds = sum(decode(one.raw).magic_code == MAGICS[1] for one in records(store))
+    result, _ = rebuilt(store, broker_version=version)
+    assert seconds == result.second_version > 0
+    assert (0 if is_read else seconds) == result.unreadable
+    assert is_read != result.is_damaged
+    said = " ".join(sentences(LogOptions(("a",), "b"), result))
+    assert is_read != ("--record-version 1" in said)
 
 
 def test_long_topic(tmp_path: Path) -> None:
