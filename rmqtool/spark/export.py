@@ -54,6 +54,7 @@ class ExportResult:
         tasks: all of them.
         resumed: tasks that an earlier run had done.
         unread: what could not be read.
+        expired: files that a running broker deleted before they were read.
         was_complete: an earlier run had done it all.
     """
 
@@ -64,6 +65,7 @@ class ExportResult:
     tasks: int = 0
     resumed: int = 0
     unread: list[str] = field(default_factory=list)
+    expired: list[str] = field(default_factory=list)
     was_complete: bool = False
 
     @property
@@ -78,6 +80,7 @@ class ExportResult:
         self.damaged += receipt.damaged
         self.bytes += receipt.bytes
         self.unread += [path for path in receipt.unread if path not in self.unread]
+        self.expired += [path for path in receipt.expired if path not in self.expired]
 
 
 class ExportRun:

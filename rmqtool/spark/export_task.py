@@ -65,6 +65,7 @@ class Receipt(NamedTuple):
         damaged: rows that tell of damage.
         bytes: of the files.
         unread: what could not be read, relative to the store root.
+        expired: files that a running broker deleted before they were read.
     """
 
     number: int
@@ -73,6 +74,7 @@ class Receipt(NamedTuple):
     damaged: int = 0
     bytes: int = 0
     unread: tuple[str, ...] = ()
+    expired: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -101,8 +103,9 @@ class ExportTask:
         files = _Files(self, one.number)
         rows = damaged = 0
         unread: list[str] = []
+        expired: set[str] = set()
         try:
-            for table in self._tables(one.tasks):
+            for table in self._tables(one.tasks, expired):
                 rows += table.num_rows
                 damaged += table.num_rows - table["code"].null_count if self._has_code else 0
                 unread += self._unread(table)
@@ -121,6 +124,7 @@ class ExportTask:
             damaged,
             files.bytes,
             tuple(dict.fromkeys(unread)),
+            tuple(sorted(expired)),
         )
         self.target.write(receipt.name, _json(receipt._asdict()))
         return receipt
@@ -152,13 +156,13 @@ class ExportTask:
             wanted |= dict.fromkeys(name for name in telling if name in known)
         return tuple(wanted)
 
-    def _tables(self, tasks: tuple[AnyTask, ...]) -> Iterator[pa.Table]:
+    def _tables(self, tasks: tuple[AnyTask, ...], expired: set[str]) -> Iterator[pa.Table]:
         """Yield the rows of tasks, some hundred thousand at a time."""
         names = self._read_names(needed_only=False)
         kept: list[pa.RecordBatch] = []
         rows = size = 0
         source = self.options.source
-        read = (batches(one, source, names, self._encoded) for one in tasks)
+        read = (batches(one, source, names, self._encoded, expired) for one in tasks)
         for batch in chain.from_iterable(read):
             kept.append(batch)
             rows, size = rows + batch.num_rows, size + batch.nbytes

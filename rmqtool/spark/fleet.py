@@ -84,22 +84,26 @@ def batches(
     options: SourceOptions,
     names: Sequence[str],
     encoded: Container[str] = frozenset(),
+    expired: set[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a task; see `readers.batches`."""
+    """Yield the rows of a task; see `readers.batches`. Expired files are named with their store."""
     if not isinstance(task, FleetTask):
-        yield from readers.batches(task, options, names, encoded)
+        yield from readers.batches(task, options, names, encoded, expired)
         return
+    of_store: set[str] | None = None if expired is None else set()
     own = _own(task.store, options)
     shown, broker = printable(task.store.name), task.store.broker or None
     # Rows are counted by their columns, so one at least is read.
     read = [name for name in names if name not in _NAMES] or [SCHEMAS[options.table].names[0]]
     try:
-        for batch in readers.batches(task.task, own, read, encoded):
+        for batch in readers.batches(task.task, own, read, encoded, of_store):
             yield beside(shown, broker, batch, names)
     except RmqtoolError as error:
         unread = plan.UnreadTask(*_told(task.store, error))
         for batch in readers.batches(unread, own, read, encoded):
             yield beside(shown, broker, batch, names)
+    if expired is not None:
+        expired |= {f"{shown}: {path}" for path in of_store or ()}
 
 
 def _own(store: FleetStore, options: SourceOptions) -> SourceOptions:

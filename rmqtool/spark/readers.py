@@ -5,12 +5,13 @@ Needs no pyspark: executors get tasks and options, and give batches with exactly
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import StoreError, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.scan import columns as row
@@ -22,6 +23,8 @@ from rmqtool.spark.options import TableName
 from rmqtool.spark.plan import FilesTask, LogTask, RocksTask, UnreadTask, WholeTask, view_of
 from rmqtool.spark.tables import PENDING, SCHEMAS, chosen
 from rmqtool.store.segment import SegmentPart
+from rmqtool.store.unread import has_expired
+from rmqtool.tables.inputs import store_of
 from rmqtool.tables.messages import MessageOptions, message_rows, missing_rows
 from rmqtool.tables.readers import READERS
 
@@ -43,6 +46,7 @@ def batches(
     options: SourceOptions,
     names: Sequence[str],
     encoded: Container[str] = frozenset(),
+    expired: set[str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a task.
 
@@ -51,19 +55,22 @@ def batches(
         options: of the read.
         names: columns, in order.
         encoded: columns of messages that may stay numbers of a dictionary.
+        expired: takes the files that a running broker has deleted since they were listed, which
+            then have no row; None where nobody tells of them, and each is a row of damage.
     """
+    gone = Gone(options, expired)
     match task:
         case LogTask() if options.table is TableName.MESSAGES:
             schema = chosen(SCHEMAS[TableName.MESSAGES], names, encoded)
-            for batch in _messages(task, options, names):
+            for batch in _messages(task, options, names, gone):
                 yield batch.cast(schema)
         case LogTask() if options.table is TableName.SEGMENTS:
-            found = _segment(task, is_read=not OF_FILES.issuperset(names))
-            yield _batch([found], SCHEMAS[TableName.SEGMENTS], names)
+            found = _segment(task, gone, is_read=not OF_FILES.issuperset(names))
+            yield _batch(found, SCHEMAS[TableName.SEGMENTS], names)
         case LogTask():
-            yield from _findings(_of_segment(task), names)
+            yield from _findings(_of_segment(task, gone), names)
         case FilesTask():
-            yield from _units(task, options, names)
+            yield from _units(task, options, names, gone)
         case RocksTask():
             yield from _units_in_rocksdb(task, options, names)
         case UnreadTask():
@@ -74,8 +81,34 @@ def batches(
             yield from _findings(_of_store(options), names)
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Tells files that have expired from those that cannot be read.
+
+    Attributes:
+        options: of the read.
+        expired: takes the expired files; None when they count as unreadable.
+    """
+
+    options: SourceOptions
+    expired: set[str] | None
+
+    def has(self, path: str, error: UnreadablePath) -> bool:
+        """Take note of a file that has expired; False for another one."""
+        if self.expired is None:
+            return False
+        try:
+            store = store_of(self.options.path, self.options.broker_conf, None)
+        except StoreError:
+            return False
+        if has_expired(store, path, error):
+            self.expired.add(path)
+            return True
+        return False
+
+
 def _messages(
-    task: LogTask, options: SourceOptions, names: Sequence[str]
+    task: LogTask, options: SourceOptions, names: Sequence[str], gone: Gone
 ) -> Iterator[pa.RecordBatch]:
     part = task.part
     asked = MessageOptions(
@@ -100,12 +133,14 @@ def _messages(
                 yield rows.select(names)
         if known is None:
             remember(part.segment, position, is_dledger=task.is_dledger)
-    except UnreadablePath:
-        yield _unread(TableName.MESSAGES, names, segment=part.segment.path, position=position)
+    except UnreadablePath as error:
+        path = part.segment.path
+        if not gone.has(path, error):
+            yield _unread(TableName.MESSAGES, names, segment=path, position=position)
 
 
 def _units(
-    task: FilesTask, options: SourceOptions, names: Sequence[str]
+    task: FilesTask, options: SourceOptions, names: Sequence[str], gone: Gone
 ) -> Iterator[pa.RecordBatch]:
     reader = READERS[view_of(options.table).word]
     schema = chosen(SCHEMAS[options.table], names)
@@ -113,8 +148,9 @@ def _units(
         try:
             for rows in reader(file, options.selection, fillers=options.fillers):
                 yield rows.select(names).cast(schema)
-        except UnreadablePath:
-            yield _unread(options.table, names, file=file.path, position=0)
+        except UnreadablePath as error:
+            if not gone.has(file.path, error):
+                yield _unread(options.table, names, file=file.path, position=0)
 
 
 def _units_in_rocksdb(
@@ -140,7 +176,6 @@ def _units_in_rocksdb(
 
 def _pending(options: SourceOptions, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     from rmqtool.rows import rows_of
-    from rmqtool.tables.inputs import store_of
     from rmqtool.tables.pending import pending_chunks
 
     store = store_of(options.path, options.broker_conf, None)
@@ -196,7 +231,7 @@ def _of_store(options: SourceOptions) -> Iterator[Finding]:
     yield from validate(ValidateOptions(options.path, broker_conf=options.broker_conf))
 
 
-def _of_segment(task: LogTask) -> Iterator[Finding]:
+def _of_segment(task: LogTask, gone: Gone) -> Iterator[Finding]:
     """Give what one segment shows by itself: its records, and where there are none."""
     from rmqtool.check.findings_list import Bounded
     from rmqtool.check.log.message import RecordOptions
@@ -213,7 +248,7 @@ def _of_segment(task: LogTask) -> Iterator[Finding]:
         if one.kind is Extent.GAP and one.code:
             place = At(segment.path, one.position, one.length, segment.start + one.position)
             yield from bounded.take([finding(one.code, place)])
-    if report.unread:
+    if report.unread and not gone.has(segment.path, report.unread):
         yield finding(UNREAD, At(segment.path), actual=report.unread.reason)
     bounded.add(report.counts.items())
     yield from bounded.rest()
@@ -230,11 +265,12 @@ def _findings(found: Iterator[Finding], names: Sequence[str]) -> Iterator[pa.Rec
         yield _batch(rows, SCHEMAS[TableName.FINDINGS], names)
 
 
-def _segment(task: LogTask, *, is_read: bool) -> dict[str, Any]:
-    """Give the row of a segment; what was read before an error counts.
+def _segment(task: LogTask, gone: Gone, *, is_read: bool) -> list[dict[str, Any]]:
+    """Give the row of a segment, none of an expired one; what was read before an error counts.
 
     Args:
         task: of the whole segment.
+        gone: tells which ones have expired.
         is_read: whether more is wanted than what the directory says.
     """
     segment = task.part.segment
@@ -247,8 +283,10 @@ def _segment(task: LogTask, *, is_read: bool) -> dict[str, Any]:
         ):
             summary.take(batch)
     except UnreadablePath as error:
+        if gone.has(segment.path, error):
+            return []
         unread = error.reason
-    return {
+    found = {
         "segment": segment.path,
         "start": segment.start,
         "size": segment.size,
@@ -260,6 +298,7 @@ def _segment(task: LogTask, *, is_read: bool) -> dict[str, Any]:
         **summary.edges,
         "unread": unread,
     }
+    return [found]
 
 
 class _Summary:

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool.engine import LocalEngine
 from rmqtool.messages.extract import ExtractRun, sentences
 from rmqtool.messages.options import ExtractOptions
+from rmqtool.spark.export import SUCCESS, ExportRun
+from rmqtool.spark.export_options import ExportOptions
+from rmqtool.spark.options import Scope, SourceOptions, TableName
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.selection import Selection
@@ -71,3 +75,47 @@ def test_extract(segment: str, quick_path: Path, *, is_live: bool) -> None:
     assert ({segment} if has_expired else set()) == done.expired
     assert has_expired == (not done.unread)
     assert has_expired == any("expired meanwhile" in one for one in sentences(done, None))
+
+
+TABLES = {
+    TableName.MESSAGES: LOG[0],
+    TableName.SEGMENTS: LOG[0],
+    TableName.QUEUE_UNITS: VIEWS["consume-queue"],
+    TableName.INDEX_ENTRIES: VIEWS["index"],
+    TableName.FINDINGS: LOG[0],
+}
+
+
+@pytest.mark.parametrize("is_fleet", [False, True])
+@pytest.mark.parametrize("is_live", [False, True])
+@pytest.mark.parametrize("table", TABLES)
+def test_export(table: TableName, quick_path: Path, *, is_live: bool, is_fleet: bool) -> None:
+    """The export is complete then; without a broker there is no `_SUCCESS`."""
+    root = fixture_store(FIXTURE, quick_path)
+    source = SourceOptions(str(root), table=table, scope=Scope.SEGMENT)
+    if is_fleet:
+        source = replace(source, path="", paths=(str(root),))
+    export = ExportRun(ExportOptions(source, str(quick_path / "out")))
+    with ExitStack() as held:
+        if is_live:
+            held.enter_context(StoreLock(root))
+        (root / TABLES[table]).unlink()  # after it was listed
+        done = export.run(LocalEngine(1))
+    gone = f"{root}: {TABLES[table]}" if is_fleet else TABLES[table]
+    assert ([gone] if is_live else []) == done.expired
+    assert is_live == done.is_complete == (quick_path / "out" / SUCCESS).exists()
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_export_between_two(quick_path: Path, *, is_live: bool) -> None:
+    """A segment between two others never expires."""
+    root = fixture_store(FIXTURE, quick_path)
+    export = ExportRun(ExportOptions(SourceOptions(str(root)), str(quick_path / "out")))
+    with ExitStack() as held:
+        if is_live:
+            held.enter_context(StoreLock(root))
+        (root / LOG[1]).unlink()
+        done = export.run(LocalEngine(1))
+    assert [LOG[1]] == done.unread
+    assert not done.expired
+    assert not done.is_complete

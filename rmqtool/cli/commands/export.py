@@ -85,6 +85,7 @@ class Export(Command):
     def run(self) -> int:
         """Write the files; 3 when some of the input could not be read."""
         from rmqtool.spark.export_options import EXPORT
+        from rmqtool.store.unread import expired_sentences
 
         clock = self.delivery.clock
         options = self._options(clock)
@@ -92,6 +93,8 @@ class Export(Command):
         result = self._export(options)
         row = {name: getattr(result, name) for name in EXPORT.names}
         replace(self.delivery, columns=None).emit(EXPORT.rows([[row]]))
+        for sentence in expired_sentences(result.expired):
+            self.delivery.note(sentence)
         for path in result.unread:
             self.delivery.note(f"{path}: could not be read")
         if result.was_complete:
