@@ -1,11 +1,15 @@
 """A fleet of many small stores: planning, its memory, and what is the same as one by one.
 
-    python -m tests.bench.bench_fleet [--stores 1000] [--segments 40] [--validate 0]
+    python -m tests.bench.bench_fleet [--stores 1000] [--segments 40] [--validate 0] [--cluster]
 
 One small store is built and linked many times (hard links, in /dev/shm). Each figure is that of a
 process of its own: the largest resident set counts all of it, from the start of Python. Spark's
 partitions are what its driver would get: tasks, put together and pickled. `--validate N` also
 validates N of the stores, one by one and as a fleet, and compares rows and findings.
+`--cluster` validates all of them on a standalone cluster of two workers, kills an executor
+meanwhile, and compares rows and findings with those of one by one. Then it exports all stores
+there, kills the driver when some parts are done, and runs the same again. On two cores that others
+use, too, 60 stores take some minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +34,17 @@ MOST_BYTES: Final = 1 << 30
 SEGMENT_BYTES: Final = 64 << 10
 ENTRIES_A_SEGMENT: Final = 300
 DAMAGED_EVERY: Final = 7
+MUST_HOLD: Final = (
+    "killed_executor",
+    "same_verdicts",
+    "same_findings",
+    "killed_driver",
+    "resumed",
+    "same_rows",
+)
+KILL_AFTER: Final = 4.0  # seconds: Python workers have begun by then
+SOME_PARTS: Final = 3
+PART: Final = "4MiB"  # that a task of the export reads
 
 
 def build(top: Path, stores: int, segments: int) -> None:
@@ -102,6 +118,77 @@ def compared(top: Path, count: int) -> dict[str, Any]:
     }
 
 
+def executors(directory: Path) -> list[int]:
+    """Give the processes of executors that workers in a directory have started."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = str((place / "cwd").readlink()).startswith(f"{directory}/")
+            if is_ours and b"CoarseGrainedExecutorBackend" in (place / "cmdline").read_bytes():
+                found.append(int(place.name))
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+def on_cluster(top: Path, count: int) -> dict[str, Any]:
+    """Validate and export on a cluster that loses an executor, then its driver.
+
+    Raises:
+        CalledProcessError: a command that is not killed has failed.
+    """
+    from rmqtool.check.many import Stores
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.validate import validate
+    from tests.spark.cluster import cluster, environment
+
+    given = [str(one) for one in sorted(top.glob("*/store"))[:count]]
+    began = time.perf_counter()
+    listed, written, out = top / "stores", top / "findings.jsonl", top / "out"
+    listed.write_text("\n".join(given))
+    alone = [(one, str(found.code), found.path, found.position)
+             for one in given for found in validate(ValidateOptions(one))]  # fmt: skip
+    verdicts = [one.row for one in Stores(ValidateOptions(""), given).verdicts(lambda *_: None)]
+    rmqtool = [sys.executable, "-m", "rmqtool"]
+    stores = ["--stores-file", str(listed), "--quiet", "--engine", "spark", "--master"]
+    with cluster(top / "daemons") as master:
+        stores.append(master)
+        command = [*rmqtool, "validate", *stores, "--format", "jsonl", "--findings", str(written)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as job:  # noqa: S603
+            while not (running := executors(top / "daemons")) and job.poll() is None:
+                time.sleep(0.2)
+            time.sleep(KILL_AFTER)
+            is_killed = job.poll() is None and bool(running)
+            if is_killed:
+                os.kill(running[0], signal.SIGKILL)
+            rows = [json.loads(line) for line in job.communicate()[0].splitlines()]
+        findings = [json.loads(line) for line in written.read_text().splitlines()]
+        command = [*rmqtool, "export", *stores, "--output", str(out), "--split", PART]
+        command += ["--columns", "store,topic,size,code"]
+        driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment())  # noqa: S603
+        while driver.poll() is None and len(list(out.glob("_receipts/*"))) < SOME_PARTS:
+            time.sleep(0.05)
+        is_driver_killed = driver.poll() is None
+        driver.kill()
+        driver.wait()
+        again = subprocess.run(command, capture_output=True, check=True, env=environment())  # noqa: S603
+    exported = json.loads(again.stdout)
+    return {
+        "stores": len(rows),
+        "killed_executor": is_killed,
+        "same_verdicts": verdicts == rows,
+        "same_findings": alone
+        == [(one["store"], one["code"], one["path"], one.get("position")) for one in findings],
+        "findings": len(alone),
+        "killed_driver": is_driver_killed,
+        "resumed": exported["resumed"],
+        "parts": exported["tasks"],
+        "same_rows": exported["rows"] == sum(row["messages"] for row in rows),
+        "rows": exported["rows"],
+        "seconds": time.perf_counter() - began,
+    }
+
+
 def measured(step: Callable[..., dict[str, Any]], *arguments: object) -> dict[str, Any]:
     """Run a step in a process of its own; give what it says, and its largest resident set."""
     program = (
@@ -124,6 +211,7 @@ def main() -> int:
     parser.add_argument("--stores", type=int, default=1000)
     parser.add_argument("--segments", type=int, default=40)
     parser.add_argument("--validate", type=int, default=0)
+    parser.add_argument("--cluster", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rmqtool-fleet-", dir="/dev/shm") as place:
         top = Path(place)
@@ -136,6 +224,11 @@ def main() -> int:
             found = measured(compared, top, asked.validate)
             print(json.dumps(found))  # noqa: T201
             is_met = is_met and found["same"]
+        if asked.cluster:
+            damage(top)
+            found = measured(on_cluster, top, asked.stores)
+            print(json.dumps(found))  # noqa: T201
+            is_met = is_met and all(found[name] for name in MUST_HOLD)
     return 0 if is_met else 1
 
 
