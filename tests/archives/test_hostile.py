@@ -212,7 +212,9 @@ def test_nested(
     path = tmp_path / f"s.{ending}"
     path.write_bytes(raw)
     for command in (("validate",), ("validate", "--recursive"), ("doctor",), ("info",), ("dump",)):
-        assert NOT_DONE == main([command[0], str(path), *command[1:]]), command
+        has_rows = "--recursive" in command and ending != "zip"  # that is a zip in gzip at once
+        expected = IN_PART if has_rows else NOT_DONE
+        assert expected == main([command[0], str(path), *command[1:]]), command
         assert "unpack it first" in capfd.readouterr().err, command
 
 
