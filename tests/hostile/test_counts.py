@@ -19,6 +19,7 @@ from rmqtool.repair.writer import MOST_REPLACED
 from rmqtool.spark.export_options import ExportFormat
 from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.store.segment import LARGEST_LONG
+from tests.carve.images import record
 from tests.hostile.many import MANY
 from tests.spark.test_export import exported
 from tests.stores import fixture_store
@@ -92,7 +93,7 @@ def test_name_far_away(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Non
     log = tmp_path / "commitlog"
     log.mkdir()
     for start in (0, 1 << 62):
-        (log / f"{start:020}").write_bytes(bytes(4096))
+        (log / f"{start:020}").write_bytes(record(start, b"body").ljust(4096, b"\0"))
     assert main(["repair", str(tmp_path), "--bridge-missing"]) in {0, 1, 3}
     assert "segments are missing before this file" in capfd.readouterr().out
 

@@ -20,6 +20,7 @@ OTHERS = {
     "rmqtool.startup.files": "the broker's mapped files, which change while it starts",
     "rmqtool.tables.inputs": "dump shows a file of units as it lies on the disk",
 }
+PLACES = ("rmqtool.store.", "rmqtool.repair.edited_place")  # the latter: files as edits leave them
 COMPARING = {
     "rmqtool.formats.consume_queue": "where the value is declared",
     "rmqtool.queues.kinds": "the classifier",
@@ -67,7 +68,7 @@ def test_one_reader(
 
     def noting(place: Place) -> OpenFile:
         if place.location.startswith(prefixes):
-            openers.append(next(who for who in callers() if not who.startswith("rmqtool.store.")))
+            openers.append(next(who for who in callers() if not who.startswith(PLACES)))
         return plain(place)
 
     monkeypatch.setattr(Place, "open", noting)
