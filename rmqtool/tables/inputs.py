@@ -10,7 +10,7 @@ from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.store.address import place_of
 from rmqtool.store.branch import Branch, BranchKind, FamilyDepth, Why
 from rmqtool.store.entry import EntryKind
-from rmqtool.store.segment import SegmentPart, start_of
+from rmqtool.store.segment import SegmentPart, data_of, start_of
 from rmqtool.store.tree import Store, open_store
 from rmqtool.tables.views import EVERYTHING, PARTS, VIEWS
 
@@ -140,10 +140,12 @@ def segment_parts(
                     found.append(SegmentPart(segment, 0, 0))  # it tells of the hole before it
                 continue
             stop = segment.size if end is None else min(segment.size, end - segment.start)
-            while begin < stop:
-                behind = min(stop, begin + each)
-                found.append(SegmentPart(segment, begin, behind))
-                begin = behind
+            with data_of(segment) as data_from:
+                while begin < stop:
+                    data = data_from(begin) // each * each  # a hole is one part
+                    behind = min(stop, data if data > begin else begin + each)
+                    found.append(SegmentPart(segment, begin, behind))
+                    begin = behind
     return found
 
 
