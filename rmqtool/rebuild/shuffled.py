@@ -22,7 +22,7 @@ from rmqtool.formats import java
 from rmqtool.rebuild.consume_queue import QueueBuilder, QueueOptions, QueueResult
 from rmqtool.rebuild.sinks import WritingSink
 from rmqtool.scan.join import run_joined
-from rmqtool.store.segment import SegmentPart, parts
+from rmqtool.store.parts import parts
 from rmqtool.writing.attempts import adopt, attempt, clear
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rmqtool.derive.runs import Runs
     from rmqtool.scan.join import PerPart
-    from rmqtool.store.segment import Segment
+    from rmqtool.store.segment import Segment, SegmentPart
     from rmqtool.writing.output_tree import OutputTree
 
     Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.int64]

@@ -44,7 +44,7 @@ from rmqtool.scan.batch import Extent
 from rmqtool.scan.join import run_joined
 from rmqtool.store.geometry import LengthSource
 from rmqtool.store.index_files import names_by_begin
-from rmqtool.store.segment import SegmentPart, parts
+from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
 from rmqtool.writing.output import OutputDirectory, refuse_within
 from rmqtool.writing.remote_output import output_directory
@@ -52,6 +52,7 @@ from rmqtool.writing.remote_output import output_directory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rmqtool.store.segment import SegmentPart
     from rmqtool.store.tree import Store
     from rmqtool.writing.output_tree import OutputTree
 

@@ -23,7 +23,8 @@ from rmqtool.scan.join import run_joined
 from rmqtool.scan.message import scan
 from rmqtool.store.address import place_of
 from rmqtool.store.entry import EntryKind
-from rmqtool.store.segment import Segment, SegmentPart, parts
+from rmqtool.store.parts import parts
+from rmqtool.store.segment import Segment, SegmentPart
 from rmqtool.store.tree import Store, open_store
 
 if TYPE_CHECKING:

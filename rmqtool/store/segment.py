@@ -11,7 +11,6 @@ from __future__ import annotations
 import enum
 from bisect import bisect_right
 from collections import Counter
-from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,7 +20,7 @@ from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.place import note_no_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.store.entry import Entry
     from rmqtool.store.place import OpenFile, Place
@@ -284,57 +283,6 @@ def length_of(segments: Sequence[Segment]) -> int:
     counts = Counter(segment.size for segment in segments if segment.size)
     steps = Counter(after.start - before.start for before, after in pairwise(segments))
     return max(counts, key=lambda size: (counts[size], steps[size], size), default=0)
-
-
-def parts(segments: Iterable[Segment], size: int) -> list[SegmentPart]:
-    """Split files into stretches of about `size` bytes, in order; an empty file gives none.
-
-    A hole is one part, however long it is: nothing of it is read.
-    """
-    cut: list[SegmentPart] = []
-    for segment in segments:
-        cut.extend(
-            SegmentPart(segment, begin, end)
-            for begin, end in pairwise(_edges(segment, max(1, round(segment.size / size))))
-            if end > begin
-        )
-    return cut
-
-
-@contextmanager
-def data_of(segment: Segment) -> Iterator[Callable[[int], int]]:
-    """Give what says where a file has data from a position on; its end where only a hole follows.
-
-    Of a file that is no hole for the most part, or cannot be opened, it says that all is data.
-    """
-    with ExitStack() as keep:
-        file = None
-        if segment.allocated < segment.size // 2:
-            with suppress(UnreadablePath):
-                file = keep.enter_context(segment.open())
-
-        def data_from(position: int) -> int:
-            if file is None:
-                return position
-            found = file.next_data(position)
-            return segment.size if found is None else min(found, segment.size)
-
-        yield data_from
-
-
-def _edges(segment: Segment, count: int) -> list[int]:
-    """Give the borders between so many parts of a file, but for those in a hole."""
-
-    def edge(number: int) -> int:
-        return segment.size * number // count
-
-    found = [0]
-    with data_of(segment) as data_from:
-        while (data := data_from(found[-1])) < segment.size:
-            number = data * count // segment.size
-            number += int(edge(number + 1) <= data)
-            found += [edge(number), edge(number + 1)]
-    return sorted({*found, segment.size})
 
 
 def start_of(name: str) -> int | None:

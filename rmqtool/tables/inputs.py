@@ -10,7 +10,8 @@ from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.store.address import place_of
 from rmqtool.store.branch import Branch, BranchKind, FamilyDepth, Why
 from rmqtool.store.entry import EntryKind
-from rmqtool.store.segment import SegmentPart, data_of, start_of
+from rmqtool.store.parts import data_of
+from rmqtool.store.segment import SegmentPart, start_of
 from rmqtool.store.tree import Store, open_store
 from rmqtool.tables.views import EVERYTHING, PARTS, VIEWS
 

@@ -38,7 +38,7 @@ from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import LogTask
 from rmqtool.spark.readers import batches
 from rmqtool.spark.session import FORWARDING, session
-from rmqtool.store.segment import parts
+from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
 from tests.bench.bench_dump import construct_rate
 from tests.bench.processors import Ended, run_to_end

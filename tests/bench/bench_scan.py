@@ -26,7 +26,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT_SIZE, DEFAULT_FILE_LENGTH
 from rmqtool.scan.batch import ScanOptions
 from rmqtool.scan.message import scan
 from rmqtool.scan.window import DEFAULT_WINDOW_BYTES
-from rmqtool.store.segment import parts
+from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import GIB, Spec, bench_store
 

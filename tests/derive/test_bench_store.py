@@ -9,7 +9,7 @@ import numpy as np
 from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.scan.index import Chains, EntryBatch
-from rmqtool.store.segment import parts
+from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
 from tests.bench.store_builder import Builder, Spec
 

@@ -16,7 +16,7 @@ from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
 from rmqtool.formats.consume_queue_ext import decode, is_ext_address, real_offset
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.scan.join import run_joined
-from rmqtool.store.segment import parts
+from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
 from tests.evidence import snapshot
 from tests.stores import broker_conf, fixture_names, fixture_store, manifest

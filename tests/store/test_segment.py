@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.errors import Trouble
+from rmqtool.store.parts import parts
 from rmqtool.store.place import Place
-from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, load, parts, start_of
+from rmqtool.store.segment import MappedFiles, Oddity, OddityKind, Segment, load, start_of
 from rmqtool.store.unread import error_of
 from tests.store.built_store import name_of
 

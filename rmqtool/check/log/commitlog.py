@@ -24,8 +24,8 @@ from rmqtool.findings.registry_commitlog import CL_TIME, CL_TOPIC, DL_ENTRY
 from rmqtool.formats.message import BLANK
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
+from rmqtool.store.parts import parts
 from rmqtool.store.record_heads import LogReader
-from rmqtool.store.segment import parts
 from rmqtool.store.tail import find_tail
 from rmqtool.times import iso_time
 

@@ -28,8 +28,8 @@ from rmqtool.repair.state.index_edits import IndexEdits
 from rmqtool.scan.join import run_joined
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.index_files import names_by_begin, readable_headers
+from rmqtool.store.parts import parts
 from rmqtool.store.record_heads import LogReader
-from rmqtool.store.segment import parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.store.branch import BranchKind
-from rmqtool.store.segment import parts
+from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
 from rmqtool.tables.inputs import segment_parts
 from rmqtool.tables.views import VIEWS
