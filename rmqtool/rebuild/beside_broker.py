@@ -1,15 +1,15 @@
 """`rebuild --check` beside a running broker: how far it compares, and what it believes.
 
 The broker goes on to write, and deletes files that have expired between the moment they are listed
-and that they are read. What differs for such a reason does not differ twice.
+and that they are read. What differs for such a reason does not differ each time.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.queues.discovery import Queues
+from rmqtool.store.unread import looked_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.store.tree import Store
 
-_ATTEMPTS: Final = 10
+_LOOKS: Final = 3  # what differs in each of them does
 
 
 def reached(store: Store) -> int | None:
@@ -49,30 +49,12 @@ def settled(check: Callable[[], RebuildResult], *, is_live: bool) -> RebuildResu
     """
     if not is_live:
         return check()
-    result = _seen(check)
-    for _ in range(_ATTEMPTS - 1):
+    result = looked_again(check)
+    for _ in range(_LOOKS - 1):
         if not (result.differences or result.lost):
             break
-        before, result = result, _seen(check)
-        known = {(one.path, one.position) for one in before.differences}
-        result.differences = [
-            one for one in result.differences if (one.path, one.position) in known
-        ]
-        if result.lost == before.lost:
-            break
+        known = {one.path for one in result.differences}
+        result = looked_again(check)
+        # By file alone: where entries expire meanwhile, the same damage has another position.
+        result.differences = [one for one in result.differences if one.path in known]
     return result
-
-
-def _seen(check: Callable[[], RebuildResult]) -> RebuildResult:
-    """Compare a store of which no file expires meanwhile.
-
-    Raises:
-        UnreadablePath: a file may not be read, or is gone each time.
-    """
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            return check()
-        except UnreadablePath as error:
-            if error.trouble not in {Trouble.MISSING, Trouble.NO_FILE}:
-                raise
-    return check()

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.queues.kinds import are_real
 from rmqtool.startup.units import chunks
 from rmqtool.startup.walk import segment_of
+from rmqtool.store.unread import looked_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rmqtool.startup.prediction import Prediction
 
 _ATTEMPTS: Final = 4  # files that roll or expire meanwhile are few a minute
-_EXPIRIES: Final = 20  # a look takes long where files are many, and the machine is busy
 
 
 def settled(predict: Callable[[], Prediction]) -> Prediction:
@@ -41,30 +40,15 @@ def settled(predict: Callable[[], Prediction]) -> Prediction:
     Raises:
         UnreadablePath: a file may not be read.
     """
-    found = _seen(predict)
+    found = looked_again(predict)
     for _ in range(_ATTEMPTS - 1):
         before = found
         if before.is_whole:
             break
-        found = _seen(predict)
+        found = looked_again(predict)
         if _harm(found) == _harm(before):
             break
     return found
-
-
-def _seen(predict: Callable[[], Prediction]) -> Prediction:
-    """Look at a store of which no file expires meanwhile.
-
-    Raises:
-        UnreadablePath: a file may not be read, or is gone each time.
-    """
-    for _ in range(_EXPIRIES - 1):
-        try:
-            return predict()
-        except UnreadablePath as error:
-            if error.trouble not in {Trouble.MISSING, Trouble.NO_FILE}:
-                raise
-    return predict()
 
 
 def _harm(found: Prediction) -> tuple[object, ...]:

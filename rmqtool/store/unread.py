@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.entry import EntryKind
@@ -11,11 +11,12 @@ from rmqtool.store.segment import NAME_DIGITS, OddityKind, start_of
 from rmqtool.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from rmqtool.store.segment import MappedFiles, Oddity
     from rmqtool.store.tree import Store
 
+Seen = TypeVar("Seen")
 REASONS: Final = {
     OddityKind.LINK: "a link, which is not followed",
     OddityKind.NOT_A_FILE: "neither a file nor a directory",
@@ -72,6 +73,25 @@ def has_expired(store: Store, path: str, error: UnreadablePath) -> bool:
     except UnreadablePath:
         return False
     return name < min(left, default="")
+
+
+def looked_again(look: Callable[[], Seen], attempts: int = 20) -> Seen:
+    """Look at a store until no file vanishes meanwhile: a running broker deletes expired ones.
+
+    Args:
+        look: reads the store anew each time.
+        attempts: at most so many; one takes long where files are many, and the machine is busy.
+
+    Raises:
+        UnreadablePath: a file may not be read, or is gone each time.
+    """
+    for _ in range(attempts - 1):
+        try:
+            return look()
+        except UnreadablePath as error:
+            if error.trouble not in {Trouble.MISSING, Trouble.NO_FILE}:
+                raise
+    return look()
 
 
 def expired_sentences(expired: Collection[str]) -> Iterator[str]:

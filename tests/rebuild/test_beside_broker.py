@@ -17,9 +17,9 @@ from rmqtool.rebuild.options import Mode, RebuildResult
 RULES = DispatchRules(Rules(Version.parse("5.3.3")))
 
 
-def _result(*paths: str) -> RebuildResult:
+def _result(*paths: str, at: int = 0) -> RebuildResult:
     found = RebuildResult(Mode.CHECK, RULES, "told", cut=1)
-    found.differences = [Difference(path, 0, 1, "00", "01") for path in paths]
+    found.differences = [Difference(path, at, 1, "00", "01") for path in paths]
     return found
 
 
@@ -43,14 +43,15 @@ GONE = UnreadablePath(path="consumequeue/T/0/0", reason="no such file", trouble=
     [
         ([_result()], []),
         ([_result("a"), _result()], []),
-        ([_result("a", "b"), _result("b", "c")], ["b"]),
+        ([_result("a"), _result("a"), _result()], []),
+        ([_result("a", "b"), _result("b", "c"), _result("b", "d", at=7)], ["b"]),
         ([GONE, GONE, GONE, _result()], []),
-        ([_result("a"), GONE, _result("a")], ["a"]),
+        ([_result("a"), GONE, _result("a"), _result("a")], ["a"]),
     ],
-    ids=["same", "once", "twice", "gone", "gone and damaged"],
+    ids=["same", "once", "twice", "each time", "gone", "gone and damaged"],
 )
 def test_what_stays(results: list[RebuildResult | UnreadablePath], stay: list[str]) -> None:
-    """A difference is one when it is there twice."""
+    """A difference is one when a file has one each time, wherever in it."""
     found = settled(_check(*results), is_live=True)
     assert stay == [one.path for one in found.differences]
 
