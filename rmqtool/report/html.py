@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from rmqtool.render.values import escape
@@ -25,15 +25,18 @@ def rendered(template: str, **values: object) -> str:
         template: its file name.
         **values: what it names.
     """
+    here = Path(__file__)
     environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(here.parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {"shown": shown, "time": _time, "bytes": _bytes, "number": _number}
     environment.filters["duration"] = _duration
-    here = Path(__file__)
     style = Markup(here.with_name("page.css").read_text(encoding="utf-8"))  # noqa: S704 - ours
-    text = here.with_name(template).read_text(encoding="utf-8")
-    return environment.from_string(text).render(style=style, **values)
+    return environment.get_template(template).render(style=style, **values)
 
 
 def shown(text: object) -> str:
