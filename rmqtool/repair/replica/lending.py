@@ -150,6 +150,7 @@ def _notes(other: Store, borrower: Borrower) -> list[str]:
         notes.append(f"{other.root}: not used for {more:,} further stretches")
     if places := borrower.undecided:
         shown = ", ".join(map(str, places[:MOST_SAID])) + (", …" if places[MOST_SAID:] else "")
-        kept = f"{counted(len(places), 'record')} of the log differ in {other.root}"
+        verb = "differs" if len(places) == 1 else "differ"
+        kept = f"{counted(len(places), 'record')} of the log {verb} in {other.root}"
         notes.append(f"{kept}, and nothing tells which is damaged: kept as they are, at {shown}")
     return notes
