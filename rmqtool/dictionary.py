@@ -55,17 +55,18 @@ def _public_tables() -> Iterator[PublicTable]:
     from rmqtool.findings.finding import FINDINGS
     from rmqtool.info import overview_rows
     from rmqtool.messages import sent
-    from rmqtool.query import decoded, explain, groups, lost
+    from rmqtool.query import decoded, explain, groups
     from rmqtool.query import rows as query
     from rmqtool.rebuild import report as rebuild
+    from rmqtool.rebuild.many import REBUILT_STORES
     from rmqtool.relog.report import REBUILT_LOG
     from rmqtool.repair import result as repair
     from rmqtool.sending import report as sending
     from rmqtool.spark.export_options import EXPORT
     from rmqtool.spark.views import VIEW_LIST
     from rmqtool.startup import report as startup
+    from rmqtool.tables import fleet, lost_messages
     from rmqtool.tables.file_tables import BROKER_JSON, LINES, SEGMENTS
-    from rmqtool.tables.fleet import STORE_COLUMNS
     from rmqtool.tables.views import VIEWS
 
     for word, view in VIEWS.items():
@@ -77,12 +78,13 @@ def _public_tables() -> Iterator[PublicTable]:
     yield PublicTable("query --time", query.TIMES)
     yield PublicTable("query --group", groups.GROUP_QUEUES)
     yield PublicTable("query --id ID --group", groups.CONSUMED)
-    yield PublicTable("doctor, repair, report (lost messages)", lost.LOST_MESSAGES)
+    yield PublicTable("doctor, repair, report (lost messages)", lost_messages.LOST_MESSAGES)
     yield PublicTable("query --explain", explain.STEPS)
     yield PublicTable("query --hex", query.BYTES)
     yield PublicTable("query (without a store)", decoded.DECODED)
     yield PublicTable("validate", FINDINGS)
     yield PublicTable("validate (of several stores)", many.STORES)
+    yield PublicTable("rebuild (of several stores)", REBUILT_STORES)
     for name in overview_rows.NAMES:
         yield PublicTable(f"info --section {name}", overview_rows.table(name))
     for table in diff.TABLES:
@@ -110,7 +112,7 @@ def _public_tables() -> Iterator[PublicTable]:
     for table in (sending.SENDING, sending.NOT_SENT):
         yield PublicTable(f"send ({table.name})", table)
     yield PublicTable("sql --views", VIEW_LIST)
-    yield PublicTable("export, sql, data source (of several stores)", STORE_COLUMNS)
+    yield PublicTable("export, sql, data source (of several stores)", fleet.STORE_COLUMNS)
 
 
 def entries(word: str) -> list[DictionaryEntry]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from py4j import java_gateway, protocol
 from xdist.remote import Producer
 
 from rmqtool.machine import announce
+from rmqtool.store import rocksdb_database
+from tests import rocksdb_process
 from tests.evidence import Evidence
 from tests.scopes import LongestFirst, workers
 
@@ -23,12 +26,14 @@ QUICK = {"findings", "formats", "store", "queues", "derive", "scan", "render", "
 NOT_QUICK = {
     *("test_edit_faults", "test_dispatch", "test_fixtures", "test_cache", "test_positions"),
     *("test_rocksdb_database", "test_lint", "test_readme", "test_remote", "test_remote_output"),
-    *("test_release", "test_bench_store", "test_conf"),
+    *("test_release", "test_bench_store", "test_conf", "test_stamp", "test_dictionary"),
+    *("test_codes", "test_sarif", "test_errors", "test_output", "test_warm_up", "test_hostile"),
+    *("test_writers", "test_one_reader"),
 }
 # Of the other rooms what takes a second or less and notices most: `tests.mutation` has counted.
 ALSO_QUICK = {
     *("check/test_access", "check/test_broker_conf", "check/test_config", "cli/test_examples"),
-    *("query/test_lost", "query/test_small", "rebuild/test_damage", "repair/test_fast_start"),
+    *("query/test_small", "rebuild/test_damage", "repair/test_fast_start"),
     *("repair/test_misplaced", "repair/test_reset_config", "repair/test_unit_reasons"),
     *("startup/test_batch_holes", "startup/test_kernels_agree", "startup/test_losses"),
     *("startup/test_queues", "tables/test_broker_json"),
@@ -83,6 +88,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Let what is collected never be looked through for garbage: it stays, and it is a lot.
+
+    Children that tests fork share it so, too, and copy nothing of it.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is only run when all is asked for; mark what the quick tier runs."""
@@ -134,6 +153,13 @@ def _plain_java_errors(request: pytest.FixtureRequest, monkeypatch: pytest.Monke
     """Let brokers' exceptions be py4j's own: a Spark session of the same process words all anew."""
     if request.node.get_closest_marker("broker"):
         monkeypatch.setattr(java_gateway, "get_return_value", protocol.get_return_value)
+
+
+@pytest.fixture(autouse=True)
+def _quick_rocksdb(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fork the processes that read databases; where they are what is tested, start them."""
+    if request.path.stem != "test_rocksdb_database":
+        monkeypatch.setattr(rocksdb_database, "_start", rocksdb_process.start)
 
 
 @pytest.fixture

@@ -25,12 +25,16 @@ OF_PATHS: Final = {
 }
 
 
-def reasons() -> Iterator[tuple[str, str, str, Trouble]]:
+@pytest.fixture(scope="module")
+def raised() -> list[tuple[str, str, str, Trouble]]:
     """Give where an error of a path is raised, its class, the fixed part of its reason, and why."""
-    for name, tree in modules():
-        for function in ast.walk(tree):
-            if isinstance(function, ast.FunctionDef):
-                yield from _raised(name, function)
+    return [
+        one
+        for name, tree in modules()
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for one in _raised(name, function)
+    ]
 
 
 def _raised(module: str, function: ast.FunctionDef) -> Iterator[tuple[str, str, str, Trouble]]:
@@ -57,27 +61,23 @@ def _text(node: ast.expr, named: dict[str, str]) -> str:
     return "".join(str(part) for part in parts)
 
 
-RAISED: Final = list(reasons())
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason", "trouble"), [one[1:] for one in RAISED], ids=[o[0] for o in RAISED]
-)
-def test_next_step(kind: str, reason: str, trouble: Trouble) -> None:
+def test_next_step(raised: list[tuple[str, str, str, Trouble]]) -> None:
     """Each error about a path says what to try next: by its trouble, or in its own words."""
-    error = OF_PATHS[kind](path="a/path", reason=reason, trouble=trouble)
-    assert "a/path" in str(error)
-    is_told = trouble is Trouble.TOLD  # the reason says it, in words that may be put together
-    assert (error.next_step == "") == (is_told or "--" in reason or "choose" in reason)
-    assert error.next_step == "" or error.next_step not in reason
+    for place, kind, reason, trouble in raised:
+        error = OF_PATHS[kind](path="a/path", reason=reason, trouble=trouble)
+        assert "a/path" in str(error), place
+        is_told = trouble is Trouble.TOLD  # the reason says it, in words that may be put together
+        is_enough = is_told or "--" in reason or "choose" in reason
+        assert (error.next_step == "") == is_enough, place
+        assert error.next_step == "" or error.next_step not in reason, place
 
 
-def test_all_are_seen() -> None:
+def test_all_are_seen(raised: list[tuple[str, str, str, Trouble]]) -> None:
     """The walk through the sources finds what it is meant to find."""
     assert {"NotAStore", "UnreadablePath", "UnsupportedStore", "RepairError"} <= {
-        kind for _, kind, _, _ in RAISED
+        kind for _, kind, _, _ in raised
     }
-    assert 30 < len(RAISED)
+    assert 30 < len(raised)
 
 
 @pytest.mark.parametrize(

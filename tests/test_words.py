@@ -86,12 +86,15 @@ def sentences_of_source() -> Iterator[tuple[str, str]]:
                 yield f"{path.name}:{number}", typed
 
 
-SOURCE: Final = tuple(sentences_of_source())
+@pytest.fixture(scope="module")
+def source() -> list[tuple[str, str]]:
+    """Give the texts of the source: read when a test asks, not by each worker that collects."""
+    return [*sentences_of_source()]
 
 
-def test_collected() -> None:
+def test_collected(source: list[tuple[str, str]]) -> None:
     """The collection has what users read: a finding, an error, an option, help and an example."""
-    all_of_it = "\n".join(text for _, text in SOURCE)
+    all_of_it = "\n".join(text for _, text in source)
     for part in (
         "the body does not have the CRC that the broker stored",
         "without a terminal to ask on, it needs --yes",
@@ -103,17 +106,17 @@ def test_collected() -> None:
         assert part in all_of_it
 
 
-def test_source() -> None:
+def test_source(source: list[tuple[str, str]]) -> None:
     """No text of the source has a hard word."""
-    hard = [(place, match[0], text) for place, text in SOURCE for match in HARD.finditer(text)]
+    hard = [(place, match[0], text) for place, text in source for match in HARD.finditer(text)]
     assert [] == hard
 
 
-def test_length() -> None:
+def test_length(source: list[tuple[str, str]]) -> None:
     """No sentence is longer than a reader keeps in mind."""
     long = [
         (place, sentence)
-        for place, text in SOURCE
+        for place, text in source
         for sentence in SENTENCE.split(text)
         if len(WORD.findall(sentence)) > MOST_WORDS
     ]

@@ -172,7 +172,7 @@ def _gunzip(source: OpenFile) -> Any:  # noqa: ANN401 - a stream; isal has few t
     from isal import igzip
 
     opened: Any = igzip.IGzipFile
-    return opened(fileobj=Stream(source, PIECE_BYTES), mode="rb")
+    return opened(fileobj=Stream(source, PIECE_BYTES, skips_hole=True), mode="rb")
 
 
 def _unzstd(source: OpenFile) -> Any:  # noqa: ANN401 - pyarrow has no types

@@ -18,11 +18,13 @@ class Stream(io.RawIOBase):
     Args:
         source: stays open; its owner closes it.
         most: bytes of one read; numbers in an archive are a stranger's.
+        skips_hole: whether a hole that goes on to the end is no part of it, as gzip has it with
+            zeros: a terabyte of them costs nothing to make.
     """
 
-    def __init__(self, source: OpenFile, most: int) -> None:
+    def __init__(self, source: OpenFile, most: int, *, skips_hole: bool = False) -> None:
         super().__init__()
-        self._source, self._most = source, most
+        self._source, self._most, self._skips_hole = source, most, skips_hole
         self._position = 0
 
     def readable(self) -> bool:
@@ -62,11 +64,21 @@ class Stream(io.RawIOBase):
             message = f"{count:,} bytes at once"
             raise ValueError(message)
         data = self._source.read_at(self._position, count)
+        if self._is_last_hole(data):
+            return b""
         self._position += len(data)
         return data
 
     def readinto(self, buffer: Buffer) -> int:
         """Fill a buffer; return the bytes read."""
         count = self._source.read_into(buffer, self._position)
+        if self._is_last_hole(memoryview(buffer)[:count]):
+            return 0
         self._position += count
         return count
+
+    def _is_last_hole(self, data: bytes | memoryview) -> bool:
+        """Tell whether what was read here, and all that follows, is a hole."""
+        if not self._skips_hole or any(data[:1]) or bytes(data).count(0) != len(data):
+            return False
+        return self._source.next_data(self._position) is None

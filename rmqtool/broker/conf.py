@@ -189,6 +189,7 @@ DELAY_LEVELS: Final = _word(
 MULTI_DISPATCH: Final = _flag("enableMultiDispatch")
 LMQ: Final = _flag("enableLmq")
 EXT: Final = _flag("enableConsumeQueueExt")
+BIT_MAPS: Final = _flag("enableCalcFilterBitMap")
 INDEX: Final = _flag("messageIndexEnable", default=True)
 INDEX_IS_SAFE: Final = _flag("messageIndexSafe")
 INDEX_FILES: Final = _flag("indexFileWriteEnable", "5.4.0", default=True)

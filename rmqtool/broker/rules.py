@@ -201,6 +201,12 @@ class Rules:
         "ConsumeQueue#multiDispatchLmqQueue",
         "a light queue with a / in its name is skipped",
     )
+    splits_directories = _since(
+        "4.9.4",
+        "MappedFile#ensureDirOK, UtilAll#ensureDirOK",
+        "a directory with a , in its name is never made, so that a new topic of such a name "
+        "ends the writing of all queues",
+    )
     may_keep_light_queues_in_rocksdb = _since(
         "5.5.0",
         "MultiDispatchUtils#checkMultiDispatchQueue",

@@ -1,31 +1,26 @@
 """Validate the stores of many brokers: a row for each, and one that fails stops no other.
 
 1. `Stores` finds out which stores are meant: by pattern, list, file, or below directories.
-2. `judged` validates one, wherever it runs. On a cluster all stores are one pool of parts; the log
-   of a store that is too large for one task is cut, one such store after the other.
+2. `judged` validates one, wherever it runs; `pool` says where.
 """
 
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool import engine
 from rmqtool.broker.release import COMMONEST
+from rmqtool.check.pool import anywhere, each
 from rmqtool.check.validate import INCOMPLETE, validate
 from rmqtool.errors import NotAStore, RmqtoolError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.store.address import place_of
-from rmqtool.store.archive import is_inside
 from rmqtool.store.below import stores_below
 from rmqtool.store.fleet import NO_MATCH, FleetStore, broker_of, fleet_of
-from rmqtool.store.place import Place
 from rmqtool.store.release import written_by
 from rmqtool.store.tree import open_store
 from rmqtool.table import Column, Table, Type
@@ -36,15 +31,13 @@ if TYPE_CHECKING:
 
     from rmqtool.broker.release import Version
     from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.pool import StorePart
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.place import Place
 
 NOT_READ: Final = "not read"
 NO_STORES_BELOW: Final = "no store was found below this directory"
 NONE_THERE: Final = frozenset({NO_STORES_BELOW, NO_MATCH})  # all was looked at
-AT_A_TIME: Final = 16  # stores whose files are listed
-LARGEST_TASK: Final = 16 << 30  # bytes of a log that one task reads: some half a minute
-STORE_BYTES: Final = 32 << 20  # of a log, that are read while an empty store is validated
-RESULT_SHIFT: Final = 10  # a verdict is some thousandth of a log, and less
 STORES: Final = Table(
     "stores",
     "the validation of one of several stores",
@@ -92,29 +85,6 @@ class StoreVerdict(NamedTuple):
         return cls({**row, "verdict": NOT_READ, "worst": reason}, INCOMPLETE, (one,), name)
 
 
-@dataclass(frozen=True, slots=True)
-class StorePart:
-    """One store, as a part of the work. Picklable.
-
-    Attributes:
-        store: which one.
-        log_bytes: length of its log; 0 where that cannot be told.
-    """
-
-    store: FleetStore
-    log_bytes: int = 0
-
-    @property
-    def length(self) -> int:
-        """What it weighs: results are small, however long the log is."""
-        return (self.log_bytes + STORE_BYTES) >> RESULT_SHIFT
-
-    @property
-    def is_large(self) -> bool:
-        """Whether one task would take too long for it."""
-        return self.log_bytes > LARGEST_TASK
-
-
 def judged(
     part: StorePart, options: ValidateOptions, *, keeps_findings: bool = False
 ) -> StoreVerdict:
@@ -127,7 +97,7 @@ def judged(
     """
     store = part.store
     try:
-        findings = validate(replace(options, store=_anywhere(store.path)))
+        findings = validate(replace(options, store=anywhere(store.path)))
         worst: Finding | None = None
         kept: list[Finding] = []
         for one in findings:
@@ -218,22 +188,9 @@ class Stores:
 
     def _judged(self, *, keeps_findings: bool) -> Iterator[StoreVerdict]:
         options = self._options
-        if engine.chosen() is None:  # each store has all processors, one store after the other
-            work = partial(judged, options=options, keeps_findings=keeps_findings)
-            yield from map(work, map(StorePart, self.stores))
-            return
+        here = partial(judged, options=options, keeps_findings=keeps_findings)
         alone = partial(judged, options=replace(options, jobs=1), keeps_findings=keeps_findings)
-        for is_large, parts in groupby(self._parts(), key=lambda one: one.is_large):
-            if not is_large:
-                yield from engine.run(alone, parts)
-                continue
-            for part in parts:
-                yield judged(part, options, keeps_findings=keeps_findings)
-
-    def _parts(self) -> Iterator[StorePart]:
-        """Weigh the stores, some at a time: they may lie on a remote file system."""
-        with ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="rmqtool-plan") as pool:
-            yield from pool.map(partial(_weighed, options=self._options), self.stores)
+        yield from each(self.stores, here, alone, options.broker_conf)
 
     def _below(self, path: str) -> list[str]:
         """Give the stores below a path, as the path was typed."""
@@ -252,19 +209,3 @@ class Stores:
         if not stores and len(self._refused) == before:
             self._refused.append((path, NO_STORES_BELOW))
         return stores
-
-
-def _weighed(store: FleetStore, options: ValidateOptions) -> StorePart:
-    try:
-        opened = open_store(store.path, options.broker_conf)
-        size = opened.commitlog.size + opened.old_commitlog.size
-    except RmqtoolError:
-        size = 0  # who validates it says why
-    return StorePart(store._replace(path=_anywhere(store.path)), size)
-
-
-def _anywhere(path: str) -> str:
-    """Give a path that another process understands, whose directory may be another one."""
-    if Place.is_uri(path) or is_inside(path):
-        return path
-    return os.path.abspath(path)  # noqa: PTH100 - names stay as they are, and links are not followed

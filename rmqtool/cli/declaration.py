@@ -103,6 +103,7 @@ class Option(NamedTuple):
         least: the least number.
         completes: gives what may stand there; None is a file, or the words of a choice.
         env: the environment variable that counts where the option is not given.
+        opens: it is a store that is only read, so it may be an archive, or a directory above one.
     """
 
     names: str
@@ -111,6 +112,7 @@ class Option(NamedTuple):
     least: int | None = None
     completes: Completer | None = None
     env: str = ""
+    opens: bool = False
 
 
 class Only:

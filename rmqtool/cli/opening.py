@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from rmqtool.cli.declaration import Argument, parameters
+from rmqtool.cli.declaration import parameters
 from rmqtool.cli.exits import DONE, IN_PART, NO, say
 from rmqtool.errors import NotAStore, RmqtoolError, UsageError
 from rmqtool.render.look import Format
@@ -38,13 +38,16 @@ def run(command: Command) -> int:
     if _value(command, "format") == Format.JSON_SCHEMA:
         return command.describe()
     places = {one.name: one for one in parameters(type(command)) if _opens(one)}
-    unusual = [path for path in _paths(command, places) if not is_plain(path)]
+    unusual = {path: one for path, one in _paths(command, places) if not is_plain(path)}
     if not unusual:
         return command.run()
     from rmqtool.archives.opening import opening
 
     with opening(_limit(command)) as opened:
-        meant = {path: _meant(path, command, opened) for path in unusual}
+        meant = {
+            path: _meant(path, command, opened, may_change=one.is_argument)
+            for path, one in unusual.items()
+        }
         for sentence in opened.said:
             if not _value(command, "quiet") or not opened.is_whole:
                 say(sentence)
@@ -77,13 +80,14 @@ def _is_pattern(path: str) -> bool:
 
 
 def _opens(one: Parameter) -> bool:
-    return isinstance(one.said, Argument) and one.said.opens
+    return one.said.opens
 
 
-def _paths(command: Command, places: dict[str, Parameter]) -> Iterator[str]:
-    for name, one in places.items():
+def _paths(command: Command, places: dict[str, Parameter]) -> Iterator[tuple[str, Parameter]]:
+    for name, one in sorted(places.items(), key=lambda place: place[1].is_argument):
         found = getattr(command, name)
-        yield from found if one.is_many else [found]
+        for path in found if one.is_many else [found or ""]:
+            yield path, one
 
 
 def _replaced(
@@ -118,8 +122,14 @@ def _limit(command: Command) -> int | None:
     return size("--unpack-limit", text)
 
 
-def _meant(path: str, command: Command, opened: OpenArchives) -> str:
+def _meant(path: str, command: Command, opened: OpenArchives, *, may_change: bool) -> str:
     """Give the path of the store that is meant.
+
+    Args:
+        path: as typed.
+        command: that reads it.
+        opened: the archives.
+        may_change: whether it is what the command changes, if it changes anything.
 
     Raises:
         UsageError: there are several, or the command would change an archive.
@@ -133,7 +143,8 @@ def _meant(path: str, command: Command, opened: OpenArchives) -> str:
     if found is None:
         return _below(path, Place.of(path), opened, f"{path.rstrip('/')}/", command)
     archive, inner = found
-    _refuse(archive, command)
+    if may_change:
+        _refuse(archive, command)
     from rmqtool.render.progress import progress
 
     with progress("unpack", None, quiet=bool(_value(command, "quiet"))) as advance:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rmqtool.cli.completion.values import broker_versions, zones
 from rmqtool.cli.declaration import Option
+from rmqtool.cli.engines import stores_of
 from rmqtool.cli.exits import DONE, IN_PART, NO
 from rmqtool.cli.in_place import InPlace, Yes, announce, ask
 from rmqtool.cli.options import BrokerConf, Jobs, UnpackLimit
@@ -83,10 +84,28 @@ class RuleOptions:
 
 
 def options_of(
-    store: str, target: Target, to: Output, rules: RuleOptions, units: UnitOptions
+    stores: tuple[str, str | None],
+    target: Target,
+    to: Output,
+    rules: RuleOptions,
+    units: UnitOptions,
 ) -> RebuildOptions:
-    """Give what the library is to do, from what was said."""
+    """Give what the library is to do, from what was said.
+
+    Args:
+        stores: one, or a pattern, and a file of stores.
+        target: what is rebuilt.
+        to: what becomes of the files.
+        rules: whose rules they follow.
+        units: what the units of queues are to be.
+
+    Raises:
+        UsageError: no store is named, or the options contradict each other.
+    """
     from rmqtool.rebuild.options import RebuildOptions
+
+    store, stores_file = stores
+    stores_of(store, stores_file)
 
     return RebuildOptions(
         store,
@@ -104,15 +123,31 @@ def options_of(
     )
 
 
-def describe(target: Target, to: Output, delivery: Delivery) -> int:
+def names_many(store: str, stores_file: str | None) -> bool:
+    """Tell whether several stores are meant, each of which is a row."""
+    from rmqtool.store.fleet import is_pattern
+
+    return stores_file is not None or is_pattern(store)
+
+
+def describe(target: Target, to: Output, delivery: Delivery, *, is_many: bool = False) -> int:
     """Write what the rows of a rebuild are, in their place; give the exit code."""
     from rmqtool.rebuild.report import table_of
 
+    if is_many:
+        from rmqtool.rebuild.many import REBUILT_STORES
+
+        return delivery.describe([REBUILT_STORES])
     return delivery.describe([table_of(target, is_check=to.check)])
 
 
 def rebuild(
-    options: RebuildOptions, delivery: Delivery, choice: EngineChoice, *, yes: bool = False
+    options: RebuildOptions,
+    delivery: Delivery,
+    choice: EngineChoice,
+    *,
+    yes: bool = False,
+    stores_file: str | None = None,
 ) -> int:
     """Rebuild, write the rows and the summary, give the exit code.
 
@@ -121,6 +156,7 @@ def rebuild(
         delivery: where rows go.
         choice: who does the work.
         yes: somebody agreed to a change in place.
+        stores_file: names several stores.
 
     Raises:
         Declined: somebody was asked, and did not agree.
@@ -130,6 +166,9 @@ def rebuild(
     from rmqtool import memory
 
     memory.give_back_arrays()
+    found = stores_of(options.store, stores_file)
+    if not found["path"]:
+        return _each(options, found, delivery, choice)
     if options.in_place:
         announce(options.store, delivery, yes=yes)
         if not yes:
@@ -144,6 +183,25 @@ def rebuild(
     if not result.is_complete:
         return IN_PART
     return NO if result.differences else DONE
+
+
+def _each(
+    options: RebuildOptions, found: dict[str, Any], delivery: Delivery, choice: EngineChoice
+) -> int:
+    """Rebuild for several stores, a row each; the exit code is that of the worst."""
+    from rmqtool.rebuild.many import REBUILT_STORES, Rebuilds
+    from rmqtool.render.progress import counted
+    from rmqtool.words import counted as number_of
+
+    paths, stores_file = found.get("paths", ()), found.get("stores_file")
+    work = Rebuilds(options, paths, stores_file)
+    with (
+        choice.working([one.path for one in work.stores], delivery),
+        counted("rebuild", quiet=delivery.hides_bar(streams=True)) as watch,
+    ):
+        delivery.emit(REBUILT_STORES.rows([one.row] for one in work.results(watch)))
+    delivery.note(number_of(len(work.stores), "store"))
+    return work.exit_code
 
 
 def _rebuilt(options: RebuildOptions, delivery: Delivery) -> RebuildResult:

@@ -56,7 +56,7 @@ class Examination:
         not_planned: why; empty otherwise.
         lost: messages that queues point to and that the log has lost, as far as the plan knows.
         lengths: that are configured wrongly.
-        lost_messages: rows of `query/lost.py: LOST_MESSAGES`.
+        lost_messages: rows of `tables/lost_messages.py`.
     """
 
     store: str

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.doctor.advice import AdviceStep, numbered, steps_for
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import FINDINGS
-from rmqtool.query.lost import LOST_MESSAGES
 from rmqtool.repair import result as repair
 from rmqtool.rows import sentences
 from rmqtool.startup import report as startup
 from rmqtool.startup.verdict import outcome, verdict
 from rmqtool.table import Column, Table, Type
+from rmqtool.tables.lost_messages import LOST_MESSAGES
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:

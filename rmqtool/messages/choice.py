@@ -72,6 +72,11 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
     kinds[Holds.HELD] |= is_half
     is_kept &= lies_elsewhere | _is_in_queues(columns, wanted)
     in_queues = is_kept & ~lies_elsewhere & ~is_half
+    if wanted.unconsumed is not None:
+        light = wanted.unconsumed.in_light_queues(batch, columns)
+        light &= ~lies_elsewhere & ~is_half & _is_in_queues(columns, wanted)
+        is_kept |= light
+        in_queues &= ~light  # wanted, whatever the group consumed of the record's own queue
     without_offset = _leave_consumed(columns, topics, wanted, in_queues, is_kept)
     sent_to = _resolved(batch, columns, wanted, np.flatnonzero(lies_elsewhere & is_kept), is_kept)
     is_delivered = kinds[Holds.DELAYED] & is_kept
@@ -113,18 +118,19 @@ def _leave_consumed(
     columns: Int64s, topics: dict[int, str], wanted: Wanted, looked_at: Bools, is_kept: Bools
 ) -> frozenset[tuple[str, int]]:
     """Clear the mask of what a group has consumed; give the queues that nothing is known of."""
-    if wanted.committed is None:
+    if wanted.unconsumed is None:
         return frozenset()
     unknown = set()
     queues = columns[[row.TOPIC_NUMBER, row.QUEUE_ID]][:, looked_at]
     for number, queue_id in np.unique(queues, axis=1).T.tolist():
-        committed = wanted.committed.get((topics[number], queue_id))
-        if committed is None:
-            unknown.add((topics[number], queue_id))
+        queue = topics[number], queue_id
+        if queue not in wanted.unconsumed.committed:
+            unknown.add(queue)
             continue
         is_queue = columns[row.TOPIC_NUMBER] == number
-        is_queue &= columns[row.QUEUE_ID] == queue_id
-        is_kept &= ~(is_queue & looked_at & (columns[row.QUEUE_OFFSET] < committed))
+        is_queue &= (columns[row.QUEUE_ID] == queue_id) & looked_at
+        consumed = wanted.unconsumed.consumed(queue, columns[row.QUEUE_OFFSET, is_queue])
+        is_kept[np.flatnonzero(is_queue)[consumed]] = False
     return frozenset(unknown)
 
 

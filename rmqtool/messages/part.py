@@ -306,7 +306,7 @@ class MessagesSent:
 
     def _of_batch_record(self, batch: Batch, columns: Int64s, found: PartMessages) -> bool:
         """Say whether the topic and the queue of a batch record are wanted."""
-        outer = replace(self.wanted, committed=None, queue_offsets=EVERYTHING, where=None)
+        outer = replace(self.wanted, unconsumed=None, queue_offsets=EVERYTHING, where=None)
         choice = chosen(batch, columns, outer)
         found.add(_left_out(choice))
         return bool(choice.numbers.size)
@@ -316,14 +316,12 @@ class MessagesSent:
         return (start is None or queue_offset >= start) and (end is None or queue_offset < end)
 
     def _is_unconsumed(self, one: dict[str, Any], found: PartMessages) -> bool:
-        if self.wanted.committed is None:
+        if self.wanted.unconsumed is None:
             return True
         queue = one["topic"], one["queue_id"]
-        committed = self.wanted.committed.get(queue)
-        if committed is None:
+        if queue not in self.wanted.unconsumed.committed:
             found.without_offset.add(queue)
-            return True
-        return bool(one["queue_offset"] >= committed)
+        return self.wanted.unconsumed.is_wanted(queue, one["queue_offset"])
 
 
 def _left_out(choice: Choice) -> PartMessages:

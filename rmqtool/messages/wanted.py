@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker import names
 from rmqtool.errors import UsageError
 from rmqtool.formats import config_shapes
+from rmqtool.messages.unconsumed import unconsumed_by
 from rmqtool.tables.selection import EVERYTHING, Range
-from rmqtool.words import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.derive.sql92 import Subscription
-    from rmqtool.formats.config_shapes import ConsumerOffset
     from rmqtool.messages.options import ExtractOptions
+    from rmqtool.messages.unconsumed import Unconsumed
     from rmqtool.store.tree import Store
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class Wanted:
         topics: that they were sent to; None is all that are not brokers' own.
         queue_id: of the topic.
         queue_offsets: of the message in that queue.
-        committed: next queue offset that a group consumes, by topic and queue; None for no group.
+        unconsumed: how far a group has come; None for no group.
         delivered: queue id of SCHEDULE_TOPIC_XXXX to the first queue offset that still waits.
         held: half messages and timer copies, too.
         where: what properties fulfil; None for all.
@@ -76,7 +76,7 @@ class Wanted:
     topics: frozenset[str] | None = None
     queue_id: int | None = None
     queue_offsets: Range = EVERYTHING
-    committed: Mapping[tuple[str, int], int] | None = None
+    unconsumed: Unconsumed | None = None
     delivered: Mapping[int, int] = field(default_factory=dict)
     held: bool = False
     where: Subscription | None = None
@@ -86,7 +86,10 @@ class Wanted:
     @property
     def stored_topics(self) -> tuple[str, ...]:
         """The topics of the records to look at; empty is all."""
-        return () if self.topics is None else (*sorted(self.topics), *HOLDING)
+        is_light = self.unconsumed is not None and self.unconsumed.light_queues
+        if self.topics is None or is_light:  # records of light queues lie in any topic
+            return ()
+        return (*sorted(self.topics), *HOLDING)
 
     def is_topic(self, topic: str) -> bool:
         """Say whether messages that were sent to a topic are wanted."""
@@ -99,27 +102,22 @@ def wanted_of(store: Store, options: ExtractOptions) -> Wanted:
     """Find out what is wanted of a store.
 
     Raises:
+        UnreadablePath: what tells of popped messages cannot be read.
         UsageError: nothing is known of the group.
     """
     chosen = options.selection
     topics = frozenset(chosen.topics) if chosen.topics else None
-    committed = None
+    unconsumed = None
     if options.dead_letters is not None:
         topics = frozenset({names.DLQ_PREFIX + options.dead_letters})
     if options.unconsumed_by is not None:
-        offsets = _offsets_of(store, options.unconsumed_by, is_needed=topics is None)
-        committed = {
-            (one.topic, one.queue_id): one.queue_offset
-            for one in offsets
-            if one.queue_offset is not None
-        }
-        retried = names.RETRY_PREFIX + options.unconsumed_by
-        topics = topics or frozenset({retried, *(one.topic for one in offsets)})
+        unconsumed = unconsumed_by(store, options.unconsumed_by, topics)
+        topics = unconsumed.topics
     return Wanted(
         topics,
         chosen.queue_id,
         chosen.queue_offsets,
-        committed,
+        unconsumed,
         _delivered(store),
         held=options.held or options.undecided,
         where=_expression(options.where),
@@ -142,23 +140,6 @@ def _expression(text: str | None) -> Subscription | None:
         step = "--where \"region = 'eu' AND amount BETWEEN 10 AND 20\""
         raise UsageError(option="--where", reason=reason, step=step)
     return found
-
-
-def _offsets_of(store: Store, group: str, *, is_needed: bool) -> list[ConsumerOffset]:
-    document = store.config("consumerOffset.json")
-    known = list(config_shapes.consumer_offsets(document.document))
-    found = [one for one in known if one.group == group]
-    if found or not is_needed:
-        return found
-    if not document:
-        said = [problem.says for problem in document.problems]
-        reason = "; ".join(said) or f"{store.root}: no consumerOffset.json, so no committed offsets"
-        raise UsageError(option="--unconsumed-by", reason=reason, step=_STEP)
-    reason = f"no offset of group {group!r}; {meant(group, sorted({one.group for one in known}))}"
-    raise UsageError(option="--unconsumed-by", reason=reason, step=_STEP)
-
-
-_STEP: Final = "--topic TOPIC: all messages of a topic that the group has no offset for"
 
 
 def _delivered(store: Store) -> dict[int, int]:

@@ -107,7 +107,7 @@ def _passed(lookup: Lookup, group: ConsumerGroup, topic: str, committed: int) ->
 
 def _no_offset(lookup: Lookup, group: ConsumerGroup, topic: str, queue_id: int) -> str:
     document = lookup.store.config("consumerOffset.json")
-    if not document:
+    if not document and not group.committed:
         return "there is no consumerOffset.json to tell committed offsets"
     others = [one for one in group.committed if one[0] == topic]
     where = f"queue {queue_id} of {topic}"

@@ -90,14 +90,26 @@ CONSUMED: Final = Table(
 
 def known_groups(store: Store) -> list[str]:
     """Give every group that has offsets or is configured, sorted."""
-    found = {one.group for one in _offsets(store)}
+    found = {one.group for one in committed_offsets(store)}
     configured = store.config(GROUPS_FILE).document
     return sorted(found | {one.group for one in config_shapes.subscription_groups(configured)})
 
 
-def _offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
-    yield from config_shapes.consumer_offsets(store.config(OFFSETS_FILE).document)
-    yield from config_shapes.lmq_consumer_offsets(store.config(LIGHT_OFFSETS_FILE).document)
+def committed_offsets(store: Store) -> Iterator[config_shapes.ConsumerOffset]:
+    """Yield the offset of each group in each queue.
+
+    With enableLmq, `lmqConsumerOffset.json` holds those of ordinary queues, too, and
+    `consumerOffset.json` is not read: where both know a queue, the former counts.
+    Source: LmqConsumerOffsetManager#configFilePath, #decode, 4.9.3 to 5.5.0.
+    """
+    light = store.config(LIGHT_OFFSETS_FILE).document
+    found = {
+        (one.topic, one.group, one.queue_id): one
+        for document in (store.config(OFFSETS_FILE).document, light)
+        for one in config_shapes.consumer_offsets(document)
+    }
+    yield from found.values()
+    yield from config_shapes.lmq_consumer_offsets(light)
 
 
 class ConsumerGroup:
@@ -126,7 +138,7 @@ class ConsumerGroup:
             return
         self.committed = {
             (one.topic, one.queue_id): one.queue_offset
-            for one in _offsets(sources.store)
+            for one in committed_offsets(sources.store)
             if one.group == name and one.queue_offset is not None
         }
 

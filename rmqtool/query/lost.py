@@ -30,8 +30,7 @@ from rmqtool.query.lookup import Lookup
 from rmqtool.query.rows import message_row
 from rmqtool.queues.kinds import are_real
 from rmqtool.scan.index import scan
-from rmqtool.table import Column, Table, Type
-from rmqtool.tables.record_tables import MESSAGES
+from rmqtool.tables.lost_messages import LOST_MESSAGES
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
@@ -56,35 +55,6 @@ LISTED: Final = 20_000  # places
 HASHES: Final = 64  # of one place; an index that is damaged may name it a million times
 NEIGHBOURS: Final = 32  # records on each side whose keys are tried
 PAST_ALL: Final = 2**63 - 1
-LOST_MESSAGES: Final = Table(
-    "lost_messages",
-    "a message that is lost, or whose bytes are damaged",
-    (
-        Column(
-            "fate",
-            Type.TEXT,
-            "lost; doubtful: bytes are damaged; unlisted: too many; unknown: not looked for",
-        ),
-        MESSAGES["topic"],
-        MESSAGES["queue_id"],
-        MESSAGES["queue_offset"],
-        Column("messages", Type.INT64, "messages in the record, more than one in a batch"),
-        MESSAGES["physical_offset"],
-        MESSAGES["size"],
-        MESSAGES["store_time"],
-        Column("stored_after", Type.TIME, "store time of the nearest record before it"),
-        Column("stored_before", Type.TIME, "store time of the nearest record after it"),
-        MESSAGES["keys"],
-        MESSAGES["unique_key"],
-        Column("key_hashes", Type.NUMBERS, "hashes of its keys, as the index has them"),
-        Column("code", Type.TEXT, "finding code of the damage; null where no file holds the place"),
-        Column("sources", Type.TEXTS, "what each fact was taken from"),
-    ),
-    shown=(
-        *("topic", "queue_id", "queue_offset", "physical_offset", "fate", "store_time"),
-        *("stored_after", "stored_before", "unique_key", "keys", "code"),
-    ),
-)
 LOG_AREAS: Final = frozenset({Area.COMMITLOG, Area.LAYOUT, Area.DLEDGER})
 
 

@@ -27,6 +27,7 @@ from rmqtool.formats.rocksdb_queue import (
 )
 from rmqtool.queues.discovery import Queues
 from rmqtool.queues.rocks import OFFSETS, end_values
+from rmqtool.rebuild.consume_queue import PENDING_UNIT_COST
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.record_times import UNKNOWN, record_times
 from rmqtool.writing.rocksdb import DatabaseWriter
@@ -44,8 +45,8 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 FAMILIES: Final = (DEFAULT, OFFSETS)
-QUEUE_OFFSET: Final = CQ_KEY_TAIL["queue_offset"]
-STORE_TIMESTAMP: Final = ROCKSDB_CQ_UNIT["store_timestamp"]
+QUEUE_NUMBER: Final = CQ_KEY_TAIL.dtype["queue_offset"]
+WAITING_BYTES: Final = 32 << 20  # of units, until their records are read for their times
 Files = TypeVar("Files", "WritingSink", "ComparingSink")
 
 
@@ -105,6 +106,8 @@ class RocksSink(_Beside["WritingSink"]):
         self._writer = DatabaseWriter(files.tree(path), FAMILIES)
         self._log = LogReader(store.old_commitlog, store.commitlog)
         self._last: dict[tuple[bytes, int], tuple[int, int, int]] = {}
+        self._waiting: list[QueueFileBytes] = []
+        self._waiting_bytes = 0
         self._end = 0
         self._expired = _expired_ends(store)
 
@@ -114,6 +117,7 @@ class RocksSink(_Beside["WritingSink"]):
         Raises:
             WriteFailed: the disk refuses.
         """
+        self._write()
         last = {name: end[:2] for name, end in self._last.items()}
         rows = [
             (offset_key(topic, queue_id, MAX), end_values(end))
@@ -126,15 +130,36 @@ class RocksSink(_Beside["WritingSink"]):
         self._log.__exit__()
 
     def _take(self, piece: QueueFileBytes) -> None:
-        self._writer.put(DEFAULT, self._rows(piece))
+        self._waiting.append(piece)
+        self._waiting_bytes += len(piece.data) + PENDING_UNIT_COST
+        if self._waiting_bytes > WAITING_BYTES:
+            self._write()
 
-    def _rows(self, piece: QueueFileBytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield key and value of each unit of a piece."""
-        units = np.frombuffer(piece.data, CQ_UNIT.dtype)
+    def _write(self) -> None:
+        """Write the pieces that wait.
+
+        Their records are read in the order of the log: queue by queue, each would read all of it.
+        """
+        units = [np.frombuffer(piece.data, CQ_UNIT.dtype) for piece in self._waiting]
+        if not units:
+            return
+        offsets = np.concatenate([one["physical_offset"] for one in units]).astype(np.int64)
+        order = np.argsort(offsets, kind="stable")
+        times = np.empty_like(offsets)
+        times[order] = record_times(self._log, offsets[order])
+        ends = np.cumsum([len(one) for one in units])[:-1]
+        for piece, taken, stored in zip(self._waiting, units, np.split(times, ends), strict=True):
+            self._writer.put(DEFAULT, self._rows(piece, taken, stored))
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def _rows(
+        self, piece: QueueFileBytes, units: npt.NDArray[np.void], times: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Give key and value of each unit of a piece."""
         offsets = units["physical_offset"].astype(np.int64)
         name = (piece.topic.encode("utf-8", "surrogatepass"), piece.queue_id)
         first = (piece.file_start + piece.position) // CQ_UNIT_SIZE
-        times = self._times(offsets)
         known = times != UNKNOWN
         before = self._last.get(name, (0, 0, piece.mtime_ms))[2]
         for at in np.flatnonzero(~known).tolist():  # a filler: as the unit before it
@@ -143,17 +168,20 @@ class RocksSink(_Beside["WritingSink"]):
             self._end = max(self._end, int((offsets[known] + units["size"][known]).max()))
             last = int(np.flatnonzero(known)[-1])
             self._last[name] = (int(offsets[last]), first + len(units) - 1, int(times[-1]))
-        prefix, raw = queue_prefix(*name), bytes(piece.data)
-        for at, time in enumerate(times.tolist()):
-            value = raw[at * CQ_UNIT_SIZE : (at + 1) * CQ_UNIT_SIZE]
-            yield prefix + QUEUE_OFFSET.build(first + at), value + STORE_TIMESTAMP.build(time)
+        prefix = queue_prefix(*name)
+        keys = np.empty(len(units), [("prefix", f"V{len(prefix)}"), ("number", QUEUE_NUMBER)])
+        keys["prefix"], keys["number"] = np.void(prefix), np.arange(first, first + len(units))
+        values = np.empty(len(units), ROCKSDB_CQ_UNIT.dtype)
+        for field in CQ_UNIT.dtype.fields or ():
+            values[field] = units[field]
+        values["store_timestamp"] = times
+        return zip(_each(keys), _each(values), strict=True)
 
-    def _times(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Give the store time of each unit's record; UNKNOWN where it points to none."""
-        order = np.argsort(offsets, kind="stable")
-        times = np.empty_like(offsets)
-        times[order] = record_times(self._log, offsets[order])
-        return times
+
+def _each(rows: npt.NDArray[np.void]) -> list[bytes]:
+    """Give the bytes of each row of a packed structure."""
+    raw: list[bytes] = rows.view(f"V{rows.dtype.itemsize}").tolist()
+    return raw
 
 
 def _expired_ends(store: Store) -> dict[tuple[bytes, int], tuple[int, int]]:

@@ -11,7 +11,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import conf
-from rmqtool.check.rocksdb.index_entries import INDEXED, index_entries, log_records
+from rmqtool.check.rocksdb.index_entries import (
+    INDEXED,
+    hashes,
+    index_entries,
+    log_records,
+    only_in,
+)
 from rmqtool.errors import EngineMissing, Trouble, UnreadablePath
 from rmqtool.formats.rocksdb_families import DEFAULT, FAMILIES
 from rmqtool.formats.rocksdb_store import INDEX_OFFSET, LAST_OFFSET, LAST_TIME, NUMBER
@@ -21,6 +27,7 @@ from rmqtool.writing.rocksdb import DatabaseWriter
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.broker.release import Version
     from rmqtool.rebuild.comparing import ComparingSink
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.rebuild.sinks import WritingSink
@@ -34,13 +41,17 @@ BESIDE: Final = tuple(name for name in FAMILIES[PATH] if name != DEFAULT)
 MARKS: Final = (LAST_OFFSET, LAST_TIME)
 
 
-def is_in_rocksdb(store: Store) -> bool:
+def is_in_rocksdb(store: Store, version: Version | None = None) -> bool:
     """Tell whether a broker writes the key index of a store into RocksDB.
 
     Its configuration says so; without one, that it was done before.
+
+    Args:
+        store: whose configuration and database tell.
+        version: of the broker; None for one that knows the key.
     """
     if store.broker_conf is not None:
-        return conf.INDEX_IN_ROCKSDB.of(store.broker_conf)
+        return conf.INDEX_IN_ROCKSDB.of(store.broker_conf, version)
     found = _database(store)
     if found is None or found.is_empty:
         return False
@@ -50,27 +61,24 @@ def is_in_rocksdb(store: Store) -> bool:
 
 
 class LogEntries:
-    """The entries that the log implies, and how far they reach."""
+    """The rows that the log implies, and how far they reach."""
 
     def __init__(self, store: Store, result: RebuildResult) -> None:
         self._store, self._result = store, result
-        self._offset = self._time = -1
 
     def __iter__(self) -> Iterator[Pair]:
+        count, offset, time = 0, -1, -1
         for record in log_records(self._store, INDEXED, lambda *_: None):  # the other pass told
             entries = list(index_entries(record))
             if entries:
-                self._offset = record["physical_offset"]
-                self._time = max(self._time, record["store_timestamp"])
-                self._result.rocksdb_entries += len(entries)
+                offset = record["physical_offset"]
+                time = max(time, record["store_timestamp"])
+                count += len(entries)
             yield from entries
-
-    def marks(self) -> list[Pair]:
-        """Give how far the index reaches, once all entries were taken; nothing without any."""
-        if self._offset < 0:
-            return []
-        number = NUMBER["number"]
-        return [(LAST_OFFSET, number.build(self._offset)), (LAST_TIME, number.build(self._time))]
+        self._result.rocksdb_entries = count
+        if count:
+            yield LAST_OFFSET, NUMBER["number"].build(offset)
+            yield LAST_TIME, NUMBER["number"].build(time)
 
 
 def count_index(store: Store, result: RebuildResult) -> None:
@@ -88,9 +96,7 @@ def write_index(store: Store, files: WritingSink, result: RebuildResult) -> None
     """
     kept = _beside(store)
     writer = DatabaseWriter(files.tree(PATH), (DEFAULT, *kept))
-    entries = LogEntries(store, result)
-    writer.put(DEFAULT, entries)
-    writer.put(DEFAULT, entries.marks())
+    writer.put(DEFAULT, LogEntries(store, result))
     for family, rows in kept.items():
         writer.put(family, rows)
     writer.finish()
@@ -99,27 +105,41 @@ def write_index(store: Store, files: WritingSink, result: RebuildResult) -> None
 def compare_index(store: Store, sink: ComparingSink, result: RebuildResult) -> None:
     """Compare the entries that the log implies with those that are there.
 
+    Of each row a hash is kept; which one differs is found in a second look.
+
     Raises:
         UnreadablePath: the database cannot be read.
     """
     entries = LogEntries(store, result)
-    wanted = dict(entries) | dict(entries.marks())
+    wanted = hashes(entries)
     found = _database(store)
     if found is None:
         sink.differ(PATH, f"{len(wanted)} rows", "no database")
         return
-    place, start = INDEX_OFFSET["physical_offset"], store.commitlog.start
     with Database(found.place, found.path) as database:
-        for batch in database.rows(DEFAULT):
-            for key, value in batch.items():
-                expected = wanted.pop(key, None)
-                is_expired = key not in MARKS and place.of(key, len(key) - place.size) < start
-                if expected != value and not is_expired:
-                    sink.differ(
-                        f"{PATH}: {key.hex()}", expected.hex() if expected else "", value.hex()
-                    )
-    for key, value in wanted.items():
+        alive = _Alive(database, store.commitlog.start)
+        there = hashes(alive)
+        missing, strange = only_in(wanted, there), only_in(there, wanted)
+        absent = {pair[0]: pair[1] for pair in entries if hash(pair) in missing} if missing else {}
+        for key, value in alive if strange else ():
+            if hash((key, value)) in strange:
+                sink.differ(f"{PATH}: {key.hex()}", absent.pop(key, b"").hex(), value.hex())
+    for key, value in absent.items():
         sink.differ(f"{PATH}: {key.hex()}", value.hex(), "")
+
+
+class _Alive:
+    """The rows of an index but for entries of expired records."""
+
+    def __init__(self, database: Database, start: int) -> None:
+        self._database, self._start = database, start
+
+    def __iter__(self) -> Iterator[Pair]:
+        place = INDEX_OFFSET["physical_offset"]
+        for batch in self._database.rows(DEFAULT):
+            for key, value in batch.items():
+                if key in MARKS or place.of(key, len(key) - place.size) >= self._start:
+                    yield key, value
 
 
 def _database(store: Store) -> RocksDb | None:

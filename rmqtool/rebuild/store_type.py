@@ -39,11 +39,11 @@ def index_types(store: Store, options: RebuildOptions) -> frozenset[StoreType]:
         return frozenset()
     if options.store_type is not None:
         return frozenset({options.store_type})
-    if not store.rocksdb():
+    if not store.rocksdb() and not conf.INDEX_IN_ROCKSDB.of(store.broker_conf):
         return frozenset({StoreType.FILES})
     from rmqtool.rebuild.rocksdb_index import is_in_rocksdb  # few stores have it
 
-    if not is_in_rocksdb(store):
+    if not is_in_rocksdb(store, rules_for(store, options)[0].release.version):
         return frozenset({StoreType.FILES})
     return frozenset(StoreType) if store.index_files() else frozenset({StoreType.ROCKSDB})
 

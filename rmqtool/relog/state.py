@@ -120,17 +120,22 @@ def _with_topics(document: Document, built: RebuildResult) -> Document:
 def _write_offsets(tree: OutputTree, stores: Sequence[Store], built: RebuildResult) -> int:
     """Write the offsets of consumers, and how far delayed messages were delivered.
 
-    Of several stores the lowest offset counts: a message comes twice rather than never.
+    Of several stores the lowest offset counts: a message comes twice rather than never. A broker
+    with enableLmq keeps all of them in one file of its own, see `committed_offsets`.
     """
     ends: QueueEnds = {(one.topic, one.queue_id): one.next_queue_offset for one in built.queues}
     consumed: dict[str, dict[str, int]] = {}
     light: dict[str, int] = {}
+    has_light = False
     delayed: dict[str, int] = {}
     for store in stores:
-        for name, queues in _objects(store.config("consumerOffset.json").document):
+        beside = store.config("lmqConsumerOffset.json").document
+        has_light = has_light or bool(beside)
+        known = dict(_objects(store.config("consumerOffset.json").document))
+        for name, queues in (known | dict(_objects(beside))).items():
             topic = name.partition(TOPIC_GROUP_SEPARATOR)[0]
             _lower(consumed.setdefault(name, {}), queues, _ends_of(ends, topic))
-        table = store.config("lmqConsumerOffset.json").document.get("lmqOffsetTable")
+        table = beside.get("lmqOffsetTable")
         for name, offset in (table if isinstance(table, dict) else {}).items():
             topic = name.partition(TOPIC_GROUP_SEPARATOR)[0]
             _lower(light, {name: offset}, {name: ends.get((topic, 0))})
@@ -142,8 +147,8 @@ def _write_offsets(tree: OutputTree, stores: Sequence[Store], built: RebuildResu
     consumed = {name: queues for name, queues in consumed.items() if queues}
     if consumed:
         _write(tree, "consumerOffset.json", {OFFSET_TABLE: consumed})
-    if light:
-        _write(tree, "lmqConsumerOffset.json", {"lmqOffsetTable": light})
+    if has_light:
+        _write(tree, "lmqConsumerOffset.json", {OFFSET_TABLE: consumed, "lmqOffsetTable": light})
     if delayed:
         _write(tree, "delayOffset.json", {OFFSET_TABLE: delayed})
     return sum(map(len, consumed.values())) + len(light)

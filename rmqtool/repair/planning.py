@@ -15,11 +15,10 @@ from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.errors import NotAStore, UnreadablePath
 from rmqtool.findings.catalogue import Area, Severity
-from rmqtool.findings.registry_commitlog import CL_QOFF_GAP
+from rmqtool.findings.registry_commitlog import CL_QOFF_GAP, CL_TAIL
 from rmqtool.findings.registry_consume_queue import BQ_UNIT, CQ_RANGE
-from rmqtool.findings.registry_index import IX_KEY
+from rmqtool.findings.registry_index import IX_CRASH, IX_KEY
 from rmqtool.findings.registry_layout import FS_DIR, FS_DUP, FS_LOCK, FS_NAME, FS_NOLOG
-from rmqtool.query.lost import lost_messages
 from rmqtool.repair.edited_place import with_edits
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
@@ -30,13 +29,12 @@ from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
 from rmqtool.repair.remedies import DLEDGER, DUPLICATES, NO_LOG, is_repaired, misnamed, remedy
-from rmqtool.repair.replica.folding import folded, settle
-from rmqtool.repair.replica.lending import NOTHING_LENT, borrow
+from rmqtool.repair.replica.folding import NOTHING_LENT, folded, settle
 from rmqtool.repair.state import checkpoint, config, fast_start, handed_over, index, timer
 from rmqtool.repair.state.reset import missing_topics, restore_topics
 from rmqtool.repair.survey import LogSurvey
 from rmqtool.repair.verifying import fingerprint
-from rmqtool.repair.writer import EditWriter
+from rmqtool.repair.writer import EditWriter, directories_above
 from rmqtool.store.address import place_of as place_of_store
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.broker_conf import places_elsewhere
@@ -53,6 +51,7 @@ if TYPE_CHECKING:
     from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.options import RepairOptions
     from rmqtool.repair.queues.misplaced import Misplaced
+    from rmqtool.repair.replica.folding import Lent
     from rmqtool.store.tree import Store
 
 QUEUE_AREAS: Final = frozenset({Area.CONSUME_QUEUE, Area.LAYOUT, Area.COMMITLOG})
@@ -91,7 +90,7 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
         UnsupportedStore: it cannot be repaired offline.
         UnreadablePath: something of the log cannot be read; copy the disk first.
     """
-    lent = borrow(options, options.replica) if options.replica is not None else NOTHING_LENT
+    lent = _lent(options, options.replica) if options.replica is not None else NOTHING_LENT
     root = place_of_store(options.store)
     store = open_store(with_edits(root, lent.edits), options.broker_conf)
     if store.asked.kind is not BranchKind.STORE:
@@ -118,8 +117,17 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
     plan = _decide(options, store, survey, (found, obstacle))
     if options.replica is not None or numbers:
         settle(plan, lent, root)
-    plan.lost_messages = lost_messages(store, findings)
+    if any(one.severity is not Severity.NOTE or one.code == CL_TAIL for one in findings):
+        from rmqtool.query.lost import lost_messages  # of a sound store nothing is lost
+
+        plan.lost_messages = lost_messages(store, findings)
     return Examined(plan, findings, summary, 0 if obstacle else sum(_lost(survey)))
+
+
+def _lent(options: RepairOptions, replica: str) -> Lent:
+    from rmqtool.repair.replica.lending import borrow  # few repairs have one
+
+    return borrow(options, replica)
 
 
 def _look(
@@ -208,8 +216,12 @@ def _decide(
     survey.queues.close()
     if any(one.given_up for one in survey.early):  # what points under such a blank has a bridge now
         found = [one for one in found if one.code not in {IX_KEY, CL_QOFF_GAP}]
+    away = writer.take_along()
+    rebuilds = any(edit.action is Action.REBUILD for edit in writer.edits)
     for one in found:
-        if _is_answered(one, survey, writer):
+        if any(above in away for above in directories_above(one.path)):
+            continue
+        if _is_answered(one, survey, writer, rebuilds=rebuilds):
             continue
         is_kept = one.code == BQ_UNIT and survey.queues.batches.keeps(one)
         if one.severity is not Severity.NOTE and (
@@ -218,6 +230,7 @@ def _decide(
             writer.leave(
                 one.code, one.path, one.message, remedy(one, obstacle, inspection.account.unread)
             )
+    _name_new_index(writer)
     return Plan(
         store.root.location,
         str(inspection.version),
@@ -228,6 +241,16 @@ def _decide(
         places_elsewhere(store.root, store.broker_conf),
         broker_conf=options.broker_conf,
     )
+
+
+def _name_new_index(writer: EditWriter) -> None:
+    """Name new files of the index, too, where a start destroys those that were there."""
+    said = next((one for one in writer.left if one.code == IX_CRASH), None)
+    if said is None:
+        return
+    for edit in writer.edits:
+        if edit.action is Action.CREATE and edit.path.startswith("index/"):
+            writer.leave(IX_CRASH, edit.path, said.message, said.why)
 
 
 def _put_back(survey: LogSurvey) -> dict[str, int]:
@@ -251,13 +274,13 @@ def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) 
     rocksdb.edit_index(writer, store, found)
 
 
-def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
+def _is_answered(one: Finding, survey: LogSurvey, writer: EditWriter, *, rebuilds: bool) -> bool:
     """Tell whether an edit answers a finding that knows nothing of it."""
     if survey.queues.further.is_answered(one) or survey.queues.torn.is_said(one):
         return True
     if handed_over.is_answered(one, survey, writer):
         return True
-    if any(edit.action is Action.REBUILD for edit in writer.edits):
+    if rebuilds:
         from rmqtool.repair import rocksdb  # few stores have it
 
         if rocksdb.is_answered(one, writer):

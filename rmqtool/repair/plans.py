@@ -146,7 +146,7 @@ class Plan:
         notes: what the person should know.
         elsewhere: absolute paths of what the broker's configuration places outside of the root;
             of the command line, never from a plan's file.
-        lost_messages: rows of `query/lost.py: LOST_MESSAGES`; written to a plan's file, never read.
+        lost_messages: rows of `tables/lost_messages.py`; written to a plan's file, never read.
         broker_conf: the broker's configuration file; of the command line alone.
     """
 

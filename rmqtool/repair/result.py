@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings.catalogue import Severity
-from rmqtool.query.lost import LOST_MESSAGES
 from rmqtool.store.tree import open_store
 from rmqtool.table import Column, Table, Type
+from rmqtool.tables.lost_messages import LOST_MESSAGES
 from rmqtool.words import counted
 
 if TYPE_CHECKING:

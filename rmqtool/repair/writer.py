@@ -11,6 +11,8 @@ from rmqtool.repair.plans import Action, Edit, Left, digest_of, place_of
 from rmqtool.store.place import Place
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.findings.catalogue import Code
     from rmqtool.store.segment import Segment
 
@@ -134,12 +136,30 @@ class EditWriter:
         return None
 
     def remove(self, location: str, code: Code, reason: str, *, lost: str = "") -> None:
-        """Take a file, or a directory, out of the store; it is kept in the undo directory."""
+        """Take a file, or a directory with all in it, out; it is kept in the undo directory."""
         path, size = self.path(location), self._size(location)
         if self._is_left(path, size, code, AWAY):
             return
         old = digest_of(place_of(self.root, path), 0, size) if size else ""
         self.edits.append(Edit(Action.REMOVE, path, 0, size, 0, old, "", code, reason, lost))
+
+    def take_along(self) -> dict[str, int]:
+        """Drop edits of what lies in directories that are taken out later.
+
+        Returns:
+            What is taken out, and the number of its edit as it was.
+        """
+        away = {
+            edit.path: number
+            for number, edit in enumerate(self.edits)
+            if edit.action is Action.REMOVE
+        }
+        self.edits[:] = [
+            edit
+            for number, edit in enumerate(self.edits)
+            if all(away.get(above, -1) < number for above in directories_above(edit.path))
+        ]
+        return away
 
     def leave(self, code: Code, path: str, message: str, why: str) -> None:
         """Take note of something that stays as it is."""
@@ -162,3 +182,8 @@ class EditWriter:
     def _size(self, location: str) -> int:
         entry = Place(location).stat()
         return entry.size if entry is not None and entry.kind == "file" else 0
+
+
+def directories_above(path: str) -> Iterator[str]:
+    """Give the directories of a store that a path lies in, the outermost first."""
+    return (path[:at] for at, letter in enumerate(path) if letter == "/")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 CHUNK: Final = 1 << 20
+ZEROS: Final = memoryview(bytes(CHUNK))
+LARGEST_HOLES: Final = 4 << 30  # of a file, bytes; those of brokers have 1 GiB at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +114,23 @@ def _files(place: Place, path: str) -> Iterator[DigestedFile]:
 
 
 def _digested(place: Place, path: str) -> DigestedFile:
-    digest, position = hashlib.sha256(), 0
+    digest, position, holes = hashlib.sha256(), 0, 0
     try:
         with place.open() as file:
-            while raw := file.read_at(position, CHUNK):
+            while position < file.size:
+                found = file.next_data(position)
+                begin = file.size if found is None else found
+                holes += begin - position
+                if holes > LARGEST_HOLES:
+                    problem = f"{holes:,} bytes of it are holes, which takes hours to hash"
+                    return DigestedFile(printable(path), file.size, problem=problem)
+                for at in range(position, begin, CHUNK):
+                    digest.update(ZEROS[: begin - at])
+                raw = file.read_at(begin, CHUNK)
                 digest.update(raw)
-                position += len(raw)
+                position = begin + len(raw)
+                if not raw:
+                    break
     except UnreadablePath as error:
         return DigestedFile(printable(path), position, problem=error.reason)
     return DigestedFile(printable(path), position, digest.hexdigest())

@@ -129,7 +129,7 @@ class Facts:
         compares_queues: whether the log was read for them.
         sections: rows of the overview, by section.
         evidence: digests of all files, where they are wanted.
-        lost: rows of `query/lost.py: LOST_MESSAGES`.
+        lost: rows of `tables/lost_messages.py`.
     """
 
     location: str

@@ -51,6 +51,7 @@ class ExportResult:
         rows: in them.
         damaged: rows that tell of damage.
         bytes: of the files.
+        read: bytes of the store that were read.
         tasks: all of them.
         resumed: tasks that an earlier run had done.
         unread: what could not be read.
@@ -62,6 +63,7 @@ class ExportResult:
     rows: int = 0
     damaged: int = 0
     bytes: int = 0
+    read: int = 0
     tasks: int = 0
     resumed: int = 0
     unread: list[str] = field(default_factory=list)
@@ -79,6 +81,7 @@ class ExportResult:
         self.rows += receipt.rows
         self.damaged += receipt.damaged
         self.bytes += receipt.bytes
+        self.read += receipt.read
         self.unread += [path for path in receipt.unread if path not in self.unread]
         self.expired += [path for path in receipt.expired if path not in self.expired]
 

@@ -38,6 +38,7 @@ EXPORT: Final = Table(
         Column("damaged", Type.INT64, "rows that tell of damage", "rows"),
         Column("tasks", Type.INT64, "parts into which the work was cut", "tasks"),
         Column("resumed", Type.INT64, "parts that an earlier run had done", "tasks"),
+        Column("read", Type.INT64, "bytes of the store that were read", "bytes"),
     ),
 )
 

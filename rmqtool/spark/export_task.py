@@ -20,6 +20,7 @@ from rmqtool.spark.fleet import batches
 from rmqtool.spark.options import TableName
 from rmqtool.spark.readers import UNREAD
 from rmqtool.spark.tables import chosen, schema_of
+from rmqtool.store.meter import metered
 from rmqtool.tables.record_tables import MESSAGES
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Receipt(NamedTuple):
         bytes: of the files.
         unread: what could not be read, relative to the store root.
         expired: files that a running broker deleted before they were read.
+        read: bytes of the store that were read.
     """
 
     number: int
@@ -75,6 +77,7 @@ class Receipt(NamedTuple):
     bytes: int = 0
     unread: tuple[str, ...] = ()
     expired: tuple[str, ...] = ()
+    read: int = 0
 
     @property
     def name(self) -> str:
@@ -100,6 +103,13 @@ class ExportTask:
         Raises:
             WriteFailed: they could not be written.
         """
+        with metered() as meter:
+            receipt = self._written(one)
+        receipt = receipt._replace(read=meter.bytes)
+        self.target.write(receipt.name, _json(receipt._asdict()))
+        return receipt
+
+    def _written(self, one: NumberedTask) -> Receipt:
         files = _Files(self, one.number)
         rows = damaged = 0
         unread: list[str] = []
@@ -117,7 +127,7 @@ class ExportTask:
             raise WriteFailed.of(self.target, error) from error
         finally:
             files.discard()
-        receipt = Receipt(
+        return Receipt(
             one.number,
             tuple(files.names),
             rows,
@@ -126,8 +136,6 @@ class ExportTask:
             tuple(dict.fromkeys(unread)),
             tuple(sorted(expired)),
         )
-        self.target.write(receipt.name, _json(receipt._asdict()))
-        return receipt
 
     @property
     def schema(self) -> pa.Schema:

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import (
     GreaterThan,
     GreaterThanOrEqual,
     In,
+    IsNotNull,
     LessThan,
     LessThanOrEqual,
 )
@@ -32,8 +33,11 @@ RANGES: Final = {
     "queue_offset": "queue_offsets",
     "store_time": "store_time",
 }
+UNIQUE_KEY: Final = "unique_key"
+OF_RECORDS: Final = frozenset({"topic", "keys", UNIQUE_KEY})  # null in rows of damage
+MOST_KEYS: Final = 100  # each is looked up in each index file, for each topic
 USED: Final = {
-    TableName.MESSAGES: frozenset({"topic", "queue_id", *RANGES}),
+    TableName.MESSAGES: frozenset({"topic", "queue_id", UNIQUE_KEY, *RANGES}),
     TableName.QUEUE_UNITS: frozenset({"topic", "queue_id", "physical_offset", "queue_offset"}),
     TableName.INDEX_ENTRIES: frozenset({"physical_offset"}),
 }
@@ -46,13 +50,18 @@ def limited(options: SourceOptions, filters: Iterable[Filter]) -> SourceOptions:
         return options
     selection = options.selection
     by_topic = False
+    by_keys: tuple[str, ...] = ()
     for one in filters:
         path: tuple[str, ...] = getattr(one, "attribute", ())
         if len(path) == 1 and path[0] in used:
             selection = _narrowed(selection, path[0], one)
             # Rows of damage have no topic: Spark drops them where the query asks for one.
-            by_topic = by_topic or (path[0] == "topic" and bool(_topics(one)))
-    return replace(options, selection=selection, by_topic=by_topic)
+            by_topic = by_topic or (path[0] == "topic" and bool(_texts(one)))
+            if path[0] == UNIQUE_KEY:
+                by_keys = by_keys or _keys(_texts(one))
+        if path[:1] and path[0] in OF_RECORDS and isinstance(one, IsNotNull) and selection.key:
+            by_keys = by_keys or _keys((selection.key,))
+    return replace(options, selection=selection, by_topic=by_topic, by_keys=by_keys)
 
 
 def _narrowed(selection: Selection, column: str, one: Any) -> Selection:  # noqa: ANN401
@@ -65,14 +74,19 @@ def _narrowed(selection: Selection, column: str, one: Any) -> Selection:  # noqa
     if isinstance(one, EqualTo) and column == "queue_id" and selection.queue_id is None:
         return replace(selection, queue_id=int(one.value))
     if column == "topic" and not selection.topics:
-        return replace(selection, topics=_topics(one))
+        return replace(selection, topics=_texts(one))
     return selection
 
 
-def _topics(one: object) -> tuple[str, ...]:
-    """Give the topics that a filter leaves; none means that it does not say.
+def _keys(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Give keys that an index can be asked for; none where it cannot."""
+    return texts if all(texts) and len(texts) <= MOST_KEYS else ()
 
-    A topic that is not UTF-8 is shown with marks instead of its bytes, and cannot be a limit.
+
+def _texts(one: object) -> tuple[str, ...]:
+    """Give the values that a filter leaves; none means that it does not say.
+
+    A text that is not UTF-8 is shown with marks instead of its bytes, and cannot be a limit.
     """
     values: tuple[Any, ...] = ()
     if isinstance(one, EqualTo):

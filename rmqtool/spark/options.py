@@ -44,6 +44,7 @@ NAMES: Final = {
     "raw": "bodies as they are stored",
     "body_limit": "largest body that is shown",
     "fillers": "blank records and unused tails are rows, too",
+    "limit": "rows that one task gives at most; what is read stops there",
     "split": "bytes that one task reads at most, about; 0 is never less than a segment",
     "pack": "bytes of small segments that share one task, at most; 0 is a task each",
     "broker_conf": "the broker's configuration file",
@@ -89,12 +90,15 @@ class SourceOptions:
         selection: limits.
         body: how bodies are shown.
         fillers: whether what stands for nothing is a row, too.
+        limit: rows of a partition at most; None is all.
         split: bytes of a partition; 0 is a whole segment.
         pack: bytes of segments that share a partition.
         broker_conf: the broker's configuration file.
         scope: of findings.
         pushdown: whether filters of a query are taken.
         by_topic: a filter of the query drops all rows but those of the topics of `selection`.
+        by_keys: a filter of the query drops all rows but those with one of these, as a key or as
+            the unique key; none is any.
         start: where a stream begins.
         max_bytes: of the log that one batch of a stream has; 0 is all there is.
         fail_on_data_loss: whether a stream stops where the log no longer has what it is to have.
@@ -108,12 +112,14 @@ class SourceOptions:
     selection: Selection = field(default_factory=Selection)
     body: BodyOptions = field(default_factory=BodyOptions)
     fillers: bool = False
+    limit: int | None = None
     split: int = DEFAULT_SPLIT
     pack: int = DEFAULT_PACK
     broker_conf: str | None = None
     scope: Scope = Scope.STORE
     pushdown: bool = False
     by_topic: bool = False
+    by_keys: tuple[str, ...] = ()
     start: str = "earliest"
     max_bytes: int = 0
     fail_on_data_loss: bool = True
@@ -149,6 +155,7 @@ class SourceOptions:
             selection=_selection(texts),
             body=_body(texts),
             fillers=_flag("fillers", texts.get("fillers", "false")),
+            limit=_number("limit", texts.get("limit")),
             split=size("split", texts["split"]) if "split" in texts else DEFAULT_SPLIT,
             pack=size("pack", texts["pack"]) if "pack" in texts else DEFAULT_PACK,
             broker_conf=texts.get("broker_conf"),
@@ -176,20 +183,22 @@ def _paths(texts: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _selection(texts: Mapping[str, str]) -> Selection:
-    queue = texts.get("queue_id")
-    try:
-        queue_id = None if queue is None else int(queue)
-    except ValueError as error:
-        raise UsageError(option="queue_id", reason=f"{queue!r} is no number") from error
     return Selection(
         topics=_names(texts.get("topic")) or (),
-        queue_id=queue_id,
+        queue_id=_number("queue_id", texts.get("queue_id")),
         tag=texts.get("tag"),
         key=texts.get("key"),
         store_time=(_time("from", texts), _time("to", texts)),
         offsets=number_range("offsets", texts.get("offsets")),
         queue_offsets=number_range("queue_offsets", texts.get("queue_offsets")),
     )
+
+
+def _number(option: str, text: str | None) -> int | None:
+    try:
+        return None if text is None else int(text)
+    except ValueError as error:
+        raise UsageError(option=option, reason=f"{text!r} is no number") from error
 
 
 def _time(name: str, texts: Mapping[str, str]) -> int | None:

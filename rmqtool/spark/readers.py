@@ -118,15 +118,18 @@ def _messages(
     missing = missing_rows(part, asked)
     if missing is not None:
         yield missing.select(names)
-    if options.by_topic and (found := by_topic(task, options, asked, names)) is not None:
-        yield from found
-        return
+    if options.by_topic or options.by_keys:
+        found = by_topic(task, options, asked, names)
+        if found is not None:
+            yield from found
+            return
     try:
         known = task.start
         position = true_start(part, is_dledger=task.is_dledger) if known is None else known
         if position >= part.end:
             return  # an extent of an earlier split covers this one
-        wanted = scan_options(options.selection, names, is_dledger=task.is_dledger)
+        limit, is_dledger = options.limit, task.is_dledger
+        wanted = scan_options(options.selection, names, is_dledger=is_dledger, limit=limit)
         for batch in scan(part, wanted, start=position):
             position = batch.end
             for rows in message_rows(batch, asked, names):

@@ -4,7 +4,7 @@
     spark.read.format("rocketmq").option("table", "findings").load("/backups/*/2026-11-2?/store")
 
 Options are in `options`; a schema that is given to the reader chooses columns, too. Planning is in
-`plan`, reading in `readers`.
+`plan`, reading in `readers`; `bytes_read` tells what was read of files.
 """
 
 from __future__ import annotations
@@ -105,10 +105,14 @@ class RocketMQReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a task on an executor."""
+        from rmqtool.spark.bytes_read import told
         from rmqtool.spark.fleet import batches
 
-        for task in partition.value or ():  # None is Spark's stand-in for nothing to read
-            yield from batches(task, self.options, self.names)
+        tasks = partition.value or ()  # None is Spark's stand-in for nothing to read
+        found = (batch for task in tasks for batch in batches(task, self.options, self.names))
+        limit = self.options.limit
+        some = found if limit is None else first_rows(found, limit)
+        yield from told(some, str(self.options.table))
 
 
 class FilteringReader(RocketMQReader):
@@ -123,6 +127,16 @@ class FilteringReader(RocketMQReader):
 
         self.options = limited(self.options, filters)
         return filters
+
+
+def first_rows(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    """Pass so many rows on, and ask for no more."""
+    left = limit
+    for batch in batches if left > 0 else ():
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+        if left <= 0:
+            return
 
 
 def with_comments(schema: StructType, table: Table) -> StructType:

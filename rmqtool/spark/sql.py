@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS
 from rmqtool.errors import Trouble, UnreadablePath, UsageError
+from rmqtool.spark.bytes_read import BytesRead
 from rmqtool.spark.jobs import Job, is_connect_session
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.sql_plan import SqlPlan, changes
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 NO_TABLE: Final = "TABLE_OR_VIEW_NOT_FOUND"
 TOLD: Final = Trouble.TOLD
 ROWS_A_CHUNK: Final = 1000
+FEW_ROWS: Final = 100_000  # of a LIMIT, which may be in memory
 QUESTION: Final = re.compile(
     r"(\s|--.*\n|/\*(.|\n)*?\*/|\()*"
     r"(?P<word>select|with|values|table|from|show|describe|desc|explain)\b",
@@ -54,10 +56,14 @@ class Reading:
         columns: of each table.
         pushdown: whether filters of the question choose what is read. Spark gives the filters of
             the last place in which a table stands to all of them: wrong where there are several.
+        key: that all rows of `messages` are to have, which Spark tells nobody; empty without.
+        limit: rows of a partition that are enough, which it does not tell, either.
     """
 
     columns: dict[str, tuple[str, ...]]
     pushdown: bool
+    key: str = ""
+    limit: int | None = None
 
 
 @dataclass(slots=True)
@@ -85,6 +91,7 @@ class Questions:
 
     def __init__(self, spark: SparkSession, source: SourceOptions) -> None:
         self._spark, self._source = spark, source
+        self._bytes_read = BytesRead(spark)
         # What Spark refuses is said in our own words; pyspark would log it, with its plan.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
@@ -111,7 +118,15 @@ class Questions:
         plan = None if is_connect_session(self._spark) else SqlPlan.of(rows)
         self._put(tables, views, self._reading(tables, plan, has_all=kind == "explain"))
         rows = self._understood(text)
-        return SqlAnswer(unique_names(rows.columns), self._chunks(rows), tables)
+        limit = None if plan is None else plan.limit
+        return SqlAnswer(unique_names(rows.columns), self._chunks(rows, limit), tables)
+
+    def bytes_read(self) -> int | None:
+        """Give what was read of files for answers since the last call; None where it is not told.
+
+        Of an answer that ends early, some MB that were read ahead may be missing.
+        """
+        return self._bytes_read.more()
 
     def unread(self, tables: tuple[str, ...]) -> list[UnreadablePath]:
         """Look whether the files of tables can be opened; what of them cannot is no row anywhere.
@@ -187,8 +202,12 @@ class Questions:
             given["broker_conf"] = source.broker_conf
         if name == OPERATIONS:
             given |= {"table": "messages", "topic": OPERATION_TOPICS, "body": "text"}
-        elif name not in {"messages", OPERATIONS}:
+        elif name != "messages":
             del given["body"]
+        elif reading.key:
+            given["key"] = reading.key
+        if reading.limit is not None:
+            given["limit"] = str(reading.limit)
         reader = self._spark.read.format("rocketmq")
         return reader.options(**given).load()
 
@@ -211,7 +230,10 @@ class Questions:
             known = schema_of(replace(self._source, table=TableName(table))).names
             some = tuple(name for name in known if names is None or name in names)
             found[table] = some or (known[0],)  # to count rows takes a column, too
-        return Reading(found, pushdown=plan is not None and plan.reads_once)
+        if plan is None or not plan.reads_once:
+            return Reading(found, pushdown=False)
+        limit = plan.limit if plan.is_first_rows else None
+        return Reading(found, pushdown=True, key=plan.key, limit=limit)
 
     def _understood(self, text: str) -> DataFrame:
         """Let Spark understand a question; nothing is read for it yet.
@@ -231,11 +253,16 @@ class Questions:
                 step += "; ready-made views are of one store" if not views else ""
             raise UsageError(option="SQL", reason=first_sentence(error), step=step) from error
 
-    def _chunks(self, rows: DataFrame) -> Iterator[list[dict[str, Any]]]:
+    def _chunks(self, rows: DataFrame, limit: int | None = None) -> Iterator[list[dict[str, Any]]]:
         names = unique_names(rows.columns)
+        shown = readable(rows, names)
         job = Job(self._spark)
         with job.running():
-            taken = readable(rows, names).toLocalIterator(prefetchPartitions=True)
+            taken: Iterator[Any]
+            if limit is not None and limit <= FEW_ROWS:
+                taken = iter(shown.take(limit))  # of one partition, then of more, until it has all
+            else:
+                taken = shown.toLocalIterator(prefetchPartitions=True)
             fields = list(rows.schema.fields)
             while some := list(islice(taken, ROWS_A_CHUNK)):
                 yield [

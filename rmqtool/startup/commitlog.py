@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.startup.load import StartFails
 from rmqtool.startup.model import DispatchFails
 from rmqtool.startup.records import RecordCheck, RecordFailure
-from rmqtool.startup.start_file import StartFails, StartFile
+from rmqtool.startup.start_file import StartFile
 from rmqtool.startup.walk import Block, Walk
 
 if TYPE_CHECKING:

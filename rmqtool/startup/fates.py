@@ -12,7 +12,6 @@ from rmqtool.queues.kinds import are_real
 from rmqtool.startup.batch_pulls import pull_batches
 from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.coverage import UnitCoverage, join
-from rmqtool.startup.extensions import Unfit
 from rmqtool.startup.prediction import IndexFate, QueueFate
 from rmqtool.startup.pull import LogExtent, Pull, pull_misnamed, reach
 from rmqtool.startup.units import numbered_units, stored_units
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqtool.startup.extensions import Extensions
-    from rmqtool.startup.files import FileQueue, ModelFile
+    from rmqtool.startup.files import ModelFile
     from rmqtool.startup.indexes import ModelIndex
     from rmqtool.startup.model import Model, QueueKey
     from rmqtool.startup.queues import ConsumeQueue
@@ -103,15 +101,12 @@ class Before:
             queue.files.files = then
 
 
-def queue_fates(
-    model: Model, before: Before, extensions: Extensions | None = None
-) -> Iterator[QueueFate]:
+def queue_fates(model: Model, before: Before) -> Iterator[QueueFate]:
     """Give what becomes of each queue, by topic and number, and tell the coverage what changes.
 
     Args:
         model: after the start.
         before: the store before it.
-        extensions: of queues, after the start.
 
     Raises:
         UnreadablePath: a file may not be read.
@@ -137,7 +132,6 @@ def queue_fates(
                 queue,
                 parts,
                 log,
-                (extensions or {}).get((queue.topic, queue.queue_id)),
                 by_place=model.rules.pulls_by_place,
             ),
             deleted_files=tuple(queue.files.deleted),
@@ -170,7 +164,6 @@ def _readable(
     queue: ConsumeQueue | BatchQueue,
     parts: list[tuple[int, NDArray[Any]]],
     log: LogExtent,
-    extension: FileQueue | None,
     *,
     by_place: bool,
 ) -> int:
@@ -181,8 +174,8 @@ def _readable(
     if misnamed is not None:
         return misnamed
     end = queue.maximum
-    if extension is not None and extension.files:
-        end = reach(queue, parts, Unfit(extension), reads_ahead=by_place)
+    if queue.extension is not None and queue.extension.files.files:
+        end = reach(queue, parts, queue.extension, reads_ahead=by_place)
     pull = Pull(log)
     for number, units in parts:
         begins_file = number * units.itemsize % queue.files.file_length == 0

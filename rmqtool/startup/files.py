@@ -211,6 +211,12 @@ class FileQueue:
             kept.append(file)
         self.files = kept
 
+    def delete_before(self, offset: int) -> None:
+        """Delete the files that end before a byte."""
+        for file in [one for one in self.files if one.end < offset]:
+            self.files.remove(file)
+            self._delete(file)
+
     def delete_last(self) -> None:
         """Delete the newest file. Source: MappedFileQueue#deleteLastMappedFile."""
         self._delete(self.files.pop())

@@ -29,6 +29,14 @@ _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**31), 2**31 - 1
 _NEGATIVE: Final = re.compile(r"-\d+")
 
 
+class StartFails(Exception):
+    """Java throws, and the broker does not start; never leaves the package."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__()
+        self.path, self.reason = path, reason
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """One reason for which the broker would not start.

@@ -7,7 +7,7 @@ Source: DefaultMessageStore#load, ConsumeQueueStore, CommitLogDispatcherBuildCon
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.broker.rules import Rules
     from rmqtool.startup.compaction import CompactedTopics
+    from rmqtool.startup.extension import ExtensionRules
     from rmqtool.startup.indexes import ModelIndex
     from rmqtool.startup.load import Loader
     from rmqtool.startup.records import DispatchRequest
     from rmqtool.startup.settings import Settings
     from rmqtool.startup.walk import Block
 
+LIST_SEPARATOR: Final = ","  # of directories
 QueueKey = tuple[str, int]
 Int64s = NDArray[np.int64]
 
@@ -62,6 +64,7 @@ class Model:
         failed_topic: a topic that cannot be a directory name; from it on no queue is written.
         by_kernels: whether logs are read by kernels; None decides by the length of a file.
         compacted: what it has of topics that keep the newest message of each key; None without.
+        extension_rules: of consume queues; None where they have no extensions.
         is_live: whether a broker runs on it.
         judged_up_to: physical offset from which a running broker's log is not looked at; None
             without one.
@@ -83,6 +86,7 @@ class Model:
     failed_topic: str | None = None
     by_kernels: bool | None = None
     compacted: CompactedTopics | None = None
+    extension_rules: ExtensionRules | None = None
     is_live: bool = False
     judged_up_to: int | None = None
 
@@ -183,7 +187,8 @@ class Model:
             or self.failed_topic is not None
             or bool(self.batch_topics.intersection(block.names))
             or bool(self.compacted and self.compacted.topics.intersection(block.names))
-            or any("\0" in name for name in block.names)
+            or self.extension_rules is not None
+            or any("\0" in name or LIST_SEPARATOR in name for name in block.names)
         )
 
     def queue(self, record: DispatchRequest) -> None:
@@ -199,17 +204,40 @@ class Model:
             return
         try:
             for place in self.dispatch_rules.places(record):
+                if self._has_no_directory(place.topic, place.queue_id):
+                    self.failed_topic = record.topic
+                    return
                 if place.batch_size is None:
-                    self._consume_queue(*place[:2]).put(record, place.queue_offset)
+                    queue = self._consume_queue(*place[:2])
+                    queue.put(record, place.queue_offset, self._tags_code(record, queue))
                 else:
                     self._batch_queue(*place[:2]).put(record, place.queue_offset, place.batch_size)
         except DispatchThrows as failure:
             raise DispatchFails(record.physical_offset, str(failure)) from failure
 
+    def _has_no_directory(self, topic: str, queue_id: int) -> bool:
+        """Tell whether a queue is new, and no directory is made for it: all writing ends there."""
+        if LIST_SEPARATOR not in topic or not self.rules.splits_directories:
+            return False
+        return (topic, queue_id) not in {*self.queues, *self.batch_queues}
+
+    def _tags_code(self, record: DispatchRequest, queue: ConsumeQueue) -> int:
+        """Give what tells of an extension; without one nothing here depends on it.
+
+        The units of a record in light queues have none.
+        """
+        if queue.extension is None or queue.topic != record.topic:
+            return 0
+        tags_code = self.dispatch_rules.tags_code(record)
+        found = queue.extension.put(tags_code, record.store_timestamp)
+        return tags_code if found is None else found
+
     def _consume_queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         if (topic, queue_id) not in self.queues:
             files = FileQueue(f"consumequeue/{topic}/{queue_id}", self.queue_length)
-            self.queues[topic, queue_id] = ConsumeQueue(topic, queue_id, files)
+            self.queues[topic, queue_id] = queue = ConsumeQueue(topic, queue_id, files)
+            if self.extension_rules is not None:
+                queue.extension = self.extension_rules.new(topic, queue_id)
         return self.queues[topic, queue_id]
 
     def _batch_queue(self, topic: str, queue_id: int) -> BatchQueue:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from rmqtool.startup.extensions import Unfit
+    from rmqtool.startup.extension import Extension
     from rmqtool.startup.files import FileQueue
     from rmqtool.startup.queues import ConsumeQueue
 
@@ -158,7 +158,7 @@ def _rolls_over(queue: ConsumeQueue, number: int) -> int | None:
 def reach(
     queue: ConsumeQueue,
     parts: Iterable[tuple[int, NDArray[Any]]],
-    unfit: Unfit,
+    extension: Extension,
     *,
     reads_ahead: bool,
 ) -> int:
@@ -170,14 +170,14 @@ def reach(
     Args:
         queue: after recovery.
         parts: number of the first, and units of shape (n,); in order.
-        unfit: tells of units whose extension cannot be read.
+        extension: of the queue, after the start.
         reads_ahead: whether a full pull reads one unit more, as 5.0.0 and newer do.
     """
     number = queue.minimum
     for first, units in parts:
         if first * CQ_UNIT_SIZE % queue.files.file_length == 0:
             number = max(first, queue.minimum)
-        rows = unfit.rows(units) + first
+        rows = extension.unfit(units) + first
         rows = rows[rows >= number]
         if rows.size:
             before = int(rows[0]) - number

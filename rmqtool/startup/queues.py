@@ -13,13 +13,15 @@ import numpy as np
 from rmqtool.broker.rules import MinimumSearch
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE, PRE_BLANK
 from rmqtool.formats.java import to_int64
+from rmqtool.startup.extension import newest_address
 from rmqtool.startup.files import java_remainder
 from rmqtool.startup.units import chunks, good_units
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from rmqtool.startup.files import FileQueue, ModelReader
+    from rmqtool.startup.extension import Extension
+    from rmqtool.startup.files import FileQueue, ModelFile, ModelReader
     from rmqtool.startup.records import DispatchRequest
 
     Int64s = NDArray[np.int64]
@@ -43,6 +45,7 @@ class ConsumeQueue:
         min_position: byte of the queue's first unit that still has a record.
         appended: units that this start would append.
         shifted: of these, units that would not stand at their record's queue offset.
+        extension: of its units; None where the broker has none.
     """
 
     layout: ClassVar = CQ_UNIT
@@ -54,6 +57,7 @@ class ConsumeQueue:
     min_position: int = 0
     appended: int = 0
     shifted: int = 0
+    extension: Extension | None = None
 
     @property
     def minimum(self) -> int:
@@ -68,24 +72,34 @@ class ConsumeQueue:
     def destroy(self) -> None:
         """Delete everything. Source: ConsumeQueue#destroy."""
         self.files.destroy()
+        if self.extension is not None:
+            self.extension.files.destroy()
         self.max_physical_offset, self.min_position = -1, 0
 
     def recover(self) -> None:
         """Find the end: the first unit that is none, in the three newest files.
 
         Source: ConsumeQueue#recover.
+
+        Raises:
+            StartFails: Java throws at the extension.
         """
         if not self.files.files:
             return
-        end = 0
+        end, newest = 0, None
         for file in self.files.files[-_FILES_RECOVERED:]:
             good = good_units(file, CQ_UNIT)
             end = file.start + good.end
             if good.last is not None:
                 self.max_physical_offset = _end(good.last)
+            if self.extension is not None:
+                found = newest_address(file, good.end)
+                newest = newest if found is None else found
             if good.end != file.length:
                 break
         self.files.cut(end)
+        if self.extension is not None:
+            self.extension.recover(newest)
 
     def truncate(self, physical_offset: int) -> None:
         """Cut the units of records that begin at or behind `physical_offset`.
@@ -108,11 +122,13 @@ class ConsumeQueue:
             self.max_physical_offset = first + size if good.last is None else _end(good.last)
             return
 
-    def put(self, record: DispatchRequest, queue_offset: int) -> None:
+    def put(self, record: DispatchRequest, queue_offset: int, tags_code: int = 0) -> None:
         """Append the unit of a record, or skip it as one that is there already."""
-        self.put_unit(record.physical_offset, record.size, queue_offset)
+        self.put_unit(record.physical_offset, record.size, queue_offset, tags_code)
 
-    def put_unit(self, physical_offset: int, size: int, queue_offset: int) -> None:
+    def put_unit(
+        self, physical_offset: int, size: int, queue_offset: int, tags_code: int = 0
+    ) -> None:
         """Do the same by the fields. Source: ConsumeQueue#putMessagePositionInfo."""
         if physical_offset + size <= self.max_physical_offset:
             return
@@ -127,7 +143,7 @@ class ConsumeQueue:
             return
         self.shifted += expected != current
         self.max_physical_offset = physical_offset + size
-        file.append(CQ_UNIT.packer.pack(physical_offset, size, 0))
+        file.append(CQ_UNIT.packer.pack(physical_offset, size, tags_code))
         self.appended += 1
 
     def put_many(self, offsets: Int64s, sizes: Int64s, queue_offsets: Int64s) -> None:
@@ -185,7 +201,7 @@ class ConsumeQueue:
             for units in chunks(reader, CQ_UNIT, 0, file.wrote_position):
                 found = np.flatnonzero(units["physical_offset"] >= log_minimum)
                 if found.size:
-                    self.min_position = file.start + position + int(found[0]) * CQ_UNIT_SIZE
+                    self._begin_at(file, position + int(found[0]) * CQ_UNIT_SIZE)
                     return
                 position += units.nbytes
 
@@ -211,7 +227,15 @@ class ConsumeQueue:
                 return
             found = _bisect(reader, begin, first.wrote_position, log_minimum)
         if found is not None:
-            self.min_position = first.start + found
+            self._begin_at(first, found)
+
+    def _begin_at(self, file: ModelFile, position: int) -> None:
+        """Take a unit of the first file as the first that is handed out."""
+        self.min_position = file.start + position
+        if self.extension is not None:
+            with file.open() as reader:
+                _, _, tags_code = CQ_UNIT.packer.unpack(reader.read_at(position, CQ_UNIT_SIZE))
+            self.extension.delete_before(tags_code)
 
 
 def _end(unit: np.void) -> int:

@@ -40,6 +40,7 @@ class Settings:
         checks_log_offset: `checkCommitLogOffsetOnRecover`.
         accelerates: `enableAcceleratedRecovery`.
         has_ext: `enableConsumeQueueExt`.
+        calculates_bit_maps: `enableCalcFilterBitMap`.
         has_lmq: `enableLmq`.
         dispatches_to_many: `enableMultiDispatch`.
         is_master: `brokerId` is 0; only a master goes on behind a record it cannot dispatch.
@@ -56,6 +57,7 @@ class Settings:
     checks_log_offset: bool = conf.CHECKS_LOG_OFFSET.default
     accelerates: bool = conf.ACCELERATES.default
     has_ext: bool = conf.EXT.default
+    calculates_bit_maps: bool = conf.BIT_MAPS.default
     has_lmq: bool = conf.LMQ.default
     dispatches_to_many: bool = conf.MULTI_DISPATCH.default
     is_master: bool = True
@@ -83,6 +85,7 @@ def settings_of(told: conf.BrokerConf | None, version: Version | None = None) ->
         checks_log_offset=conf.CHECKS_LOG_OFFSET.of(told, version),
         accelerates=conf.ACCELERATES.of(told, version),
         has_ext=conf.EXT.of(told, version),
+        calculates_bit_maps=conf.BIT_MAPS.of(told, version),
         has_lmq=conf.LMQ.of(told, version),
         dispatches_to_many=conf.MULTI_DISPATCH.of(told, version),
         is_master=conf.BROKER_ID.of(told, version) == 0,

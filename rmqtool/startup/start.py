@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from rmqtool.broker.conf import ROCKSDB_KEYS, ROCKSDB_STORE, STORE_TYPE, complaints
-from rmqtool.broker.dispatch import DispatchRules
+from rmqtool.broker.conf import DELAY_LEVELS, ROCKSDB_KEYS, ROCKSDB_STORE, STORE_TYPE, complaints
+from rmqtool.broker.dispatch import DispatchRules, parse_delay_levels
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.settings import has_lmq_queues
@@ -20,17 +20,16 @@ from rmqtool.startup.batch_queues import BatchQueue
 from rmqtool.startup.commitlog import recover
 from rmqtool.startup.compaction import compacted_topics
 from rmqtool.startup.dispatch import dispatch
-from rmqtool.startup.extensions import Extensions, load_extensions, recover_extensions
+from rmqtool.startup.extensions import load_extensions
 from rmqtool.startup.fates import Before, index_fate, queue_fates
 from rmqtool.startup.indexes import ModelIndex
 from rmqtool.startup.live import freeze, settled
-from rmqtool.startup.load import Loader, exists, queue_directories, read_checkpoint
+from rmqtool.startup.load import Loader, StartFails, exists, queue_directories, read_checkpoint
 from rmqtool.startup.losses import LossCount, Losses
 from rmqtool.startup.model import Model
 from rmqtool.startup.prediction import Loss, Prediction
 from rmqtool.startup.queues import ConsumeQueue, EmptyLastFile
 from rmqtool.startup.settings import Settings, lengths_of, settings_of
-from rmqtool.startup.start_file import StartFails
 from rmqtool.startup.timers import timers
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.release import written_by
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 _NOT_FORETOLD: Final = {
-    "consumequeue_ext": "where it is cut",
     "compaction": "whether it is taken",
     "timerlog": "where it is cut",
 }
@@ -93,7 +91,8 @@ def _predict(
     surroundings.refuse_configuration(store, rules, loader)
     surroundings.refuse_timer(store, rules, loader)
     surroundings.refuse_access(store, loader, as_user)
-    run = _Run(model, load_extensions(store, model), stages)
+    load_extensions(store, model)
+    run = _Run(model, stages)
     if loader.refusals:
         run.load_index(store, stopped_cleanly=True)  # it stays as it is
     else:
@@ -114,7 +113,6 @@ class _Run:
     """The start itself."""
 
     model: Model
-    extensions: Extensions
     stages: RocksStages | None = None
     recovered: Recovered | None = None
     dispatched: Dispatched | None = None
@@ -125,7 +123,6 @@ class _Run:
         self.load_index(store, stopped_cleanly=model.stopped_cleanly)
         try:
             model.recover_queues()
-            recover_extensions(model, self.extensions)
             self.recovered = self.recover()
             model.correct_minimums()
             if not model.loader.refusals:
@@ -190,6 +187,7 @@ def _load(store: Store, rules: Rules, settings: Settings, loader: Loader) -> Mod
             multi_dispatch=settings.dispatches_to_many,
             lmq=settings.has_lmq,
             batch_topics=store.batch_topics or frozenset(),
+            delay_levels_ms=parse_delay_levels(DELAY_LEVELS.of(store.broker_conf)),
         ),
         compacted=compacted_topics(store, rules.version),
     )
@@ -232,7 +230,7 @@ def _load_queues(store: Store, model: Model, *, is_batch: bool) -> None:
 def _prediction(store: Store, model: Model, before: Before, run: _Run) -> Prediction:
     """Join what the stages left into one answer."""
     log = model.commitlog
-    fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before, run.extensions))
+    fates = tuple(run.stages.fates() if run.stages else queue_fates(model, before))
     if model.compacted is not None and run.recovered is not None:
         fates = tuple(compaction_losses.fate(one, model.compacted) for one in fates)
     known = partial(surroundings.is_known, store, model.topics)

@@ -17,6 +17,7 @@ from rmqtool.formats.message import (
     MESSAGE_PREFIX,
     middle_of,
 )
+from rmqtool.startup.load import StartFails
 from rmqtool.startup.records import RecordCheck, RecordFailure
 
 if TYPE_CHECKING:
@@ -30,14 +31,6 @@ if TYPE_CHECKING:
 
 _FILES_LOOKED_AT: Final = 3
 _CHECKPOINT: Final = "checkpoint"
-
-
-class StartFails(Exception):
-    """Java throws, and the broker does not start; never leaves the package."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__()
-        self.path, self.reason = path, reason
 
 
 class StartFile:

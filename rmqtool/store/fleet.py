@@ -124,6 +124,12 @@ def broker_of(root: Place) -> str | None:
         return None  # a hint only: who validates the store reads the file
 
 
+def below(path: str, name: str) -> str:
+    """Give the path of a name in a directory; options of a URI stay behind it."""
+    text, options = _taken_apart(path)
+    return _child(text, name) + options
+
+
 def _lines(stores_file: str) -> Iterator[FleetStore]:
     place = place_of(stores_file)
     entry = place.stat()

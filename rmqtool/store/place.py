@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, Self, TypeVar
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.entry import EntryKind, entry, entry_of, kind_of, listed, named, printable
+from rmqtool.store.meter import count_read
 from rmqtool.store.pace import pace
 from rmqtool.store.refused import note_refused
 
@@ -255,6 +256,7 @@ class OpenFile:
             if not count:
                 break
             done += count
+        count_read(done)
         if done and (slow := pace()) is not None:
             slow.took(self._descriptor, position, done)
         return done
@@ -283,6 +285,7 @@ class OpenFile:
             data = os.pread(self._descriptor, length, position)
         except OSError as error:
             raise self._unreadable(error, position) from error
+        count_read(len(data))
         if data and (slow := pace()) is not None:
             slow.took(self._descriptor, position, len(data))
         return data

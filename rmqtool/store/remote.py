@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.entry import Entry, EntryKind, printable
+from rmqtool.store.meter import count_read
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.refused import note_refused
 
@@ -185,7 +186,9 @@ class RemoteFile(OpenFile):
         begin = position + len(kept)
         count = min(max(length - len(kept), ahead), self.size - begin)
         where = f"{self.place}: at {begin:#x} ({begin})"
-        data = kept + bytes(_ask(where, lambda: self._file.read_at(count, begin)))
+        found = bytes(_ask(where, lambda: self._file.read_at(count, begin)))
+        count_read(len(found))
+        data = kept + found
         self._ahead = (position, data, max(ahead, min(count, LARGEST_READ_BYTES)))
         return data[:length]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -59,15 +60,13 @@ class DatabaseWriter:
         """
         from rocksdict import WriteBatch
 
-        batch = WriteBatch(raw_mode=True)
         handle = self._database.get_column_family_handle(family)
+        coming = iter(rows)
         try:
-            for key, value in rows:
-                batch.put(key, value, handle)
-                if len(batch) >= ROWS_A_BATCH:
-                    self._database.write(batch, self._no_log)
-                    batch = WriteBatch(raw_mode=True)
-            if len(batch):
+            while some := list(islice(coming, ROWS_A_BATCH)):
+                batch = WriteBatch(raw_mode=True)
+                for key, value in some:
+                    batch.put(key, value, handle)
                 self._database.write(batch, self._no_log)
         except Exception as error:
             raise self._failed(error) from error

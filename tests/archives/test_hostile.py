@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import stat
 import struct
 import tarfile
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 
 from rmqtool.archives import members
 from rmqtool.archives.opening import OpenArchives, opening
+from rmqtool.archives.stream import Stream
 from rmqtool.archives.tarred import HEADER_BYTES
-from rmqtool.cli.exits import IN_PART, NOT_DONE
+from rmqtool.cli.exits import DONE, IN_PART, NOT_DONE
 from rmqtool.cli.main import main
 from rmqtool.errors import RmqtoolError, UnreadablePath, WriteFailed
 from rmqtool.store.entry import EntryKind
@@ -315,6 +317,19 @@ def test_cut(tmp_path: Path, packed: dict[str, bytes], name: str, kept: float) -
         assert "zip" in name.lower()  # its directory is its end
         return
     assert not opened.is_whole
+
+
+def test_hole_behind_gzip(tmp_path: Path, packed: dict[str, bytes]) -> None:
+    """Zeros behind a gzip are no part of it; a terabyte of them is not read, as it is a hole."""
+    path, long = tmp_path / "s.tar.gz", 1 << 40
+    path.write_bytes(packed["s.tar.gz"])
+    os.truncate(path, long)
+    with Place(str(path)).open() as source:
+        for skips in (True, False):
+            stream = Stream(source, 100, skips_hole=skips)
+            stream.seek(long // 2)
+            assert stream.read(9) == bytes(0 if skips else 9)
+    assert main(["carve", str(path), "--output", str(tmp_path / "found.rmq")]) == DONE
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 3, 9, 10, 11, 12, 40, -9, -5, -1])

@@ -11,6 +11,7 @@ import pytest
 from rmqtool.archives.opening import OpenArchives, opening
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
+from rmqtool.cli.main import main
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.address import archive_of, place_of
 from rmqtool.store.entry import EntryKind
@@ -213,3 +214,23 @@ def test_once(tmp_path: Path) -> None:
         first = open_archive(tmp_path / "s.tar", opened)
         assert first == open_archive(tmp_path / "s.tar", opened)
         assert isinstance(place_of(f"{tmp_path}/s.tar!store"), type(first))
+
+
+def test_of_options(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """An archive lends what a repair in place needs; it says what is lost, as its store does."""
+    store = fixture_store("rocketmq-5.3.3-crash", tmp_path)
+    whole = tmp_path / "whole.tar"
+    as_tar(store, whole)
+    segment = store / "commitlog" / ("0" * 20)
+    sound = segment.read_bytes()
+    segment.write_bytes(sound[:30_000] + bytes(100) + sound[30_100:])
+    as_tar(store, tmp_path / "damaged.tar")
+    there = str(tmp_path / "lost.jsonl")
+    assert (
+        main(["extract", str(whole), "--lost-in", f"{tmp_path}/damaged.tar", "--output", there])
+        == 0
+    )
+    assert len(Path(there).read_text().splitlines()) == 1
+    assert main(["repair", str(store), "--from", str(whole), "--in-place", "--yes"]) == 0
+    assert segment.read_bytes() == sound
+    assert "Traceback" not in capfd.readouterr().err

@@ -2,6 +2,7 @@
 
     python -m tests.bench.bench_export [--gib 2] [--rounds 3]
     python -m tests.bench.bench_export --engines [--gib 2] [--rounds 3]
+    python -m tests.bench.bench_export --partitioned [--gib 2] [--rounds 3]
 
 Records of 470 bytes, warm, all processors, medians of rounds in turn. Bytes are those of the log
 that is read, not of what is written. What is fixed is left out of both: `dump` is a process whose
@@ -47,6 +48,7 @@ from tests.bench.store_builder import GIB, Spec, bench_store
 RMQTOOL: Final = (sys.executable, "-m", "rmqtool")
 RECORD_BYTES: Final = 470
 LEAST_RATIO: Final = 5.0
+MOST_RATIO: Final = 2.0  # of partitioned to unpartitioned
 SMALL: Final = Spec(
     total_bytes=1 << 17,
     record_bytes=RECORD_BYTES,
@@ -123,6 +125,30 @@ def engines(store: Path, rounds: int) -> int:
     print(f"files of local and spark: {'the same, byte for byte' if same else 'DIFFERENT'}")
     print(f"rows of all: {'the same' if len({*rows.values()}) == 1 else 'DIFFERENT'}")
     return 0 if same and len({*rows.values()}) == 1 else 1
+
+
+def partitioned(store: Path, rounds: int) -> int:
+    """Export with and without a directory for each topic and day; 1 where that takes too long."""
+    taken: dict[str, list[Ended]] = {}
+    files: dict[str, int] = {}
+    for _ in range(rounds):
+        for by in ("", "topic,date"):
+            with tempfile.TemporaryDirectory(dir=store.parent) as above:
+                words = [*RMQTOOL, "export", str(store), "--output", f"{above}/output", "--quiet"]
+                done = run_to_end([*words, *(["--partition-by", by] if by else [])])
+                if done.code:
+                    print(f"exit code {done.code}")
+                    return 1
+                taken.setdefault(by, []).append(done)
+                files[by] = len(list(Path(above).rglob("*.parquet")))
+    processor = {by: statistics.median(one.processor for one in taken[by]) for by in taken}
+    wall = {by: statistics.median(one.wall for one in taken[by]) for by in taken}
+    for by in taken:
+        said = f"partitioned by {by}" if by else "not partitioned"
+        print(f"{said}: {processor[by]:.1f} s of CPU, {wall[by]:.1f} s, {files[by]} files")
+    ratio = processor["topic,date"] / processor[""]
+    print(f"{ratio:.2f} times the CPU, {wall['topic,date'] / wall['']:.2f} times the time")
+    return 0 if ratio <= MOST_RATIO else 1
 
 
 def fingerprint(output: Path) -> tuple[int, int]:
@@ -207,11 +233,14 @@ def main() -> int:
     parser.add_argument("--gib", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--engines", action="store_true", help="local against Spark, whole")
+    parser.add_argument("--partitioned", action="store_true", help="with directories, and without")
     asked = parser.parse_args()
     total = asked.gib * GIB
     store = bench_store(Spec(total_bytes=total, record_bytes=RECORD_BYTES))
     if asked.engines:
         return engines(store, asked.rounds)
+    if asked.partitioned:
+        return partitioned(store, asked.rounds)
     return against_dump(store, total, asked.rounds)
 
 

@@ -1,6 +1,7 @@
 """A fleet of many small stores: planning, its memory, and what is the same as one by one.
 
-    python -m tests.bench.bench_fleet [--stores 1000] [--segments 40] [--validate 0] [--cluster]
+    python -m tests.bench.bench_fleet [--stores 1000] [--segments 40] [--validate 0]
+    python -m tests.bench.bench_fleet --cluster [--bucket] [--stores 1000] [--segments 40]
 
 One small store is built and linked many times (hard links, in /dev/shm). Each figure is that of a
 process of its own: the largest resident set counts all of it, from the start of Python. Spark's
@@ -8,8 +9,9 @@ partitions are what its driver would get: tasks, put together and pickled. `--va
 validates N of the stores, one by one and as a fleet, and compares rows and findings.
 `--cluster` validates all of them on a standalone cluster of two workers, kills an executor
 meanwhile, and compares rows and findings with those of one by one. Then it exports all stores
-there, kills the driver when some parts are done, and runs the same again. On two cores that others
-use, too, 60 stores take some minutes.
+there, kills the driver when some parts are done, and runs the same again. With `--bucket` the
+stores lie in a bucket of an S3 server (moto's), and what is exported does not. On two cores that
+others use, too, 60 stores take some minutes.
 """
 
 from __future__ import annotations
@@ -131,8 +133,13 @@ def executors(directory: Path) -> list[int]:
     return found
 
 
-def on_cluster(top: Path, count: int) -> dict[str, Any]:
+def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
     """Validate and export on a cluster that loses an executor, then its driver.
+
+    Args:
+        top: directory of the fleet.
+        count: of its stores.
+        has_bucket: 1 puts them into a bucket of an S3 server first, and reads them there.
 
     Raises:
         CalledProcessError: a command that is not killed has failed.
@@ -140,15 +147,22 @@ def on_cluster(top: Path, count: int) -> dict[str, Any]:
     from rmqtool.check.many import Stores
     from rmqtool.check.options import ValidateOptions
     from rmqtool.check.validate import validate
+    from rmqtool.store.fleet import FleetStore
     from tests.spark.cluster import cluster, environment
 
     given = [str(one) for one in sorted(top.glob("*/store"))[:count]]
+    if has_bucket:
+        from tests.s3_server import in_bucket, s3_server
+
+        s3_server().put(top, "fleet")
+        given = [in_bucket(f"fleet/{Path(one).relative_to(top)}") for one in given]
     began = time.perf_counter()
     listed, written, out = top / "stores", top / "findings.jsonl", top / "out"
     listed.write_text("\n".join(given))
-    alone = [(one, str(found.code), found.path, found.position)
+    alone = [(FleetStore(one).name, str(found.code), found.path, found.position)
              for one in given for found in validate(ValidateOptions(one))]  # fmt: skip
     verdicts = [one.row for one in Stores(ValidateOptions(""), given).verdicts(lambda *_: None)]
+    alone_seconds = time.perf_counter() - began
     rmqtool = [sys.executable, "-m", "rmqtool"]
     stores = ["--stores-file", str(listed), "--quiet", "--engine", "spark", "--master"]
     with cluster(top / "daemons") as master:
@@ -175,6 +189,9 @@ def on_cluster(top: Path, count: int) -> dict[str, Any]:
     exported = json.loads(again.stdout)
     return {
         "stores": len(rows),
+        "damaged": sum(row["verdict"] == "damaged" for row in rows),
+        "bucket": bool(has_bucket),
+        "alone_seconds": alone_seconds,
         "killed_executor": is_killed,
         "same_verdicts": verdicts == rows,
         "same_findings": alone
@@ -212,6 +229,7 @@ def main() -> int:
     parser.add_argument("--segments", type=int, default=40)
     parser.add_argument("--validate", type=int, default=0)
     parser.add_argument("--cluster", action="store_true")
+    parser.add_argument("--bucket", action="store_true", help="with --cluster: the stores on S3")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rmqtool-fleet-", dir="/dev/shm") as place:
         top = Path(place)
@@ -226,7 +244,7 @@ def main() -> int:
             is_met = is_met and found["same"]
         if asked.cluster:
             damage(top)
-            found = measured(on_cluster, top, asked.stores)
+            found = measured(on_cluster, top, asked.stores, int(asked.bucket))
             print(json.dumps(found))  # noqa: T201
             is_met = is_met and all(found[name] for name in MUST_HOLD)
     return 0 if is_met else 1

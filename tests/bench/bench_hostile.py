@@ -1,6 +1,6 @@
 """Double what a store counts up, and see what a command then takes.
 
-    python -m tests.bench.bench_hostile [--largest 4000] [--commands validate repair]
+    python -m tests.bench.bench_hostile [--largest 4000] [--commands doctor diff] [--kinds holes]
 
 `--largest 200000` shows what 15 minutes of a machine can. Each figure is of a whole process; CPU
 seconds and memory are those beyond the same command on a store of one.
@@ -20,13 +20,17 @@ from typing import Final, NamedTuple
 from tests.hostile.many import MANY
 
 # ruff: noqa: T201 - a benchmark prints
+STORE: Final = "{store}"  # once more
 COMMANDS: Final = {
     "validate": ("validate", "--level", "quick"),
     "repair": ("repair",),
     "startup": ("startup", "--broker-version", "5.3.3"),
     "info": ("info",),
     "rebuild": ("rebuild", "--check"),
+    "rebuild-cq": ("rebuild-cq", "--check"),
     "doctor": ("doctor",),
+    "report": ("report",),
+    "diff": ("diff", STORE),
 }
 CODES: Final = {0, 1, 3}
 MOST: Final = 2.1  # times as much for twice the input; the rest is noise
@@ -44,7 +48,8 @@ class Figure(NamedTuple):
 
 def process(command: Sequence[str], store: Path) -> Figure:
     """Run a command on a store."""
-    arguments = [sys.executable, "-m", "rmqtool", command[0], str(store), *command[1:], "--quiet"]
+    others = [word.format(store=store) for word in command[1:]]
+    arguments = [sys.executable, "-m", "rmqtool", command[0], str(store), *others, "--quiet"]
     child = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)  # noqa: S603 - our own program
     _, status, used = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
@@ -71,14 +76,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--largest", type=int, default=4000)
     parser.add_argument("--commands", nargs="+", choices=COMMANDS, default=[*COMMANDS])
+    parser.add_argument("--kinds", nargs="+", choices=MANY, default=[*MANY])
     asked = parser.parse_args()
     sizes = [1, *(asked.largest >> step for step in reversed(range(STEPS)))]
     failed = False
-    for kind, make in MANY.items():
+    for kind in asked.kinds:
         with tempfile.TemporaryDirectory(prefix="rmqtool-many-") as top:
             stores = {size: Path(top) / str(size) for size in sizes}
             for size, store in stores.items():
-                make(store, size)
+                MANY[kind](store, size)
             for name in asked.commands:
                 figures = [process(COMMANDS[name], store) for store in stores.values()]
                 shown = ", ".join(

@@ -2,6 +2,7 @@
 
     python -m tests.bench.bench_spark [--gib 2] [--rounds 3] [--cores 2]
     python -m tests.bench.bench_spark --memory 2 8
+    python -m tests.bench.bench_spark --bytes [--gib 2]
 
 Spark is `local[CORES]`, this process has as many threads. What is fixed is reported apart: the
 start of Spark, and of its Python workers, which load the kernels; and what the same command takes
@@ -10,7 +11,8 @@ compared hold that last part, and are given once more without it. Waiting for th
 left out on both sides. Each figure is the median of its rounds, warm; rounds of both alternate.
 Processor time counts Java and Python workers, too. Shuffle bytes are those that Spark's own status
 store counts. The driver's memory is the largest resident set of a process of its own, for stores
-of several sizes; Java and workers are others.
+of several sizes; Java and workers are others. `--bytes` gives what a question reads of files for
+each byte of the log, without its filters and with them: what executors do, without Spark.
 """
 
 from __future__ import annotations
@@ -23,22 +25,31 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, IsNotNull, LessThan
 
 from rmqtool import engine, rebuild
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
+from rmqtool.spark import plan
 from rmqtool.spark.engine import SparkEngine
+from rmqtool.spark.filters import limited
+from rmqtool.spark.options import SourceOptions
+from rmqtool.spark.readers import batches
 from rmqtool.spark.session import FORWARDING, session
+from rmqtool.store.meter import metered
 from tests.bench.processors import processor_seconds
 from tests.bench.store_builder import GIB, Spec, bench_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+MIB: Final = 1 << 20
 TARGET: Final = 1.5  # times this process
 SHUFFLE_TARGET: Final = 1.2  # times the bytes of the queues
 SMALL: Final = Spec(total_bytes=128 << 10, segment_bytes=64 << 10, slots=100, entries=1000)
@@ -116,7 +127,11 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--commands", nargs="+", default=COMMANDS, choices=COMMANDS)
     parser.add_argument("--memory", type=int, nargs="+", metavar="GIB")
+    parser.add_argument("--bytes", action="store_true")
     asked = parser.parse_args()
+    if asked.bytes:
+        measure_bytes(asked.gib)
+        return
     if asked.memory:
         measure_memory(asked)
         return
@@ -164,6 +179,39 @@ def measure(command: str, store: Path, cluster: SparkEngine, asked: argparse.Nam
         queues = units * CQ_UNIT_SIZE
         what = "rebuild-cq: shuffle bytes for each byte of the queues"
         report(what, shuffled / queues, SHUFFLE_TARGET)
+
+
+def measure_bytes(gib: int) -> None:
+    """Report what questions read of files, for each byte of the log."""
+    store = bench_store(Spec(total_bytes=gib * GIB, topics=20))
+    log = sum(path.stat().st_size for path in (store / "commitlog").iterdir())
+    first = next(rows_of(store, [], columns="unique_key,keys")).slice(0, 1).to_pylist()
+    key = first[0]["unique_key"]
+    middle = log // 2
+    offsets = [GreaterThan(("physical_offset",), middle),
+               LessThan(("physical_offset",), middle + MIB)]  # fmt: skip
+    for what, filters, given, at_most in (
+        ("one topic of 20", [EqualTo(("topic",), "BenchTopic07")], {}, 0.15),
+        ("unique_key = ...", [EqualTo(("unique_key",), key)], {}, 0.15),
+        ("array_contains(keys, ...)", [IsNotNull(("keys",))], {"key": first[0]["keys"][0]}, 0.15),
+        ("1 MiB of offsets", offsets, {}, 0.01),
+        ("LIMIT 10", [], {"limit": "10"}, 0.01),
+    ):
+        for name, pushed, options in (("before", [], {}), ("now", filters, given)):
+            with metered() as meter:
+                for batch in rows_of(store, pushed, **options):
+                    if "limit" in options and batch.num_rows >= int(options["limit"]):
+                        break
+            bound = at_most if name == "now" else None
+            report(f"{what}: bytes for each byte of the log, {name}", meter.bytes / log, bound)
+
+
+def rows_of(store: Path, filters: Sequence[Filter], **given: str) -> Iterator[pa.RecordBatch]:
+    """Read a table as executors do, one task after the other."""
+    asked = {"path": str(store), "columns": "topic,queue_offset,unique_key,keys", **given}
+    options = limited(SourceOptions.of(asked), filters)
+    for task in plan.tasks(options):
+        yield from batches(task, options, options.columns or ())
 
 
 def measure_memory(asked: argparse.Namespace) -> None:

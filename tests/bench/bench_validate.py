@@ -58,14 +58,14 @@ class Figure(NamedTuple):
     memory: int = 0
 
 
-def process(command: Sequence[str]) -> Figure:
-    """Run a process from its start to its exit."""
+def process(command: Sequence[str], *, code: int = 0) -> Figure:
+    """Run a process from its start to its exit, with the code that is expected of it."""
     began = time.perf_counter()
     child = subprocess.Popen(  # noqa: S603 - our own program
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=_as_installed()
     )
     _, status, used = os.wait4(child.pid, 0)
-    assert 0 == status, command
+    assert code == os.waitstatus_to_exitcode(status), command
     wall = time.perf_counter() - began
     return Figure(wall, used.ru_utime, used.ru_stime, used.ru_maxrss << 10)
 

@@ -64,7 +64,19 @@ class BareStore:
             self.store.setTopicConfigTable(self._topics())
         if jvm.version == "5.3.3" and settings.get("rocksdbCQDoubleWriteEnable"):
             self.store.enableRocksdbCQWrite()  # as the broker does; newer stores do it themselves
+        if not jvm.is_five:
+            self._hold_delayed()
         self._started = False
+
+    def _hold_delayed(self) -> None:
+        """Keep the store of 4.9 from delivering delayed messages, which brokers of 5.x do instead.
+
+        One second after the start it would append copies of those that are due.
+        """
+        service = self.store.getScheduleMessageService()
+        started = service.getClass().getDeclaredField("started")
+        started.setAccessible(True)
+        started.get(service).set(True)
 
     def load(self) -> bool:
         """Recover, as a broker does at start; false means that a broker would refuse to start."""

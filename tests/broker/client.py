@@ -20,7 +20,7 @@ from tests.broker.message import Received, received
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
-_WAIT_SECONDS: Final = 30
+_WAIT_SECONDS: Final = 120  # patience, on a busy machine
 _MOST_UNIQUE: Final = 32  # as the client's own
 _NO_MESSAGE: Final = "but no message"
 _INSTANCES: Final = itertools.count()
@@ -112,6 +112,13 @@ class Admin(Client):
     def search_offset(self, topic: str, queue_id: int, timestamp_ms: int) -> int:
         """Return the queue offset that the broker finds for a store time."""
         return int(self._client.searchOffset(self.queue(topic, queue_id), timestamp_ms))
+
+    def let_pop(self, topic: str, group: str) -> None:
+        """Let a group pop messages of a topic (5.x)."""
+        mode = self.jvm.rocketmq("common.message.MessageRequestMode").POP
+        every = 0  # queues of other consumers that one gets messages of, too
+        where = self.broker.address, topic, group
+        self._client.setMessageRequestMode(*where, mode, every, _WAIT_SECONDS * 1000)
 
     def offsets(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Return a queue's smallest and (exclusive) largest queue offset."""

@@ -26,6 +26,9 @@ class PushConsumer(Client):
         expression: tags, or an SQL92 expression if `sql`.
         sql: whether `expression` is SQL92.
         refuse: true for messages whose consumption fails; null consumes all.
+        most_retries: after so many a message is a dead letter.
+        orderly: whether each queue is consumed in order, and waits for what fails.
+        pops: whether the broker hands messages out to any consumer, for so many ms (5.x).
     """
 
     def __init__(  # noqa: PLR0913 - a subscription has that many parts
@@ -38,6 +41,8 @@ class PushConsumer(Client):
         sql: bool = False,
         refuse: Callable[[Received], bool] | None = None,
         most_retries: int = 2,
+        orderly: bool = False,
+        pops: int = 0,
     ) -> None:
         super().__init__(
             broker, broker.jvm.rocketmq("client.consumer.DefaultMQPushConsumer")(group)
@@ -53,13 +58,22 @@ class PushConsumer(Client):
             self._client.subscribe(topic, selector)
         else:
             self._client.subscribe(topic, expression)
-        answers = self.jvm.rocketmq("client.consumer.listener.ConsumeConcurrentlyStatus")
-        self._listener = _Listener(
-            refuse or (lambda _: False), answers.CONSUME_SUCCESS, answers.RECONSUME_LATER
-        )
+        if pops:
+            self._client.setClientRebalance(False)
+            self._client.setPopInvisibleTime(pops)
+        listener = "client.consumer.listener.Consume"
+        refused = refuse or (lambda _: False)
+        if orderly:
+            answers = self.jvm.rocketmq(f"{listener}OrderlyStatus")
+            again = answers.SUSPEND_CURRENT_QUEUE_A_MOMENT
+            self._listener: _Listener = _OrderlyListener(refused, answers.SUCCESS, again)
+        else:
+            answers = self.jvm.rocketmq(f"{listener}ConcurrentlyStatus")
+            again = answers.RECONSUME_LATER
+            self._listener = _Listener(refused, answers.CONSUME_SUCCESS, again)
         self._client.registerMessageListener(self._listener)
 
-    def wait(self, count: int, seconds: float = 60) -> list[Received]:
+    def wait(self, count: int, seconds: float = 180) -> list[Received]:
         """Wait until so many messages were consumed, retries counted; return all so far."""
         return self._listener.wait(count, seconds)
 
@@ -98,6 +112,17 @@ class _Listener:
             return list(self._messages)
 
 
+class _OrderlyListener(_Listener):
+    """The same of one that consumes in order."""
+
+    class Java:
+        """What py4j implements with this object."""
+
+        implements: ClassVar = [
+            "org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly"
+        ]
+
+
 class PullConsumer(Client):
     """A `DefaultMQPullConsumer`: reads queues from an offset on, commits what it is told."""
 
@@ -122,6 +147,10 @@ class PullConsumer(Client):
             if following <= start:
                 return
             start = following
+
+    def committed(self, topic: str, queue_id: int) -> int:
+        """Ask the broker where this group goes on; negative without an offset."""
+        return int(self._client.fetchConsumeOffset(self.queue(topic, queue_id), True))
 
     def commit(self, topic: str, queue_id: int, queue_offset: int) -> None:
         """Commit an offset for this group."""

@@ -112,13 +112,13 @@ class Taken(NamedTuple):
 
     queue: tuple[str, int]
     units: list[Unit]
+    is_batch: bool = False
+    extension: None = None
 
-    def put(
-        self, record: DispatchRequest, queue_offset: int, batch_size: int | None = None
-    ) -> None:
-        """Take one unit."""
-        at = record.physical_offset
-        self.units.append(Unit(*self.queue, queue_offset, batch_size, at, 0))
+    def put(self, record: DispatchRequest, queue_offset: int, tags_or_size: int) -> None:
+        """Take one unit: the tags code of an ordinary one, the size of a batch."""
+        size = tags_or_size if self.is_batch else None
+        self.units.append(Unit(*self.queue, queue_offset, size, record.physical_offset, 0))
 
     def put_many(self, offsets: Sequence[int], _: object, queue_offsets: Sequence[int]) -> None:
         """Take many units."""
@@ -134,7 +134,8 @@ class Listening(Model):
     def _consume_queue(self, topic: str, queue_id: int) -> Taken:  # type: ignore[override]
         return Taken((topic, queue_id), self.taken)
 
-    _batch_queue = _consume_queue  # type: ignore[assignment]
+    def _batch_queue(self, topic: str, queue_id: int) -> Taken:  # type: ignore[override]
+        return Taken((topic, queue_id), self.taken, is_batch=True)
 
 
 def listening(rules: DispatchRules) -> Listening:

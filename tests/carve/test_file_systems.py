@@ -41,6 +41,11 @@ def judge(tmp_path: Path, image: Path, stored: set[bytes], ends: int = 2) -> int
     assert set(written) <= stored, "no invented message"
     assert done.lone_left <= ends
     assert sorted(set(found)) == sorted(cut(carve(tmp_path, image, lone=True)[1]))
+    print(  # noqa: T201 - `pytest -s` shows the numbers
+        f"{image.name}: {len(stored)} records stored, {len(set(found))} whole on the image, "
+        f"{len(written)} carved, {done.lone_left} in doubt, "
+        f"{done.partial} partial, {done.damaged} damaged"
+    )
     return len(written)
 
 

@@ -21,6 +21,7 @@ from rmqtool.rebuild.work import rebuild
 from rmqtool.rows import rows_of
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from tests.broker.broker import SMALL_GEOMETRY, Broker, running_broker
+from tests.broker.client import wait_until
 from tests.broker.jars import missing_tools
 from tests.broker.message import Outgoing
 from tests.broker.producer import Producer
@@ -36,6 +37,7 @@ TOPIC = "in-flight"
 COPIES = 4
 _PATIENCE = 120.0  # seconds, on a busy machine
 RUNS = 5
+SOME_BYTES = 50_000  # messages of 750 bytes
 BODY = 90  # a byte of the body of a file's first record
 SLOTS = 500  # as SMALL_GEOMETRY has them
 
@@ -104,7 +106,7 @@ def test_copy_in_flight(broker: Broker, tmp_path: Path) -> None:
     """Queues and index ahead of the log or behind it, and a torn last record: at most notes."""
     counts = []
     for number in range(COPIES):
-        threading.Event().wait(0.7)
+        _written_on(broker)
         target = tmp_path / f"copy-{number}"
         _copy(_store(broker), target, backwards=number % 2 == 1)
         found, exit_code, summary = run(target, "deep", broker.conf)
@@ -163,6 +165,12 @@ def test_follow(broker: Broker) -> None:
     stored = [row["physical_offset"] for chunk in found[0] for row in rows_of(chunk)]
     first = stored.index(offsets[0])
     assert stored[first : first + len(offsets)] == offsets
+
+
+def _written_on(broker: Broker) -> None:
+    """Wait until the log is longer by some messages."""
+    end = int(broker.store.getMaxPhyOffset()) + SOME_BYTES
+    wait_until(lambda: int(broker.store.getMaxPhyOffset()) > end, "messages are written")
 
 
 def _store(broker: Broker) -> Path:

@@ -1,4 +1,4 @@
-"""The commands of the campaign: each command of rmqtool but those of Spark, and its options."""
+"""What the command lines of the campaign are about: a damaged store, and what comes with it."""
 
 from __future__ import annotations
 
@@ -14,59 +14,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from rmqtool.cli.main import main as rmqtool
-from tests.hostile.damages import OF_EXTRACTS, one_of
-from tests.stores import fixture_directory
+from tests.hostile.damages import OF_EXTRACTS, damage_some, one_of
+from tests.hostile.lines import INSTEAD, STORE
+from tests.stores import broker_conf, fixture_directory, fixture_store, sent
 
-ARCHIVE: Final = "{archive}"  # instead of the store
-IMAGE: Final = "{image}"
-SENT: Final = "{sent}"
-INSTEAD: Final = frozenset({ARCHIVE, IMAGE, SENT})
-IN_PLACE: Final = ("--in-place", "--yes", "--yes")
-UNDO: Final = ("repair", "--undo")
+SOUND: Final = "rocketmq-5.3.3-crash"
 NO_GROUP: Final = "TOOLS_CONSUMER"
-COMMANDS: Final = (
-    ("validate",), ("validate", "--level", "deep", "--format", "jsonl"),
-    ("validate", "--level", "quick"),
-    ("info",), ("info", "--format", "json"), ("doctor", "--format", "json"), ("doctor",),
-    ("dump", "--body", "text", "--format", "jsonl"), ("dump", "--as", "all", "--format", "jsonl"),
-    ("dump", "--hex", "--limit", "500"), ("dump", "--tail", "20", "--fillers"),
-    ("query", "--key", "none"), ("query", "--at", "0"), ("query", "--group", "{group}"),
-    ("query", "--at", "0", "--group", "{group}", "--explain"),
-    ("query", "--time", "2026-11-21", "--boundary", "upper"),
-    ("validate", "--recursive"),
-    ("dump", "--as", "config", "--format", "broker-json", "--output", "{work}/config"),
-    ("validate", ARCHIVE), ("doctor", ARCHIVE), ("extract", ARCHIVE, "--output", "{work}/of.rmq"),
-    ("rebuild-log", ARCHIVE, "--output", "{work}/of"),
-    ("diff", ARCHIVE, "{sound}"),
-    ("startup", "--broker-version", "5.3.3"), ("startup", "--broker-version", "4.9.3"),
-    ("startup", "--broker-version", "5.5.0", "--all-queues"),
-    ("diff", "{sound}"), ("diff", "{same}", "--format", "jsonl"),
-    ("diff", "{same}", "--merge-offsets", "--output", "{work}/consumerOffset.json"),
-    ("extract", "--output", "{work}/all.jsonl", "--held"),
-    ("extract", "--output", "{work}/all.rmq"),
-    ("extract", "--output", "{work}/all.parquet", "--where", "TAGS IS NOT NULL OR a > 1"),
-    ("extract", "--output", "{work}/lost.jsonl", "--lost-in", "{same}"),
-    ("extract", "--output", "{work}/found.rmq", "--lost-in", SENT),
-    ("extract", "--output", "{work}/undecided.jsonl", "--undecided"),
-    ("extract", "--output", "{work}/waiting.parquet", "--unconsumed-by", "{group}"),
-    ("extract", "--output", "{work}/dead.jsonl", "--dead-letters", "{group}"),
-    ("send", "{work}/all.jsonl", "--dry-run"), ("send", "{work}/all.rmq", "--dry-run"),
-    ("send", SENT, "--dry-run", "--skip-bad", "--held"),
-    ("carve", IMAGE, "--output", "{work}/carved.rmq"),
-    ("carve", IMAGE, ARCHIVE, "--output", "{work}/carved", "--by-store", "--lone"),
-    ("rebuild-log", "--output", "{work}/log"),
-    ("rebuild-log", "{same}", "--output", "{work}/two", "--queue-offsets", "renumber"),
-    ("rebuild-log", "--output", "{work}/kept", "--positions", "keep"),
-    ("rebuild-log", SENT, "--output", "{work}/sent"),
-    ("report", "--output", "{work}/report.html"),
-    ("rebuild", "--check"), ("rebuild", "--output", "{work}/rebuilt"),
-    ("rebuild-cq", "--output", "{work}/queues"), ("rebuild-index", "--output", "{work}/index"),
-    ("repair",), ("repair", "--bridge-missing", "--format", "jsonl"),
-    ("repair", "--output", "{work}/copy", "--quarantine", "{work}/quarantine"),
-    ("repair", *IN_PLACE), UNDO, ("rebuild", *IN_PLACE), UNDO,
-    ("rebuild-cq", *IN_PLACE), UNDO, ("rebuild-index", *IN_PLACE), UNDO,
-)  # fmt: skip
-KEPT: Final = frozenset({"all.jsonl", "all.rmq"})  # of what commands write: another one reads it
 
 
 class Given(NamedTuple):
@@ -80,7 +33,13 @@ class Given(NamedTuple):
         work: where a command may write.
         sound: a store that nobody damaged.
         same: the one that was damaged, before it was.
+        replica: the same again, with other damage.
+        manifest: of `same`; half of them are damaged, too.
+        conf: the configuration of its broker, which names the damaged store.
+        stores: a file with the names of the damaged stores.
         group: consumers, who have offsets in the store if anybody has.
+        topic: one that messages were sent to.
+        servers: name servers of a cluster that takes messages.
     """
 
     store: Path
@@ -90,13 +49,66 @@ class Given(NamedTuple):
     work: Path
     sound: Path
     same: Path
+    replica: Path
+    manifest: Path
+    conf: Path
+    stores: Path
     group: str
+    topic: str
+    servers: str
 
     def words_of(self, command: tuple[str, ...]) -> list[str]:
         """Give the words of a command for the store, or for what it names instead."""
         words = [one.format(**self._asdict()) for one in command]
-        is_other = len(command) > 1 and (command[1] in INSTEAD or command[0] == "send")
-        return [words[0], *(() if is_other else (str(self.store),)), *words[1:], "--quiet"]
+        is_other = STORE in command or bool(INSTEAD & {*command[1:2]})
+        return [words[0], *(() if is_other else (str(self.store),)), *words[1:]]
+
+
+def given(
+    store: Path, archive: Path, sound: Path, fixture: str, servers: str, chance: np.random.Generator
+) -> Given:
+    """Make what else the words stand for.
+
+    Args:
+        store: the damaged one.
+        archive: of it.
+        sound: holds what nobody damages, by the names of fixtures; those are made that are missing.
+        fixture: of the store.
+        servers: of a cluster.
+        chance: decides about damage.
+    """
+    top, same = store.parent, pristine(sound, fixture)
+    for name in ("work", "other"):
+        (top / name).mkdir()
+    replica = fixture_store(fixture, top / "other")
+    damage_some(replica, chance)
+    conf, names = top / "broker.conf", top / "list"
+    conf.write_text(re.sub("(storePath.*)=store", rf"\1={store}", broker_conf(fixture).read_text()))
+    names.write_text(f"{store}\tone\n{replica}\ttwo\n")
+    return Given(
+        store=store,
+        archive=archive,
+        image=image_of(store, chance),
+        sent=extract_of(same, top, chance),
+        work=top / "work",
+        sound=pristine(sound, SOUND),
+        same=same,
+        replica=replica,
+        manifest=manifest_of(same, top, chance),
+        conf=conf,
+        stores=names,
+        group=group_of(fixture),
+        topic=next((row["topic"] for row in sent(fixture)), "none"),
+        servers=servers,
+    )
+
+
+def pristine(directory: Path, fixture: str) -> Path:
+    """Give the store of a fixture that nobody damages."""
+    if not (directory / fixture).is_dir():
+        (directory / fixture).mkdir()
+        fixture_store(fixture, directory / fixture)
+    return directory / fixture / "store"
 
 
 @contextmanager
@@ -124,16 +136,30 @@ def image_of(store: Path, chance: np.random.Generator) -> Path:
 
 def extract_of(sound: Path, top: Path, chance: np.random.Generator) -> Path:
     """Write an extract of a store, or copy the one that is there, and damage it."""
-    name = one_of(chance, ["all.jsonl", "all.rmq"])
-    kept = sound.parent / name
-    if not kept.exists():
-        with silence():
-            code = rmqtool(["extract", str(sound), "--output", str(kept), "--quiet"])
-        assert code in {0, 1, 3}, code
+    kept = sound.parent / one_of(chance, ["all.jsonl", "all.rmq"])
+    _make(kept, "extract", str(sound), "--output")
     copy = top / f"sent{kept.suffix}"
     shutil.copy(kept, copy)
     one_of(chance, OF_EXTRACTS)(copy, chance)
     return copy
+
+
+def manifest_of(sound: Path, top: Path, chance: np.random.Generator) -> Path:
+    """Write a manifest of a store, or copy the one that is there; damage it or not."""
+    kept = sound.parent / "manifest"
+    _make(kept, "validate", str(sound), "--manifest")
+    copy = top / "manifest"
+    shutil.copy(kept, copy)
+    if one_of(chance, [False, True]):
+        one_of(chance, OF_EXTRACTS)(copy, chance)
+    return copy
+
+
+def _make(output: Path, *words: str) -> None:
+    if not output.exists():
+        with silence():
+            code = rmqtool([*words, str(output), "--quiet"])
+        assert code in {0, 1, 3}, code
 
 
 def group_of(fixture: str) -> str:

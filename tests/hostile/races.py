@@ -1,28 +1,29 @@
 """Swap a component of a store for a link between any two calls of a command that changes it.
 
-    python -m tests.hostile.races [--work repair undo copy] [--each 2] [--step 1] [--begin 0]
+    python -m tests.hostile.races [--work repair undo] [--step 1] [--every-call] [--jobs 2]
 
 The store is a stranger's, and root repairs it, rebuilds it, takes a repair back, or makes a copy,
-an export or a file of messages out of it. Before each call of the system that looks up a name,
-those that only ask included, one component becomes a link to a place outside that has the same
-shape, so that whatever follows it finds a lot; each component has its turn at each call. A swap
-before a call that has a descriptor alone is the same as one before the next look-up. What lies
-outside is compared before and after: bytes, owners, modes, times; a repaired copy must hold none of
-it. `--step N` tries every N-th of these calls, another one for each component; `--each N` tries N
-calls of each kind, which is what is called and the lines that lead there. What is wrong is printed,
-then a table.
+an export or a file of messages out of it. Before a call of the system, one that only asks included,
+a component becomes a link to a place outside that has the same shape, so that whatever follows it
+finds a lot; each component has its turn. For a call that does not ask about the component, nor
+about what lies below it, nor about the directory that it lies in, a swap is the same as one before
+the next call: so it is tried before those that do. `--every-call` tries all that look up or list
+names. What lies outside is compared before and after: bytes, owners, modes, times; a repaired copy
+must hold none of it. `--step N` tries every N-th of these calls, others for each component. What is
+wrong is printed, then a table.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from unittest import mock
 
 from rmqtool import rebuild
@@ -32,8 +33,10 @@ from rmqtool.messages.options import ExtractOptions
 from rmqtool.repair import apply, plan, undo
 from rmqtool.repair.plans import Plan
 from rmqtool.spark.export_options import ExportFormat
+from rmqtool.store.place import Place
 from rmqtool.writing.lock import StoreLock
-from tests.hostile.stranger import NOBODY, SECRET, Scene, scene
+from tests.hostile.pristine import Pristine
+from tests.hostile.stranger import SECRET, Scene, scene
 from tests.spark.test_export import exported
 from tests.store.faults import Faults
 
@@ -45,6 +48,7 @@ COMPONENTS: Final = (
 WORKS: Final = ("repair", "undo", "rebuild")  # each can be taken back, whole
 OTHERS: Final = ("rebuild-cq", "rebuild-index", "copy", "export", "extract")
 ALL: Final = (*WORKS, *OTHERS)
+PIECE: Final = 1 << 20  # bytes
 
 
 def swapping(root: Path, name: str, outside: Path) -> Callable[..., object]:
@@ -67,8 +71,8 @@ class Race:
         made: the store, and what lies outside of it.
         work: out of `WORKS` and `OTHERS`.
         count: calls of the system that it makes.
-        named: numbers of those that look up a name.
-        kinds: the same, by what is called, and from where.
+        named: numbers of those that look up or list names.
+        seen: their names, of all of them.
     """
 
     def __init__(self, made: Scene, work: str) -> None:
@@ -78,58 +82,71 @@ class Race:
             mark(made.outside)
         self._wanted: Plan = plan(made.store)
         self._before = made.seen()
-        self._pristine = made.top / "pristine"
-        shutil.copytree(made.store, self._pristine, symlinks=True)
+        self._pristine = Pristine(made.store)
         self.prepare()
-        faults = Faults(reads=True)
+        self.go()  # what is only asked once in a process is asked now
+        self.prepare()
+        faults = Faults(reads=True, entries=True)
         with faults.injected():
             self.go()
-        self.count, self.named = faults.count, faults.named
-        self.kinds: dict[str, list[int]] = {}
-        for number in self.named:
-            self.kinds.setdefault(faults.kinds[number], []).append(number)
+        self.count, self.named, self._paths = faults.count, faults.named, faults.paths
+        self.seen = faults.seen
 
-    def chosen(self, each: int) -> list[int]:
-        """Give some calls by name of each kind, all over the work."""
-        return sorted(
-            numbers[len(numbers) * at // min(each, len(numbers))]
-            for numbers in self.kinds.values()
-            for at in range(min(each, len(numbers)))
-        )
+    def asking(self, name: str) -> list[int]:
+        """Give the numbers of the calls that can tell whether a component was swapped."""
+        path = str(self.made.store / name)
+        above, below = str((self.made.store / name).parent), f"{path}/"
+        return [
+            number
+            for number, paths in enumerate(self._paths)
+            if any(one in (path, above) or one.startswith(below) for one in paths)
+        ]
 
     def tries(
-        self, begin: int = 0, step: int = 1, each: int = 0
+        self,
+        begin: int = 0,
+        step: int = 1,
+        components: Sequence[str] = COMPONENTS,
+        *,
+        every_call: bool = False,
     ) -> Iterator[tuple[int, str, bool]]:
         """Yield number of a call, component, and whether all outside stayed where and as it was.
 
         Args:
-            begin: the first call by name, of the first component; the next begins a call later.
-            step: tries each call by name that is so far from the one before.
-            each: tries so many calls of each kind only; 0 tries them all.
+            begin: the first call, of the first component; the next begins a call later.
+            step: tries each call that is so far from the one before.
+            components: out of `COMPONENTS`.
+            every_call: tries those, too, that cannot tell whether the component was swapped.
         """
-        named = self.chosen(each) if each else self.named
-        for later, name in enumerate(COMPONENTS):
-            for number in named[(begin + later) % step :: step]:
-                self.prepare()
-                action = swapping(self.made.store, name, self.made.outside)
-                with Faults(number, action, reads=True).injected():
-                    self.go()
-                yield number, name, self.is_whole_outside() and not self.copied()
+        for name in components:
+            numbers = self.named if every_call else self.asking(name)
+            for number in numbers[(begin + COMPONENTS.index(name)) % step :: step]:
+                yield number, name, self.withstands(number, name)
+
+    def withstands(self, number: int, name: str) -> bool:
+        """Swap a component before a call; tell whether all outside stayed where and as it was."""
+        self.prepare()
+        action = swapping(self.made.store, name, self.made.outside)
+        with Faults(number, action, reads=True, entries=True).injected():
+            self.go()
+        return self.is_whole_outside() and not self.copied()
 
     def is_whole_outside(self) -> bool:
-        """Tell whether all that lies outside of the store is as it was."""
-        return self._before == self.made.seen()
+        """Tell whether all that lies outside of the store is as it was when last asked."""
+        before, self._before = self._before, self.made.seen()
+        return before == self._before
 
     def copied(self) -> list[str]:
         """Name the files of a repaired copy that hold what lies outside."""
         copies = [path for path in (self.made.work / "copy").rglob("*") if path.is_file()]
-        return [path.name for path in copies if SECRET in path.read_bytes()]
+        return [path.name for path in copies if SECRET in written(path)]
 
     def prepare(self) -> None:
         """Put the store back as it is when the work begins."""
-        renew(self.made, self._pristine)
-        for path in self.made.work.iterdir():
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for top in (self.made.work, self.made.top / "away"):
+            remove(top)
+        self.made.work.mkdir()
+        self._pristine.renew()
         if self.work == "undo":
             apply(self._wanted, in_place=True)
 
@@ -165,19 +182,22 @@ def mark(outside: Path) -> None:
                 file.write(SECRET)
 
 
-def renew(made: Scene, pristine: Path) -> None:
-    """Put the store back, with its times, so that the plan still fits."""
-    for path in (made.store, made.top / "away"):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        path.unlink(missing_ok=True)
-    shutil.copytree(pristine, made.store, symlinks=True)
-    for path in [made.store, *made.store.rglob("*")]:
-        os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
-    for path in sorted(pristine.rglob("*"), reverse=True):
-        facts = path.lstat()
-        times = (facts.st_atime_ns, facts.st_mtime_ns)
-        os.utime(made.store / path.relative_to(pristine), ns=times, follow_symlinks=False)
+def written(path: Path) -> bytes:
+    """Give the bytes of a file without its holes."""
+    pieces = []
+    with Place(str(path)).open() as file:
+        position = file.next_data(0)
+        while position is not None and position < file.size:
+            pieces.append(file.read_at(position, PIECE))
+            position = file.next_data(position + PIECE)
+    return b"".join(pieces)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a directory, or nothing."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -189,25 +209,55 @@ def races(work: str) -> Iterator[Race]:
         yield Race(stack.enter_context(scene(0)), work)
 
 
+class Raced(NamedTuple):
+    """What was tried with one component.
+
+    Attributes:
+        calls: how many the work makes, and how many of them by name.
+        tries: how many there were.
+        wrong: numbers of calls before which a swap led outside.
+    """
+
+    calls: tuple[int, int]
+    tries: int
+    wrong: list[int]
+
+
+def raced(asked: argparse.Namespace, work: str, name: str) -> Raced:
+    """Swap one component at each call that is asked for."""
+    with races(work) as race:
+        tried = [*race.tries(0, asked.step, [name], every_call=asked.every_call)]
+        calls = race.count, len(race.named)
+        return Raced(calls, len(tried), [number for number, _, is_whole in tried if not is_whole])
+
+
 def main() -> int:
     """Print what was changed outside, then a table of what was tried; 1 when something was."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", nargs="+", choices=ALL, default=[*ALL])
-    parser.add_argument("--begin", type=int, default=0)
     parser.add_argument("--step", type=int, default=1)
-    parser.add_argument("--each", type=int, default=0)
+    parser.add_argument("--every-call", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2, help="processes, a component each")
     asked = parser.parse_args()
-    failed = 0
-    for work in asked.work:
-        with races(work) as race:
-            tries = wrong = 0
-            for number, name, is_whole in race.tries(asked.begin, asked.step, asked.each):
-                tries += 1
-                if not is_whole:
-                    wrong += 1
+    failed, begin = 0, time.monotonic()
+    with ProcessPoolExecutor(asked.jobs) as pool:
+        started = {
+            work: [pool.submit(raced, asked, work, name) for name in COMPONENTS]
+            for work in asked.work
+        }
+        for work, answers in started.items():
+            found = [one.result() for one in answers]
+            for name, one in zip(COMPONENTS, found, strict=True):
+                for number in one.wrong:
                     print(f"{work} | call {number} | {name} | changed or copied")
-            calls = f"{race.count:,} calls, {len(race.named):,} by name, {len(race.kinds):,} kinds"
-            print(f"{work} | {calls} | {tries:,} tries | {wrong:,} wrong", flush=True)
+            count, named = found[0].calls
+            tries, wrong = sum(one.tries for one in found), sum(len(one.wrong) for one in found)
+            calls = f"{count:,} calls, {named:,} by name"
+            seconds = time.monotonic() - begin
+            print(
+                f"{work} | {calls} | {tries:,} tries | {wrong:,} wrong | {seconds:.0f} s",
+                flush=True,
+            )
             failed += wrong
     return int(failed > 0)
 

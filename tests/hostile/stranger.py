@@ -200,8 +200,10 @@ def damage(store: Path) -> None:
         file.seek(30_000)
         file.write(b"damage" * 20)
     shutil.rmtree(store / QUEUE)
-    for path in (store / "index").iterdir():
-        path.write_bytes(path.read_bytes()[:1000])
+    (index,) = (store / "index").iterdir()
+    # A second one has the length of both: else 420 MB, the default, were put in its place.
+    shutil.copy(index, index.with_name("20261121025419999"))
+    index.write_bytes(index.read_bytes()[:1000])
     (store / "config/topics.json").write_text("{")
     (store / "checkpoint").write_bytes(b"\xff" * 4096)
 

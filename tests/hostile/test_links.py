@@ -150,7 +150,7 @@ def test_copies(stage: Scene, attack: Attack) -> None:
     if not copy.exists():
         assert 2 == answer.code
         return
-    for name, seen in look(copy).items():
+    for name, seen in look(copy, reads=False).items():
         path = copy / name
         assert not path.is_symlink()
         assert not path.is_file() or SECRET not in path.read_bytes()

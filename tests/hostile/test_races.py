@@ -11,12 +11,13 @@ import pytest
 
 from rmqtool.errors import RmqtoolError
 from rmqtool.repair import undo
+from rmqtool.writing.directory import Directory
 from rmqtool.writing.lock import StoreLock
 from tests.hostile.kills import HOW, wrong_after
 from tests.hostile.races import WORKS, races, swapping
 from tests.hostile.stranger import look
 from tests.store.edited_store import FILE, QUEUE, SEGMENT, edit, make_store
-from tests.store.faults import Faults, operations
+from tests.store.faults import Faults
 
 SWAPPED = ("consumequeue", QUEUE, "commitlog", "config", SEGMENT, f"{QUEUE}/{FILE}", "lock")
 
@@ -38,7 +39,10 @@ def make_outside(top: Path) -> Path:
 @pytest.mark.parametrize("name", SWAPPED)
 @pytest.mark.parametrize("work", ["edit", "undo"])
 def test_swapped(quick_path: Path, work: str, name: str) -> None:
-    """At whatever call of an edit, or of taking it back: what is outside stays as it is."""
+    """At whatever call of an edit, or of taking it back: what is outside stays as it is.
+
+    Of those that look up a name: a swap before another call is one before the next of these.
+    """
     root = quick_path / "store"
 
     def prepare() -> None:
@@ -54,17 +58,19 @@ def test_swapped(quick_path: Path, work: str, name: str) -> None:
                 undo(root)
 
     prepare()
-    count = operations(go, reads=True)
+    calls = Faults(reads=True)
+    with calls.injected():
+        go()
     outside = make_outside(quick_path)
     before = look(outside)
-    for number in range(count):
+    for number in calls.named:
         prepare()
         shutil.rmtree(quick_path / "away", ignore_errors=True)
         (quick_path / "away").unlink(missing_ok=True)
         with Faults(number, swapping(root, name, outside), reads=True).injected():
             go()
         assert before == look(outside), number
-    assert count > 100
+    assert len(calls.named) > 50
 
 
 STEP = 197  # every so many calls, others for each component; all of them: `races`
@@ -77,6 +83,19 @@ def test_swapped_in_store(work: str) -> None:
     with races(work) as race:
         assert race.count > 200
         assert [] == [(number, name) for number, name, good in race.tries(0, STEP) if not good]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can show what root does")
+def test_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever follows a link is found out, by one of the swaps at least."""
+
+    def following(directory: Directory, name: str) -> int:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY, dir_fd=directory.handle)
+
+    with races("repair") as race:
+        monkeypatch.setattr(Directory, "open_directory", following)
+        opens = [number for number in race.asking("consumequeue") if race.seen[number] == "open"]
+        assert not all(race.withstands(number, "consumequeue") for number in opens[::-1])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can show what root does")

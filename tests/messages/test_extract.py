@@ -220,6 +220,35 @@ def test_unconsumed(name: str, group: str, tmp_path: Path) -> None:
     assert expected or group == "traffic-failing"
 
 
+def test_unconsumed_in_light_queues(tmp_path: Path) -> None:
+    """Records of any topic whose place in a light queue is past the group's offset there."""
+    fixture = fixture_of("rocketmq-5.3.3-lmq", tmp_path)
+    reader = {"%LMQ%home-1": 30, "%LMQ%home-2": 12}  # as the scenario commits
+    expected = []
+    for one in fixture.records:
+        queues = one.properties.get("INNER_MULTI_DISPATCH", "").split(",")
+        offsets = one.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
+        if any(int(o) >= reader[q] for q, o in zip(queues, offsets, strict=True) if q in reader):
+            expected.append(one.physical_offset)
+    done, raw = extract(fixture.store, unconsumed_by="%LMQ%reader")
+    assert expected == [one["physical_offset"] for one in lines(raw)]
+    assert expected
+    assert {("%RETRY%%LMQ%reader", 0)} >= done.without_offset
+
+
+def test_unconsumed_in_flight(tmp_path: Path) -> None:
+    """Of 12 popped messages of each queue four are acknowledged; the others come again."""
+    fixture = fixture_of("rocketmq-5.3.3-rocksdb-pop", tmp_path)
+    path = fixture.store / "config" / "consumerOffset.json"
+    path.write_text(path.read_text().replace("{0:0,1:0\n", "{0:12,1:12\n"))
+    _, raw = extract(
+        fixture.store, unconsumed_by="pop_group", selection=Selection(topics=("pop-orders",))
+    )
+    assert {(one.fields["queue_id"], one.fields["queue_offset"]) for one in fixture.records} - {
+        (queue_id, offset) for queue_id in range(2) for offset in range(4)
+    } == {(one["queue_id"], one["queue_offset"]) for one in lines(raw)}
+
+
 def test_queue_without_offset(tmp_path: Path) -> None:
     """A queue that a group has no offset for counts whole, and is said."""
     fixture = fixture_of(TRAFFIC, tmp_path)

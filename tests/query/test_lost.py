@@ -13,8 +13,9 @@ from rmqtool.check.validate import validate
 from rmqtool.errors import UnreadablePath
 from rmqtool.library import open_store
 from rmqtool.query import lost
-from rmqtool.query.lost import DOUBTFUL, LOST, LOST_MESSAGES, UNKNOWN, UNLISTED, lost_messages
+from rmqtool.query.lost import DOUBTFUL, LOST, UNKNOWN, UNLISTED, lost_messages
 from rmqtool.store.tree import open_store as open_tree
+from rmqtool.tables.lost_messages import LOST_MESSAGES
 from tests import inflict
 from tests.stores import fixture_store
 

@@ -10,9 +10,10 @@ import pytest
 from rmqtool import rebuild
 from rmqtool.errors import OutputExists, UsageError
 from rmqtool.findings.catalogue import Severity
-from rmqtool.formats.rocksdb_queue import CHECKPOINT_KEY, MIN, offset_row
+from rmqtool.formats.rocksdb_queue import CHECKPOINT_KEY, MIN, ROCKSDB_CQ_UNIT, offset_row
 from rmqtool.rebuild.options import StoreType
 from rmqtool.store.place import Place
+from rmqtool.store.record_times import record_times
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import check_table
 from tests import inflict
@@ -24,6 +25,10 @@ from tests.stores import broker_conf, fixture_store
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import numpy as np
+    import numpy.typing as npt
+
+    from rmqtool.store.record_heads import LogReader
     from tests.rocksdb import Rows
 
 WITH_QUEUES: Final = [name for name in NAMES if not name.endswith("pop")]
@@ -72,6 +77,22 @@ def test_files(tmp_path: Path) -> None:
     assert names == {path.name for path in directory.iterdir()}
     for table in manifest.tables.values():
         assert [] == check_table(Place.of(directory / table.name)).problems
+
+
+def test_each_record_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Units of all queues are given their store times together, not queue by queue."""
+    store = fixture_store(WITH_QUEUES[0], tmp_path)
+    seen: list[int] = []
+
+    def times(log: LogReader, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        seen.extend(physical_offsets.tolist())
+        return record_times(log, physical_offsets)
+
+    monkeypatch.setattr("rmqtool.rebuild.rocksdb.record_times", times)
+    rebuild.consume_queues(store, tmp_path / "new", store_type=StoreType.ROCKSDB)
+    units = rows_of(tmp_path / "new" / QUEUES, QUEUES)["default"]
+    assert len({key[:-8] for key, _ in units}) > 1
+    assert seen == sorted(ROCKSDB_CQ_UNIT["physical_offset"].of(value, 0) for _, value in units)
 
 
 @pytest.mark.parametrize(

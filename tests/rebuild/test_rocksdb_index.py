@@ -78,6 +78,19 @@ def test_kept_or_refused(tmp_path: Path) -> None:
     assert before == state_of(store / INDEX)
 
 
+def test_lost(tmp_path: Path) -> None:
+    """A database that the configuration asks for, and that is gone, is made anew in place."""
+    store = fixture_store(STORE, tmp_path)
+    sound = rows_of(store / INDEX, INDEX)["default"]
+    shutil.rmtree(store / INDEX)
+    difference = rebuild.index(store, check=True, broker_conf=CONF).differences[-1]
+    assert (INDEX, f"{len(sound)} rows") == (difference.path, difference.expected)
+    rebuild.index(store, in_place=True, broker_conf=CONF)
+    assert sound == rows_of(store / INDEX, INDEX)["default"]
+    old = rebuild.index(store, tmp_path / "old", broker_conf=CONF, broker_version="5.3.3")
+    assert {StoreType.FILES} == old.index_types  # that release does not know the key
+
+
 def test_conversion(tmp_path: Path) -> None:
     """`--as` writes one kind; in place it has to be the kind that the broker writes."""
     store = fixture_store("rocketmq-5.5.0-traffic", tmp_path)

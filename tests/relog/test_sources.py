@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 from collections import Counter
@@ -141,3 +142,15 @@ def test_renumber(tmp_path: Path) -> None:
     assert HALF_OP not in {one.topic for one in new}
     assert not (tmp_path / "new/config/consumerOffset.json").exists()
     assert [] == damages(tmp_path / "new")
+
+
+def test_offsets_beside_light_queues(tmp_path: Path) -> None:
+    """With enableLmq offsets of ordinary queues lie in the file of light ones: both go along."""
+    source = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
+    path = source / "config" / "lmqConsumerOffset.json"
+    document = json.loads(path.read_text())
+    document["offsetTable"] = {"lmq-parent@home-app": {"0": 5}}
+    path.write_text(json.dumps(document))
+    LogRun(LogOptions((str(source),), str(tmp_path / "new"))).run()
+    found = config.parse_object((tmp_path / "new/config/lmqConsumerOffset.json").read_bytes())
+    assert {name: document[name] for name in ("offsetTable", "lmqOffsetTable")} == found

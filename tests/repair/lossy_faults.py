@@ -8,15 +8,25 @@ from __future__ import annotations
 import itertools
 import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests import inflict, plain_store
+from tests import inflict
+from tests.repair.harms import (
+    Inflict,
+    copied,
+    exchanged,
+    flipped,
+    flipped_in_queue,
+    gone,
+    index_zeroed,
+    queue_gone,
+    resized,
+    written_again,
+    zeroed,
+)
 from tests.stores import fixture_store
-
-Inflict = Callable[[Path], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,97 +73,15 @@ class Fault:
                 shutil.copy(fixture_store(self.fixture, Path(place)) / self.back, root / self.back)
 
 
-def _zeros(path: str, begin: int, end: int | None = None) -> Inflict:
-    def harm(root: Path) -> None:
-        file = root / path
-        inflict.write_at(file, begin, bytes((end or file.stat().st_size) - begin))
-
-    return harm
-
-
-def _again(path: str, source: int, end: int, target: int) -> Inflict:
-    """Write a stretch of a file to another place of it, as a misdirected write does."""
-
-    def harm(root: Path) -> None:
-        raw = inflict.read_at(root / path, source, end - source)
-        inflict.write_at(root / path, target, raw)
-
-    return harm
-
-
-def _size(path: str, size: int) -> Inflict:
-    return lambda root: inflict.resize(root / path, size)
-
-
-def _gone(*paths: str) -> Inflict:
-    def harm(root: Path) -> None:
-        for path in paths:
-            (root / path).unlink(missing_ok=True)
-
-    return harm
-
-
-def _queue_gone(path: str) -> Inflict:
-    return lambda root: shutil.rmtree(root / path)
-
-
-def _copied(source: str, target: str) -> Inflict:
-    def harm(root: Path) -> None:
-        shutil.copy2(root / source, root / target)
-
-    return harm
-
-
-def _exchanged(one: str, other: str) -> Inflict:
-    def harm(root: Path) -> None:
-        aside = root / "aside"
-        (root / one).rename(aside)
-        (root / other).rename(root / one)
-        aside.rename(root / other)
-
-    return harm
-
-
-def _flip(physical_offset: int, field: str, byte: int = -1, bit: int = 0) -> Inflict:
-    """Flip a bit of a field of the record at an offset."""
-    return inflict.flip_field(
-        field,
-        byte=byte,
-        bit=bit,
-        where=0,
-        wanted=lambda record: record.physical_offset == physical_offset,
-    )
-
-
-def _flip_in_queue(queue: tuple[str, int], which: int, field: str, bit: int) -> Inflict:
-    """Flip a bit of a field of the first, or last, record of a queue."""
-
-    def harm(root: Path) -> None:
-        own = [
-            record.physical_offset
-            for record in plain_store.records(root)
-            if (record.topic, record.integer("queue_id")) == queue
-        ]
-        _flip(own[which], field, bit=bit)(root)
-
-    return harm
-
-
 def _first(topic: str) -> str:
     return f"consumequeue/{topic}/0/{FIRST}"
-
-
-def _index_zeroed(root: Path) -> None:
-    """Zero half of the entries of the first index file."""
-    path = plain_store.index_files(root)[0].path
-    size = path.stat().st_size
-    inflict.write_at(path, 2040, bytes((size - 2040) // 2))
 
 
 QUEUE: Final = ("traffic-batch", 0)
 LOG: Final = "commitlog/00000000000000"
 ORDERS: Final = "consumequeue/expired-orders"
 BATCHES: Final = "batchconsumequeue/batch-queue/1/00000000000000"
+OPS: Final = "consumequeue/RMQ_SYS_TRANS_OP_HALF_TOPIC/0"
 IDLE: Final = "consumequeue/expired-idle/0/00000000000000000000"
 TOPICS: Final = "config/topics.json"
 FIRST: Final = "00000000000000000000"
@@ -164,7 +92,7 @@ def _faults() -> list[Fault]:
         Fault(
             f"zeros to the end of a segment, {version}",
             f"rocketmq-{version}-crash",
-            (_zeros(f"{LOG}000000", 104857),),
+            (zeroed(f"{LOG}000000", 104857),),
             is_killed=True,
         )
         for version in ("4.9.3", "5.5.0")
@@ -173,7 +101,7 @@ def _faults() -> list[Fault]:
         Fault(
             "queues without a message",
             "rocketmq-4.9.3-traffic",
-            (_zeros(f"{LOG}131072", 45928), _zeros(f"{LOG}262144", 0)),
+            (zeroed(f"{LOG}131072", 45928), zeroed(f"{LOG}262144", 0)),
             is_proven=True,
         )
     )
@@ -181,7 +109,7 @@ def _faults() -> list[Fault]:
         Fault(
             f"bit {bit} of {field} of the {place} record of a queue, {version}",
             f"rocketmq-{version}-traffic",
-            (_flip_in_queue(QUEUE, which, field, bit),),
+            (flipped_in_queue(QUEUE, which, field, bit),),
             is_proven=(version, field, place) == ("4.9.3", "queue_id", "first"),
         )
         for version, (field, bit, which, place) in itertools.product(
@@ -199,7 +127,7 @@ def _faults() -> list[Fault]:
         Fault(
             f"batch topic forgotten, {name}",
             "rocketmq-5.3.3-batch-queue",
-            (_gone(TOPICS, f"{TOPICS}.bak"), *more),
+            (gone(TOPICS, f"{TOPICS}.bak"), *more),
             back=TOPICS,
             is_proven=bool(more),
         )
@@ -210,83 +138,86 @@ def _faults() -> list[Fault]:
         Fault(
             "first segment of zeros",
             "rocketmq-4.9.3-crash",
-            (_zeros(f"{LOG}000000", 0),),
+            (zeroed(f"{LOG}000000", 0),),
             is_killed=True,
         ),
         Fault(
             "empty queue file whose oldest messages are gone",
             "rocketmq-4.9.3-traffic",
-            (_size(_first("traffic-transaction"), 0), _gone(f"{LOG}000000")),
+            (resized(_first("traffic-transaction"), 0), gone(f"{LOG}000000")),
             release="5.3.3",
             is_proven=True,
         ),
         Fault(
             "queue file cut inside of a unit",
             "rocketmq-4.9.3-expired",
-            (_size(f"{ORDERS}/0/00000000000000005000", 859),),
+            (resized(f"{ORDERS}/0/00000000000000005000", 859),),
             is_proven=True,
         ),
         Fault(
             "queue file exchanged with that of an expired queue",
             "rocketmq-4.9.3-expired",
-            (_exchanged(IDLE, f"{ORDERS}/2/00000000000000005000"),),
+            (exchanged(IDLE, f"{ORDERS}/2/00000000000000005000"),),
             is_proven=True,
         ),
         Fault(
             "queue files exchanged",
             "rocketmq-5.3.3-expired",
-            (_exchanged(f"{ORDERS}/0/{3000:020}", f"{ORDERS}/1/{4000:020}"),),
+            (exchanged(f"{ORDERS}/0/{3000:020}", f"{ORDERS}/1/{4000:020}"),),
         ),
         Fault(
             "queue files of one number exchanged, offsets of consumers",
             "rocketmq-5.3.3-expired",
-            (_exchanged(f"{ORDERS}/0/{2000:020}", f"{ORDERS}/1/{2000:020}"),),
+            (exchanged(f"{ORDERS}/0/{2000:020}", f"{ORDERS}/1/{2000:020}"),),
         ),
         Fault(
             "queue of a delay level exchanged, offsets of delay levels",
             "rocketmq-5.5.0-traffic",
             (
-                _exchanged(
+                exchanged(
                     _first("RMQ_SYS_TRANS_HALF_TOPIC"),
                     f"consumequeue/SCHEDULE_TOPIC_XXXX/1/{FIRST}",
                 ),
-                _gone(f"{LOG}131072"),
+                gone(f"{LOG}131072"),
             ),
         ),
         Fault(
             "queue file of zeros",
             "rocketmq-5.3.3-expired",
-            (_zeros(IDLE, 0),),
+            (zeroed(IDLE, 0),),
             is_killed=True,
             is_proven=True,
         ),
         Fault(
             "zeros in index and log",
             "rocketmq-4.9.3-expired",
-            (_zeros("index/20261121031707094", 3584), _zeros(f"{LOG}327680", 13312, 15360)),
+            (zeroed("index/20261121031707094", 3584), zeroed(f"{LOG}327680", 13312, 15360)),
         ),
         Fault(
             "misdirected write in the index",
             "rocketmq-5.5.0-expired",
-            (_again("index/20261121031945780", 5120, 5368, 8192), _zeros(f"{LOG}393216", 43520)),
+            (
+                written_again("index/20261121031945780", 5120, 5368, 8192),
+                zeroed(f"{LOG}393216", 43520),
+            ),
         ),
         Fault(
             "last segments gone",
             "rocketmq-4.9.3-expired",
-            (_zeros(f"{LOG}262144", 34816), _gone(f"{LOG}327680")),
+            (zeroed(f"{LOG}262144", 34816), gone(f"{LOG}327680")),
             release="5.5.0",
         ),
         Fault(
             "gap that no record follows",
             "rocketmq-5.3.3-crash",
-            (_size(f"{LOG}000000", 51183), _gone(f"{LOG}131072")),
+            (resized(f"{LOG}000000", 51183), gone(f"{LOG}131072")),
         ),
         Fault(
             "store time and misdirected write",
             "rocketmq-4.9.3-traffic",
             (
-                _flip(118218, "store_timestamp", byte=5, bit=2),
-                _again(f"{LOG}000000", 86016, 86528, 35328),
+                flipped(118218, "store_timestamp", byte=5, bit=2),
+                written_again(f"{LOG}000000", 86016, 86528, 35328),
             ),
             is_killed=True,
             release="5.5.0",
@@ -294,20 +225,20 @@ def _faults() -> list[Fault]:
         Fault(
             "all messages of some queues, in the middle of the log",
             "rocketmq-4.9.3-traffic",
-            (_zeros(f"{LOG}131072", 47104, 57344),),
+            (zeroed(f"{LOG}131072", 47104, 57344),),
         ),
         Fault(
             "topic flipped, entries of the index zeroed",
             "rocketmq-5.3.3-traffic",
-            (_flip_in_queue(("traffic-orders", 1), 3, "topic", 0), _index_zeroed),
+            (flipped_in_queue(("traffic-orders", 1), 3, "topic", 0), index_zeroed),
         ),
         Fault(
             "queue offset of a message that has no unit",
             "rocketmq-4.9.3-traffic",
             (
-                _flip(277651, "queue_offset", byte=4),
-                _zeros(f"consumequeue/traffic-orders/3/{2000:020}", 1520),
-                _zeros(f"consumequeue/traffic-orders/3/{4000:020}", 0),
+                flipped(277651, "queue_offset", byte=4),
+                zeroed(f"consumequeue/traffic-orders/3/{2000:020}", 1520),
+                zeroed(f"consumequeue/traffic-orders/3/{4000:020}", 0),
             ),
             is_killed=True,
         ),
@@ -315,41 +246,41 @@ def _faults() -> list[Fault]:
             "topic flipped, unit overwritten",
             "rocketmq-5.5.0-ipv6",
             (
-                _flip(4828, "topic"),
-                _copied(_first("RMQ_SYS_TRANS_OP_HALF_TOPIC"), _first("ipv6-orders")),
+                flipped(4828, "topic"),
+                copied(_first("RMQ_SYS_TRANS_OP_HALF_TOPIC"), _first("ipv6-orders")),
             ),
         ),
         Fault(
             "batch queue file cut, and the log before it",
             "rocketmq-5.5.0-batch-queue",
-            (_size(f"{BATCHES}001380", 176), _size(f"{LOG}000000", 59483)),
+            (resized(f"{BATCHES}001380", 176), resized(f"{LOG}000000", 59483)),
         ),
         Fault(
             "queue offset of a batch, zeros in another batch queue",
             "rocketmq-5.5.0-batch-queue",
-            (_flip(17568, "queue_offset"), _zeros(f"{BATCHES}000460", 0)),
+            (flipped(17568, "queue_offset"), zeroed(f"{BATCHES}000460", 0)),
         ),
         Fault(
             "separator after the INNER_BASE of a batch",
             "rocketmq-5.3.3-batch-queue",
-            (_zeros(f"{LOG}000000", 30638, 30639),),
+            (zeroed(f"{LOG}000000", 30638, 30639),),
             is_killed=True,
         ),
         Fault(
             "queue id of a batch",
             "rocketmq-5.3.3-batch-queue",
-            (_flip(77390, "queue_id", byte=0, bit=1),),
+            (flipped(77390, "queue_id", byte=0, bit=1),),
         ),
         Fault(
             "queue id of a batch, and the end of another queue",
             "rocketmq-5.3.3-batch-queue",
-            (_flip(29557, "queue_id", byte=0, bit=5), _zeros(f"{BATCHES}000460", 0)),
+            (flipped(29557, "queue_id", byte=0, bit=5), zeroed(f"{BATCHES}000460", 0)),
         ),
         Fault(
             "light queue exchanged with a file of its parent",
             "rocketmq-5.5.0-lmq",
             (
-                _exchanged(
+                exchanged(
                     _first("%LMQ%$lmq-parent$room-2"),
                     f"consumequeue/lmq-parent/1/{2000:020}",
                 ),
@@ -358,34 +289,76 @@ def _faults() -> list[Fault]:
         Fault(
             "queue id flipped, its own queue gone",
             "rocketmq-4.9.3-traffic",
-            (_flip(209330, "queue_id"), _queue_gone("consumequeue/traffic-batch/1")),
+            (flipped(209330, "queue_id"), queue_gone("consumequeue/traffic-batch/1")),
         ),
         Fault(
             "queue of timers exchanged, timer log torn at its begin",
             "rocketmq-5.3.3-timer",
             (
-                _exchanged(_first("timer-orders"), _first("rmq_sys_wheel_timer")),
-                _again(f"timerlog/{FIRST}", 512, 1040, 0),
+                exchanged(_first("timer-orders"), _first("rmq_sys_wheel_timer")),
+                written_again(f"timerlog/{FIRST}", 512, 1040, 0),
             ),
         ),
         Fault(
             "light queues exchanged",
             "rocketmq-5.5.0-lmq",
-            (_exchanged(_first("%LMQ%home-1"), _first("%LMQ%home-2")),),
+            (exchanged(_first("%LMQ%home-1"), _first("%LMQ%home-2")),),
             is_proven=True,
+        ),
+        Fault(
+            "one segment is left, and queues that were copied long before it",
+            "rocketmq-4.9.3-traffic",
+            (
+                *(gone(f"{LOG}{start}") for start in ("000000", "131072", "393216", "524288")),
+                *(
+                    zeroed(f"consumequeue/traffic-orders/{queue}/{start:020}", 0)
+                    for queue, start in itertools.product(range(4), (0, 2000, 4000))
+                ),
+            ),
+            is_proven=True,
+        ),
+        Fault(
+            "store time of the first record, entries of the index lost",
+            "rocketmq-4.9.3-lmq",
+            (
+                flipped(0, "store_timestamp", byte=5, bit=1),
+                zeroed("index/20261121030633015", 8240, 8260),
+            ),
+        ),
+        Fault(
+            "index files exchanged, no checkpoint",
+            "rocketmq-5.3.3-expired",
+            (
+                exchanged("index/20261121031818777", "index/20261121031819045"),
+                gone("checkpoint"),
+            ),
+            is_killed=True,
+        ),
+        Fault(
+            "timer log cut in a record",
+            "rocketmq-5.3.3-timer",
+            (resized(f"timerlog/{2080:020}", 12),),
+        ),
+        Fault(
+            "foreign file in a queue that has no message left",
+            "rocketmq-5.3.3-ipv6",
+            (
+                copied(_first("RMQ_SYS_TRANS_OP_HALF_TOPIC"), f"{OPS}/{7:020}"),
+                zeroed(f"{LOG}000000", 15991),
+            ),
         ),
         Fault(
             "topics gone, newest messages of theirs lost",
             "rocketmq-4.9.3-crash",
-            (_exchanged(TOPICS, "config/consumerOffset.json"), _gone(f"{LOG}131072")),
+            (exchanged(TOPICS, "config/consumerOffset.json"), gone(f"{LOG}131072")),
         ),
         Fault(
             "topics gone, and with them the log of their last units",
             "rocketmq-5.5.0-expired",
             (
-                _exchanged(TOPICS, "config/consumerOffset.json"),
-                _zeros(f"{LOG}327680", 48210),
-                _gone(f"{LOG}393216"),
+                exchanged(TOPICS, "config/consumerOffset.json"),
+                zeroed(f"{LOG}327680", 48210),
+                gone(f"{LOG}393216"),
             ),
             is_killed=True,
         ),
@@ -393,8 +366,8 @@ def _faults() -> list[Fault]:
             "topics gone, one queue of theirs gone",
             "rocketmq-5.5.0-expired",
             (
-                _exchanged(TOPICS, "config/consumerFilter.json.bak"),
-                _queue_gone(f"{ORDERS}/0"),
+                exchanged(TOPICS, "config/consumerFilter.json.bak"),
+                queue_gone(f"{ORDERS}/0"),
             ),
             release="4.9.3",
             is_proven=True,

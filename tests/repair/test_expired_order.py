@@ -101,6 +101,7 @@ def test_queue_of_a_store(version: str, tmp_path: Path) -> None:
         file.seek(0, 2)
         file.write(b"longer than a file may be")
     with idle.open("r+b") as file:
+        file.write(b"five hundred".ljust(20) * 24 + bytes(8))  # then a unit at the log's begin
         file.seek(45 * 20)
         file.write(b"behind the end of the queue")
         file.truncate(46 * 20 + 7)

@@ -114,6 +114,21 @@ def test_no_time() -> None:
     assert grid_of([]) is None
 
 
+def test_holes(tmp_path: Path) -> None:
+    """A small hole counts as the zeros that it reads as; a terabyte of them is not hashed."""
+    root = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
+    for name, hole in (("small", 3 << 20), ("large", 1 << 40)):
+        with (root / name).open("wb") as file:
+            file.seek(hole)
+            file.write(b"end")
+            file.truncate(hole + 5_000_000)
+    found = {one.path: one for one in take_down(open_store(str(root)), ("report",)).files}
+    small = sha256((root / "small").read_bytes()).hexdigest()
+    assert (small, "") == (found["small"].sha256, found["small"].problem)
+    assert ("", (1 << 40) + 5_000_000) == (found["large"].sha256, found["large"].size)
+    assert "holes" in found["large"].problem
+
+
 def test_evidence(tmp_path: Path) -> None:
     """Each file has the digest that others compute, and the circumstances are said."""
     store = fixture_store("rocketmq-4.9.3-crash", tmp_path)

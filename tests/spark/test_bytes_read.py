@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from pyspark.sql.datasource import In
+from pyspark.sql.datasource import EqualTo, Filter, In, IsNotNull
 from typing_extensions import Buffer
 
 from rmqtool.spark import by_topic as by_topic_module
@@ -28,12 +28,13 @@ from rmqtool.store.place import OpenFile
 from tests.bench.store_builder import FIRST_TIME, Builder, Spec
 from tests.damage import DAMAGES, NotApplicable
 from tests.damage_commitlog import COMMITLOG
+from tests.damage_index import INDEX
 from tests.damage_queues import QUEUES
 from tests.spark.test_readers import read
 from tests.stores import fixture_store
 
 DAY_MS: Final = 86_400_000
-DIRECTORIES: Final = frozenset({"commitlog", "consumequeue"})
+DIRECTORIES: Final = frozenset({"commitlog", "consumequeue", "index"})
 COLUMNS: Final = "physical_offset,position,size,topic,queue_id,queue_offset,keys,unique_key,code"
 # Between them they have records of every kind, and take more or less of the log.
 QUESTIONS: Final = (("traffic-batch",), ("T", "traffic-hostile"), ("RMQ_SYS_TRANS_HALF_TOPIC",))
@@ -42,7 +43,7 @@ SPEC: Final = Spec(
 )
 DAMAGED: Final = [
     one.name
-    for one in (*COMMITLOG, *QUEUES)
+    for one in (*COMMITLOG, *QUEUES, *INDEX)
     if one.fixture in {"", "traffic"} and not one.name.endswith(("-early", "-late"))
 ]
 
@@ -90,17 +91,29 @@ def counted() -> Iterator[Counter[str]]:
         yield found
 
 
-def by_topic(store: Path, topics: tuple[str, ...], *, is_pushed: bool, columns: str) -> pa.Table:
-    """Read the rows of topics as Spark does, which drops all others after the read."""
-    options = SourceOptions.of({"path": str(store), "columns": columns})
+def asked(store: Path, filters: list[Filter], *, is_pushed: bool, **given: str) -> pa.Table:
+    """Read the rows that filters leave as Spark does, which drops all others after the read."""
+    options = SourceOptions.of({"path": str(store), **given})
     if is_pushed:
-        options = limited(options, [In(("topic",), topics)])
-        assert options.by_topic
-    names = tuple(columns.split(","))
+        options = limited(options, filters)
+        assert options.by_topic or options.by_keys
+    names = tuple(options.columns or ())
     schema = chosen(SCHEMAS[options.table], names)
     found = [batch for task in plan.tasks(options) for batch in batches(task, options, names)]
     table = pa.Table.from_batches(found, schema)
-    return table.filter(pc.is_in(table["topic"], pa.array(topics)))
+    for one in filters:
+        (name,) = one.attribute  # type: ignore[attr-defined]
+        if isinstance(one, IsNotNull):
+            table = table.filter(pc.is_valid(table[name]))
+        else:
+            values = one.value if isinstance(one, In) else [one.value]  # type: ignore[attr-defined]
+            table = table.filter(pc.is_in(table[name], pa.array(values)))
+    return table
+
+
+def by_topic(store: Path, topics: tuple[str, ...], *, is_pushed: bool, columns: str) -> pa.Table:
+    """Read the rows of topics."""
+    return asked(store, [In(("topic",), topics)], is_pushed=is_pushed, columns=columns)
 
 
 def log_bytes(store: Path) -> int:
@@ -172,20 +185,45 @@ def test_topic(day: Path) -> None:
     assert taken["commitlog"] + taken["consumequeue"] <= 0.15 * log_bytes(day)
 
 
+def test_keys(day: Path) -> None:
+    """A unique key and a key are found by the index, and take a small part of the log."""
+    rows = read(day, columns="unique_key,keys").to_pylist()
+    some = rows[len(rows) // 3]
+    key = next(one for row in rows[len(rows) // 2 :] for one in row["keys"] or ())
+    questions: list[tuple[list[Filter], dict[str, str]]] = [
+        ([EqualTo(("unique_key",), some["unique_key"])], {}),
+        ([In(("unique_key",), (some["unique_key"], rows[0]["unique_key"], "none"))], {}),
+        ([EqualTo(("unique_key",), "none")], {}),
+        ([IsNotNull(("keys",))], {"key": key}),
+        ([EqualTo(("topic",), "BenchTopic07"), IsNotNull(("keys",))], {"key": key}),
+    ]
+    for filters, given in questions:
+        expected = asked(day, filters, is_pushed=False, columns=COLUMNS, **given)
+        with counted() as taken:
+            found = asked(day, filters, is_pushed=True, columns=COLUMNS, **given)
+        assert expected.equals(found)
+        assert taken["commitlog"] <= 0.02 * log_bytes(day)
+
+
 @pytest.mark.parametrize("name", DAMAGED)
-def test_topic_of_damaged_store(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is damaged, a filter of topics that asks the queues gives what the log has."""
+def test_damaged_store(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is damaged, filters that ask queues and index give what the log has."""
     store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
     try:
         DAMAGES[name].inflict(store)
     except NotApplicable:
         pytest.skip("nothing to damage here")
+    monkeypatch.setattr(by_topic_module, "WORTH", 1.0)
     for topics in QUESTIONS:
         expected = by_topic(store, topics, is_pushed=False, columns=COLUMNS)
-        with monkeypatch.context() as patch:
-            patch.setattr(by_topic_module, "WORTH", 1.0)
-            found = by_topic(store, topics, is_pushed=True, columns=COLUMNS)
+        found = by_topic(store, topics, is_pushed=True, columns=COLUMNS)
         assert expected.equals(found)
+    whole = asked(store, [IsNotNull(("unique_key",))], is_pushed=False, columns=COLUMNS)
+    keys = whole["unique_key"].unique().to_pylist()
+    for key in keys[:: len(keys) // 3 + 1]:
+        expected = whole.filter(pc.equal(whole["unique_key"], key))
+        found = asked(store, [EqualTo(("unique_key",), key)], is_pushed=True, columns=COLUMNS)
+        assert expected.equals(found), key
 
 
 def test_segments_of_the_directory(day: Path) -> None:

@@ -196,6 +196,34 @@ def test_validate_in_spark(fleet: Path, spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
+def test_rebuild_in_spark(fleet: Path, spark: SparkSession, tmp_path: Path) -> None:
+    """A fleet is rebuilt as one job, with the rows and the bytes of this process."""
+    from rmqtool import engine
+    from rmqtool.rebuild.many import Rebuilds
+    from rmqtool.rebuild.options import RebuildOptions
+    from rmqtool.spark.engine import SparkEngine
+
+    def found(output: Path) -> list[dict[str, object]]:
+        work = Rebuilds(RebuildOptions("", output=str(output)), [f"{fleet}/*/store"])
+        rows = [one.row for one in work.results(lambda *_: None)]
+        assert 3 == work.exit_code
+        return [{name: one for name, one in row.items() if name != "output"} for row in rows]
+
+    def written(output: Path) -> dict[str, bytes]:
+        # Each database has an identity and times of its own.
+        found = {str(one.relative_to(output)): one for one in output.rglob("*") if one.is_file()}
+        return {name: one.read_bytes() for name, one in found.items() if "+2-" not in name}
+
+    expected = found(tmp_path / "here")
+    work = SparkEngine.on(spark)
+    with engine.using(work):
+        assert expected == found(tmp_path / "there")
+    assert 1 == work.traffic.waves
+    assert written(tmp_path / "here") == written(tmp_path / "there")
+    assert {"complete", "in part", "not rebuilt"} == {row["verdict"] for row in expected}
+
+
+@pytest.mark.spark
 def test_in_spark(fleet: Path, spark: SparkSession) -> None:
     """Spark reads a pattern and a list, and tells the stores apart."""
     reader = spark.read.format("rocketmq").option("columns", "store,broker,topic,size,code")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 TRAFFIC = "rocketmq-5.3.3-traffic"
+STARTS = 5
 COLUMNS = "physical_offset,size,topic,queue_id,queue_offset,tags,code"
 
 
@@ -122,17 +123,27 @@ def grow(source: Path, store: Path, segments: int, keep: int | None = None) -> i
 
 
 def follow(spark: SparkSession, store: Path, into: Path, **given: str) -> pa.Table:
-    """Run a stream to where the log ends now; give all rows that it ever wrote."""
+    """Run a stream to where the log ends now; give all rows that it ever wrote.
+
+    Spark gives its Python process 10 s to start, which no option changes. On a busy machine that
+    may be too few: then the stream is stopped, and goes on as it does after any other stop.
+    """
     source = spark.readStream.format("rocketmq").options(path=str(store), columns=COLUMNS, **given)
-    query = (
-        source.load()
-        .writeStream.format("parquet")
-        .option("path", str(into / "rows"))
-        .option("checkpointLocation", str(into / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    for patience in reversed(range(STARTS)):
+        query = (
+            source.load()
+            .writeStream.format("parquet")
+            .option("path", str(into / "rows"))
+            .option("checkpointLocation", str(into / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        try:
+            query.awaitTermination()
+            break
+        except StreamingQueryException as error:
+            if not patience or "Python worker failed to connect back" not in str(error):
+                raise
     return spark.read.parquet(str(into / "rows")).orderBy("physical_offset").toArrow()
 
 

@@ -81,6 +81,32 @@ def test_filters_of_several_places(questions: Questions, messages: ROWS) -> None
     assert [{"n": expected[one]}] == found
 
 
+def test_reads_that_shrink(questions: Questions, messages: ROWS, store: Path) -> None:
+    """Keys and a LIMIT give their rows, and say that less was read than all of the log."""
+    key = next(row["keys"][0] for row in messages if row.get("keys"))
+    of_key = [row["physical_offset"] for row in messages if key in (row.get("keys") or ())]
+    first = [row["physical_offset"] for row in messages[:3]]
+    wanted = "SELECT physical_offset AS at FROM messages "
+    wanted += f"WHERE array_contains(keys, '{key}')"
+    questions.bytes_read()
+    for text, expected, is_less in (
+        ("SELECT physical_offset AS at FROM messages LIMIT 3", first, True),
+        (f"{wanted} AND size > 0", of_key, False),
+        (f"{wanted} LIMIT 1", of_key[:1], False),
+        (f"{wanted} LIMIT 0", [], False),
+        ("SELECT count(*) AS at FROM (SELECT * FROM messages LIMIT 3)", [3], False),
+        ("SELECT max(size) AS at FROM messages", [max(row["size"] for row in messages)], False),
+    ):
+        assert expected == [row["at"] for row in answer(questions, text)]
+        read = questions.bytes_read()
+        assert read is not None
+        assert not is_less or 0 < read < sum(
+            one.stat().st_size for one in store.glob("commitlog/*")
+        )
+    some = "SELECT (SELECT count(*) FROM messages) AS n FROM segments LIMIT 1"
+    assert [{"n": len(messages)}] == answer(questions, some)
+
+
 def test_joins(questions: Questions, messages: ROWS) -> None:
     """Tables can be joined: every unit of a queue leads to a message."""
     found = answer(

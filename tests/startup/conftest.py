@@ -48,7 +48,8 @@ def oracle(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Oracle]:
     """Give a Java process of each version in turn."""
-    with Jvm(request.param, tmp_path_factory.mktemp("jvm")) as jvm:
+    heap = ("-Xmx1g",)  # stores that hang stay there
+    with Jvm(request.param, tmp_path_factory.mktemp("jvm"), options=heap) as jvm:
         yield Oracle(jvm)
 
 

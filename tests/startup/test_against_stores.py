@@ -30,6 +30,7 @@ FORESEEABLE: Final = [
     name for name in fixture_names() if not name.endswith("dledger") and "-rocksdb" not in name
 ]
 ALWAYS: Final = {
+    "enableCalcFilterBitMap": False,  # brokers do that, and not their message stores
     "fileReservedTime": 500000,  # hours, or files of old stores would expire
     "haListenPort": 0,
 }

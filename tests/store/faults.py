@@ -6,24 +6,25 @@ import errno
 import functools
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from contextlib import AbstractContextManager, contextmanager
+from typing import cast
 from unittest import mock
 
 from rmqtool.writing import system_calls
+from rmqtool.writing.directory import Spot
 
 CHANGING = (
     "mkdir", "rmdir", "unlink", "rename", "replace", "ftruncate", "pwrite", "fsync", "utime",
-    "chown", "chmod", "fchown", "fchmod",
+    "chown", "chmod", "fchown", "fchmod", "symlink",
 )  # fmt: skip
-ASKING = ("lstat", "stat", "fstat", "scandir", "listdir", "pread", "lseek")
+LISTING = ("scandir", "listdir")
+OF_TWO = ("rename", "replace", "_rename")  # names
+ASKING = ("lstat", "stat", "fstat", "readlink", *LISTING, "pread", "lseek")
 CREATING = os.O_CREAT | os.O_TRUNC
 PERSISTENT = 10**9  # operations that fail, beginning with the n-th
-PRODUCT = f"{os.sep}rmqtool{os.sep}"
-KIND_DEPTH = 4  # lines that tell two calls apart
 NO_EXCHANGE = 2  # RENAME_EXCHANGE
+_readlink = os.readlink  # what nobody has put something in the place of
 
 
 class Faults:
@@ -34,13 +35,14 @@ class Faults:
         action: called at that operation with (call, arguments) instead of it.
         reads: whether operations that change nothing count, too.
         lasting: operations that fail, from `at` on.
+        entries: whether to ask an entry of a listing for its facts counts, too, and paths are kept.
 
     Attributes:
         count: operations so far.
         seen: their names.
-        named: numbers of those that look up a name; the others have a descriptor alone, for which
-            it is all the same what has become of names.
-        kinds: of each operation the call, and from where rmqtool makes it.
+        named: numbers of those that look up a name, or list names; the others have a descriptor
+            alone, for which it is all the same what has become of names.
+        paths: of each operation, what it looks up, or has open; with `entries` only.
     """
 
     def __init__(
@@ -50,13 +52,14 @@ class Faults:
         *,
         reads: bool = False,
         lasting: int = 1,
+        entries: bool = False,
     ) -> None:
         self.count = 0
         self.seen: list[str] = []
         self.named: list[int] = []
-        self.kinds: list[str] = []
+        self.paths: list[list[str]] = []
         self._at, self._action, self._reads = at, action, reads
-        self._lasting = lasting
+        self._lasting, self._entries = lasting, entries
 
     @contextmanager
     def injected(self) -> Iterator[None]:
@@ -64,6 +67,8 @@ class Faults:
         names = (*CHANGING, *ASKING) if self._reads else CHANGING
         patches = [mock.patch.object(os, name, self._passing(getattr(os, name))) for name in names]
         patches.append(mock.patch.object(os, "open", self._opening(os.open)))
+        if self._entries:
+            patches.append(mock.patch.object(os, "scandir", self._scanning(os.scandir)))
         for name in ("_rename", "sync_file_system"):
             call = self._passing(getattr(system_calls, name))
             patches.append(mock.patch.object(system_calls, name, call))
@@ -81,6 +86,21 @@ class Faults:
 
         return passing
 
+    def _scanning(
+        self, call: Callable[..., AbstractContextManager[Iterator[os.DirEntry[str]]]]
+    ) -> Callable[..., object]:
+        passing = self._passing(call)
+
+        @contextmanager
+        def scanning(*args: object) -> Iterator[Iterator[object]]:
+            (where,) = _looked_up(call.__name__, args or (".",), {})
+            with cast(
+                "AbstractContextManager[Iterator[os.DirEntry[str]]]", passing(*args)
+            ) as found:
+                yield (_Entry(one, f"{where}/{one.name}", self._pass) for one in found)
+
+        return scanning
+
     def _opening(self, call: Callable[..., object]) -> Callable[..., object]:
         def opening(path: object, flags: int, *args: object, **options: object) -> object:
             if self._reads or flags & CREATING:
@@ -95,24 +115,52 @@ class Faults:
         number = self.count
         self.count += 1
         self.seen.append(call.__name__)
-        if self._reads:
-            self.kinds.append(f"{call.__name__} {_place()}")
-        if not args or not isinstance(args[0], int):
+        if self._entries:
+            self.paths.append(_looked_up(call.__name__, args, options))
+        if not args or not isinstance(args[0], int) or call.__name__ in LISTING:
             self.named.append(number)
         if self._action is not None and self._at <= number < self._at + self._lasting:
             return self._action(_with(call, options), args)
         return call(*args, **options)
 
 
-def _place() -> str:
-    """Name the lines of rmqtool that lead to a call: the nearest, and those that call them."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented; traceback is slow
-    lines: list[str] = []
-    while frame is not None and len(lines) < KIND_DEPTH:
-        if PRODUCT in frame.f_code.co_filename:
-            lines.append(f"{frame.f_code.co_name}:{frame.f_lineno}")
-        frame = frame.f_back
-    return " ".join(lines)
+class _Entry:
+    """An entry of a listing, which asks the system no question behind our back."""
+
+    def __init__(self, entry: os.DirEntry[str], path: str, passing: Callable[..., object]) -> None:
+        self._entry, self._path, self._passing = entry, path, passing
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._entry, name)
+
+    def stat(self, *, follow_symlinks: bool = True) -> object:
+        """Look the name up, as the entry would."""
+
+        def entry_stat(_: str) -> os.stat_result:
+            return self._entry.stat(follow_symlinks=follow_symlinks)
+
+        return self._passing(entry_stat, (self._path,), {})
+
+
+def _looked_up(call: str, args: tuple[object, ...], options: dict[str, object]) -> list[str]:
+    """Give the paths that a call is about: those of its descriptors, and of names below them."""
+    args = args[: 2 if call in OF_TWO else 1]
+    first, second = options.get("src_dir_fd"), options.get("dst_dir_fd")
+    bases = (options.get("dir_fd", first), second)
+    found = []
+    for one, base in zip(args, bases, strict=False):
+        if isinstance(one, Spot):
+            found.append(f"{_path_of(one.directory.handle)}/{one.name}")
+        elif isinstance(one, int):
+            found.append(_path_of(one))
+        elif isinstance(one, str | os.PathLike):
+            above = _path_of(base) if isinstance(base, int) else os.getcwd()  # noqa: PTH109
+            found.append(os.path.join(above, os.fspath(one)))  # noqa: PTH118 - of a str
+    return found
+
+
+def _path_of(handle: int) -> str:
+    return _readlink(f"/proc/self/fd/{handle}")
 
 
 def _with(call: Callable[..., object], options: dict[str, object]) -> Callable[..., object]:

@@ -51,9 +51,10 @@ HALF_TOPICS: Final = frozenset(topic.raw for topic in names.HALF_TOPICS)
 TIMER_TOPIC: Final = names.TIMER_TOPIC.raw
 SPECIAL_TOPICS: Final = HALF_TOPICS | {names.OP_TOPIC.raw, TIMER_TOPIC}
 LEGAL_TOPIC: Final = re.compile(rb"[%|a-zA-Z0-9_\-]+")
-# What can at least be a directory; a plugin or another protocol may have let it pass.
+# What can at least be a directory; a plugin or another protocol may have let it pass. A name with a
+# comma stands for two directories, and the first record of its queue ends the writing of all.
 POSSIBLE_TOPIC: Final = re.compile(
-    r"[^\x00-\x1f/\x7f\ud800-\udfff]*[^\x00-\x1f./\x7f\ud800-\udfff]+"
+    r"[^\x00-\x1f,/\x7f\ud800-\udfff]*[^\x00-\x1f,./\x7f\ud800-\udfff]+"
 )
 BRIDGE_NOTE: Final = "a bridge that rmqtool repair has put over damage"
 UNUSABLE: Final = frozenset({CL_CRC, CL_PROPCRC, CL_TOPIC, CL_PHYOFF, CL_LMQ})

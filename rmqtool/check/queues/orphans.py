@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 
 MOST_LOOKED_AT: Final = 1000  # units of a queue, none of which may be of its topic
+BATCHES: Final = "batch_queues"
 REFUSE: Final = "brokers refuse to start on its batch queues"
 FEWER: Final = "has fewer queues in topics.json"
 
@@ -58,13 +59,15 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             is_there = bool(inspection.store.config("topics.json").problems)
             why = "cannot be read" if is_there else "is not there"
             inspection.leave_out("queues without a topic", f"config/topics.json {why}")
-        yield from _of_batches(inspection)
+        yield from _of_batches(inspection, {})
         return
     counts = queue_counts(document)
+    yield from _of_batches(inspection, counts)
     orphans: dict[str, list[QueueUnits]] = {}
     for name in UNIT_FAMILIES:
         for (topic, queue_id), units in inspection.units(name).items():
-            if is_past(counts, topic, queue_id):
+            is_refused = name == BATCHES and _are_refused(inspection, counts, topic)
+            if is_past(counts, topic, queue_id) and not is_refused:
                 orphans.setdefault(topic, []).append(units)
     for topic, queues in orphans.items():
         if topic in counts:
@@ -81,14 +84,20 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             yield _finding(topic, queues, f"{missing}; its queues hold {what}", severity)
 
 
-def _of_batches(inspection: Inspection) -> Iterator[Finding]:
+def _are_refused(inspection: Inspection, counts: dict[str, int], topic: str) -> bool:
+    """Tell whether brokers refuse the batch queues of a topic, as it is in no `topics.json`."""
+    is_known = topic in counts or inspection.has_metadata_2
+    return not is_known and Rules(inspection.version).has_batch_queues
+
+
+def _of_batches(inspection: Inspection, counts: dict[str, int]) -> Iterator[Finding]:
     """Name topics whose batch queues brokers take for consume queues, and refuse.
 
     Source: ConsumeQueueStore#queueTypeShouldBe, 5.0.0 to 5.5.0.
     """
     orphans: dict[str, list[QueueUnits]] = {}
-    if Rules(inspection.version).has_batch_queues and not inspection.has_metadata_2:
-        for (topic, _), units in inspection.units("batch_queues").items():
+    for (topic, _), units in inspection.units(BATCHES).items():
+        if _are_refused(inspection, counts, topic):
             orphans.setdefault(topic, []).append(units)
     for topic, queues in orphans.items():
         what = f"is not in topics.json; {REFUSE}"

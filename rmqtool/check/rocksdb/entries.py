@@ -8,6 +8,7 @@ TransMessageRocksDBStore, 5.4.0 and 5.5.0; observed, 5.5.0.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,13 @@ import numpy as np
 
 from rmqtool.broker.conf import HALVES_IN_ROCKSDB, INDEX_IN_ROCKSDB, TIMER_IN_ROCKSDB
 from rmqtool.broker.names import CHECK_MAX_TIME_TOPIC, HALF_TOPICS, OP_TOPICS, TIMER_TOPIC
-from rmqtool.check.rocksdb.index_entries import INDEXED, index_entries, log_records
+from rmqtool.check.rocksdb.index_entries import (
+    INDEXED,
+    hashes,
+    index_entries,
+    log_records,
+    only_in,
+)
 from rmqtool.errors import DamagedDatabase, DecodeError
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import RI_BEHIND, RI_ENTRY, RT_ROW, RT_SCAN, RX_HALF
@@ -57,7 +64,7 @@ class ImpliedRows:
         given_up: unique keys of halves that were checked too often.
     """
 
-    hashes: list[int] = field(default_factory=list)
+    hashes: array[int] = field(default_factory=lambda: array("q"))
     behind: int = 0
     timers: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     timer_numbers: dict[bytes, int] = field(default_factory=dict)
@@ -158,14 +165,11 @@ class FamilyJudge:
         if wanted.behind:
             message = f"{wanted.behind:,} records with keys are not indexed yet"
             yield finding(RI_BEHIND, at, message, actual=indexed)
-        found = [hash(pair) for pair in self._entries()]
-        self._inspection.account.entries += len(found)
-        expected, there = (np.array(one, np.int64) for one in (wanted.hashes, found))
-        missing = np.setdiff1d(expected, there)
-        strange = {*np.setdiff1d(there, expected).tolist()}
-        if strange:
+        there, expected = hashes(self._entries()), np.frombuffer(wanted.hashes, np.int64)
+        self._inspection.account.entries += len(there)
+        if strange := only_in(there, expected):
             yield from self._strange(strange)
-        if len(missing):
+        if missing := only_in(expected, there):
             message = f"{len(missing):,} keys of records have no entry in RocksDB"
             yield finding(RI_ENTRY, At(PATH), message, expected=len(expected), actual=len(there))
 
@@ -251,7 +255,7 @@ def _collect(wanted: ImpliedRows, record: Record, indexed: int | None) -> None:
     if indexed is not None:
         entries = list(index_entries(record))
         if offset <= indexed:
-            wanted.hashes += map(hash, entries)
+            wanted.hashes.extend(map(hash, entries))
         elif entries:
             wanted.behind += 1
     if topic == TIMER_TOPIC:

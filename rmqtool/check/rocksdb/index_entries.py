@@ -5,7 +5,10 @@ Source: IndexRocksDBStore#buildIndex, 5.4.0 and 5.5.0; observed, 5.5.0.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.rocksdb_store import INDEX_TIME, IndexKey, index_key
@@ -13,7 +16,9 @@ from rmqtool.scan.batch import Extent
 from rmqtool.store.segment import SegmentPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+
+    import numpy.typing as npt
 
     from rmqtool.scan.batch import Batch
     from rmqtool.store.tree import Store
@@ -88,3 +93,13 @@ def index_entries(record: Record) -> Iterator[tuple[bytes, bytes]]:
             index_key(entry, time, record["physical_offset"]),
             INDEX_TIME["store_timestamp"].build(time),
         )
+
+
+def hashes(pairs: Iterable[tuple[bytes, bytes]]) -> npt.NDArray[np.int64]:
+    """Give a hash of each row, int64, shape (n,): 8 bytes each, for this process alone."""
+    return np.frombuffer(array("q", map(hash, pairs)), np.int64)
+
+
+def only_in(some: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> set[int]:
+    """Give the hashes that only the first have."""
+    return {*np.setdiff1d(some, others).tolist()}

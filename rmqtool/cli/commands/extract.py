@@ -51,7 +51,8 @@ class Extract(Command):
         Option(
             "--unconsumed-by",
             "Only what this consumer group has not consumed, by its committed offsets; its retry "
-            "topic, too. A queue without an offset counts whole.",
+            "topics, too, and what it popped and did not acknowledge. A queue without an offset "
+            "counts whole. What lies in several of its light queues is written once.",
             "GROUP",
         ),
     ] = None
@@ -87,6 +88,7 @@ class Extract(Command):
             "Only messages that this other store, or FILE.rmq, lacks: by topic and unique key, "
             "else by queue, queue offset, store time and checksum.",
             "OTHER",
+            opens=True,
         ),
     ] = None
     body_limit: Annotated[str, Option("--body-limit", "Write no body that is larger.", "SIZE")] = (

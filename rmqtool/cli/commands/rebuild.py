@@ -7,8 +7,16 @@ from dataclasses import dataclass
 from rmqtool.cli.declaration import Command
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
-from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, describe, options_of, rebuild
+from rmqtool.cli.options import StorePath, StoresFile
+from rmqtool.cli.rebuilding import (
+    Output,
+    RuleOptions,
+    UnitOptions,
+    describe,
+    names_many,
+    options_of,
+    rebuild,
+)
 
 
 @dataclass(frozen=True)
@@ -16,12 +24,15 @@ class Rebuild(Command):
     """The log is read once for both, byte for byte what a broker would write: expired segments,
     delayed and transactional messages, light message queues and inner batches included. Nothing is
     written without --output or --in-place; evidence is opened read-only.
+    A pattern in quotes such as '/backups/*/store', and --stores-file, rebuild for many stores: a
+    row a store, each with a directory of its own below --output. One that fails stops no other.
     """
 
-    store: StorePath
+    store: StorePath = ""
     to: Output = Output()
     units: UnitOptions = UnitOptions()
     rules: RuleOptions = RuleOptions()
+    stores_file: StoresFile = None
     delivery: Shown = Delivery()
     choice: EngineChoice = EngineChoice()
 
@@ -29,11 +40,15 @@ class Rebuild(Command):
         """Write what the rows are."""
         from rmqtool.rebuild.options import Target
 
-        return describe(Target.ALL, self.to, self.delivery)
+        is_many = names_many(self.store, self.stores_file)
+        return describe(Target.ALL, self.to, self.delivery, is_many=is_many)
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""
         from rmqtool.rebuild.options import Target
 
-        options = options_of(self.store, Target.ALL, self.to, self.rules, self.units)
-        return rebuild(options, self.delivery, self.choice, yes=self.to.yes)
+        stores = self.store, self.stores_file
+        options = options_of(stores, Target.ALL, self.to, self.rules, self.units)
+        return rebuild(
+            options, self.delivery, self.choice, yes=self.to.yes, stores_file=self.stores_file
+        )

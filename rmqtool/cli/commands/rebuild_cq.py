@@ -9,8 +9,16 @@ from rmqtool.cli.completion.values import queues, topics
 from rmqtool.cli.declaration import Command, Only, Option
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
-from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, describe, options_of, rebuild
+from rmqtool.cli.options import StorePath, StoresFile
+from rmqtool.cli.rebuilding import (
+    Output,
+    RuleOptions,
+    UnitOptions,
+    describe,
+    names_many,
+    options_of,
+    rebuild,
+)
 from rmqtool.rebuild.options import StoreType
 
 
@@ -20,9 +28,11 @@ class RebuildCq(Command):
     records are lost) is filled with units that consumers skip. A broker would append instead, and
     so shift all later units; --like-broker does the same. Units have the plain tags code, which is
     right for every consumer: a broker without the bits of --ext looks at the message.
+    A pattern in quotes such as '/backups/*/store', and --stores-file, rebuild for many stores: a
+    row a store, each with a directory of its own below --output. One that fails stops no other.
     """
 
-    store: StorePath
+    store: StorePath = ""
     to: Output = Output()
     topic: Annotated[
         str | None, Option("--topic", "Only queues of this topic.", "TOPIC", completes=topics)
@@ -40,6 +50,7 @@ class RebuildCq(Command):
     ] = None
     units: UnitOptions = UnitOptions()
     rules: Annotated[RuleOptions, Only("broker_version", "broker_conf", "jobs")] = RuleOptions()
+    stores_file: StoresFile = None
     delivery: Shown = Delivery()
     choice: EngineChoice = EngineChoice()
 
@@ -47,14 +58,18 @@ class RebuildCq(Command):
         """Write what the rows are."""
         from rmqtool.rebuild.options import Target
 
-        return describe(Target.QUEUES, self.to, self.delivery)
+        is_many = names_many(self.store, self.stores_file)
+        return describe(Target.QUEUES, self.to, self.delivery, is_many=is_many)
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""
         from rmqtool.rebuild.options import Target
 
-        options = options_of(self.store, Target.QUEUES, self.to, self.rules, self.units)
+        stores = self.store, self.stores_file
+        options = options_of(stores, Target.QUEUES, self.to, self.rules, self.units)
         options = replace(
             options, topic=self.topic, queue_id=self.queue, store_type=self.store_type
         )
-        return rebuild(options, self.delivery, self.choice, yes=self.to.yes)
+        return rebuild(
+            options, self.delivery, self.choice, yes=self.to.yes, stores_file=self.stores_file
+        )

@@ -8,8 +8,16 @@ from typing import Annotated
 from rmqtool.cli.declaration import Command, Option
 from rmqtool.cli.delivery import Delivery, Shown
 from rmqtool.cli.engines import EngineChoice
-from rmqtool.cli.options import StorePath
-from rmqtool.cli.rebuilding import Output, RuleOptions, UnitOptions, describe, options_of, rebuild
+from rmqtool.cli.options import StorePath, StoresFile
+from rmqtool.cli.rebuilding import (
+    Output,
+    RuleOptions,
+    UnitOptions,
+    describe,
+    names_many,
+    options_of,
+    rebuild,
+)
 from rmqtool.rebuild.options import StoreType
 
 
@@ -19,9 +27,11 @@ class RebuildIndex(Command):
     name is that of the file on disk with the same first record, else the store time of that record.
     An index in RocksDB (rocksdbstore, 5.4.0 on) is written anew with the timers and open
     transactions of the database that was there.
+    A pattern in quotes such as '/backups/*/store', and --stores-file, rebuild for many stores: a
+    row a store, each with a directory of its own below --output. One that fails stops no other.
     """
 
-    store: StorePath
+    store: StorePath = ""
     to: Output = Output()
     store_type: Annotated[
         StoreType | None,
@@ -32,6 +42,7 @@ class RebuildIndex(Command):
         ),
     ] = None
     rules: RuleOptions = RuleOptions()
+    stores_file: StoresFile = None
     delivery: Shown = Delivery()
     choice: EngineChoice = EngineChoice()
 
@@ -39,12 +50,16 @@ class RebuildIndex(Command):
         """Write what the rows are."""
         from rmqtool.rebuild.options import Target
 
-        return describe(Target.INDEX, self.to, self.delivery)
+        is_many = names_many(self.store, self.stores_file)
+        return describe(Target.INDEX, self.to, self.delivery, is_many=is_many)
 
     def run(self) -> int:
         """Rebuild; 1 when --check finds a difference."""
         from rmqtool.rebuild.options import Target
 
-        options = options_of(self.store, Target.INDEX, self.to, self.rules, UnitOptions())
+        stores = self.store, self.stores_file
+        options = options_of(stores, Target.INDEX, self.to, self.rules, UnitOptions())
         options = replace(options, store_type=self.store_type)
-        return rebuild(options, self.delivery, self.choice, yes=self.to.yes)
+        return rebuild(
+            options, self.delivery, self.choice, yes=self.to.yes, stores_file=self.stores_file
+        )

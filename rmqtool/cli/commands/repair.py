@@ -86,6 +86,7 @@ class Repair(Command):
             "Take what is damaged or missing here, and sound there, from a replica: another store "
             "with the same log, or an archive of one. It is only read.",
             "STORE",
+            opens=True,
         ),
     ] = None
     bridge_missing: Annotated[
@@ -131,8 +132,8 @@ class Repair(Command):
 
     def describe(self) -> int:
         """Write what the rows of a plan are."""
-        from rmqtool.query.lost import LOST_MESSAGES
         from rmqtool.repair.result import EDITS, LEFT
+        from rmqtool.tables.lost_messages import LOST_MESSAGES
 
         return self.delivery.describe([EDITS, LEFT, LOST_MESSAGES])
 

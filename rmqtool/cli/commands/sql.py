@@ -188,6 +188,8 @@ def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
     answer = questions.ask(text)
     counted = _Counted(answer)
     delivery.emit(Rows(answer.columns, counted, name="sql"))
+    if answer.tables and (count := questions.bytes_read()) is not None:
+        delivery.note(f"read {count:,} bytes of the store")
     unread = questions.unread(answer.tables)
     for error in unread:
         say(str(error))

@@ -39,10 +39,9 @@ class Startup(Command):
     them. Other releases follow their source. Queues in RocksDB are predicted, too, with those in
     files beside them (compared with 5.3.3 and 5.5.0). Of rocksdbstore, what is forgotten or done
     twice is predicted. Refused, as a store's files do not tell: DLedger logs. Not looked at, and
-    named in the steps as 'not_modelled': consumequeue_ext, which can keep a broker from starting
-    (repair takes a bad one out), where timerlog is cut, damage in compaction/. Files of the index
-    that are made within one millisecond get one name: the broker then has fewer of them than are
-    predicted.
+    named in the steps as 'not_modelled': where timerlog is cut, damage in compaction/. Files of
+    the index that are made within one millisecond get one name: the broker then has fewer of them
+    than are predicted.
     """
 
     store: StorePath

@@ -60,7 +60,20 @@ where the log is not in the order of its times.
 
 With the option pushdown, a filter of the query on topic asks all queues of the store: records of
 other topics are not read. What no unit names is read, and where a record is not what its unit says,
-the segment is read as a whole. So rows are the same, whatever is damaged.
+the segment is read as a whole. So rows are the same, whatever is damaged. A filter on unique_key
+asks the key index, too, and so does the option key beside a filter such as keys IS NOT NULL; sql
+does this for array_contains(keys, 'K') by itself. Records that have an entry, and none of a wanted
+key, are not read.
+
+The option limit ends a task after so many rows; sql gives it where a question takes the first rows
+of a table, so LIMIT 10 reads 64 KiB. After a filter, LIMIT reads a task at a time until it has
+its rows, and each task runs ahead of what Spark takes. Spark has no metrics for sources such as
+this one. sql says at the end how many bytes of the store it read; export has the column read.
+In a session of yours set spark.sql.pyspark.worker.logging.enabled before a query, then ask:
+"""
+BYTES_READ: Final = """
+SELECT sum(context['bytes_read']) FROM python_worker_logs()
+WHERE logger = 'rmqtool.bytes_read'
 """
 FLEET: Final = """
 Many stores are read as one table, on disks and in buckets. Name them by a pattern such as
@@ -145,6 +158,7 @@ def spark_page() -> Page:
         *texts(SOURCE),
         Verbatim(tuple(EXAMPLE.strip().splitlines())),
         *texts(TABLES),
+        Verbatim(tuple(BYTES_READ.strip().splitlines())),
         Subsection("Many stores"),
         *texts(FLEET),
         Subsection("Options"),

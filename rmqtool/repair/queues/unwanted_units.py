@@ -185,7 +185,8 @@ class UnwantedUnits:
         order, last = ExpiredOrder(self._place[0]), (bound if is_whole else self._place[0]) - 1
         for number, units in self._all(queue, 0, begin):
             foreign = self._foreign(queue, number, units, bound)
-            self._restore(queue, number, order.wild(units, last, foreign))
+            blank_end = queue.units.blank_end - number
+            self._restore(queue, number, order.wild(units, last, foreign, blank_end))
         if not begin:
             begin = self._blank(queue, end)
         for number, units in self._all(queue, begin, end):

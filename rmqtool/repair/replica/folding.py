@@ -7,7 +7,7 @@ same bytes, and a digest is that of the bytes which are there.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.repair.plans import Action, digest_of, place_of
 from rmqtool.repair.verifying import fingerprint
@@ -16,10 +16,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.repair.plans import Edit, Plan
-    from rmqtool.repair.replica.lending import Lent
     from rmqtool.store.place import Place
 
 WHOLE = (Action.CREATE, Action.REPLACE)
+
+
+class Lent(NamedTuple):
+    """What a replica lends.
+
+    Attributes:
+        edits: that bring it, in order.
+        notes: where it was not used, and why.
+    """
+
+    edits: list[Edit]
+    notes: list[str]
+
+
+NOTHING_LENT: Final = Lent([], [])
 
 
 def settle(plan: Plan, lent: Lent, root: Place) -> None:

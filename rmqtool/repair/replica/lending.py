@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import FORCES_PROPERTY_CRC
 from rmqtool.check.log.message import RecordOptions
@@ -13,6 +13,7 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.repair.log.borrowed import Borrower
 from rmqtool.repair.log.content import Content, LentBytes
 from rmqtool.repair.replica.files import lend_files
+from rmqtool.repair.replica.folding import Lent
 from rmqtool.repair.replica.queues import lend_queues
 from rmqtool.repair.replica.vouching import ask_queues
 from rmqtool.repair.writer import EditWriter
@@ -24,28 +25,12 @@ from rmqtool.words import counted
 if TYPE_CHECKING:
     from rmqtool.repair.log.borrowed import Loan
     from rmqtool.repair.options import RepairOptions
-    from rmqtool.repair.plans import Edit
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
 
 OPTION: Final = "--from"
 COMMITLOG: Final = "commitlog"
 MOST_SAID: Final = 10  # stretches that the replica was not used for; the others are counted
-
-
-class Lent(NamedTuple):
-    """What a replica lends.
-
-    Attributes:
-        edits: that bring it, in order.
-        notes: where it was not used, and why.
-    """
-
-    edits: list[Edit]
-    notes: list[str]
-
-
-NOTHING_LENT: Final = Lent([], [])
 
 
 def borrow(options: RepairOptions, replica: str) -> Lent:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.errors import UnreadablePath
+from rmqtool.findings.registry_index import IX_HEAD
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_HEADER, entry_position
 from rmqtool.rebuild.index_file import stretches, unwritten
 from rmqtool.repair.log.content import Content
@@ -31,6 +32,9 @@ NEAR: Final = 4096  # bytes between two ranges that are written as one
 MOST_BYTES: Final = 256 << 20  # of a plan; more is a rebuild
 REBUILD: Final = "so much of the index differs that rmqtool rebuild-index --in-place is the tool"
 REASON: Final = "what the log gives here"
+BACKWARDS: Final = "the header's end lies before its begin"
+STORE_TIME: Final = "none: the store time of a record is damaged, and the header follows it"
+NO_TIME: Final = 1 << 62
 MISSING: Final = "the index file of these records, missing until now"
 
 
@@ -75,6 +79,9 @@ class IndexEdits:
     def put_index(self, built: BuiltIndexFile) -> None:
         """Take header and slots, and write down what differs of the file."""
         self._open(built.name, built.size)
+        if built.header["end_timestamp"] < built.header["begin_timestamp"] < NO_TIME:
+            location = self._found.path if self._found is not None else f"index/{built.name}"
+            self.writer.leave(IX_HEAD, location, BACKWARDS, STORE_TIME)
         if self._found is not None and self._found.size == built.size:
             self._take(0, built.head)
             self._zero_behind(self._found, max(built.used, unwritten(built.slots)[1]))

@@ -14,7 +14,6 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.registry_layout import FS_ORPHAN
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.state.config_text import batch_topics, queue_counts, text_of, topic_entry
-from rmqtool.repair.state.delay_offsets import delay_offsets
 from rmqtool.store.config_files import BACKUP
 
 if TYPE_CHECKING:
@@ -52,6 +51,8 @@ def neutral(survey: LogSurvey, name: str) -> tuple[str, str] | None:
     """
     if name == "delayOffset.json":
         try:
+            from rmqtool.repair.state.delay_offsets import delay_offsets  # it looks up messages
+
             offsets = delay_offsets(survey.inspection.store, _delay_queues(survey))
         except UnreadablePath:
             return None

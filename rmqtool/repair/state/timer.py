@@ -57,13 +57,16 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
 def _lengths(writer: EditWriter, store: Store, paths: set[str]) -> list[Segment]:
     """Give files the length that brokers load; return those that end early, and others follow.
 
-    What these have lost is missing in the middle of the timer log, where a broker ends it.
+    What these have lost is missing in the middle of the timer log, where a broker ends it. So is
+    the last file, where it was cut in a record: zeros would make one of it that never was.
     """
     length, segments = store.geometry.timer_log.value, store.timer_log.segments
     wrong = [one for one in segments if one.path in paths and one.size != length]
     for segment in wrong:
         writer.length(segment, length, FS_LEN, "the length that brokers load")
-    return [one for one in wrong if one.size < length and one is not segments[-1]]
+    size = TIMER_LOG_RECORD.size
+    torn = [one for one in wrong if one.size % size and one.size // size < length // size]
+    return [one for one in wrong if one.size < length and (one is not segments[-1] or one in torn)]
 
 
 def _cut_log(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.broker.rules import NormalStart
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2, MESSAGE_PREFIX
-from rmqtool.startup.start_file import StartFails, StartFile
+from rmqtool.startup.load import StartFails
+from rmqtool.startup.start_file import StartFile
 
 if TYPE_CHECKING:
     from rmqtool.startup.files import ModelFile

@@ -1,7 +1,7 @@
 """Damage stores at random, and let real message stores judge all that is said and done about them.
 
     python -m tests.repair.broker.campaign [--seed N] [--first NUMBER] [--cases N]
-        [--only NUMBER] [--release V ...] [--patience SECONDS] [--replica]
+        [--only NUMBER] [--release V ...] [--judged-by V] [--patience SECONDS] [--replica]
 
 Each case is a copy of a fixture with one to four of the faults of `tests.repair.faults`, as it was
 left by a clean stop or a crash. Asked of each: does `validate` say that it is sound although a real
@@ -258,7 +258,7 @@ def campaign(
     asked: argparse.Namespace, counts: Counter[str], ended: threading.Event
 ) -> Iterator[str]:
     """Judge cases one after the other, those whose process died again; yield what is wrong."""
-    releases = tuple(asked.release or VERSIONS)
+    releases = (asked.judged_by,) if asked.judged_by else tuple(asked.release or VERSIONS)
     numbers = range(asked.first, asked.first + asked.cases)
     if asked.only is not None:
         numbers = range(asked.only, asked.only + 1)
@@ -274,7 +274,12 @@ def campaign(
                 into = place / f"{number}-{turn}"
                 into.mkdir()
                 one = damaged_case.damaged(
-                    asked.seed, number, into, releases, has_replica=asked.replica
+                    asked.seed,
+                    number,
+                    into,
+                    releases,
+                    has_replica=asked.replica,
+                    judged_by=asked.judged_by,
                 )
                 if one.release not in releases:
                     break
@@ -308,6 +313,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=60)
     parser.add_argument("--only", type=int, metavar="NUMBER", help="this case only")
     parser.add_argument("--release", nargs="*", choices=VERSIONS, help="only stores for these")
+    parser.add_argument("--judged-by", metavar="V", help="all by this release, any from 4.9.3 on")
     parser.add_argument("--replica", action="store_true", help="repair each from a replica")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
     asked = parser.parse_args()

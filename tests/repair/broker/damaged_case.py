@@ -75,6 +75,7 @@ def damaged(
     releases: tuple[str, ...] = VERSIONS,
     *,
     has_replica: bool = False,
+    judged_by: str | None = None,
 ) -> Case:
     """Copy a fixture and damage it; the same numbers give the same damage.
 
@@ -84,6 +85,7 @@ def damaged(
         into: an empty directory.
         releases: whose stores are wanted.
         has_replica: copy it twice; the second copy stays sound, or is damaged otherwise.
+        judged_by: a release that opens all of them, whoever wrote them.
     """
     dice = np.random.default_rng((seed, number))
     names = [name for name in fixture_names() if name.endswith(SCENARIOS)]
@@ -92,6 +94,7 @@ def damaged(
     release = own if dice.integers(CROSS) else faults.chosen(VERSIONS, dice)
     if release not in releases:
         release = own
+    release = judged_by or release
     root = fixture_store(fixture, into)
     truth = Truth.of(root)
     if dice.integers(2):

@@ -1,0 +1,52 @@
+"""No command and no option is left out of the campaign."""
+
+from __future__ import annotations
+
+import pytest
+
+from rmqtool.cli.commands import NAMES, load
+from rmqtool.cli.declaration import Parameter, parameters
+from tests.hostile.lines import COMMANDS
+
+OF_SPARK = {"export", "sql"}  # tests/spark/test_hostile.py
+WITHOUT_A_STORE = {"warm-up", "help", "completion"}
+ON_SPARK = {"--engine", "--master", "--verbose"}
+ENDLESS = {"--every", "--follow"}  # tests/cli/test_watching.py, tests/cli/test_follow.py
+# The same in each command that has it: one line is enough.
+SHARED = {
+    *("--broker-conf", "--unpack-limit", "--as-user", "--jobs", "--time-zone"),
+    *("--columns", "--color", "--quiet"),
+}
+ATTACKED = [name for name in NAMES if name not in OF_SPARK | WITHOUT_A_STORE]
+
+
+def options(name: str) -> list[Parameter]:
+    """Give what may be asked of a command."""
+    return [one for one in parameters(load(name)) if not one.is_argument]
+
+
+def words(name: str) -> set[str]:
+    """Give all words of the lines of a command."""
+    return {word for line in COMMANDS if line[0] == name for word in line}
+
+
+@pytest.mark.parametrize("name", ATTACKED)
+def test_each_option(name: str) -> None:
+    """Each option of a command is in a line of it."""
+    there = words(name)
+    assert there
+    alike = SHARED | ON_SPARK | ENDLESS
+    missing = [one.said for one in options(name) if not (there | alike) & {*one.spellings}]
+    assert not missing
+
+
+def test_shared() -> None:
+    """What many commands have is in a line of one of them."""
+    assert not SHARED - set().union(*map(words, ATTACKED))
+
+
+def test_no_other() -> None:
+    """What is excused is there."""
+    assert {*NAMES} >= OF_SPARK | WITHOUT_A_STORE
+    known = {spelt for name in NAMES for one in options(name) for spelt in one.spellings}
+    assert known >= SHARED | ON_SPARK | ENDLESS

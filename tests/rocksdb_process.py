@@ -1,0 +1,150 @@
+"""The process that reads a RocksDB database, forked after the imports.
+
+Each database that is opened has a process of its own, and most of its time goes into imports. Here
+a process that has imported all, and opened nothing, forks instead: a third of the CPU. What runs
+in the child is the program itself; `store/test_rocksdb_database.py` starts it as users do.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Final, NoReturn
+
+from rmqtool.store import rocksdb_database
+
+ROOT: Final = Path(__file__).parents[1]
+START: Final = rocksdb_database._start  # noqa: SLF001 - what is replaced
+_MOST: Final = 1 << 20  # bytes of an order
+_DESCRIPTORS: Final = 2
+
+
+class Forked:
+    """What `Database` uses of a `Popen`."""
+
+    def __init__(self, forker: Forker, directory: str) -> None:
+        theirs_in, ours_in = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        self.stdin = open(ours_in, "wb", buffering=0)  # noqa: SIM115, PTH123 - closed by its user
+        self.stdout = open(ours_out, "rb", buffering=0)  # noqa: SIM115, PTH123
+        order = pickle.dumps(({**os.environ}, directory))
+        self._forker = forker
+        self._pid = forker.ask(order, theirs_in, theirs_out)
+        self._status: int | None = None
+        for descriptor in (theirs_in, theirs_out):
+            os.close(descriptor)
+
+    def terminate(self) -> None:
+        """Ask it to end, unless it is known to have ended."""
+        if self._status is None:
+            os.kill(self._pid, signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Wait for its end; give its status as `Popen` does."""
+        if self._status is None:
+            self._status = os.waitstatus_to_exitcode(self._forker.ask(pickle.dumps(self._pid)))
+        return self._status
+
+
+class Forker:
+    """The process that has imported all."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._lock = threading.Lock()
+        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-m", __name__, str(theirs.fileno())],
+                cwd=ROOT,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+
+    def ask(self, order: bytes, *descriptors: int) -> int:
+        """Send an order, with descriptors; give the number that is the answer."""
+        sent = array.array("i", descriptors).tobytes()
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, sent)] if descriptors else []
+        with self._lock:
+            self._line.sendmsg([order], ancillary)
+            return int(self._line.recv(_MOST))
+
+
+@cache
+def _forker() -> Forker:
+    return Forker()
+
+
+def start() -> Forked | subprocess.Popen[bytes]:
+    """Start the process; in a child of the tests, which is killed at any moment, as users do."""
+    forker = _forker()
+    return Forked(forker, str(Path.cwd())) if forker.owner == os.getpid() else START()
+
+
+# ---- the other side ----------------------------------------------------------------------------
+
+
+def _serve(line: socket.socket) -> None:
+    """Fork for each order, or wait for the end of a child, until nobody is left to ask."""
+    import rocksdict  # noqa: F401 - loaded once
+
+    from rmqtool.writing import rocksdb_links  # noqa: F401 - likewise
+
+    gc.collect()
+    gc.freeze()
+    while True:
+        raw, ancillary, _, _ = line.recvmsg(_MOST, socket.CMSG_SPACE(_DESCRIPTORS * 4))
+        if not raw:
+            return
+        order = pickle.loads(raw)  # noqa: S301 - from the tests
+        if isinstance(order, int):
+            line.send(str(os.waitpid(order, 0)[1]).encode())
+            continue
+        descriptors = array.array("i")
+        for _, _, sent in ancillary:
+            descriptors.frombytes(sent)
+        child = os.fork()
+        if not child:
+            line.close()
+            _become(order, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        line.send(str(child).encode())
+
+
+def _become(order: tuple[dict[str, str], str], descriptors: array.array[int]) -> NoReturn:
+    """Be the program."""
+    from rmqtool.writing import rocksdb_links
+
+    code = 1
+    try:
+        for number, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        sys.stdin, sys.stdout = open(0, closefd=False), open(1, "w", closefd=False)  # noqa: SIM115
+        environment, directory = order
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(directory)
+        tempfile.tempdir = None  # found out anew
+        code = rocksdb_links.main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))

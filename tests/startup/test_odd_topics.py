@@ -1,0 +1,65 @@
+"""Topics that no directory can be made for: from their first record on no queue is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqtool import repair
+from rmqtool.check.options import CheckLevel, ValidateOptions
+from rmqtool.check.queues.orphans import REFUSE
+from rmqtool.check.validate import validate
+from rmqtool.findings.catalogue import Severity
+from tests import inflict, plain_store
+from tests.plain_store import Record
+from tests.startup.test_against_stores import ALWAYS, foretell
+from tests.stores import broker_conf, fixture_store, manifest
+
+DASH = len("traffic")
+
+
+def _with_comma(name: str, place: Path) -> Path:
+    """Flip the dash in the topic of the newest such record: one bit makes it a comma."""
+    root = fixture_store(name, place)
+    newest = [one for one in plain_store.records(root) if one.topic.startswith("traffic-")][-1]
+
+    def is_newest(record: Record) -> bool:
+        return record.physical_offset == newest.physical_offset
+
+    inflict.flip_field("topic", byte=DASH, where=0, wanted=is_newest)(root)
+    (root / "abort").touch()
+    return root
+
+
+def test_batch_topic_gone(tmp_path: Path) -> None:
+    """A valid topics.json that has lost a batch topic: the plan says what the broker then does."""
+    name = "rocketmq-5.5.0-batch-queue"
+    root = fixture_store(name, tmp_path)
+    for path in root.glob("config/topics.json*"):
+        path.write_text("{}")
+    plan = repair.plan(root, broker_conf=str(broker_conf(name)))
+    said = {one.path: one.message for one in plan.left}
+    assert said["batchconsumequeue/batch-queue"].endswith(REFUSE)
+    assert foretell(root, "5.5.0", {**manifest(name)["settings"], **ALWAYS}).refusals
+
+
+@pytest.mark.parametrize(("version", "is_split"), [("4.9.3", False), ("5.3.3", True)])
+def test_comma(version: str, is_split: bool, tmp_path: Path) -> None:
+    """Brokers from 4.9.4 on take such a name for two directories, and the file for its parent."""
+    name = f"rocketmq-{version}-traffic"
+    root = _with_comma(name, tmp_path)
+    told = foretell(root, version, {**manifest(name)["settings"], **ALWAYS})
+    assert is_split is (told.failed_topic is not None and "," in told.failed_topic)
+
+
+def test_comma_is_damage(tmp_path: Path) -> None:
+    """A validation says so, and after a repair queues are written again."""
+    name = "rocketmq-5.3.3-traffic"
+    root, conf = _with_comma(name, tmp_path), str(broker_conf(name))
+    options = ValidateOptions(root, broker_conf=conf, level=CheckLevel.FULL)
+    said = {one.code for one in validate(options) if one.severity is Severity.DAMAGE}
+    assert "CL-TOPIC" in said
+    repair.apply(repair.plan(root, broker_conf=conf), in_place=True)
+    told = foretell(root, "5.3.3", {**manifest(name)["settings"], **ALWAYS})
+    assert told.failed_topic is None
