@@ -21,6 +21,7 @@ from tests.evidence import Evidence
 from tests.scopes import LongestFirst, workers
 
 TESTS = Path(__file__).parent
+pytest.register_assert_rewrite("tests.broker")  # what is not equal is shown
 # `-m quick`: rooms whose tests need neither Java nor minutes, but for the files that do.
 QUICK = {"findings", "formats", "store", "queues", "derive", "scan", "render", "machine", "broker"}
 NOT_QUICK = {

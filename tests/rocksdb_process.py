@@ -8,6 +8,7 @@ in the child is the program itself; `store/test_rocksdb_database.py` starts it a
 from __future__ import annotations
 
 import array
+import atexit
 import gc
 import os
 import pickle
@@ -72,6 +73,13 @@ class Forker:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
             )
+        atexit.register(self.close)
+
+    def close(self) -> None:
+        """End it, once the tests have ended; a child of theirs leaves it alone."""
+        if self.owner == os.getpid():
+            self._line.close()
+            self._process.wait()
 
     def ask(self, order: bytes, *descriptors: int) -> int:
         """Send an order, with descriptors; give the number that is the answer."""

@@ -42,7 +42,10 @@ _ALWAYS: Final[Mapping[str, object]] = {
     # 4.9.3 would otherwise take the one below user.home.
     "storePathCommitLog": "store/commitlog",
     "autoCreateTopicEnable": True,
+    # However full the disk and late the hour: nothing is deleted unless a test asks for it.
     "diskMaxUsedSpaceRatio": 99,
+    "cleanFileForciblyEnable": False,
+    "deleteWhen": "99",
     "warmMapedFileEnable": False,
     "osPageCacheBusyTimeOutMills": 60000,
     "waitTimeMillsInSendQueue": 60000,
