@@ -73,27 +73,33 @@ class Compared(NamedTuple):
 
 
 def compare_logs(
-    a: LogReader, b: LogReader, begin: int, end: int, jobs: int | None = None
+    a: LogReader, b: LogReader, begin: int, ends: tuple[int, int], jobs: int | None = None
 ) -> Iterator[Compared]:
-    """Compare [begin, end) of two logs; neighbours may have the same relation.
+    """Compare two logs up to the end of the longer one; neighbours may have the same relation.
+
+    What a file holds past the end of its log counts as nothing: a running broker writes there.
 
     Args:
         a: a log; only its list of files is used.
         b: likewise.
         begin: first physical offset.
-        end: past the last one.
+        ends: past the last one of A and of B.
         jobs: threads; None is one for each processor.
     """
-    yield from run(compare_piece, _pieces(a, b, begin, end), jobs=jobs)
+    yield from run(compare_piece, _pieces(a, b, begin, ends), jobs=jobs)
 
 
-def _pieces(a: LogReader, b: LogReader, begin: int, end: int) -> Iterator[LogPair]:
-    edges = {begin, end}
+def _pieces(a: LogReader, b: LogReader, begin: int, ends: tuple[int, int]) -> Iterator[LogPair]:
+    end = max(ends)
+    edges = {begin, *(one for one in ends if begin < one)}
     for reader in (a, b):
         for segment in (one for log in reader.logs for one in log):
             edges |= {edge for edge in (segment.start, segment.end) if begin < edge < end}
     for low, high in pairwise(sorted(edges)):
-        files = a.segment_at(low), b.segment_at(low)
+        files = (
+            a.segment_at(low) if low < ends[0] else None,
+            b.segment_at(low) if low < ends[1] else None,
+        )
         if None in files:
             yield LogPair(low, high, *files)
             continue

@@ -123,10 +123,10 @@ def compare(a: Side, b: Side, jobs: int | None = None, *, has_log: bool = True) 
     sides = (a, b)
     spans = tuple(LogSpan(side.begin, side.end) if has_log else LogSpan(0, 0) for side in sides)
     shared = shared_of(spans[0], spans[1])
-    end = max(span.end for span in spans)
+    ends = spans[0].end, spans[1].end
     stretches: list[LogStretch] = []
     begin = min((span.begin for span in spans if span.length), default=0)
-    for found in compare_logs(a.reader, b.reader, begin, end, jobs):
+    for found in compare_logs(a.reader, b.reader, begin, ends, jobs):
         stretches += found.stretches
         for side, error in zip(sides, found.unread, strict=True):
             if error is not None:
@@ -188,6 +188,7 @@ def _tasks(
         yield RecordTask(
             segment,
             side.end,
+            other.end,
             tuple(others),
             tuple((one.begin, one.end) for one in own),
             tuple(unread),

@@ -107,6 +107,7 @@ class RecordTask:
     Attributes:
         segment: the file.
         end: physical offset where its log ends, or later.
+        other_end: where the other log ends; what its files hold from there on is not compared.
         others: the files of the other log that hold bytes of its range.
         own: stretches that are not the same in both, physical offsets, in their order.
         unread: stretches that could not be read of these, physical offsets.
@@ -116,6 +117,7 @@ class RecordTask:
 
     segment: Segment
     end: int
+    other_end: int
     others: tuple[Segment, ...]
     own: tuple[tuple[int, int], ...]
     unread: tuple[tuple[int, int], ...]
@@ -258,7 +260,8 @@ class _OwnRecords:
     def _both(self, begin: int, length: int) -> tuple[bytes, bytes]:
         """Read the same bytes of both logs; zeros where a file ends or none is."""
         mine = self.file.read_at(begin - self.start, length).ljust(length, b"\0")
-        return mine, read_across(self.other, begin, length)
+        held = min(max(self.task.other_end - begin, 0), length)
+        return mine, read_across(self.other, begin, held).ljust(length, b"\0")
 
     def _count(self, batch: Batch, records: Int64s) -> None:
         offsets = records[row.PHYSICAL_OFFSET]

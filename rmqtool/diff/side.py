@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from rmqtool.info.survey import Survey
-from rmqtool.query.log import Log
+from rmqtool.query.log import Log, NoRecord
 from rmqtool.store.branch import BranchKind, FamilyDepth
 
 if TYPE_CHECKING:
     from rmqtool.errors import RmqtoolError
-    from rmqtool.query.log import LogRecord, NoRecord
+    from rmqtool.query.log import LogRecord
     from rmqtool.store.record_heads import LogReader
     from rmqtool.store.segment import Segment
     from rmqtool.store.tree import Store
@@ -28,6 +28,7 @@ class Part(enum.StrEnum):
     EPOCHS = "epochs"
 
 
+WRITTEN_LATER: Final = "its log ended here when the comparison began"
 _KINDS: Final = {
     Part.LOG: (BranchKind.COMMITLOG, BranchKind.DLEDGER),
     Part.QUEUES: (BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE),
@@ -132,6 +133,8 @@ class Side:
         Raises:
             UnreadablePath: the file may not be read.
         """
+        if physical_offset >= self.end and self.store.lock_held():
+            return NoRecord(physical_offset, WRITTEN_LATER)
         with Log(self.store) as log:
             return log.record_at(physical_offset)
 

@@ -42,7 +42,17 @@ QUEUES: Final = 4
 EXPIRE_SECONDS: Final = 20
 BODY: Final = 90  # a byte of the body of a file's first record
 ROCKSDB: Final = {"storeType": "defaultRocksDB"}
-IN_THE_LOG: Final = ("info", "validate", "dump", "report", "export", "extract", "doctor", "startup")
+IN_THE_LOG: Final = (
+    "info",
+    "validate",
+    "dump",
+    "report",
+    "export",
+    "extract",
+    "doctor",
+    "startup",
+    "rebuild-log",
+)
 COMMANDS: Final = {
     "validate": "validate STORE --level full --format jsonl",
     "validate deep": "validate STORE --level deep --format jsonl",
@@ -60,6 +70,8 @@ COMMANDS: Final = {
     "report": "report STORE --output NEW",
     "export": "export STORE --table messages --engine local --output NEW",
     "extract": "extract STORE --topic in-flight --output NEW.jsonl",
+    "rebuild-log": "rebuild-log STORE --output NEW",
+    "diff": "diff STORE STORE --format json",
 }
 
 
@@ -162,9 +174,10 @@ class Trial:
             "NEW.jsonl": f"{new}.jsonl",
         }
         line = [words.get(one, one) for one in shlex.split(COMMANDS[name])]
+        conf = [] if name == "diff" else ["--broker-conf", str(self._conf)]
         self._load.is_beside = True
         done = subprocess.run(  # noqa: S603 - ourselves
-            [*COMMAND, *line, "--broker-conf", str(self._conf)],
+            [*COMMAND, *line, *conf],
             capture_output=True,
             text=True,
             check=False,
@@ -174,6 +187,8 @@ class Trial:
         self.runs[name] += 1
         if name.startswith("validate"):
             self._judge_findings(name, done)
+        elif name == "diff":
+            self._judge_difference(done)
         elif done.returncode != 0 and not self._may_differ(name, done.returncode):
             self._note(f"{name}: exit {done.returncode}: {_last(done.stderr)}")
         elif name.startswith("query") and not done.stdout:
@@ -218,6 +233,17 @@ class Trial:
             self._note(f"{name}: the flipped byte of {path} was not found")
         if done.returncode != int(path is not None):
             self._note(f"{name}: exit {done.returncode}: {_last(done.stderr)}")
+
+    def _judge_difference(self, done: subprocess.CompletedProcess[str]) -> None:
+        """A store is its own log up to where it was read first; all that follows is new."""
+        if done.returncode not in {0, 1}:
+            self._note(f"diff: exit {done.returncode}: {_last(done.stderr)}")
+            return
+        (said,) = json.loads(done.stdout)["verdict"]
+        is_new = said["end_a"] == said["end_b"] or said["messages_only_b"]
+        parts_at = said["first_difference"] in {None, said["common_end"]}
+        if not (said["is_complete"] and is_new and parts_at):
+            self._note(f"diff: {_last(done.stderr)}")
 
     def _note(self, what: str) -> None:
         self.wrong[what] += 1

@@ -6,15 +6,19 @@ import errno
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from rmqtool.diff import StoreDifference
+from rmqtool.diff import StoreDifference, log_difference
+from rmqtool.diff.log_bytes import Compared, compare_logs
 from rmqtool.diff.log_difference import AFTER, BEFORE, SHARED
+from rmqtool.diff.side import WRITTEN_LATER
 from rmqtool.diff.verdict import verdict
+from rmqtool.query.log import NoRecord
+from rmqtool.store.record_heads import LogReader
 from rmqtool.times import iso_time
 from rmqtool.writing.lock import StoreLock
 from tests import plain_store
@@ -220,6 +224,32 @@ def test_running(pair: Pairs) -> None:
         found = stores.compare()
     assert found.is_same
     assert [[one.path for one in some] for some in found.troubles] == [[], ["lock"]]
+
+
+@pytest.mark.parametrize("name", [TRAFFIC, "rocketmq-5.5.0-ipv6"])
+def test_goes_on(name: str, pair: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a running broker writes during the comparison is none of its log."""
+    stores = pair(name)
+    records = plain_store.records(stores.a)
+    path = records[-1].path
+    own_file = [number for number, one in enumerate(records) if one.path == path]
+    number = own_file[len(own_file) // 2]
+    whole = path.read_bytes()
+    cut_from(records[number])
+
+    def written(
+        a: LogReader, b: LogReader, begin: int, ends: tuple[int, int], jobs: int | None
+    ) -> Iterator[Compared]:
+        path.write_bytes(whole)
+        yield from compare_logs(a, b, begin, ends, jobs)
+
+    monkeypatch.setattr(log_difference, "compare_logs", written)
+    with StoreLock(stores.a):
+        found = stores.compare()
+    assert (found.log.first, found.parts_at) == (None, found.log.a.end)
+    assert (own(found, 0), own(found, 1)) == (Counter(), counted(records[number:]))
+    assert NoRecord(found.log.a.end, WRITTEN_LATER) == found.records[0]
+    assert f"B has {len(records) - number:,} messages more" in verdict(found)
 
 
 def test_expired(pair: Pairs) -> None:
