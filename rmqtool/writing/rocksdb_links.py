@@ -5,7 +5,8 @@ on damaged files. So `store.rocksdb_database` starts this module as a program, w
 the files on its first line. It makes a directory for this user alone (0700), and links in it. A
 child of it has a limit of memory, opens the database there and answers: see `rocksdb_server`.
 When the child ends, of itself or because somebody has had enough, the directory goes. This process
-itself never touches the database, so it always can.
+itself never touches the database, so it always can: a signal that would end it ends the child
+alone, and changes nothing about what is left to do.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, BinaryIO, Final, NoReturn
 from rmqtool.store.rocksdb_server import PREFIX, serve
 
 PART_BYTES: Final = 1 << 20
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -30,7 +32,7 @@ def main() -> int:
     The line is an object: `links` gives the place that each name leads to, `copies` the length of
     each file that follows in bytes, in this order; `mode` and `memory` are for `serve`.
     """
-    signal.signal(signal.SIGTERM, _stop)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until there is a child to end
     _leave_no_core()
     asked = sys.stdin.buffer
     wanted = json.loads(asked.readline())
@@ -39,12 +41,7 @@ def main() -> int:
         child = os.fork()
         if not child:
             _answer(directory, wanted)
-        try:
-            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        finally:
-            with suppress(ProcessLookupError, ChildProcessError):  # it has ended
-                os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)  # so that its processor time counts as that of the command
+        status = _end_of(child)
     if status < 0:  # tell as what the child died of
         with suppress(OSError):  # SIGKILL has no other way
             signal.signal(-status, signal.SIG_DFL)
@@ -52,9 +49,23 @@ def main() -> int:
     return status
 
 
-def _stop(*_: object) -> NoReturn:
-    """End on a signal, as from anywhere: directories are removed on the way."""
-    raise SystemExit(signal.SIGTERM)
+def _end_of(child: int) -> int:
+    """Wait for the child, which a signal to this process kills; give how it ended.
+
+    From then on no signal is taken: whoever has the answer ends this process, too, and most likely
+    while it removes the directory.
+    """
+
+    def kill(*_: object) -> None:
+        os.kill(child, signal.SIGKILL)
+
+    for number in ENDING:
+        signal.signal(number, kill)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # its number is not given to another one
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _leave_no_core() -> None:
@@ -89,7 +100,9 @@ def _answer(directory: str, wanted: dict[str, Any]) -> NoReturn:
     """Be the child; nothing of what its parent has to clean up is this process's to clean."""
     code = 1
     try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in ENDING:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         serve(directory, wanted["mode"], wanted["memory"])
         code = 0
     finally:

@@ -262,8 +262,9 @@ def campaign(seeds: range, seconds: float, top: Path, tally: Tally, servers: str
         for command in COMMANDS:
             is_fresh = tally.runs.total() % FRESH_EACH == FRESH_EACH - 1
             done = run(attack.given.words_of(command), said, is_fresh=is_fresh)
-            if is_fresh and done.code >= 0 and {path.name for path in scratch.iterdir()} - own:
-                done.ends.append("left something in the temporary directory")
+            left = sorted({path.name for path in scratch.iterdir()} - own)
+            if is_fresh and done.code >= 0 and left:
+                done.ends.append(f"left in the temporary directory: {left[:5]}")
             disk = empty(attack.work, KEPT) + empty(scratch, own)
             for one in own:
                 disk += empty(scratch / one, frozenset())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -18,9 +19,10 @@ from rmqtool.formats.rocksdb_families import FAMILIES
 from rmqtool.store import rocksdb_database
 from rmqtool.store.crc32c import crc32c
 from rmqtool.store.place import Place
-from rmqtool.store.rocksdb_database import Database
+from rmqtool.store.rocksdb_database import MEMORY_BYTES, Database, _start
 from rmqtool.store.rocksdb_log import read_log
 from rmqtool.store.rocksdb_manifest import read_manifest
+from rmqtool.store.rocksdb_server import FRAME
 from rmqtool.store.rocksdb_table import check_table
 from tests.rocksdb import NAMES, databases, fixture, rows_of, state_of
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 each_store = pytest.mark.parametrize("name", NAMES)
 QUEUES: Final = "rocketmq-5.5.0-rocksdb-crash"
+MANY_LINKS: Final = 20_000  # to remove them takes a while
 MARGIN: Final = 20  # seconds, on a machine that does other things
 
 
@@ -313,6 +316,37 @@ def test_killed(tmp_path: Path) -> None:
         os.kill(answering, signal.SIGKILL)
         with pytest.raises(DamagedDatabase, match="ended, status -9"):
             list(database.rows("default"))
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_ended_by_a_signal(
+    kind: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_answered: bool
+) -> None:
+    """The directory of links goes whatever signal comes, also to a process that is removing it.
+
+    It does so once it has answered that there is no CURRENT: whoever reads that ends it.
+    """
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    names = {f"{number:06}.sst": "/nowhere" for number in range(MANY_LINKS)}
+    asked = {"links": names, "copies": {}, "mode": "point", "memory": MEMORY_BYTES}
+    if not is_answered:
+        store = fixture(QUEUES, tmp_path)
+        asked["links"] = {one.name: str(one) for one in (store / "consumequeue").iterdir()}
+        monkeypatch.setenv("TMPDIR", str(tmp_path / "own"))
+        (tmp_path / "own").mkdir()
+    process = _start()
+    with process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        process.stdout.read(FRAME.size)
+        made = next(Path(os.environ["TMPDIR"]).iterdir())
+        while is_answered and len([*made.glob("*.sst")]) == MANY_LINKS:
+            time.sleep(0.001)
+        process.send_signal(kind)
+        process.wait(MARGIN)
+    assert not made.exists()
 
 
 def command_of(process: int) -> bytes:
