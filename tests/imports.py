@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -27,8 +28,16 @@ class Import(NamedTuple):
 
 @cache
 def modules() -> tuple[tuple[str, ast.Module], ...]:
-    """Give dotted name and syntax tree of each module; parsed once, so nobody changes a tree."""
-    return tuple(_parsed())
+    """Give dotted name and syntax tree of each module; parsed once, so nobody changes a tree.
+
+    Looking for garbage among all that is made would take longer than making it.
+    """
+    gc.disable()
+    try:
+        return tuple(_parsed())
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _parsed() -> Iterator[tuple[str, ast.Module]]:
@@ -54,7 +63,8 @@ def _imports(module: str, node: ast.AST, *, is_lazy: bool) -> Iterator[Import]:
     is_lazy = is_lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     is_lazy = is_lazy or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
     for child in ast.iter_child_nodes(node):
-        yield from _imports(module, child, is_lazy=is_lazy)
+        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from _imports(module, child, is_lazy=is_lazy)
 
 
 @cache

@@ -51,14 +51,17 @@ def text_of(node: ast.AST) -> str | None:
 
 def texts(node: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield the literal texts below a node with their lines, without docstrings."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Expr) and text_of(child.value) is not None:
-            continue
-        text = text_of(child)
-        if text is not None:
-            yield getattr(child, "lineno", 0), text
-        if text is None or isinstance(child, ast.JoinedStr):
-            yield from ((line, one) for line, one in texts(child) if one not in (text or ""))
+    left = [(node, "")]
+    while left:
+        above, whole = left.pop()
+        for child in ast.iter_child_nodes(above):
+            if isinstance(child, ast.Expr) and text_of(child.value) is not None:
+                continue
+            text = text_of(child)
+            if text and text not in whole:
+                yield getattr(child, "lineno", 0), text
+            if text is None or isinstance(child, ast.JoinedStr):
+                left.append((child, whole + (text or "")))
 
 
 def is_command(node: ast.AST) -> bool:
