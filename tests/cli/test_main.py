@@ -16,7 +16,7 @@ from rmqtool.cli.commands import CONTENTS, NAMES, PROGRAM, described
 from rmqtool.cli.main import main
 from rmqtool.cli.manual.brief import brief
 from rmqtool.errors import NotAStore, UsageError
-from tests.cli.run import CLEAN, COMMAND, on_terminal, rmqtool
+from tests.cli.run import CLEAN, COMMAND, PATIENCE, on_terminal, rmqtool
 from tests.stores import fixture_names, fixture_store
 
 
@@ -213,7 +213,7 @@ def test_signals(tmp_path: Path, store: Path, number: signal.Signals, code: int)
     while not list(tmp_path.iterdir()):
         assert process.poll() is None
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=PATIENCE)
     assert (code, []) == (process.returncode, list(tmp_path.iterdir()))
     assert err in {b"rmqtool: interrupted\n", b"rmqtool: terminated\n"}
 

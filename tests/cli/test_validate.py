@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 
 from tests import inflict
-from tests.cli.run import CLEAN, COMMAND, rmqtool
+from tests.cli.run import CLEAN, COMMAND, PATIENCE, rmqtool
 from tests.evidence import Evidence
 from tests.render.sarif_schema import LOG
 from tests.stores import fixture_store
@@ -121,7 +121,7 @@ def interrupted(store: Path, number: signal.Signals, *options: str) -> tuple[int
     assert process.stdout is not None
     first = process.stdout.readline()  # something has been found: it is at work
     process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE)
     return process.returncode, first + out, err
 
 
@@ -161,13 +161,13 @@ def test_progress(store: Path) -> None:
     )
     os.close(process_side)
     said = bytearray()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         try:
             said += os.read(terminal, 1 << 16)
         except OSError:
             break
     os.close(terminal)
-    assert 0 == process.wait(60)
+    assert 0 == process.wait(PATIENCE)
     assert b"validate" in said
     assert b"validate" not in rmqtool("validate", store).err.encode()

@@ -15,6 +15,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.place import Place
 
+PATIENCE = 120.0  # seconds, on a busy machine
 CONTENT = bytes(range(256))
 
 
@@ -112,7 +113,7 @@ def test_file_replaced_by_fifo(file: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
     opener = threading.Thread(target=open_it, daemon=True)
     opener.start()
-    opener.join(timeout=10)
+    opener.join(PATIENCE)
     assert ["is no regular file"] == refusals
 
 
