@@ -55,6 +55,7 @@ COMMANDS: Final[dict[str, tuple[str, ...]]] = {
         *("--output", "{work}/config"),
     ),
     "copy": ("repair", "{store}", "--output", "{work}/copy"),
+    "copy-from": ("repair", "{store}", "--from", "{other}", "--output", "{work}/copy"),
     "plan": ("repair", "{store}", "--plan", "{work}/plan"),
     "rebuild-copy": ("rebuild", "{store}", "--output", "{work}/rebuilt"),
     "rebuild-cq-copy": ("rebuild-cq", "{store}", "--output", "{work}/queues"),
