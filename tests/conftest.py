@@ -29,7 +29,7 @@ NOT_QUICK = {
     *("test_rocksdb_database", "test_lint", "test_readme", "test_remote", "test_remote_output"),
     *("test_release", "test_bench_store", "test_conf", "test_stamp", "test_dictionary"),
     *("test_codes", "test_sarif", "test_errors", "test_output", "test_warm_up", "test_hostile"),
-    *("test_writers", "test_one_reader"),
+    *("test_writers", "test_one_reader", "test_words"),
 }
 # Of the other rooms what takes a second or less and notices most: `tests.mutation` has counted.
 ALSO_QUICK = {
