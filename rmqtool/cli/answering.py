@@ -10,7 +10,7 @@ from rmqtool.errors import UsageError
 from rmqtool.render.look import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.cli.delivery import Delivery
     from rmqtool.query.answer import Answer
@@ -136,7 +136,10 @@ def answer_many(lookup: Lookup, requests: list[Request], show: Show, delivery: D
 
     def answers() -> Iterator[Answer]:
         nonlocal missing
-        for answer in find_all(lookup, requests):
+        found: Iterable[Answer] = find_all(lookup, requests)
+        if lookup.store.lock_held():  # what expires meanwhile is looked for again, before any row
+            found = list(found)
+        for answer in found:
             if show.trace and answer.found:
                 from rmqtool.query.trace import follow
 

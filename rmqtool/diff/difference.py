@@ -74,6 +74,7 @@ def difference(a: Store, b: Store, *, jobs: int | None = None) -> StoreDifferenc
         jobs: threads; None is one for each processor.
 
     Raises:
+        UnreadablePath: a running broker deleted an expired file meanwhile; open both anew.
         UnsupportedStore: they have nothing that could be compared.
     """
     parts = frozenset(parts_of(a) & parts_of(b))

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.info.survey import Survey
 from rmqtool.query.log import Log, NoRecord
 from rmqtool.store.branch import BranchKind, FamilyDepth
+from rmqtool.store.unread import has_expired
 
 if TYPE_CHECKING:
     from rmqtool.errors import RmqtoolError
@@ -149,7 +151,15 @@ class Side:
         return head.store_timestamp if head else None
 
     def problem(self, error: RmqtoolError) -> None:
-        """Note what could not be read."""
+        """Note what could not be read.
+
+        Raises:
+            UnreadablePath: a running broker has deleted it meanwhile: all is to be compared anew.
+        """
+        if isinstance(error, UnreadablePath):
+            inner = error.path.removeprefix(f"{self.store.root}/")
+            if has_expired(self.store, inner, error):
+                raise error
         path, reason = getattr(error, "path", ""), getattr(error, "reason", str(error))
         self.note(SideProblem(path, reason))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.formats.message import MESSAGE_MAGIC_CODE, MESSAGE_MAGIC_CODE_V2
 from rmqtool.relog import fields as at
 from rmqtool.relog.chunk import Chunk, Reason
@@ -15,6 +16,7 @@ from rmqtool.relog.options import Positions, QueueOffsets, RecordVersion
 from rmqtool.relog.order import concatenated, merged, repeated
 from rmqtool.relog.take import PART_BYTES, TakeOptions
 from rmqtool.relog.waiting import waiting_of
+from rmqtool.store.unread import has_expired
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -34,6 +36,7 @@ MAGIC_CODES: Final = {
     RecordVersion.FIRST: MESSAGE_MAGIC_CODE,
     RecordVersion.SECOND: MESSAGE_MAGIC_CODE_V2,
 }
+CHANGED: Final = "its records are others than a moment before: try again"
 LEAST_BYTES: Final = 1 << 20  # of a source, when there are many
 
 
@@ -72,7 +75,8 @@ class RecordStream:
             advance: takes the bytes that were read since it was last called.
 
         Raises:
-            UnreadablePath: what says which copies wait cannot be read.
+            UnreadablePath: what says which copies wait cannot be read, or a source that is read
+                twice was another one the second time.
         """
         several = len(self._sources) > 1
         wanted = [self._wanted(source) for source in self._sources]
@@ -124,31 +128,42 @@ class RecordStream:
     ) -> Iterator[Chunk]:
         """Yield the records of one source, in its order."""
         judge = QueueOffsetJudge()
+        source = self._sources[number]
         begin = 0
-        for chunk in self._sources[number].chunks(wanted, advance, self._options.jobs):
-            self._account(chunk)
+        for chunk in source.chunks(wanted, advance, self._options.jobs):
+            self._account(source, chunk)
             self._name_topics(chunk, number)
             count = chunk.count
             if repeats is not None:
                 repeat = repeats[begin : begin + count]
+                if len(repeat) < count:
+                    raise UnreadablePath(path=source.path, reason=CHANGED)
                 begin += count
                 self._leave_out(chunk, repeat, Reason.DUPLICATE)
             if self._judges:
                 self._leave_out(chunk, ~judge.possible(chunk.fields), Reason.NUMBER)
             yield chunk
+        # What was taken for a repetition of a record that is gone now would be in no log.
+        if repeats is not None and begin < len(repeats):
+            raise UnreadablePath(path=source.path, reason=CHANGED)
 
     def _leave_out(self, chunk: Chunk, unwanted: Bools, reason: Reason) -> None:
         if unwanted.any():
             self._result.left_out[reason] += int(unwanted.sum())
             chunk.fields = np.ascontiguousarray(chunk.fields[:, ~unwanted])
 
-    def _account(self, chunk: Chunk) -> None:
-        result = self._result
+    def _account(self, source: LogSource, chunk: Chunk) -> None:
+        result, store = self._result, source.store
         result.left_out += chunk.left_out
         result.gaps += chunk.gaps
         self.blanks += chunk.blanks
         error = chunk.unread
-        if error is not None and str(error) not in map(str, result.unread):
+        if error is None:
+            return
+        path = error.path if store is None else error.path.removeprefix(f"{store.root}/")
+        if store is not None and has_expired(store, path, error):
+            result.expired.add(path)
+        elif str(error) not in map(str, result.unread):
             result.unread.append(error)
 
     def _name_topics(self, chunk: Chunk, source: int) -> None:

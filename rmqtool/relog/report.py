@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.options import Positions, QueueOffsets
+from rmqtool.store.unread import expired_sentences
 from rmqtool.table import Column, Table, Type
 from rmqtool.words import counted
 
@@ -114,6 +115,7 @@ def _left_out(result: LogResult) -> Iterator[str]:
     for reason, words in said.items():
         if left[reason]:
             yield f"left out: {counted(left[reason], 'record')} {words}"
+    yield from expired_sentences(result.expired)
     for gap in result.gaps[:SHOWN]:
         which = "" if gap.number is None else f"record {gap.number}, "
         what = f"{gap.length:,} bytes at {gap.position} hold no record: {gap.code}"

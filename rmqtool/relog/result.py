@@ -35,6 +35,7 @@ class LogResult:
         built: queues and index; None when nothing was written.
         knows_release: whether a store was read, whose files tell who wrote it.
         unread: what could not be read.
+        expired: files that a running broker deleted before they were read.
         seconds: all of it.
         fsync_seconds: spent waiting for the disk.
     """
@@ -51,6 +52,7 @@ class LogResult:
     built: RebuildResult | None = None
     knows_release: bool = False
     unread: list[StoreError] = field(default_factory=list)
+    expired: set[str] = field(default_factory=set)
     seconds: float = 0.0
     fsync_seconds: float = 0.0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import MAX_MESSAGE_SIZE
+from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import (
@@ -72,8 +73,11 @@ class SegmentJudge:
         self._stretches += stretches
         self._end = end
         if segment.start <= self._last_used:  # at once: entries that point here are its consequence
-            for stretch in stretches:
-                yield from self._judge(segment, stretch)
+            try:
+                for stretch in stretches:
+                    yield from self._judge(segment, stretch)
+            except UnreadablePath as error:  # it expired since it was scanned, or its disk gave up
+                yield self._inspection.unread(segment.path, error)
 
     def finish(self) -> Iterator[Finding]:
         """Judge the segment that was taken last."""

@@ -82,6 +82,7 @@ class Diff(Command):
         from rmqtool.diff.report import SECTIONS, report
         from rmqtool.diff.verdict import lender, verdict
         from rmqtool.store.tree import open_store
+        from rmqtool.store.unread import looked_again
         from rmqtool.words import counted
 
         self.delivery.keep_out_of(self.first, self.second)
@@ -91,7 +92,9 @@ class Diff(Command):
         if self.merge_offsets:
             return self._merge()
         wanted = sections(self.section, SECTIONS)
-        found = difference(open_store(self.first), open_store(self.second), jobs=self.jobs)
+        found = looked_again(
+            lambda: difference(open_store(self.first), open_store(self.second), jobs=self.jobs)
+        )
         shown = [
             rows
             for rows in report(found)
@@ -132,9 +135,10 @@ class Diff(Command):
     def _merge(self) -> int:
         """Write the offsets of both; 1 when some are left out."""
         from rmqtool.diff import difference
-        from rmqtool.diff.merging import MERGED, document, merge
+        from rmqtool.diff.merging import MERGED, MergedOffset, document, merge
         from rmqtool.diff.side import Part
         from rmqtool.store.tree import open_store
+        from rmqtool.store.unread import looked_again
         from rmqtool.words import counted
         from rmqtool.writing.output import OutputFile
 
@@ -142,11 +146,15 @@ class Diff(Command):
             option = "--section" if self.section else "--output"
             reason = "--merge-offsets needs --output FILE, and has no sections"
             raise UsageError(option=option, reason=reason)
-        a, b = open_store(self.first), open_store(self.second)
-        found = difference(a, b, jobs=self.jobs)
-        if found.parts != set(Part):
-            raise UsageError(option="--merge-offsets", reason="needs two store roots")
-        merged = merge(a, b, found)
+
+        def decided() -> list[MergedOffset]:
+            a, b = open_store(self.first), open_store(self.second)
+            found = difference(a, b, jobs=self.jobs)
+            if found.parts != set(Part):
+                raise UsageError(option="--merge-offsets", reason="needs two store roots")
+            return merge(a, b, found)
+
+        merged = looked_again(decided)
         with OutputFile(self.delivery.output) as file:
             file.binary.write(document(merged))
         replace(self.delivery, output=None).emit(MERGED.rows([[one.row() for one in merged]]))

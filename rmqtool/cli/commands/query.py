@@ -195,13 +195,17 @@ class Query(Command):
         from rmqtool.query.groups import GROUP_QUEUES, ConsumerGroup, summary
         from rmqtool.query.sources import Sources
         from rmqtool.store.tree import open_store
+        from rmqtool.store.unread import looked_again
 
-        with Sources(open_store(self.store, self.broker_conf)) as sources:
-            found = ConsumerGroup(sources, group)
-            found.require()
-            rows = list(found.rows(self.topic))
-            self.delivery.emit(GROUP_QUEUES.rows([rows]))
-            self.delivery.note(summary(found.name, rows))
+        def look() -> tuple[str, list[dict[str, object]]]:
+            with Sources(open_store(self.store, self.broker_conf)) as sources:
+                found = ConsumerGroup(sources, group)
+                found.require()
+                return found.name, list(found.rows(self.topic))
+
+        name, rows = looked_again(look)
+        self.delivery.emit(GROUP_QUEUES.rows([rows]))
+        self.delivery.note(summary(name, rows))
         return DONE if rows else NO
 
     def _lone_id(self) -> str | None:
@@ -303,6 +307,11 @@ class Query(Command):
         yield "transaction", self.transaction
 
     def _answer(self, wanted: list[Request], show: Show) -> int:
+        from rmqtool.store.unread import looked_again
+
+        return looked_again(lambda: self._look(wanted, show))
+
+    def _look(self, wanted: list[Request], show: Show) -> int:
         from rmqtool.cli.answering import answer_consumed, answer_many, answer_one
         from rmqtool.query.lookup import Lookup
         from rmqtool.store.tree import open_store
