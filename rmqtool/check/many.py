@@ -22,6 +22,7 @@ from rmqtool.store.address import place_of
 from rmqtool.store.below import stores_below
 from rmqtool.store.fleet import NO_MATCH, FleetStore, broker_of, fleet_of
 from rmqtool.store.release import written_by
+from rmqtool.store.remote_listing import listed_once
 from rmqtool.store.tree import open_store
 from rmqtool.table import Column, Table, Type
 from rmqtool.tables.fleet import BROKER, STORE
@@ -95,21 +96,30 @@ def judged(
         options: what to validate in it.
         keeps_findings: give all findings, not only the row.
     """
-    store = part.store
     try:
-        findings = validate(replace(options, store=anywhere(store.path)))
-        worst: Finding | None = None
-        kept: list[Finding] = []
-        for one in findings:
-            if worst is None or one.severity.rank > worst.severity.rank:
-                worst = one
-            if keeps_findings:
-                kept.append(one)
-        opened = open_store(store.path, options.broker_conf)
-        release = str(written_by(opened, lambda _: None))
-        broker = store.broker or broker_of(opened.root)
+        with listed_once(place_of(part.store.path)):
+            return _judged(part.store, options, keeps_findings=keeps_findings)
     except RmqtoolError as error:
-        return StoreVerdict.not_read(store.name, store.broker, str(error))
+        return StoreVerdict.not_read(part.store.name, part.store.broker, str(error))
+
+
+def _judged(store: FleetStore, options: ValidateOptions, *, keeps_findings: bool) -> StoreVerdict:
+    """Validate a store.
+
+    Raises:
+        RmqtoolError: it cannot be read.
+    """
+    findings = validate(replace(options, store=anywhere(store.path)))
+    worst: Finding | None = None
+    kept: list[Finding] = []
+    for one in findings:
+        if worst is None or one.severity.rank > worst.severity.rank:
+            worst = one
+        if keeps_findings:
+            kept.append(one)
+    opened = open_store(store.path, options.broker_conf)
+    release = str(written_by(opened, lambda _: None))
+    broker = store.broker or broker_of(opened.root)
     summary = findings.summary
     row: dict[str, object] = {
         STORE.name: store.name,

@@ -36,6 +36,7 @@ from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.refused import refused_reads
 from rmqtool.store.release import written_by
+from rmqtool.store.remote_listing import listed_once
 from rmqtool.store.tail import WALKED_RECORDS, Walker
 from rmqtool.store.tree import open_store
 
@@ -116,6 +117,10 @@ class Findings:
 
     def __iter__(self) -> Generator[Finding, None, None]:
         """Validate, and yield each finding when it is found."""
+        with listed_once(self._store.root):
+            yield from self._found()
+
+    def _found(self) -> Iterator[Finding]:
         begin, compiling = time.monotonic(), announce.seconds()
         bounded = Bounded()
         self.summary.codes = bounded.counts  # while it grows: an interrupted run has counted, too

@@ -19,6 +19,7 @@ from rmqtool.store.entry import Entry, EntryKind, printable
 from rmqtool.store.meter import count_read
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.refused import note_refused
+from rmqtool.store.remote_listing import NO_NAMES, Listing, known
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 SMALLEST_READ_BYTES: Final = 64 << 10
 LARGEST_READ_BYTES: Final = 8 << 20
 FILE_SYSTEMS: Final = 16
-NO_NAMES: Final = frozenset({"", ".", ".."})  # keys may contain them; as names they lead elsewhere
 LONE_PERCENT: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 HADOOP_S3: Final = re.compile(r"^s3[an]://", re.IGNORECASE)
 LONE_QUESTION: Final = re.compile(r"\?(?![A-Za-z_]\w*=)")  # else it begins options
@@ -94,6 +94,8 @@ class RemotePlace(Place):
 
     def stat(self) -> Entry | None:
         """Say what is here; None when nothing is."""
+        if (listing := known(self.source, self.path)) is not None:
+            return listing.stat(self.path)
         (found,) = _ask(str(self), lambda: self.file_system().get_file_info([self.path]))
         return None if found.type.name == "NotFound" else _entry(found)
 
@@ -109,10 +111,25 @@ class RemotePlace(Place):
         """
         from pyarrow.fs import FileSelector
 
+        listing = known(self.source, self.path)
+        if listing is not None and (listed := listing.entries(self.path)) is not None:
+            return listed
         selector = FileSelector(self.path)
         found = _ask(str(self), lambda: self.file_system().get_file_info(selector))
         entries = [_entry(one) for one in found if one.base_name not in NO_NAMES]
         return sorted(entries, key=lambda entry: entry.name)
+
+    def listing(self) -> Listing:
+        """List this directory with all that is below it.
+
+        Raises:
+            UnreadablePath: it is no directory, or may not be listed.
+        """
+        from pyarrow.fs import FileSelector
+
+        selector = FileSelector(self.path, recursive=True)
+        found = _ask(str(self), lambda: self.file_system().get_file_info(selector))
+        return Listing(self.path, ((one.path, _entry(one)) for one in found))
 
     def open(self) -> OpenFile:
         """Open a file for reading by ranges.

@@ -35,6 +35,9 @@ MOST_SECONDS: Final = 10.0
 MOST_BYTES: Final = 1 << 30
 SEGMENT_BYTES: Final = 64 << 10
 ENTRIES_A_SEGMENT: Final = 300
+QUEUE_FILE_BYTES: Final = (
+    20_000  # of the usual 6 MB, a fleet in a bucket would send gigabytes of zeros
+)
 DAMAGED_EVERY: Final = 7
 MUST_HOLD: Final = (
     "killed_executor",
@@ -58,6 +61,7 @@ def build(top: Path, stores: int, segments: int) -> None:
         segment_bytes=SEGMENT_BYTES,
         slots=100,
         entries=segments * ENTRIES_A_SEGMENT,
+        queue_file_bytes=QUEUE_FILE_BYTES,
     )
     first = top / "broker-0000" / "store"
     first.parent.mkdir()

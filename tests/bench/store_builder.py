@@ -66,6 +66,7 @@ class Spec:
         slots: maxHashSlotNum.
         entries: maxIndexNum; all keys must fit one file.
         seed: of the bodies.
+        queue_file_bytes: mappedFileSizeConsumeQueue.
     """
 
     total_bytes: int = 2 * GIB
@@ -76,6 +77,7 @@ class Spec:
     slots: int = DEFAULT_HASH_SLOT_NUM
     entries: int = DEFAULT_INDEX_NUM
     seed: int = 1
+    queue_file_bytes: int = QUEUE_FILE_LENGTH
 
     @property
     def in_segment(self) -> int:
@@ -222,10 +224,11 @@ class Builder:
             directory = self.root / "consumequeue" / self.topic(topic).decode() / str(queue_id)
             directory.mkdir(parents=True)
             raw = units.tobytes()
-            for start in range(0, len(raw), QUEUE_FILE_LENGTH):
+            length = spec.queue_file_bytes
+            for start in range(0, len(raw), length):
                 with (directory / f"{start:020}").open("wb") as file:
-                    file.write(raw[start : start + QUEUE_FILE_LENGTH])
-                    file.truncate(QUEUE_FILE_LENGTH)
+                    file.write(raw[start : start + length])
+                    file.truncate(length)
 
     def write_index(self) -> None:
         """Write the one index file."""

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool.check.options import ValidateOptions
+from rmqtool.check.validate import validate
 from rmqtool.cli.engines import EngineChoice, decide
 from rmqtool.errors import UnreadablePath
 from rmqtool.store.address import place_of
 from rmqtool.store.entry import Entry, EntryKind
 from rmqtool.store.place import Place, is_remote
 from rmqtool.store.remote import LARGEST_READ_BYTES, SMALLEST_READ_BYTES, RemotePlace
+from rmqtool.store.remote_listing import Listing, listed_once
 from rmqtool.store.tree import open_store
 from tests.s3_server import BUCKET, S3Server, s3_server
 from tests.stores import fixture_store
@@ -64,6 +67,56 @@ def test_same_branches(tmp_path: Path, server: S3Server) -> None:
         (one.kind, one.path) for one in remote.artefacts()
     ]
     assert remote.lock_held() is None, "nobody can be asked"
+
+
+def test_listed_once(tmp_path: Path, server: S3Server) -> None:
+    """While a store is listed, its names are those that the server gives one by one."""
+    remote = place_of(server.put(fixture_store(NAME, tmp_path), "once"))
+    alone = {path: remote.child(path).stat() for path in listed(remote)}
+    directories = [remote, remote.child("config"), remote.child("consumequeue")]
+    below = [one.entries() for one in directories]
+    server.requests.clear()
+    with listed_once(remote), listed_once(remote.child("config")):
+        assert len(server.requests) <= 2
+        assert alone == {path: remote.child(path).stat() for path in listed(remote)}
+        assert below == [one.entries() for one in directories]
+        assert EntryKind.DIRECTORY is (remote.child("config").stat() or below[0][0]).kind
+        assert remote.child("no").child("such").stat() is None
+        assert len(server.requests) <= 2, "nothing more is asked"
+        with pytest.raises(UnreadablePath, match="once/no: "):
+            remote.child("no").entries()
+    server.requests.clear()
+    assert remote.child("no").stat() is None
+    assert server.requests, "it is asked again"
+
+
+def test_validate_asks_little(tmp_path: Path, server: S3Server) -> None:
+    """To validate a store takes some requests a file, however many names may be there."""
+    store = fixture_store(NAME, tmp_path)
+    expected = [one.row() for one in validate(ValidateOptions(store))]
+    uri = server.put(store, "asked")
+    files = sum(path.is_file() for path in store.rglob("*"))
+    server.requests.clear()
+    assert expected == [one.row() for one in validate(ValidateOptions(uri))]
+    count = len(server.requests)
+    assert files < count < 4 * files + 80
+
+
+def test_listing_has_names_only() -> None:
+    """Keys that no path leads to are no names; what is no directory has nothing below it."""
+    file = Entry("f", EntryKind.FILE, 3, 0, 3)
+    keys = ["b/top/f", "b/top//f", "b/top/../f", "b/top/./f"]
+    listing = Listing("b/top", [(key, file) for key in keys])
+    assert [file] == listing.entries("b/top")
+    assert (file, None) == (listing.stat("b/top/f"), listing.stat("b/top//f"))
+    assert (None, None) == (listing.entries("b/top/f"), listing.entries("b/top/none"))
+
+
+def test_no_directory_to_list(server: S3Server) -> None:
+    """What cannot be listed is no error before somebody reads it."""
+    none = place_of(server.put(Path(__file__).parent, "listed")).child("none")
+    with listed_once(none), listed_once(place_of("/no/such/directory")):
+        assert none.stat() is None
 
 
 def test_reads_are_ranges(server: S3Server, large: Place) -> None:
