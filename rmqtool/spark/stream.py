@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
 
-from rmqtool.errors import DecodeError, UsageError
+from rmqtool.errors import DecodeError, Trouble, UnreadablePath, UsageError
+from rmqtool.findings.registry_layout import FS_GAP
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.formats.java import crc31
 from rmqtool.formats.message import decode
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tail import Tail
     from rmqtool.store.tree import Store
 
+GONE: Final = frozenset({Trouble.MISSING, Trouble.NO_FILE})
 LARGEST_CHECKED: Final = 64 << 20  # bytes of a last record whose checksum is looked at
 
 
@@ -204,8 +206,16 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield stretch_row(loss.begin, loss.end - loss.begin, str(loss.code), self.names)
             return
         for one in task or ():  # None is Spark's stand-in for nothing to read
-            if self.options.fail_on_data_loss:
-                one.part.segment.open().close()
+            part = one.part
+            try:
+                part.segment.open().close()
+            except UnreadablePath as error:
+                if self.options.fail_on_data_loss:
+                    raise
+                if error.trouble in GONE:  # since the batch was planned
+                    begin = part.segment.start + part.begin
+                    yield stretch_row(begin, part.length, str(FS_GAP), self.names)
+                    continue
             yield from batches(one, self.options, self.names)
 
     def _store(self) -> Store:

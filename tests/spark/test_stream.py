@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from rmqtool.errors import UnreadablePath
 from rmqtool.formats.message import MESSAGE_PREFIX
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.stream import RocketMQStreamReader
@@ -213,6 +214,24 @@ def test_expired_between_plan_and_run(store: Path) -> None:
         Stream(store).rows(start, end)
     marker, *after = Stream(store, failOnDataLoss="false").rows(start, end)
     assert (0, SEGMENT, "FS-GAP") == (*(marker["physical_offset"], marker["size"], marker["code"]),)
+    assert records(store) == [row for row in after if row["extent"] is None]
+
+
+def test_expired_while_a_batch_runs(store: Path) -> None:
+    """A file that goes before its task reads it stops the stream, or is a row of its length."""
+    start, end = Stream(store).plan()
+    options = {"path": str(store), "split": "1000"}
+    reader = RocketMQStreamReader(SourceOptions.of(options), COLUMNS)
+    parts = reader.partitions(start, end)
+    min((store / "commitlog").iterdir()).unlink()
+    with pytest.raises(UnreadablePath, match="no such file"):
+        list(reader.read(parts[0]))
+    tolerant = SourceOptions.of({**options, "failOnDataLoss": "false"})
+    reader = RocketMQStreamReader(tolerant, COLUMNS)
+    marker, *after = [row for part in parts for one in reader.read(part) for row in one.to_pylist()]
+    assert ("gap", "FS-GAP", 0, SEGMENT) == (
+        *(marker["extent"], marker["code"], marker["physical_offset"], marker["size"]),
+    )
     assert records(store) == [row for row in after if row["extent"] is None]
 
 
