@@ -194,7 +194,7 @@ class MessagesSent:
             return
         kept = np.ascontiguousarray(columns[:, choice.numbers])
         if self.format is ExtractFormat.RMQ:
-            codes = RecordColumns(batch, kept, ()).code
+            codes = RecordColumns(batch, kept, None).code
             damaged = 0 if codes is None else len(codes) - codes.null_count
             yield PartMessages(messages=kept.shape[1], records=kept.shape[1], damaged=damaged)
             for raw in _raw_records(batch, kept):

@@ -55,8 +55,13 @@ class Body(NamedTuple):
     def weight(self) -> int:
         """Bytes that it has as JSON, at most."""
         raw = (self.body or "").encode("utf-8", "surrogatepass")
-        controls = len(raw) - len(raw.translate(None, _CONTROLS))
-        return len(raw) + (_ESCAPED - 1) * controls + len(self.body_b64 or "")
+        return weight_of(raw) + len(self.body_b64 or "")
+
+
+def weight_of(text: bytes) -> int:
+    """Give the bytes that a text has as JSON, at most."""
+    controls = len(text) - len(text.translate(None, _CONTROLS))
+    return len(text) + (_ESCAPED - 1) * controls
 
 
 def show(stored: bytes, sys_flag: int, options: BodyOptions) -> Body:

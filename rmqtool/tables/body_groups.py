@@ -1,7 +1,8 @@
 """Bodies of records, shown in groups that a budget bounds: a few bytes may inflate to gigabytes.
 
 A group is shown when it is about to be taken. So all that is in memory is one group, and what the
-threads show ahead of the writer, each within a `Budget`.
+threads show ahead of the writer, each within a `Budget`. Texts that lie in the window as they are
+shown, as most do, are copied together; all others, and all where a budget ends, come one by one.
 """
 
 from __future__ import annotations
@@ -9,19 +10,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+
 from rmqtool.formats.message import MESSAGE_PREFIX, middle_of
+from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.scan import columns as row
-from rmqtool.tables.bodies import BUDGET_BYTES, Body, BodyOptions, show_within, too_long
+from rmqtool.tables.arrow import TEXT
+from rmqtool.tables.bodies import (
+    BUDGET_BYTES,
+    Body,
+    BodyMode,
+    BodyOptions,
+    show_within,
+    too_long,
+    weight_of,
+)
+from rmqtool.tables.texts import TextStretches, exact_strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
     from rmqtool.scan.batch import Batch
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
+    Bools: TypeAlias = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -37,16 +52,30 @@ class Budget:
     is_spent: bool = False
 
 
+class BodyColumns(NamedTuple):
+    """The bodies of some records, as `Body` describes them; a column of nulls only is None."""
+
+    body: pa.StringArray | None = None
+    body_b64: pa.StringArray | None = None
+    body_error: pa.StringArray | None = None
+
+    @classmethod
+    def of(cls, bodies: Sequence[Body]) -> BodyColumns:
+        """Give bodies that were shown one by one."""
+        columns = (pa.array([getattr(one, name) for one in bodies], TEXT) for name in cls._fields)
+        return cls(*(one if one.null_count < len(one) else None for one in columns))
+
+
 class Group(NamedTuple):
     """Some records with their bodies.
 
     Attributes:
         columns: int64, shape (ROWS, n); the records.
-        bodies: n of them.
+        bodies: of these; None where they are not shown.
     """
 
     columns: Int64s
-    bodies: Sequence[Body]
+    bodies: BodyColumns | None
 
 
 def groups(
@@ -64,6 +93,10 @@ def groups(
     Raises:
         UnreadablePath: a body that is longer than the window cannot be read.
     """
+    together = _together(batch, columns, options, budget)
+    if together is not None:
+        yield Group(columns, together)
+        return
     bodies: list[Body] = []
     begin, weight = 0, 0
     for number in range(columns.shape[1]):
@@ -72,12 +105,70 @@ def groups(
             break
         more = body.weight
         if bodies and weight + more > BUDGET_BYTES:
-            yield Group(columns[:, begin:number], bodies)
+            yield Group(columns[:, begin:number], BodyColumns.of(bodies))
             bodies, begin, weight = [], number, 0
         bodies.append(body)
         weight += more
     if bodies:
-        yield Group(columns[:, begin : begin + len(bodies)], bodies)
+        yield Group(columns[:, begin : begin + len(bodies)], BodyColumns.of(bodies))
+
+
+def _together(
+    batch: Batch, columns: Int64s, options: BodyOptions, budget: Budget | None
+) -> BodyColumns | None:
+    """Show all bodies at once; None where one by one may give something else."""
+    is_stored = _as_stored(columns, options)
+    if not is_stored.any():
+        return None
+    stored = columns[:, is_stored]
+    texts = exact_strings(
+        TextStretches(batch.window, stored[row.BODY_START], stored[row.BODY_LENGTH])
+    )
+    if texts is None:
+        return None
+    most = BUDGET_BYTES if budget is None else min(BUDGET_BYTES, budget.left)
+    text = texts.buffers()[2]
+    held = Budget(most - weight_of(b"" if text is None else text.to_pybytes()))
+    others: list[Body] = []
+    for number in np.flatnonzero(~is_stored).tolist():
+        body = None if held.left < 0 else _body(batch, columns[:, number], options, held)
+        if body is None:
+            return None
+        others.append(body)
+    if held.left < 0:
+        return None
+    if budget is not None:
+        budget.left -= most - held.left
+    if not others:
+        return BodyColumns(texts)
+    return _in_order(texts, BodyColumns.of(others), is_stored)
+
+
+def _in_order(texts: pa.StringArray, others: BodyColumns, is_text: Bools) -> BodyColumns:
+    """Put texts and other bodies into the order of their records."""
+    order = np.empty(len(is_text), np.int64)
+    order[is_text] = np.arange(len(texts))
+    order[~is_text] = np.arange(len(texts), len(is_text))
+
+    def column(first: pa.StringArray, second: pa.StringArray | None) -> pa.StringArray:
+        after = pa.nulls(len(is_text) - len(first), TEXT) if second is None else second
+        return pa.concat_arrays([first, after]).take(pa.array(order))
+
+    none = pa.nulls(len(texts), TEXT)
+    return BodyColumns(
+        column(texts, others.body),
+        *(None if one is None else column(none, one) for one in others[1:]),
+    )
+
+
+def _as_stored(columns: Int64s, options: BodyOptions) -> Bools:
+    """Mark bodies that are shown as they lie in the window, if they are text: shape (n,)."""
+    if options.mode is not BodyMode.TEXT:
+        return np.zeros(columns.shape[1], np.bool_)
+    mask: Bools = (columns[row.BODY_START] >= 0) & (columns[row.BODY_LENGTH] <= options.ceiling)
+    if not options.raw:
+        mask &= columns[row.SYS_FLAG] & SysFlag.COMPRESSED_FLAG == 0
+    return mask
 
 
 def _body(batch: Batch, record: Int64s, options: BodyOptions, budget: Budget | None) -> Body | None:

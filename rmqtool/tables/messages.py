@@ -194,7 +194,7 @@ def message_rows(
     columns = batch.columns
     if numbers.size < batch.count:
         columns = np.ascontiguousarray(columns[:, numbers])
-    found: Iterable[Group] = (Group(columns, ()),)
+    found: Iterable[Group] = (Group(columns, None),)
     if options.body.mode is not BodyMode.NONE and not _BODY.isdisjoint(wanted):
         found = groups(batch, columns, options.body, budget)
 

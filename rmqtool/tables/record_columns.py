@@ -28,12 +28,12 @@ from rmqtool.tables.texts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
     import numpy.typing as npt
 
     from rmqtool.scan.batch import Batch
-    from rmqtool.tables.bodies import Body
+    from rmqtool.tables.body_groups import BodyColumns
 
     Int64s: TypeAlias = npt.NDArray[np.int64]
 
@@ -49,14 +49,17 @@ def stretches(batch: Batch, columns: Int64s, start: int) -> TextStretches:
 
 
 def message_columns(
-    batch: Batch, columns: Int64s, bodies: Sequence[Body], wanted: Collection[str] = EVERYTHING
+    batch: Batch,
+    columns: Int64s,
+    bodies: BodyColumns | None,
+    wanted: Collection[str] = EVERYTHING,
 ) -> dict[str, pa.Array]:
     """Give the public columns of some records of a batch; one that is missing is all null.
 
     Args:
         batch: whose window the columns index.
         columns: int64, shape (ROWS, n); the records.
-        bodies: of the records; none where they are not shown.
+        bodies: of the records; None where they are not shown.
         wanted: names of the columns to make; others take no time.
     """
     records = RecordColumns(batch, columns, bodies)
@@ -79,10 +82,10 @@ class RecordColumns:
     Args:
         batch: whose window the columns index.
         columns: int64, shape (ROWS, n); the records.
-        bodies: of the records; none where they are not shown.
+        bodies: of the records; None where they are not shown.
     """
 
-    def __init__(self, batch: Batch, columns: Int64s, bodies: Sequence[Body]) -> None:
+    def __init__(self, batch: Batch, columns: Int64s, bodies: BodyColumns | None) -> None:
         self.batch, self.columns, self.bodies = batch, columns, bodies
         self.number = None  # of no batch
         self.position, self.body_size = columns[row.POSITION], columns[row.BODY_LENGTH]
@@ -187,23 +190,20 @@ class RecordColumns:
             exact[number] = base64.b64encode(raw.raw(number)).decode("ascii")
         return pa.array(exact, TEXT)
 
-    def _of_bodies(self, name: str) -> pa.StringArray | None:
-        return pa.array([getattr(one, name) for one in self.bodies], TEXT) if self.bodies else None
-
     @property
     def body(self) -> pa.StringArray | None:
         """The bodies as they were asked for."""
-        return self._of_bodies("body")
+        return None if self.bodies is None else self.bodies.body
 
     @property
     def body_b64(self) -> pa.StringArray | None:
         """The bodies that are no text."""
-        return self._of_bodies("body_b64")
+        return None if self.bodies is None else self.bodies.body_b64
 
     @property
     def body_error(self) -> pa.StringArray | None:
         """Why there is no body."""
-        return self._of_bodies("body_error")
+        return None if self.bodies is None else self.bodies.body_error
 
     @property
     def code(self) -> pa.StringArray | None:

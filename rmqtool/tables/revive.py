@@ -2,9 +2,10 @@
 
 A broker that hands out a message writes a checkpoint (`ck`) for a revive topic, and an `ack` when
 the consumer is done. Both are timers: they come to the topic when the message may be handed out
-again. What has no `ack` then goes into the group's retry topic. Up to the offset of the brokers'
-own group all of that is done. Brokers that keep pop state in `kvStore` write neither. What a killed
-broker has not dispatched yet is not seen.
+again. What has no `ack` then goes into the group's retry topic. That is done up to the offset of
+the brokers' own group, which is that of the last checkpoint, and not of the next note to read.
+Brokers that keep pop state in `kvStore` write neither. What a killed broker has not dispatched yet
+is not seen.
 Source: PopMessageProcessor, PopReviveService, PopCheckPoint, AckMsg, BatchAckMsg, 5.0.0 to 5.5.0.
 """
 
@@ -60,7 +61,7 @@ def unacknowledged(
 
     Args:
         store: whose revive topics are read.
-        committed: next queue offset by topic, group and queue.
+        committed: queue offset by topic, group and queue.
 
     Raises:
         UnreadablePath: a file cannot be read.
@@ -86,7 +87,8 @@ def _in_queues(
     with Queues(store) as queues:
         for topic in sorted(one for one in queues.topics() if one.startswith(REVIVE_PREFIX)):
             for queue in queues.queues_of(topic):
-                first = committed.get((topic, REVIVE_GROUP, queue.queue_id)) or 0
+                last = committed.get((topic, REVIVE_GROUP, queue.queue_id))
+                first = 0 if last is None else last + 1
                 span = queue.span(reader.logs[0].start if reader.logs else 0)
                 for start in range(max(first, span.min_offset), span.max_offset, UNITS_AT_ONCE):
                     units = queue.read(start, min(UNITS_AT_ONCE, span.max_offset - start))

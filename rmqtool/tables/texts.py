@@ -63,6 +63,24 @@ def strings(
         stretches: n of them.
         is_null: shape (n,), what is null; None for nothing.
     """
+    found = _gathered(stretches, is_null)
+    if pa.types.is_string(found.type):
+        return found
+    return pa.array(
+        [None if value is None else java.text(value) for value in found.to_pylist()], pa.string()
+    )
+
+
+def exact_strings(stretches: TextStretches) -> pa.StringArray | None:
+    """Give stretches as strings; None where one of them is malformed UTF-8."""
+    found = _gathered(stretches, None)
+    return found if pa.types.is_string(found.type) else None
+
+
+def _gathered(
+    stretches: TextStretches, is_null: npt.NDArray[np.bool_] | None
+) -> pa.StringArray | pa.BinaryArray:
+    """Copy stretches behind each other: strings, or bytes where one of them is malformed."""
     offsets = np.empty(len(stretches.starts) + 1, np.int32)
     text = np.empty(int(stretches.lengths.sum()), np.uint8)
     is_ascii = kernels.gather(stretches.window, stretches.places, offsets, text)
@@ -77,9 +95,7 @@ def strings(
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array(
-            [None if value is None else java.text(value) for value in raw.to_pylist()], pa.string()
-        )
+        return raw
 
 
 def lists_of_keys(stretches: TextStretches) -> pa.ListArray:
@@ -119,18 +135,10 @@ def properties(stretches: TextStretches) -> Properties:
 
 def _malformed(stretches: TextStretches) -> Int64s:
     """Give the numbers of stretches that are no UTF-8."""
-    offsets = np.empty(len(stretches.starts) + 1, np.int32)
-    text = np.empty(int(stretches.lengths.sum()), np.uint8)
-    if kernels.gather(stretches.window, stretches.places, offsets, text):
+    raw = _gathered(stretches, None)
+    if pa.types.is_string(raw.type):
         return np.empty(0, np.int64)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    raw = pa.Array.from_buffers(pa.binary(), len(offsets) - 1, buffers)
-    try:
-        raw.cast(pa.string())
-    except pa.ArrowInvalid:
-        found = [n for n in range(len(raw)) if not _is_text(raw[n].as_py())]
-        return np.array(found, np.int64)
-    return np.empty(0, np.int64)
+    return np.array([n for n in range(len(raw)) if not _is_text(raw[n].as_py())], np.int64)
 
 
 def _is_text(raw: bytes) -> bool:

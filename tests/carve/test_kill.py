@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from rmqtool.carve.carving import Carving
 from rmqtool.carve.options import CarveOptions
+from rmqtool.cli.main import main
 from rmqtool.errors import WriteFailed
 from tests.carve.images import log
 from tests.evidence import Evidence, snapshot
@@ -49,4 +51,50 @@ def test_full_disk_and_kill(by_store: bool, tmp_path: Path, evidence: Evidence) 
             output.rename(tmp_path / f"at-{number}")
     work()
     assert ["carved"] == [path.name for path in output.parent.iterdir()]
+    assert whole == found()
+
+
+def test_map_on_a_full_disk_or_killed(
+    tmp_path: Path,
+    evidence: Evidence,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """File and map are each whole or not there; a map never stands alone."""
+    monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)  # the map says when it was made
+    image = tmp_path / "image"
+    image.write_bytes(log(40))
+    evidence.keep(image)
+    output, page = tmp_path / "out" / "carved.rmq", tmp_path / "out" / "map.html"
+    output.parent.mkdir()
+    command = ["carve", str(image), "--output", str(output), "--map", str(page), "--jobs", "1"]
+    ends = []
+
+    def work() -> None:
+        ends.append(main(command))
+
+    def found() -> dict[Path, bytes]:
+        return {one: one.read_bytes() for one in (output, page) if one.exists()}
+
+    count = faults.operations(work)
+    whole = found()
+    assert [output, page] == [*whole]
+    output.unlink()
+    page.unlink()
+    for number in range(count):
+        full = faults.Faults(number, faults.no_space, lasting=faults.PERSISTENT)
+        with full.injected():
+            work()
+        assert 2 == ends.pop()
+        assert "No space left on device" in capfd.readouterr().err
+        assert page not in found()
+        output.unlink(missing_ok=True)
+        assert faults.killed_at(number, work)
+        left = found()
+        assert left.items() <= whole.items()
+        assert output in left or page not in left
+        for one in left:
+            one.unlink()
+    work()
+    assert {output.name, page.name} == {one.name for one in output.parent.iterdir()}
     assert whole == found()

@@ -174,18 +174,24 @@ def test_parquet(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert ["body", "topic"] == ParquetFile(tmp_path / "out.parquet").schema_arrow.names
 
 
-def test_parquet_on_a_full_disk(tmp_path: Path) -> None:
-    """Whatever write fails, there is no half file."""
+def test_parquet_on_a_full_disk_or_killed(tmp_path: Path, evidence: Evidence) -> None:
+    """Whatever write fails or is the last one, the file is whole or is not there."""
     store = fixture_store("rocketmq-5.3.3-lmq", tmp_path)
+    evidence.keep(store)
     output = tmp_path / "new" / "out.parquet"
     output.parent.mkdir()
-    options = ExtractOptions((str(store),), str(output), jobs=1)
-    count = faults.operations(lambda: ExtractRun(options).run())
+    work = ExtractRun(ExtractOptions((str(store),), str(output), jobs=1))
+    count = faults.operations(work.run)
+    whole = output.read_bytes()
     output.unlink()
     for number in range(count):
         full = faults.Faults(number, faults.no_space, lasting=faults.PERSISTENT)
         with full.injected(), pytest.raises(WriteFailed, match="No space left"):
-            ExtractRun(options).run()
+            work.run()
         assert not output.exists()
-    ExtractRun(options).run()
+        assert faults.killed_at(number, work.run)
+        assert not output.exists() or output.read_bytes() == whole
+        output.unlink(missing_ok=True)
+    work.run()
     assert ["out.parquet"] == [path.name for path in output.parent.iterdir()]
+    assert whole == output.read_bytes()
