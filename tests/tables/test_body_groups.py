@@ -86,7 +86,7 @@ def test_together(
             with monkeypatch.context() as one_by_one:
                 one_by_one.setattr(body_groups, "_together", lambda *_: None)
                 assert shown(batch, options, left) == found
-    assert len(bodies) == len(found[0]) or left == 5  # noqa: PLR2004 - the last budget
+    assert len(bodies) == len(found[0]) or left == 5
 
 
 def test_is_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
