@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -15,11 +15,11 @@ from rmqtool.store.tree import open_store
 from rmqtool.tables.revive import REVIVE_GROUP, unacknowledged
 
 TOPIC: Final = "rmq_sys_REVIVE_LOG_DefaultCluster"
-CHECKPOINTS: Final = [
+CHECKPOINTS: Final[list[Mapping[str, object]]] = [
     {"c": "shop", "t": "orders", "q": 1, "so": start, "n": 3, "bm": 0, "pt": 100, "it": 5000}
     for start in (10, 20, 30)
 ]
-Note = tuple[str, dict[str, object]]
+Note = tuple[str, Mapping[str, object]]
 
 
 def store_of(notes: Iterable[Note], tmp_path: Path) -> Path:
@@ -46,7 +46,7 @@ def store_of(notes: Iterable[Note], tmp_path: Path) -> Path:
     return store
 
 
-def acked(said: dict[str, object], *, tag: str = "ack", **offsets: object) -> Note:
+def acked(said: Mapping[str, object], *, tag: str = "ack", **offsets: object) -> Note:
     """Give an acknowledgement of a checkpoint."""
     return tag, {name: said[name] for name in ("c", "t", "q", "so", "pt")} | offsets
 
@@ -54,7 +54,7 @@ def acked(said: dict[str, object], *, tag: str = "ack", **offsets: object) -> No
 def test_acknowledged(tmp_path: Path) -> None:
     """One by one, several at once, or by the bits of the checkpoint itself."""
     first, second, third = CHECKPOINTS
-    notes = [
+    notes: list[Note] = [
         ("ck", first), ("ck", second), ("ck", {**third, "bm": 0b101, "d": [0, 4, 5]}),
         acked(first, ao=11), acked(second, tag="bAck", aol=[20, 22]),
         acked({**first, "pt": 101}, ao=10),
