@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -138,15 +139,12 @@ class MessagesSent:
                 found.end = batch.end
                 if found.rest is not None:
                     continue  # where the part ends is to be known, too
-                some = PartMessages()
-                for piece in self._pieces(batch):
-                    some.add(piece)
-                    weight += piece.weight
-                    if weight > BUDGET_BYTES and self._inflates:
-                        found.rest = batch.position
-                        break
+                some = self._within(batch) if weight <= self._most else None
+                if some is None:
+                    found.rest = batch.position
                 else:
                     found.add(some)
+                    weight += some.weight
         except UnreadablePath as error:
             found.end, found.unread = part.end, error
         return found
@@ -162,9 +160,19 @@ class MessagesSent:
             yield PartMessages(unread=error)
 
     @property
-    def _inflates(self) -> bool:
-        """Whether a few bytes of a log may be many in the file."""
-        return self.format is not ExtractFormat.RMQ
+    def _most(self) -> float:
+        """Bytes for the file from which on a part gives no more: a log of few may be many there."""
+        return math.inf if self.format is ExtractFormat.RMQ else BUDGET_BYTES
+
+    def _within(self, batch: Batch) -> PartMessages | None:
+        """Give the messages of a batch; None where the last piece is not all that is too much."""
+        found, weight = PartMessages(), 0
+        for piece in self._pieces(batch):
+            if weight > self._most:
+                return None
+            found.add(piece)
+            weight += piece.weight
+        return found
 
     def _pieces(self, batch: Batch) -> Iterator[PartMessages]:
         """Give the messages of a batch, in the order of the log, or the gap that it is."""
@@ -187,12 +195,12 @@ class MessagesSent:
     def _records(self, batch: Batch, numbers: Int64s) -> Iterator[PartMessages]:
         if not numbers.size:
             return
-        columns = np.ascontiguousarray(batch.columns[:, numbers])
+        columns = _columns(batch.columns, numbers)
         choice = chosen(batch, columns, self.wanted)
         yield _left_out(choice)
         if not choice.numbers.size:
             return
-        kept = np.ascontiguousarray(columns[:, choice.numbers])
+        kept = _columns(columns, choice.numbers)
         if self.format is ExtractFormat.RMQ:
             codes = RecordColumns(batch, kept, None).code
             damaged = 0 if codes is None else len(codes) - codes.null_count
@@ -203,7 +211,9 @@ class MessagesSent:
         begin = 0
         for group in groups(batch, kept, self.options.body):
             end = begin + group.columns.shape[1]
-            places = [choice.sent_to.get(one) for one in choice.numbers[begin:end].tolist()]
+            places: list[tuple[str, int] | None] = []
+            if choice.sent_to:
+                places += map(choice.sent_to.get, choice.numbers[begin:end].tolist())
             rows = self._rows(batch, group, places)
             is_hurt = np.zeros(rows.num_rows, np.bool_)
             for name in ("code", "body_error"):
@@ -233,7 +243,7 @@ class MessagesSent:
         Args:
             batch: that they are of.
             group: the records with their bodies.
-            places: where those were sent to that lie elsewhere.
+            places: where those were sent to that lie elsewhere; none where none does.
         """
         kept = group.columns
         fields = message_columns(batch, kept, group.bodies, frozenset(SENT.names))
@@ -322,6 +332,11 @@ class MessagesSent:
         if queue not in self.wanted.unconsumed.committed:
             found.without_offset.add(queue)
         return self.wanted.unconsumed.is_wanted(queue, one["queue_offset"])
+
+
+def _columns(columns: Int64s, numbers: Int64s) -> Int64s:
+    """Give some of the records, by different numbers in order; no copy of all."""
+    return columns if len(numbers) == columns.shape[1] else columns.take(numbers, axis=1)
 
 
 def _left_out(choice: Choice) -> PartMessages:

@@ -10,8 +10,9 @@ from rmqtool.formats.compression import DEFAULT_CEILING_BYTES, above, decompress
 
 # Of bodies that one thread shows ahead of the writer, and of those that are written together.
 BUDGET_BYTES: Final = 8 << 20
-_CONTROLS: Final = bytes(range(0x20))  # six characters each, in JSON
-_ESCAPED: Final = 6
+FIRST_PRINTED: Final = 0x20
+ESCAPED: Final = 6  # characters of a byte before that, in JSON
+_CONTROLS: Final = bytes(range(FIRST_PRINTED))
 
 
 class BodyMode(enum.StrEnum):
@@ -55,13 +56,8 @@ class Body(NamedTuple):
     def weight(self) -> int:
         """Bytes that it has as JSON, at most."""
         raw = (self.body or "").encode("utf-8", "surrogatepass")
-        return weight_of(raw) + len(self.body_b64 or "")
-
-
-def weight_of(text: bytes) -> int:
-    """Give the bytes that a text has as JSON, at most."""
-    controls = len(text) - len(text.translate(None, _CONTROLS))
-    return len(text) + (_ESCAPED - 1) * controls
+        controls = len(raw) - len(raw.translate(None, _CONTROLS))
+        return len(raw) + (ESCAPED - 1) * controls + len(self.body_b64 or "")
 
 
 def show(stored: bytes, sys_flag: int, options: BodyOptions) -> Body:

@@ -19,12 +19,13 @@ from rmqtool.scan import columns as row
 from rmqtool.tables.arrow import TEXT
 from rmqtool.tables.bodies import (
     BUDGET_BYTES,
+    ESCAPED,
+    FIRST_PRINTED,
     Body,
     BodyMode,
     BodyOptions,
     show_within,
     too_long,
-    weight_of,
 )
 from rmqtool.tables.texts import TextStretches, exact_strings
 
@@ -127,8 +128,7 @@ def _together(
     if texts is None:
         return None
     most = BUDGET_BYTES if budget is None else min(BUDGET_BYTES, budget.left)
-    text = texts.buffers()[2]
-    held = Budget(most - weight_of(b"" if text is None else text.to_pybytes()))
+    held = Budget(most - _weight_of(texts))
     others: list[Body] = []
     for number in np.flatnonzero(~is_stored).tolist():
         body = None if held.left < 0 else _body(batch, columns[:, number], options, held)
@@ -142,6 +142,12 @@ def _together(
     if not others:
         return BodyColumns(texts)
     return _in_order(texts, BodyColumns.of(others), is_stored)
+
+
+def _weight_of(texts: pa.StringArray) -> int:
+    """Give the sum of what `Body.weight` is of each."""
+    raw = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    return raw.size + (ESCAPED - 1) * int(np.count_nonzero(raw < FIRST_PRINTED))
 
 
 def _in_order(texts: pa.StringArray, others: BodyColumns, is_text: Bools) -> BodyColumns:
