@@ -36,6 +36,7 @@ class Client:
         client.setNamesrvAddr(broker.names.address)
         client.setInstanceName(f"client-{next(_INSTANCES)}")
         client.setVipChannelEnabled(False)
+        client.setMqClientApiTimeout(_WAIT_SECONDS * 1000)
 
     def __enter__(self) -> Self:
         self._client.start()
@@ -57,10 +58,22 @@ class Client:
 
 
 class Admin(Client):
-    """A `DefaultMQAdminExt`: looks messages up as the command line tools do."""
+    """A `DefaultMQAdminExt`: looks messages up as the command line tools do.
+
+    To the client an answer that comes too late, after 18 s, is the same as that there is no message
+    (`MQAdminImpl#queryMessage`): this one waits for longer.
+    """
 
     def __init__(self, broker: Broker) -> None:
-        super().__init__(broker, broker.jvm.rocketmq("tools.admin.DefaultMQAdminExt")())
+        kind = broker.jvm.rocketmq("tools.admin.DefaultMQAdminExt")
+        super().__init__(broker, kind(_WAIT_SECONDS * 1000))
+
+    def __enter__(self) -> Self:
+        super().__enter__()
+        manager = self.jvm.rocketmq("client.impl.MQClientManager").getInstance()
+        started = manager.getOrCreateMQClientInstance(self._client)
+        started.getMQAdminImpl().setTimeoutMillis(_WAIT_SECONDS * 1000)
+        return self
 
     def query(
         self, topic: str, key: str, most: int = 64, begin: int = 0, end: int = 2**63 - 1

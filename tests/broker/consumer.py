@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 _PULL_COUNT: Final = 32
+_PATIENCE_MS: Final = 120_000  # on a busy machine
 
 
 class PushConsumer(Client):
@@ -130,6 +131,7 @@ class PullConsumer(Client):
         super().__init__(
             broker, broker.jvm.rocketmq("client.consumer.DefaultMQPullConsumer")(group)
         )
+        self._client.setConsumerPullTimeoutMillis(_PATIENCE_MS)
         # Made known at once: 5.x refuses offsets of a group that has not sent a heartbeat yet.
         broker.controller.getSubscriptionGroupManager().findSubscriptionGroupConfig(group)
 

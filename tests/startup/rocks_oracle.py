@@ -53,9 +53,8 @@ def observe(
         store.start()
     except Py4JJavaError:
         return RocksSeen(False)
-    time.sleep(_SETTLED_SECONDS)  # RocksDB's thread writes a little later
-    while store.dispatchBehindBytes() > 0:
-        time.sleep(0.02)
+    keys = list(keys)
+    _settle(store, keys)
     queues = {key: (*_extent(store, key), _delivered(store, key)) for key in keys}
     second = {}
     if is_double:
@@ -71,6 +70,18 @@ def observe(
     seen = RocksSeen(True, bare.physical_offsets(), queues, second)
     store.shutdown()
     return seen
+
+
+def _settle(store: JavaObject, keys: Iterable[QueueKey]) -> None:
+    """Wait until the log is dispatched, and RocksDB's thread, which is later, has written all."""
+    last: list[object] = []
+    while True:
+        behind = int(store.dispatchBehindBytes())
+        now: list[object] = [_extent(store, key) for key in keys]
+        if behind <= 0 and now == last:
+            return
+        last = now if behind <= 0 else []
+        time.sleep(_SETTLED_SECONDS)
 
 
 def _extent(store: JavaObject, key: QueueKey) -> tuple[int, int]:
