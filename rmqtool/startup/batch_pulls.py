@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.files import java_remainder
-from rmqtool.startup.pull import MESSAGES_OF_A_PULL, LogExtent
+from rmqtool.startup.pull import JAVA_INT_MAX, MESSAGES_OF_A_PULL, LogExtent
 from rmqtool.startup.units import chunks
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.startup.batch_queues import BatchQueue
     from rmqtool.startup.files import ModelFile
 
+_BYTES_OF_A_PULL: Final = 256 << 10  # maxTransferBytesOnMessageInMemory
 _FILTERED_BYTES: Final = 16_000  # maxFilterMessageSize: so far from its beginning a pull looks
 
 
@@ -34,14 +35,18 @@ class _BatchFile(NamedTuple):
         bases: queue offset of the first message of each: int64, shape (n,).
         counts: messages of each, none of an empty one, likewise.
         offsets: physical offsets, likewise.
+        sizes: of the records, likewise.
         there: whether the record of each can be handed out: bool, shape (n,).
+        refused: whether a pull that comes to it throws: bool, likewise.
         broken: row of the first unit that does not follow on the one before it, or n.
     """
 
     bases: NDArray[np.int64]
     counts: NDArray[np.int64]
     offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
     there: NDArray[np.bool_]
+    refused: NDArray[np.bool_]
     broken: int
 
 
@@ -92,20 +97,27 @@ def _rest(file: _BatchFile, found: int) -> tuple[int, int]:
 def _one_pull(
     file: _BatchFile, found: int, wanted: int, maximum: int, log_file_length: int
 ) -> tuple[int, int]:
-    """Give the messages of one pull, and where the next one begins."""
-    total, is_empty, following, skip_below = 0, True, wanted, None
+    """Give the messages of one pull, and where the next one begins.
+
+    A pull that throws hands out nothing, and consumers ask for the same again.
+    """
+    total, taken, following, skip_below = 0, 0, wanted, None
     for row in range(found, len(file.bases)):
         base, count = int(file.bases[row]), int(file.counts[row])
         if following >= maximum or (base - wanted) * BATCH_CQ_UNIT_SIZE >= _FILTERED_BYTES:
             break
+        size = int(file.sizes[row])
         is_full = total >= MESSAGES_OF_A_PULL or total + count > MESSAGES_OF_A_PULL
-        if is_full and total and not is_empty:
+        is_full |= _BYTES_OF_A_PULL < taken + size <= JAVA_INT_MAX
+        if is_full and total and taken:
             break
         following, offset = base + count, int(file.offsets[row])
         if skip_below is not None and offset < skip_below:
             continue
+        if file.refused[row]:
+            return 0, wanted
         if file.there[row]:
-            total, is_empty, skip_below = total + count, False, None
+            total, taken, skip_below = total + count, taken + size, None
         else:
             skip_below = offset + log_file_length - java_remainder(offset, log_file_length)
     return total, following
@@ -115,12 +127,14 @@ def _read(file: ModelFile, log: LogExtent) -> _BatchFile:
     with file.open() as reader:
         units = np.concatenate([*chunks(reader, BATCH_CQ_UNIT, 0, file.wrote_position)])
     bases, there = units["msg_base_offset"].astype(np.int64), log.holds(units)
+    offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
+    refused = log.refuses(units)
     counts = units["batch_size"].astype(np.int64) * are_real(units).astype(np.int64)
     follows = np.ones(len(units), np.bool_)
     follows[1:] = bases[1:] == bases[:-1] + counts[:-1]
-    sound = follows & there & (counts > 0)
+    sound = follows & there & (counts > 0) & ~refused
     broken = len(units) if sound.all() else int(sound.argmin())
-    return _BatchFile(bases, counts, units["physical_offset"].astype(np.int64), there, broken)
+    return _BatchFile(bases, counts, offsets, sizes, there, refused, broken)
 
 
 def _has_units(file: ModelFile) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 MESSAGES_OF_A_PULL: Final = 32  # maxTransferCountOnMessageInMemory
+JAVA_INT_MAX: Final = (1 << 31) - 1
 
 
 class LogExtent:
@@ -45,13 +46,33 @@ class LogExtent:
     def holds(self, units: NDArray[Any]) -> NDArray[np.bool_]:
         """Tell of which units the record's bytes are there.
 
-        A file is found by how many files it ought to lie after the first one, else it is the first
-        one whose name fits; the place in it is counted from 0, whatever its name.
-        Source: MappedFileQueue#findMappedFileByOffset, CommitLog#getMessage, 4.9.3 to 5.5.0.
+        The place in a file is counted from 0, whatever its name.
+        Source: CommitLog#getMessage, MappedFile#selectMappedBuffer, 4.9.3 to 5.5.0.
         """
         offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
+        numbers, there = self._found(offsets)
+        if self._starts.size:
+            there &= offsets % self.file_length + sizes <= self._lengths[numbers]
+        return there
+
+    def refuses(self, units: NDArray[Any]) -> NDArray[np.bool_]:
+        """Tell which units make the broker throw: what is asked for is no part of a file.
+
+        Their size is below 0, or so large that Java's sum of it and the place in the file is.
+        Source: MappedFile#selectMappedBuffer, DefaultMappedFile#selectMappedBuffer, 4.9.3 to 5.5.0.
+        """
+        offsets, sizes = units["physical_offset"].astype(np.int64), units["size"].astype(np.int64)
+        _, has_file = self._found(offsets)
+        return has_file & ((sizes < 0) | (offsets % self.file_length + sizes > JAVA_INT_MAX))
+
+    def _found(self, offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Give the number of the file that each offset is looked for in, and whether there is one.
+
+        A file is found by how many files it ought to lie after the first one, else it is the first
+        one whose name fits. Source: MappedFileQueue#findMappedFileByOffset, 4.9.3 to 5.5.0.
+        """
         if not self._starts.size:
-            return np.zeros(len(units), np.bool_)
+            return np.zeros(len(offsets), np.int64), np.zeros(len(offsets), np.bool_)
         length = self.file_length
         counted = np.clip(offsets // length - self._starts[0] // length, 0, len(self._starts) - 1)
         fitting = np.searchsorted(self._starts, offsets - length, side="right")
@@ -59,8 +80,7 @@ class LogExtent:
         numbers = np.where(self._named(counted, offsets), counted, fitting)
         there: NDArray[np.bool_] = self._named(numbers, offsets) | (offsets == 0)
         numbers[offsets == 0] = 0  # whoever asks for 0 is given the first file
-        there &= offsets % length + sizes <= self._lengths[numbers]
-        return there
+        return numbers, there
 
     def _named(self, numbers: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Tell of which offsets the files of these numbers have the place by their names."""

@@ -29,6 +29,7 @@ HOLES: Final = (
     pytest.param(0, (0, 46), False, 176, id="first unit"),
 )
 NOISE: Final = ("batch-queue", 0, 76)
+REFUSED: Final = ("batch-queue", 0, 32)
 SETTINGS: Final = {**manifest(NAME)["settings"], **ALWAYS}
 
 
@@ -40,6 +41,14 @@ def _noise(place: Path) -> Path:
     (base,) = struct.unpack_from(">q", path.read_bytes(), UNIT * 8 + 28)
     write_at(path, UNIT * 8 + 28, struct.pack(">qh", base + 65, 22_941))
     write_at(path, UNIT * 9, b"\xd5" * UNIT)
+    return root
+
+
+def _refused(place: Path) -> Path:
+    """Let a record be shorter than nothing, for a pull throws that comes to it."""
+    place.mkdir()
+    root = fixture_store(NAME, place)
+    write_at(root / QUEUE / f"{0:020}", UNIT * 9 + 8, b"\xe2")
     return root
 
 
@@ -75,13 +84,19 @@ def test_noise(tmp_path: Path) -> None:
     assert NOISE in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
 
 
+def test_size_below_zero(tmp_path: Path) -> None:
+    """A pull that throws hands out none of its messages, as often as it is asked for."""
+    fates = foretell(_refused(tmp_path / "store"), "5.3.3", SETTINGS).queues
+    assert REFUSED in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
+
+
 @pytest.mark.broker
 def test_judged(oracle: Oracle, tmp_path: Path) -> None:
-    """A real store hands out what is said of a queue with a lost file, and of one with noise."""
+    """A real store hands out what is said of a queue: of a lost file, noise, a size below 0."""
     if oracle.jvm.version.startswith("4"):
         pytest.skip("has no batch queues")
     lost = _damaged(tmp_path / "lost", 460, None, is_killed=False)
-    for root in (lost, _noise(tmp_path / "noise")):
+    for root in (lost, _noise(tmp_path / "noise"), _refused(tmp_path / "refused")):
         opened = root.with_name("opened")
         shutil.copytree(root, opened)
         compare(oracle, root, opened, SETTINGS)
