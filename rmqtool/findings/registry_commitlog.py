@@ -261,7 +261,8 @@ CL_BATCH: Final = Code(
     Owner.NOTHING,
     meaning="INNER_NUM, INNER_BASE, the batch bits and the body do not fit together",
     consequence="consumers of the batch get other messages than the queue counts",
-    remedy="none; repair puts INNER_BASE back if one byte of it is damaged",
+    remedy="none; repair puts INNER_BASE or queueOffset back if one byte is damaged, or the batch "
+    "queue tells it",
     command=DUMP_HEX,
 )
 CL_FIELD: Final = Code(

@@ -261,6 +261,13 @@ def _faults() -> list[Fault]:
             (flipped(17568, "queue_offset"), zeroed(f"{BATCHES}000460", 0)),
         ),
         Fault(
+            "queue offset of a batch, for a release without batches",
+            "rocketmq-5.5.0-batch-queue",
+            (flipped(80818, "queue_offset", bit=5),),
+            release="4.9.3",
+            is_proven=True,
+        ),
+        Fault(
             "separator after the INNER_BASE of a batch",
             "rocketmq-5.3.3-batch-queue",
             (zeroed(f"{LOG}000000", 30638, 30639),),

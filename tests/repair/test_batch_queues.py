@@ -78,3 +78,22 @@ def test_length_without_records(tmp_path: Path) -> None:
         resize(path, 0)
     repair.apply(store.plan(), in_place=True)
     assert length == file.stat().st_size
+
+
+@pytest.mark.parametrize("field", ["queue_offset", "properties"])
+def test_numbers_that_differ(field: str, tmp_path: Path) -> None:
+    """The unit tells which is right of INNER_BASE and queueOffset."""
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    record = next(r for r in plain_store.records(store.root) if "INNER_BASE" in r.properties)
+    before = record.path.read_bytes()
+    position, length = record.places()[field]
+    if field == "properties":
+        position += record.raw[position : position + length].index(b"INNER_BASE\x01")
+        length = len(b"INNER_BASE\x010")
+    flip_bits(record.path, record.position + position + length - 1, 1)
+    plan = store.plan()
+    assert ["CL-BATCH"] == [edit.code for edit in plan.edits]
+    repair.apply(plan, in_place=True)
+    assert before == record.path.read_bytes()
+    assert ([], []) == (store.findings(), store.plan().edits)

@@ -1,19 +1,21 @@
-"""Edits of INNER_BASE in batch records, where one byte of it is damaged.
+"""Edits of the numbers of batch records, where INNER_BASE or queueOffset is damaged.
 
 Where a name or a separator is damaged, a broker counts the batch as one message, or cannot parse
 the number: recovery after a crash then ends the log at that record. A broker writes one number into
-INNER_BASE and into the queueOffset of the record, so the latter tells what it was. Source:
-CommitLog#asyncPutMessages, #setBatchSizeIfNeeded, 5.0.0 to 5.5.0.
+INNER_BASE and into the queueOffset of the record, so the latter tells what it was. Where both are
+numbers, and differ, the unit of the batch queue tells which of them is right; 4.9, which knows no
+batches, would place the record by its queueOffset. Source: CommitLog#asyncPutMessages,
+#setBatchSizeIfNeeded, 5.0.0 to 5.5.0; ReputMessageService#doReput, 4.9.3.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.errors import DecodeError
+from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_BATCH
 from rmqtool.formats.java import parse_long
-from rmqtool.formats.message import Message, decode
+from rmqtool.formats.message import MESSAGE_PREFIX, Message, decode
 from rmqtool.formats.properties import (
     INNER_BASE,
     INNER_NUM,
@@ -30,14 +32,16 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
+    from rmqtool.queues.units import QueueUnits, Unit
     from rmqtool.repair.plans import Edit
     from rmqtool.store.record_heads import LogReader
 
 REASON: Final = "the record's INNER_BASE, as its queueOffset has it"
+AS_QUEUED: Final = "the record's {}, as its batch queue has it"
 
 
 def edits(inspection: Inspection, found: Iterable[Finding], log: LogReader) -> list[Edit]:
-    """Give the edits that put INNER_BASE back.
+    """Give the edits that put INNER_BASE or queueOffset back.
 
     Args:
         inspection: of the store.
@@ -49,16 +53,67 @@ def edits(inspection: Inspection, found: Iterable[Finding], log: LogReader) -> l
         if one.code != CL_BATCH or one.physical_offset is None or one.length is None:
             continue
         segment = inspection.segment_at(one.physical_offset)
-        mended = _mended(log.read_at(one.physical_offset, one.length))
+        raw = log.read_at(one.physical_offset, one.length)
+        mended = _mended(raw) or _as_queued(inspection, one.physical_offset, raw)
         if segment is not None and mended is not None:
-            position, raw = mended
-            position += one.physical_offset - segment.start
-            writer.write(segment, position, Content.of(raw), CL_BATCH, REASON)
+            position = mended.position + one.physical_offset - segment.start
+            writer.write(segment, position, Content.of(mended.raw), CL_BATCH, mended.reason)
     return writer.edits
 
 
-def _mended(raw: bytes) -> tuple[int, bytes] | None:
-    """Give position and bytes of the one byte that makes a batch record whole; None without."""
+class _Mended(NamedTuple):
+    """Bytes that make a batch record whole.
+
+    Attributes:
+        position: where they go, in the record.
+        raw: the bytes.
+        reason: why.
+    """
+
+    position: int
+    raw: bytes
+    reason: str
+
+
+def _as_queued(inspection: Inspection, physical_offset: int, raw: bytes) -> _Mended | None:
+    """Give the number that differs from the unit of the record, where the other one does not."""
+    message = _decoded(raw)
+    if message is None:
+        return None
+    there = message.properties.get(INNER_BASE, "")
+    base, count = parse_long(there), parse_long(message.properties.get(INNER_NUM, ""))
+    if base is None or count is None or base == message.queue_offset:
+        return None
+    queue = inspection.queue("batch_queues", (message.topic, message.queue_id))
+    for said, other in ((base, message.queue_offset), (message.queue_offset, base)):
+        unit = _unit(queue, said)
+        if unit is None or (unit.physical_offset, unit.queue_offset, unit.messages) != (
+            physical_offset,
+            said,
+            count,
+        ):
+            continue
+        if said == base:
+            field = MESSAGE_PREFIX["queue_offset"]
+            return _Mended(field.position, field.build(base), AS_QUEUED.format("queueOffset"))
+        name = INNER_BASE.encode() + NAME_VALUE_SEPARATOR
+        position = raw.find(name + there.encode(), len(raw) - len(message.properties_bytes))
+        number = str(said).encode()
+        if position >= 0 and len(number) == len(there):
+            return _Mended(position + len(name), number, AS_QUEUED.format(INNER_BASE))
+    return None
+
+
+def _unit(queue: QueueUnits, queue_offset: int) -> Unit | None:
+    try:
+        found = queue.find(queue_offset) if queue_offset >= 0 else None
+    except UnreadablePath:  # said elsewhere
+        return None
+    return found.unit if found is not None else None
+
+
+def _mended(raw: bytes) -> _Mended | None:
+    """Give the one byte that makes a batch record whole; None without."""
     message = _decoded(raw)
     if message is None or parse_long(message.properties.get(INNER_BASE, "")) is not None:
         return None
@@ -73,7 +128,7 @@ def _mended(raw: bytes) -> tuple[int, bytes] | None:
         if position < len(raw):
             byte = wanted[odd[0] : odd[0] + 1]
             if _is_whole(raw[:position] + byte + raw[position + 1 :], message.queue_offset):
-                return position, byte
+                return _Mended(position, byte, REASON)
     return None
 
 
