@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
 from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.files import java_remainder
-from rmqtool.startup.pull import JAVA_INT_MAX, MESSAGES_OF_A_PULL, LogExtent
+from rmqtool.startup.pull import BYTES_OF_A_PULL, JAVA_INT_MAX, MESSAGES_OF_A_PULL, LogExtent
 from rmqtool.startup.units import chunks
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rmqtool.startup.batch_queues import BatchQueue
     from rmqtool.startup.files import ModelFile
 
-_BYTES_OF_A_PULL: Final = 256 << 10  # maxTransferBytesOnMessageInMemory
 _FILTERED_BYTES: Final = 16_000  # maxFilterMessageSize: so far from its beginning a pull looks
 
 
@@ -108,7 +107,7 @@ def _one_pull(
             break
         size = int(file.sizes[row])
         is_full = total >= MESSAGES_OF_A_PULL or total + count > MESSAGES_OF_A_PULL
-        is_full |= _BYTES_OF_A_PULL < taken + size <= JAVA_INT_MAX
+        is_full |= BYTES_OF_A_PULL < taken + size <= JAVA_INT_MAX
         if is_full and total and taken:
             break
         following, offset = base + count, int(file.offsets[row])

@@ -177,8 +177,10 @@ def _readable(
     if queue.extension is not None and queue.extension.files.files:
         end = reach(queue, parts, queue.extension, reads_ahead=by_place)
     pull = Pull(log)
+    files: dict[int, list[NDArray[Any]]] = {}
     for number, units in parts:
-        begins_file = number * units.itemsize % queue.files.file_length == 0
         handed_out = units[max(queue.minimum - number, 0) : max(end - number, 0)]
-        pull.add(handed_out, begins_file=begins_file)
+        files.setdefault(number * units.itemsize // queue.files.file_length, []).append(handed_out)
+    for of_file in files.values():
+        pull.add(np.concatenate(of_file) if len(of_file) > 1 else of_file[0])
     return pull.delivered

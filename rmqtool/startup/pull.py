@@ -9,7 +9,7 @@ to 5.5.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 MESSAGES_OF_A_PULL: Final = 32  # maxTransferCountOnMessageInMemory
+BYTES_OF_A_PULL: Final = 256 << 10  # maxTransferBytesOnMessageInMemory
 JAVA_INT_MAX: Final = (1 << 31) - 1
 
 
@@ -94,31 +95,71 @@ class Pull:
 
     Attributes:
         log: which records are there.
+        reads: units that one pull looks at.
         delivered: messages so far.
+        fails: whether a pull has thrown: consumers ask for the same again, for ever.
     """
 
     log: LogExtent
+    reads: int = 16_000 // CQ_UNIT_SIZE  # maxFilterMessageSize
     delivered: int = 0
-    _skip_below: int | None = None
+    fails: bool = False
 
-    def add(self, units: NDArray[Any], *, begins_file: bool) -> None:
-        """Pull the next units; a pull never goes over the end of a queue file."""
-        if begins_file:
-            self._skip_below = None
+    def add(self, units: NDArray[Any]) -> None:
+        """Pull the next units of a queue file, of which they are the last: no pull goes on."""
         there, counts = self.log.holds(units), _messages(units)
-        if self._skip_below is None and there.all():
+        refused = self.log.refuses(units)
+        if self.fails:
+            return
+        if there.all() and not refused.any():
             self.delivered += int(counts.sum())
             return
-        rows = zip(units["physical_offset"].tolist(), there.tolist(), counts.tolist(), strict=True)
-        for offset, is_there, count in rows:
-            if self._skip_below is not None and offset < self._skip_below:
+        columns = (units["physical_offset"], units["size"], there, refused, counts)
+        rows = [_Row(*row) for row in zip(*(one.tolist() for one in columns), strict=True)]
+        first = 0
+        while first < len(rows) and not self.fails:
+            first += self._pull(rows[first : first + self.reads])
+
+    def _pull(self, rows: list[_Row]) -> int:
+        """Pull once; give how many units were looked at."""
+        messages, taken, count, skip_below = 0, 0, 0, None
+        for number, row in enumerate(rows):
+            if skip_below is not None and row.offset < skip_below:
                 continue
-            if is_there:
-                self._skip_below = None
+            is_full = messages >= MESSAGES_OF_A_PULL
+            is_full |= BYTES_OF_A_PULL < taken + row.size <= JAVA_INT_MAX
+            if is_full and taken:
                 self.delivered += count
+                return number
+            if row.is_refused:
+                self.fails = True
+                return number
+            if row.is_there:
+                messages, taken, skip_below = messages + 1, taken + row.size, None
+                count += row.count
             else:
                 length = self.log.file_length
-                self._skip_below = offset + length - java_remainder(offset, length)
+                skip_below = row.offset + length - java_remainder(row.offset, length)
+        self.delivered += count
+        return len(rows)
+
+
+class _Row(NamedTuple):
+    """A unit, and what a pull makes of it.
+
+    Attributes:
+        offset: physical offset.
+        size: of the record.
+        is_there: whether the bytes of the record are there.
+        is_refused: whether a pull that comes to it throws.
+        count: messages that it stands for.
+    """
+
+    offset: int
+    size: int
+    is_there: bool
+    is_refused: bool
+    count: int
 
 
 def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int | None:
@@ -158,7 +199,7 @@ def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int
             count = max(min(count, queue.maximum - first), 1)
         with file.open() as reader:
             raw = reader.read_at(position, count * CQ_UNIT_SIZE)
-        pull.add(as_units(raw, CQ_UNIT), begins_file=True)
+        pull.add(as_units(raw, CQ_UNIT))
         if first + count <= number:
             break
         number = first + count

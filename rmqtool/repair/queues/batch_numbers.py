@@ -85,7 +85,7 @@ def _as_queued(inspection: Inspection, physical_offset: int, raw: bytes) -> _Men
     if base is None or count is None or base == message.queue_offset:
         return None
     queue = inspection.queue("batch_queues", (message.topic, message.queue_id))
-    for said, other in ((base, message.queue_offset), (message.queue_offset, base)):
+    for said in (base, message.queue_offset):
         unit = _unit(queue, said)
         if unit is None or (unit.physical_offset, unit.queue_offset, unit.messages) != (
             physical_offset,

@@ -116,8 +116,8 @@ def _readable(
     end = int(holes[0]) if holes.size else len(numbers)
     if minimum + end < queue.next_offset and model.rules.version >= THROWS_AT_HOLES:
         end = end // READ_AT_ONCE * READ_AT_ONCE
-    pull = Pull(log)
-    pull.add(units[:end], begins_file=True)
+    pull = Pull(log, READ_AT_ONCE)
+    pull.add(units[:end])
     return pull.delivered
 
 
