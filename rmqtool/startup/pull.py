@@ -136,7 +136,7 @@ class Pull:
                 return number
             if row.is_there:
                 messages, taken, skip_below = messages + 1, taken + row.size, None
-                count += row.count
+                count += row.messages
             else:
                 length = self.log.file_length
                 skip_below = row.offset + length - java_remainder(row.offset, length)
@@ -152,14 +152,14 @@ class _Row(NamedTuple):
         size: of the record.
         is_there: whether the bytes of the record are there.
         is_refused: whether a pull that comes to it throws.
-        count: messages that it stands for.
+        messages: that it stands for.
     """
 
     offset: int
     size: int
     is_there: bool
     is_refused: bool
-    count: int
+    messages: int
 
 
 def pull_misnamed(queue: ConsumeQueue, log: LogExtent, *, by_place: bool) -> int | None:
