@@ -97,3 +97,21 @@ def test_numbers_that_differ(field: str, tmp_path: Path) -> None:
     repair.apply(plan, in_place=True)
     assert before == record.path.read_bytes()
     assert ([], []) == (store.findings(), store.plan().edits)
+
+
+def test_topic_and_queue_file(tmp_path: Path) -> None:
+    """The range of a record that names another topic stays filled: the second repair is empty."""
+    store = broken(NAME, None, tmp_path)
+    assert store is not None
+    batches = [r for r in plain_store.records(store.root) if "INNER_BASE" in r.properties]
+    record = next(
+        r for r in batches if r.integer("queue_id") == 1 and "145" in r.properties.values()
+    )
+    position, _ = record.places()["topic"]
+    flip_bits(record.path, record.position + position, 1)
+    (store.root / "batchconsumequeue/batch-queue/1" / f"{1380:020}").unlink()
+    plan = store.plan()
+    repair.apply(plan, in_place=True)
+    left = {(one.code, one.path) for one in plan.left}
+    assert {(one.code, one.path) for one in store.findings()} <= left
+    assert [] == store.plan().edits

@@ -141,7 +141,8 @@ class BatchComparer:
         """Compare unit by unit; find the place again where one is missing or too many."""
         for number in range(len(units)):
             unit = wanted[number * UNIT : (number + 1) * UNIT]
-            while self._inspection.bridges and _stands_for_lost(state, units[number]):
+            is_mended = bool(self._inspection.bridges)
+            while _stands_for_lost(state, units[number], is_mended=is_mended):
                 state.next += 1
             found = state.units.packed(state.next, 1)
             if found != unit:
@@ -262,11 +263,23 @@ def _follows(state: BatchState, place: int, unit: np.void) -> bool:
     return bool(before["size"] > 0 and unit["msg_base_offset"] == end)
 
 
-def _stands_for_lost(state: BatchState, wanted: np.void) -> bool:
-    """Tell whether the next unit names a record, but with queue offsets of a lost one before it."""
-    found = state.units.read(state.next, 1)[0]
+def _stands_for_lost(state: BatchState, wanted: np.void, *, is_mended: bool) -> bool:
+    """Tell whether the next unit names a record, but with queue offsets of a lost one before it.
+
+    Args:
+        state: of the queue.
+        wanted: unit of the record.
+        is_mended: whether repair has put bridges into the log; without one, as where the lost
+            record is whole and has another topic, the unit behind it has to name the same record,
+            and to follow on.
+    """
+    found, after = state.units.read(state.next, 2)
     is_its = found["size"] > 0 and found["physical_offset"] == wanted["physical_offset"]
-    return bool(is_its and found["msg_base_offset"] < wanted["msg_base_offset"])
+    end = found["msg_base_offset"] + found["batch_size"]
+    is_first = after["physical_offset"] == wanted["physical_offset"]
+    follows = found["batch_size"] > 0 and is_first and after["msg_base_offset"] == end
+    is_before = found["msg_base_offset"] < wanted["msg_base_offset"]
+    return bool(is_its and is_before and (is_mended or follows))
 
 
 def _find(units: QueueUnits, first: int, physical_offset: int) -> int | None:
