@@ -29,13 +29,14 @@ NOT_QUICK = {
     *("test_rocksdb_database", "test_lint", "test_readme", "test_remote", "test_remote_output"),
     *("test_release", "test_bench_store", "test_conf", "test_stamp", "test_dictionary"),
     *("test_codes", "test_sarif", "test_errors", "test_output", "test_warm_up", "test_hostile"),
-    *("test_writers", "test_one_reader", "test_words"),
+    *("test_writers", "test_one_reader", "test_words", "test_overview", "test_dataset"),
+    *("test_fleet", "test_annotate", "test_compression", "test_recognise"),
 }
-# Of the other rooms what takes a second or less and notices most: `tests.mutation` has counted.
+# Of the other rooms what notices most in few seconds: `tests.mutation` has counted.
 ALSO_QUICK = {
     *("check/test_access", "check/test_broker_conf", "check/test_config", "cli/test_examples"),
     *("query/test_small", "rebuild/test_damage", "repair/test_fast_start"),
-    *("repair/test_misplaced", "repair/test_reset_config", "repair/test_unit_reasons"),
+    *("repair/test_misplaced", "repair/test_unit_reasons"),
     *("startup/test_batch_holes", "startup/test_kernels_agree", "startup/test_losses"),
     *("startup/test_queues", "tables/test_broker_json"),
 }
