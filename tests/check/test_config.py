@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from rmqtool import repair
 from rmqtool.findings.catalogue import Severity
 from rmqtool.formats.config import parse_object
 from rmqtool.startup import predict
+from rmqtool.store.place import Place
 from rmqtool.store.tree import open_store
+from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
 from tests.stores import broker_conf
 
@@ -30,6 +33,37 @@ def _repair(store: Path) -> list[str]:
     plan = repair.plan(store, broker_conf=str(broker_conf(NAME)))
     repair.apply(plan, in_place=True)
     return [one.path for one in plan.left]
+
+
+@pytest.mark.parametrize("is_live", [True, False])
+@pytest.mark.parametrize("raw", [b"", b'{"offsetTable":{', None], ids=["empty", "part", "gone"])
+def test_being_written(
+    raw: bytes | None,
+    copy_of: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_live: bool,
+) -> None:
+    """What a broker writes at this moment is read again; what nobody writes is as it is."""
+    store = copy_of(NAME)
+    path = store / "config" / "consumerOffset.json.bak"
+    whole, read, looks = path.read_bytes(), Place.read_whole, 0
+
+    def writing(place: Place, limit: int) -> bytes:
+        nonlocal looks
+        if str(place) == str(path):
+            looks += 1
+            path.unlink(missing_ok=True)
+            stored = whole if looks > 2 else raw
+            if stored is not None:
+                path.write_bytes(stored)
+        return read(place, limit)
+
+    monkeypatch.setattr(Place, "read_whole", writing)
+    with StoreLock(store) if is_live else nullcontext():
+        found = [one.code for one in run(store)[0] if one.path == "config/consumerOffset.json.bak"]
+    assert ([] if is_live else ["FS-READ" if raw is None else "CF-JSON"]) == found
+    assert looks == (3 if is_live else 1)
 
 
 @pytest.mark.parametrize("raw", BROKEN.values(), ids=BROKEN)

@@ -5,7 +5,9 @@ Source: ConfigManager#load, #persist, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
+    from rmqtool.store.place import Place
 
+PAUSES: Final = (0.05,) * 20  # seconds, while a broker runs; for all files together
 TEMPORARY = ".tmp"  # brokers up to 5.0.0 write it first; it counts for nothing when it stays
 
 
@@ -68,18 +72,42 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         yield inspection.unread("config", error)
         return
     yield from _not_files(inspection)
+    pauses = [*PAUSES] if inspection.store.lock_held() else []
     for branch in branches:
         name = branch.path.rpartition("/")[2]
         if not is_json(name) or name.endswith(TEMPORARY):
             continue
         try:
-            raw = branch.place.read_whole(LARGEST_CONFIG)
+            raw = _whole(branch.place, pauses)
         except UnreadablePath as error:
             yield inspection.unread(branch.path, error)
             continue
         inspection.account.files += 1
         inspection.account.bytes += len(raw)
         files.append(ConfigFile(branch.path, name, raw))
+
+
+def _whole(place: Place, pauses: list[float]) -> bytes:
+    """Read a file; what a running broker is just writing anew is empty, in part, or not there.
+
+    Source: MixAll#string2File, 4.9.3 to 5.5.0: the `.bak` is written in place, then the file
+    is removed and another one gets its name.
+
+    Args:
+        place: of the file.
+        pauses: seconds to wait before it is read again, as long as it cannot be parsed; those
+            that are taken are gone for the files after it.
+
+    Raises:
+        UnreadablePath: it cannot be read, or is too large.
+    """
+    while pauses:
+        with suppress(UnreadablePath, DecodeError):
+            raw = place.read_whole(LARGEST_CONFIG)
+            parse_object(raw, path=place.name)
+            return raw
+        time.sleep(pauses.pop())
+    return place.read_whole(LARGEST_CONFIG)
 
 
 def _not_files(inspection: Inspection) -> Iterator[Finding]:
