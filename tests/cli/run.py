@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rmqtool.machine.announce import COMPILING
-from tests.cli.loaded import Order, loaded
+from tests.cli.loaded import Loaded, Order, loaded
 
 PATIENCE: Final = 180  # seconds, on a busy machine
 COMMAND = [sys.executable, "-m", "rmqtool"]
@@ -50,6 +50,7 @@ def rmqtool(
     cwd: object = None,
     given: str | None = None,
     is_mighty: bool = True,
+    by: Loaded | None = None,
 ) -> Run:
     """Run a command with pipes for output.
 
@@ -59,9 +60,10 @@ def rmqtool(
         cwd: where it runs.
         given: its standard input.
         is_mighty: False: modes of files count, whoever runs the tests.
+        by: runs it, one command at a time; None is the one that all share.
     """
     order = Order((*map(str, arguments),), {**CLEAN, **(env or {})}, str(cwd or Path.cwd()))
-    return _run(order, os.pipe(), (given or "").encode(), is_mighty=is_mighty)
+    return _run(order, os.pipe(), (given or "").encode(), is_mighty=is_mighty, by=by)
 
 
 def on_terminal(
@@ -73,11 +75,18 @@ def on_terminal(
     return done._replace(out=done.out.replace(b"\r\n", b"\n"))
 
 
-def _run(order: Order, out: tuple[int, int], given: bytes = b"", *, is_mighty: bool = True) -> Run:
+def _run(
+    order: Order,
+    out: tuple[int, int],
+    given: bytes = b"",
+    *,
+    is_mighty: bool = True,
+    by: Loaded | None = None,
+) -> Run:
     """Run a command whose standard output has two ends: ours, and that of the process."""
     taken, err = os.pipe(), os.pipe()
     theirs = taken[0], out[1], err[1]
-    wait = _started(order, theirs, is_mighty=is_mighty)
+    wait = _started(order, theirs, is_mighty=is_mighty, by=by)
     for descriptor in theirs:
         os.close(descriptor)
     with ThreadPoolExecutor(2) as pool:
@@ -91,15 +100,16 @@ def _run(order: Order, out: tuple[int, int], given: bytes = b"", *, is_mighty: b
 
 
 def _started(
-    order: Order, descriptors: tuple[int, int, int], *, is_mighty: bool
+    order: Order, descriptors: tuple[int, int, int], *, is_mighty: bool, by: Loaded | None
 ) -> Callable[[float], int]:
     """Start a command; give what waits for its end."""
     before = [] if is_mighty or os.geteuid() else ["setpriv", "--bounding-set", MIGHT]
     # Python itself looks at these when it starts.
     is_odd = any(order.environment.get(name) != CLEAN.get(name) for name in OF_PYTHON)
     if not before and not is_odd:
-        loaded().start(order, descriptors)
-        return loaded().wait
+        forker = by or loaded()
+        forker.start(order, descriptors)
+        return forker.wait
     stdin, stdout, stderr = descriptors
     return subprocess.Popen(  # noqa: S603 - our own program
         [*before, *COMMAND, *order.arguments],

@@ -1,0 +1,71 @@
+"""What keeps reading beside a broker: `validate --every`, and `dump --follow`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tests.check.live_load import TOPIC, Load
+from tests.cli.run import COMMAND
+
+SECONDS: Final = 15.0
+PATIENCE: Final = 120.0  # on a busy machine
+
+
+def keep_watch(store: Path, conf: Path, load: Load, ended: threading.Event) -> Iterator[str]:  # noqa: ARG001 - as all watches
+    """Validate every two seconds; yield what is wrong."""
+    code, rows, said = _until(
+        ["validate", str(store), "--every", "2s", "--format", "jsonl"], conf, ended
+    )
+    above = [one for one in rows if one["severity"] != "note"]
+    yield from (f"{one['code']} {one['path']}: {one['message']}" for one in above)
+    if code and not above:
+        yield f"exit {code}: {said[-300:]}"
+
+
+def follow(store: Path, conf: Path, load: Load, ended: threading.Event) -> Iterator[str]:
+    """Follow the log; yield what is wrong: a message is missing, shown twice, or out of order."""
+    line = ["dump", str(store), "--follow", "--tail", "1", "--topic", TOPIC, "--format", "jsonl"]
+    columns = ["--columns", "physical_offset,unique_key"]
+    code, rows, said = _until([*line, *columns], conf, ended)
+    if code or "expired before it was shown" in said:
+        if code:
+            yield f"exit {code}: {said[-300:]}"
+        return
+    if not rows:
+        yield f"no message: {said[-300:]}"
+        return
+    offsets = [one["physical_offset"] for one in rows]
+    if offsets != sorted(set(offsets)):
+        yield "not in order, each once"
+    shown = {one["unique_key"] for one in rows}
+    begin, end = offsets[0], offsets[-1]
+    missing = [
+        one.physical_offset
+        for one in [*load.acknowledged]
+        if begin <= one.physical_offset <= end and one.unique_key not in shown
+    ]
+    if missing:
+        yield f"{len(missing)} messages are missing, the first at {missing[0]}"
+
+
+def _until(
+    line: list[str], conf: Path, ended: threading.Event
+) -> tuple[int, list[dict[str, object]], str]:
+    """Run a command until it is ended by SIGTERM; give its exit code, rows, and what it said."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with subprocess.Popen(  # noqa: S603 - ourselves
+            [*COMMAND, *line, "--broker-conf", str(conf)], stdout=out, stderr=err
+        ) as process:
+            ended.wait(SECONDS)
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(PATIENCE)
+        out.seek(0)
+        err.seek(0)
+        return code, [json.loads(one) for one in out.read().splitlines()], err.read().decode()
