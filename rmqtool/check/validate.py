@@ -130,11 +130,8 @@ class Findings:
             self._observer.begin(inspection)
         observers = Observers(self._watch, self._observer, self.ledger)
         try:
-            found = _keep_book(
-                inspection,
-                self.ledger,
-                _once(inspection, _refused(inspection, _run(inspection, observers))),
-            )
+            read = _refused(inspection, _run(inspection, observers))
+            found = _once(inspection, _keep_book(inspection, self.ledger, read))
             yield from bounded.take(filter(self._options.keeps, found))
             bounded.add(_kept(inspection, self._options).items())
             yield from bounded.rest()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, SupportsTriggerAvailableNow
 
-from rmqtool.errors import DecodeError, Trouble, UnreadablePath, UsageError
+from rmqtool.errors import DecodeError, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_GAP
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.formats.java import crc31
@@ -33,6 +33,7 @@ from rmqtool.spark.stream_place import LogLoss, LossKind, StreamLoss, StreamPlac
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tail import find_tail
+from rmqtool.store.unread import GONE
 from rmqtool.tables.inputs import store_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from rmqtool.store.tail import Tail
     from rmqtool.store.tree import Store
 
-GONE: Final = frozenset({Trouble.MISSING, Trouble.NO_FILE})
 LARGEST_CHECKED: Final = 64 << 20  # bytes of a last record whose checksum is looked at
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 BACKUP = ".bak"
+TEMPORARY = ".tmp"  # a broker writes it first; it counts for nothing when it stays
 LARGEST_CONFIG = 1 << 25  # see formats/config.py: of a dense file fewer bytes are parsed
 # JSON without the extension; compaction/position-checkpoint is one more.
 METRICS = {"timermetrics", "transactionMetrics"}
@@ -114,7 +115,7 @@ def read_config(place: Place, path: str) -> ConfigDocument:
 
 def is_json(name: str) -> bool:
     """Tell by its name whether a file in `config` holds JSON."""
-    name = name.removesuffix(BACKUP).removesuffix(".tmp")
+    name = name.removesuffix(BACKUP).removesuffix(TEMPORARY)
     return name.endswith(".json") or name in METRICS
 
 

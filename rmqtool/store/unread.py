@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 Seen = TypeVar("Seen")
+GONE: Final = frozenset({Trouble.MISSING, Trouble.NO_FILE})
 REASONS: Final = {
     OddityKind.LINK: "a link, which is not followed",
     OddityKind.NOT_A_FILE: "neither a file nor a directory",
@@ -62,7 +63,7 @@ def has_expired(store: Store, path: str, error: UnreadablePath) -> bool:
         error: why it cannot be read.
     """
     directory, _, name = path.rpartition("/")
-    is_gone = error.trouble in {Trouble.MISSING, Trouble.NO_FILE}
+    is_gone = error.trouble in GONE
     if not (is_gone and start_of(name) is not None and store.lock_held()):
         return False
     place = store.root
@@ -89,7 +90,7 @@ def looked_again(look: Callable[[], Seen], attempts: int = 20) -> Seen:
         try:
             return look()
         except UnreadablePath as error:
-            if error.trouble not in {Trouble.MISSING, Trouble.NO_FILE}:
+            if error.trouble not in GONE:
                 raise
     return look()
 

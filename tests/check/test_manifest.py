@@ -5,20 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.check.inspection import Inspection
 from rmqtool.check.manifest.manifest import Manifest, ManifestFile
 from rmqtool.check.manifest.manifest_digest import DigestTask, digest
+from rmqtool.check.manifest.manifest_ledger import Ledger
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import Findings, validate
 from rmqtool.errors import StoreError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.store.place import Place
+from rmqtool.writing.lock import StoreLock
 from tests.stores import broker_conf, fixture_names, fixture_store
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
@@ -152,6 +158,66 @@ def test_growth(store: Path) -> None:
     assert [f"commitlog/{segment.name}"] == changes(run)["grown"]
     segment.write_bytes(bytes([whole[0] ^ 1]) + whole[1:])
     assert "FS-CHANGED" in {one.code for one in checked(store, since=book)[1]}
+
+
+def test_made_ahead_of_need(store: Path) -> None:
+    """A file that held nothing but zeros, and is written to, has grown."""
+    segment = max((store / "commitlog").iterdir())
+    whole = segment.read_bytes()
+    segment.write_bytes(bytes(len(whole)))
+    book = store.parent / "book"
+    book.write_bytes(manifest_of(checked(store)[0]).encode())
+    assert 0 == Manifest.read(book).files[f"commitlog/{segment.name}"].used
+    segment.write_bytes(whole)
+    run, found = checked(store, since=book)
+    assert ([], [f"commitlog/{segment.name}"]) == (found, changes(run)["grown"])
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "consumequeue/traffic-orders/0/00000000000000000000",
+        "index/20261121024958881",
+        "config/topics.json.tmp",
+    ],
+)
+def test_gone_meanwhile(
+    name: str, store: Path, monkeypatch: pytest.MonkeyPatch, *, is_live: bool
+) -> None:
+    """What a running broker deletes or renames before it is hashed is no finding; else it is."""
+    gone, listed = store / name, Ledger.finish
+    gone.touch()
+
+    def finish(ledger: Ledger, inspection: Inspection) -> Iterator[Finding]:
+        gone.unlink()
+        return listed(ledger, inspection)
+
+    monkeypatch.setattr(Ledger, "finish", finish)
+    with ExitStack() as held:
+        if is_live:
+            held.enter_context(StoreLock(store))
+        run, found = checked(store)
+    unread = [] if is_live else [("FS-READ", name)]
+    assert unread == [(one.code, one.path) for one in found]
+    assert is_live is (name not in manifest_of(run).files)
+
+
+def test_replaced_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration that a running broker replaces is not there for a moment."""
+    path, listed = store / "config" / "topics.json", Ledger.finish
+    away = store.parent / "away"
+
+    def finish(ledger: Ledger, inspection: Inspection) -> Iterator[Finding]:
+        path.rename(away)
+        return listed(ledger, inspection)
+
+    monkeypatch.setattr(Ledger, "finish", finish)
+    monkeypatch.setattr(time, "sleep", lambda _: away.rename(path))
+    with StoreLock(store):
+        run, found = checked(store)
+    assert [] == found
+    assert manifest_of(run).files["config/topics.json"].sha256
 
 
 def test_new_and_gone(store: Path, book: Path) -> None:

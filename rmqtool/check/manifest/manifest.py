@@ -82,7 +82,7 @@ def change_of(then: ManifestFile | None, now: ManifestFile, until_mark: str) -> 
         return Change.NEW
     if now.is_same_content(then):
         return Change.SAME
-    if then.sha256 and until_mark == then.sha256:
+    if then.sha256 and (until_mark == then.sha256 or not then.used):  # made ahead of need
         return Change.GROWN
     return Change.REWRITTEN  # as far as anybody knows, where one of them could not be read
 

@@ -7,12 +7,14 @@ then sets back the time, is found only by a validation that reads everything.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from rmqtool import engine
 from rmqtool.check.manifest.manifest import Change, Manifest, ManifestFile, change_of
-from rmqtool.check.manifest.manifest_digest import DigestTask, digest
+from rmqtool.check.manifest.manifest_digest import Digest, DigestTask, digest
 from rmqtool.check.options import LOG_AREAS
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Code, Severity
@@ -23,6 +25,9 @@ from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.index import INDEX_HEADER
 from rmqtool.formats.message import BLANK
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.config_files import TEMPORARY
+from rmqtool.store.segment import start_of
+from rmqtool.store.unread import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +43,7 @@ UNIT_BYTES: Final = {
     BranchKind.BATCH_QUEUE: BATCH_CQ_UNIT.size,
 }
 LOG_KINDS: Final = frozenset({BranchKind.COMMITLOG, BranchKind.DLEDGER})
+PAUSES: Final = (0.05,) * 4  # seconds
 NAMED: Final = 5  # files of one kind of change that are named
 LAST_ROUND: Final = "the last round"
 QUIET: Final = frozenset({Change.GROWN, Change.SAME, Change.TAKEN_OVER})
@@ -73,8 +79,11 @@ class Ledger:
     def begin(self, inspection: Inspection) -> Iterator[Finding]:
         """List all files, before any is read, and decide which need not be."""
         store = inspection.store
+        is_live = store.lock_held()
         try:
             for one in store.artefacts():
+                if is_live and one.path.endswith(TEMPORARY):
+                    continue  # its broker gives it another name any moment
                 if (entry := one.place.stat()) is not None:
                     facts = (entry.size, entry.mtime_ns, entry.inode)
                     self._found[one.path] = one.place, ManifestFile(one.path, one.kind, *facts)
@@ -136,12 +145,15 @@ class Ledger:
             for name in wanted
         ]
         files = {name: before[name] for name in self.taken_over}
-        for name, found in zip(
+        for name, first in zip(
             wanted, engine.run(digest, tasks, jobs=inspection.options.jobs), strict=True
         ):
             place, file = self._found[name]
+            found = _looked_again(inspection, place, first)
             if found.unread and not inspection.is_known_unread(name):
                 yield inspection.unread(name, found.unread)
+            if name in inspection.account.expired:
+                continue
             now = place.stat()
             is_still = now is not None and (now.size, now.mtime_ns) == (file.size, file.mtime_ns)
             files[name] = file._replace(
@@ -153,7 +165,8 @@ class Ledger:
             yield from self._compare(before.get(name), files[name], found.until_mark)
         self.changes[Change.TAKEN_OVER] += sorted(self.taken_over)
         self.changes[Change.GONE] += sorted(before.keys() - files.keys())
-        self.manifest = self._manifest(inspection, {name: files[name] for name in self._found})
+        listed = {name: files[name] for name in self._found if name in files}
+        self.manifest = self._manifest(inspection, listed)
 
     def _task(self, name: str, then: ManifestFile | None, *, in_range: bool) -> DigestTask:
         place, file = self._found[name]
@@ -165,7 +178,9 @@ class Ledger:
         if kind in LOG_KINDS:
             return self._records.get(file.path)
         if kind is BranchKind.INDEX and used >= INDEX_HEADER.size:
-            return int(INDEX_HEADER.parse(place.read(INDEX_HEADER.size))["index_count"]) - 1
+            with suppress(UnreadablePath):  # it expired meanwhile
+                return int(INDEX_HEADER.parse(place.read(INDEX_HEADER.size))["index_count"]) - 1
+            return None
         return -(-used // UNIT_BYTES[kind]) if kind in UNIT_BYTES else None
 
     def _compare(
@@ -215,6 +230,21 @@ class Ledger:
             if paths and name not in QUIET:
                 more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
                 yield f"{name} since {self._source}: {', '.join(paths[:NAMED])}{more}"
+
+
+def _looked_again(inspection: Inspection, place: Place, found: Digest) -> Digest:
+    """Hash a file again that was not there for a moment: a broker replaces its configuration.
+
+    Source: MixAll#string2File, 5.1.0 to 5.5.0: the file is removed, then another one gets its name.
+    """
+    for pause in PAUSES:
+        if found.unread is None or found.unread.trouble not in GONE:
+            break
+        if start_of(place.name) is not None or not inspection.store.lock_held():
+            break
+        time.sleep(pause)
+        found = digest(DigestTask(place))
+    return found
 
 
 def _sealed(segments: list[Segment]) -> frozenset[str]:

@@ -16,7 +16,14 @@ from rmqtool.findings.registry_state import CF_JSON, CF_VERSION
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
 from rmqtool.store.branch import TIMER_CHECK, BranchKind, FamilyDepth
-from rmqtool.store.config_files import BACKUP, LARGEST_CONFIG, NEEDED, NEEDED_BY_5, is_json
+from rmqtool.store.config_files import (
+    BACKUP,
+    LARGEST_CONFIG,
+    NEEDED,
+    NEEDED_BY_5,
+    TEMPORARY,
+    is_json,
+)
 from rmqtool.store.entry import EntryKind, printable
 from rmqtool.store.unread import no_file
 
@@ -28,7 +35,6 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 PAUSES: Final = (0.05,) * 20  # seconds, while a broker runs; for all files together
-TEMPORARY = ".tmp"  # brokers up to 5.0.0 write it first; it counts for nothing when it stays
 
 
 class ConfigFile(NamedTuple):
