@@ -239,8 +239,8 @@ CL_TOPIC: Final = Code(
     meaning="the topic's length is impossible or its text illegal",
     consequence="a negative length ends the log for recovery; an illegal name makes a queue "
     "that no client can ask for",
-    remedy="bridge the record where the text is impossible; a name that brokers only refuse "
-    "may stay",
+    remedy="put the name back where the record's queue or the index prove it; else bridge the "
+    "record where the text is impossible; a name that brokers only refuse may stay",
     command=REPAIR,
 )
 CL_LMQ: Final = Code(

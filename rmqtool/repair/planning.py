@@ -24,7 +24,7 @@ from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
 from rmqtool.repair.plans import Action, Plan, place_of
-from rmqtool.repair.queues import batch_numbers, ext
+from rmqtool.repair.queues import batch_numbers, ext, topic_names
 from rmqtool.repair.queues.misplaced import edit as edit_misplaced
 from rmqtool.repair.queues.misplaced import find as find_misplaced
 from rmqtool.repair.queues.queue_files import edit_batch_queues, edit_lengths, edit_queues
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from rmqtool.findings.finding import Finding
     from rmqtool.repair.log.stretches import Damaged
     from rmqtool.repair.options import RepairOptions
+    from rmqtool.repair.plans import Edit
     from rmqtool.repair.queues.misplaced import Misplaced
     from rmqtool.repair.replica.folding import Lent
     from rmqtool.store.tree import Store
@@ -98,12 +99,14 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
     survey, found, summary = _look(options, store, watch)
     findings = found
     with LogReader(store.old_commitlog, store.commitlog) as log:
-        numbers = [] if store.is_dledger else batch_numbers.edits(survey.inspection, found, log)
-    if numbers:  # all that follows is judged with the numbers put back
+        told = [] if store.is_dledger else _told_fields(survey.inspection, found, log)
+    doubtful = found
+    if told:  # all that follows is judged with the fields put back
         survey.queues.close()
-        lent = lent._replace(edits=folded(lent.edits, numbers, root))
+        lent = lent._replace(edits=folded(lent.edits, told, root))
         store = open_store(with_edits(root, lent.edits), options.broker_conf)
         survey, found, _ = _look(options, store, lambda _: None)
+        doubtful = found
     obstacle = _judge_queues(survey, found)
     with LogReader(store.old_commitlog, store.commitlog) as log:
         is_judged = not (obstacle or store.is_dledger)
@@ -115,13 +118,21 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
         survey, found, _ = _look(options, store, lambda _: None, misplaced)
         obstacle = _judge_queues(survey, found)
     plan = _decide(options, store, survey, (found, obstacle))
-    if options.replica is not None or numbers:
+    if options.replica is not None or told:
         settle(plan, lent, root)
     if any(one.severity is not Severity.NOTE or one.code == CL_TAIL for one in findings):
         from rmqtool.query.lost import lost_messages  # of a sound store nothing is lost
 
-        plan.lost_messages = lost_messages(store, findings)
+        plan.lost_messages = lost_messages(store, doubtful)
     return Examined(plan, findings, summary, 0 if obstacle else sum(_lost(survey)))
+
+
+def _told_fields(inspection: Inspection, found: list[Finding], log: LogReader) -> list[Edit]:
+    """Give the edits of what records say wrongly, and what something else tells."""
+    return [
+        *batch_numbers.edits(inspection, found, log),
+        *topic_names.edits(inspection, found, log),
+    ]
 
 
 def _lent(options: RepairOptions, replica: str) -> Lent:

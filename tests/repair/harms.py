@@ -84,7 +84,7 @@ def flipped(physical_offset: int, field: str, byte: int = -1, bit: int = 0) -> I
 
 
 def flipped_in_queue(queue: tuple[str, int], which: int, field: str, bit: int) -> Inflict:
-    """Flip a bit of a field of the first, or last, record of a queue."""
+    """Flip a bit of a field of one of the records of a queue, counted from either end."""
 
     def harm(root: Path) -> None:
         own = [

@@ -6,15 +6,11 @@ Each was found on a real broker; the campaign's cases among them name the place 
 from __future__ import annotations
 
 import itertools
-import shutil
-import tempfile
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from tests import inflict
+from tests.repair.fault import Fault
 from tests.repair.harms import (
-    Inflict,
     copied,
     exchanged,
     flipped,
@@ -26,51 +22,7 @@ from tests.repair.harms import (
     written_again,
     zeroed,
 )
-from tests.stores import fixture_store
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One fault.
-
-    Attributes:
-        name: of it.
-        fixture: whose copy it is done to.
-        harms: what is done, one after the other.
-        is_killed: whether the broker was killed.
-        release: of the broker that is to run; None is the store's own.
-        back: file that is put back as it was once the repair is done; empty for none.
-        is_proven: whether a real store judges it, too, where only a sample is run.
-    """
-
-    name: str
-    fixture: str
-    harms: tuple[Inflict, ...]
-    is_killed: bool = False
-    release: str | None = None
-    back: str = ""
-    is_proven: bool = False
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def version(self) -> str:
-        """Release of the broker that is to run."""
-        return self.release or self.fixture.split("-")[1]
-
-    def inflict(self, root: Path) -> None:
-        """Do it to a copy of the fixture."""
-        for harm in self.harms:
-            harm(root)
-        if self.is_killed:
-            (root / "abort").touch()
-
-    def put_back(self, root: Path) -> None:
-        """Put a file back, as a person would who has a backup of it."""
-        if self.back:
-            with tempfile.TemporaryDirectory() as place:
-                shutil.copy(fixture_store(self.fixture, Path(place)) / self.back, root / self.back)
+from tests.repair.told_faults import TOLD
 
 
 def _first(topic: str) -> str:
@@ -382,4 +334,4 @@ def _faults() -> list[Fault]:
     ]
 
 
-FAULTS: Final = _faults()
+FAULTS: Final = [*_faults(), *TOLD]

@@ -12,7 +12,8 @@ from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests import plain_store
 from tests.repair.broker.survivors import QueueKey, Truth
-from tests.repair.lossy_faults import FAULTS, Fault
+from tests.repair.fault import Fault
+from tests.repair.lossy_faults import FAULTS
 from tests.repair.repaired import Broken
 from tests.stores import broker_conf, fixture_store
 
@@ -23,7 +24,7 @@ def test_repaired(fault: Fault, tmp_path: Path) -> None:
     root = fixture_store(fault.fixture, tmp_path)
     truth = Truth.of(root)
     fault.inflict(root)
-    expected = truth.expected(root)
+    expected = fault.expected(truth, root)
     conf = str(broker_conf(fault.fixture))
     store = Broken(root, conf, fault.version)
     plan = store.plan()
@@ -32,6 +33,7 @@ def test_repaired(fault: Fault, tmp_path: Path) -> None:
     assert {(one.code, one.path) for one in store.findings()} <= left
     assert [] == store.plan().edits
     fault.put_back(root)
+    assert not fault.is_undone or {*truth.records} == truth.undamaged(root)
     assert [] == [*_lost(root, expected)]
     assert [] == [*_foreign(root, truth)]
     prediction = predict(open_store(root, conf), fault.version)

@@ -12,7 +12,8 @@ from tests.broker.jvm import Jvm
 from tests.repair.broker import survivors
 from tests.repair.broker.survivors import Truth
 from tests.repair.broker.test_all_damages import delivers, put_one
-from tests.repair.lossy_faults import FAULTS, Fault
+from tests.repair.fault import Fault
+from tests.repair.lossy_faults import FAULTS
 from tests.repair.repaired import Broken
 from tests.stores import broker_conf, fixture_store
 
@@ -32,7 +33,7 @@ def test_delivered(jvm: Jvm, fault: Fault, tmp_path: Path) -> None:
     root = fixture_store(fault.fixture, tmp_path)
     truth = Truth.of(root)
     fault.inflict(root)
-    expected = truth.expected(root)
+    expected = fault.expected(truth, root)
     store = Broken(root, str(broker_conf(fault.fixture)), fault.version)
     repair.apply(store.plan(), in_place=True)
     fault.put_back(root)
