@@ -243,6 +243,16 @@ CL_TOPIC: Final = Code(
     "record where the text is impossible; a name that brokers only refuse may stay",
     command=REPAIR,
 )
+CL_VERSION: Final = Code(
+    "CL-VERSION",
+    DAMAGE,
+    Owner.PERSON,
+    meaning="the record is of a version that the release named by --broker-version does not know: "
+    "a topic of more than 127 bytes, stored by 5.1.0 or newer",
+    consequence=_CUT,
+    remedy="start a broker of 5.1.0 or newer; with an older one, startup says what it loses",
+    command=STARTUP,
+)
 CL_LMQ: Final = Code(
     "CL-LMQ",
     WARNING,

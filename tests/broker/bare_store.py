@@ -149,10 +149,13 @@ class BareStore:
         return table
 
     def _configured(self) -> dict[str, dict[str, dict[str, str]]]:
-        """Read `topics.json`, else its copy, as a broker does; nothing where neither is JSON."""
+        """Read `topics.json`, else its copy, as a broker does; nothing where neither is JSON.
+
+        Zeros past the end, as a crash leaves them, are no error to it.
+        """
         for name in ("topics.json", "topics.json.bak"):
             with contextlib.suppress(OSError, ValueError, AttributeError):
-                text = (self.root / "config" / name).read_text(encoding="utf-8")
+                text = (self.root / "config" / name).read_text(encoding="utf-8").rstrip("\0")
                 found: dict[str, dict[str, dict[str, str]]]
                 found = json.loads(text).get("topicConfigTable", {})
                 return found

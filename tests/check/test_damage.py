@@ -28,6 +28,7 @@ ELSEWHERE: Final = {
     "BC-KEY": "tests/check/test_broker_conf.py: no file of a store",
     "BC-LEN": "tests/check/test_broker_conf.py",
     "BC-PATH": "tests/check/test_broker_conf.py",
+    "CL-VERSION": "tests/check/test_releases.py: a release decides",
     "FS-OWNER": "tests/check/test_access.py: as whom the tests run decides",
     "FS-LOCK": "test_lock_of_a_running_broker",
     "FS-CHANGED": "tests/check/test_manifest.py",

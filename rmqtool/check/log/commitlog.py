@@ -131,6 +131,7 @@ class LogPass:
             property_crc=APPENDS_PROPERTY_CRC.of(conf),
             force_property_crc=FORCES_PROPERTY_CRC.of(conf),
             rules=rules,
+            knows_v2=inspection.options.version is None or inspection.release.has_v2,
         )
         index_files = store.dledger_index if is_dledger else None
         grid = self._observers.grid if texts else None

@@ -32,9 +32,11 @@ from rmqtool.findings.registry_commitlog import (
     CL_TOPIC,
     CL_TRANREF,
     CL_TRANTYPE,
+    CL_VERSION,
 )
 from rmqtool.formats import sys_flag
 from rmqtool.formats.java import text
+from rmqtool.formats.message import MESSAGE_MAGIC_CODE_V2
 from rmqtool.scan import columns as row
 from rmqtool.times import iso_time
 
@@ -70,6 +72,7 @@ class RecordOptions(NamedTuple):
         force_property_crc: the broker insists on it.
         is_copy: records of a compaction log, whose property CRC is made for another place.
         rules: how brokers dispatch; None when nobody asked.
+        knows_v2: whether the broker that is to run knows records of version 2.
     """
 
     content: bool = False
@@ -77,6 +80,7 @@ class RecordOptions(NamedTuple):
     force_property_crc: bool = False
     is_copy: bool = False
     rules: DispatchRules | None = None
+    knows_v2: bool = True
 
     @property
     def wanted(self) -> int:
@@ -151,6 +155,11 @@ class RecordJudge:
         self._collect(batch, found)
         if found:
             yield from self._judge_each(batch, found, before)
+        if not self._options.knows_v2:
+            for number in np.flatnonzero(
+                batch.columns[row.MAGIC_CODE] == MESSAGE_MAGIC_CODE_V2
+            ).tolist():
+                yield finding(CL_VERSION, at_record(batch, number))
         if self._illegal:
             yield from self._illegal_topics(batch)
         if self._fields is not None and batch.has_texts:
