@@ -81,10 +81,10 @@ def misnamed(
     if start is None or start < 0:
         return f"first move {segment.path} out of the store: no record begins it"
     name = f"{start:0{NAME_DIGITS}}"
-    there = files.at(start)
-    if there is None or there.start != start:
+    there = next((one for one in files.segments if one.start == start), None)
+    if there is None:
         return f"first rename {segment.path} to {name}: its records say that they lie there"
-    if moved.get(start) == segment.start or start in unused:
+    if moved.get(start) == segment.start or start in unused or not there.size:
         return (
             f"first exchange the names of {segment.path} and {there.path}: the records say that "
             "they lie in the other file"

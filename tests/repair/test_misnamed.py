@@ -59,6 +59,27 @@ def test_copied_segment(store: Broken) -> None:
     assert [] == store.findings()
 
 
+def test_copy_of_an_emptied_segment(store: Broken) -> None:
+    """Where the file of that name has lost all its bytes, the two are exchanged; nothing is lost.
+
+    Renamed to it, the copy would be put over a file that is there.
+    """
+    whole = plain_store.records(store.root)
+    first, *_ = plain_store.segments(store.root)
+    copy = first.with_name(f"{4096:020}")
+    shutil.copyfile(first, copy)
+    first.write_bytes(b"")
+    (left, *_) = store.plan().left
+    assert left.why.startswith("first exchange the names of ")
+    exchange(first, copy)
+    (left, *_) = store.plan().left
+    assert left.why.startswith(f"first move commitlog/{copy.name} out of the store")
+    copy.unlink()
+    repair.apply(store.plan(), in_place=True)
+    assert whole == plain_store.records(store.root)
+    assert ([], []) == (store.findings(), store.plan().edits)
+
+
 @pytest.mark.parametrize("place", [1, 4], ids=["over-another", "past-the-end"])
 def test_topic_beside_a_stale_copy(place: int, store: Broken) -> None:
     """A flipped topic is put back, and no unit is lost, once the copy of its segment is away."""
