@@ -166,7 +166,7 @@ class ConsumerGroup:
         if self.is_client:
             return
         store = self._sources.store
-        topics = {self.retry_topic, self.dead_letter_topic} & {*self._sources.queues.topics()}
+        topics = {self.retry_topic, self.dead_letter_topic} & {*self._sources.queue_topics}
         known = known_groups(store)
         if self.committed or topics or self.name in known:
             return
@@ -198,7 +198,7 @@ class ConsumerGroup:
         found = sorted({topic for topic, _ in self.committed} - {self.retry_topic})
         pop = [name for topic in found if (name := self.pop_topic(topic)) and name not in found]
         last = [self.retry_topic, self.dead_letter_topic]
-        there = {*self._sources.queues.topics(), *(topic for topic, _ in self.committed)}
+        there = {*self._sources.queue_topics, *(topic for topic, _ in self.committed)}
         return [*found, *pop, *(name for name in last if name in there)]
 
     def _row(self, topic: str, queue_id: int, queue: Queue | None) -> dict[str, object]:

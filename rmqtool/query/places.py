@@ -81,7 +81,7 @@ def _unit_agrees(sources: Sources, request: ByQueueOffset, found: LookedUp, answ
 
 def _without_queue(sources: Sources, request: ByQueueOffset, answer: Answer) -> None:
     """Answer where there is no such queue: it may be lost, or never have been."""
-    known = sources.queues.topics()
+    known = sources.queue_topics
     if request.topic in known:
         numbers = [queue.units.queue_id for queue in sources.queues_of(request.topic)]
         of_topic = ", ".join(map(str, numbers)) or "none"

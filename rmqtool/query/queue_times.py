@@ -38,7 +38,7 @@ def find_in_queues(sources: Sources, request: ByTime, answer: Answer) -> None:
         queues = [queue for queue in queues if queue.units.queue_id == request.queue_id]
     answer.trail.search(counted(len(queues), "queue"))
     if not queues:
-        known = sources.queues.topics()
+        known = sources.queue_topics
         if topic not in known:
             answer.problem = topics.hint(topic, known or sources.topics)
             _from_log(sources, request, answer)

@@ -11,10 +11,14 @@ from rmqtool.query.consume_queue import Queue
 from rmqtool.query.index import KeyIndex
 from rmqtool.query.log import Log
 from rmqtool.queues.discovery import Queues
+from rmqtool.store.branch import BranchKind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqtool.query.answer import Answer
     from rmqtool.query.log import LogRecord
+    from rmqtool.queues.units import QueueUnits
     from rmqtool.store.tree import Store
 
 QUEUES_OPEN: Final = 64
@@ -63,6 +67,8 @@ class Sources:
         key = topic, queue_id
         if key not in self._known:
             units = self.queues.queue(topic, queue_id)
+            if units is None or units.kind is BranchKind.ROCKSDB:
+                units = self.late_queues.get(key, units)
             self._known[key] = Queue(units, self.log.start) if units else None
         return self._known[key]
 
@@ -72,14 +78,42 @@ class Sources:
         Raises:
             UnreadablePath: a directory may not be listed.
         """
-        found = (self.queue(topic, one.queue_id) for one in self.queues.queues_of(topic))
+        numbers = {one.queue_id for one in self.queues.queues_of(topic)}
+        numbers |= {number for name, number in self.late_queues if name == topic}
+        found = (self.queue(topic, number) for number in sorted(numbers))
         return [queue for queue in found if queue is not None]
+
+    @cached_property
+    def queue_topics(self) -> list[str]:
+        """The topics that have queues.
+
+        Raises:
+            UnreadablePath: a directory may not be listed.
+        """
+        late = [topic for topic, _ in self.late_queues]
+        return list(dict.fromkeys([*self.queues.topics(), *late]))
+
+    @cached_property
+    def late_queues(self) -> Mapping[tuple[str, int], QueueUnits]:
+        """Queues in RocksDB with units that only the end of the log tells: not flushed yet.
+
+        Raises:
+            UnreadablePath: the database or the log cannot be read.
+        """
+        source = self.queues.database.source
+        if source is None or self.scan is False:
+            return {}
+        if max(source.dispatched or 0, self.log.start) >= self.log.end:
+            return {}
+        from rmqtool.query.late_units import late_queues  # the kernels take long to load
+
+        return late_queues(self.log, source)
 
     @cached_property
     def keeps_queues(self) -> bool:
         """Whether there are directories of queues that can be listed; RocksDB has its own."""
         try:
-            return bool(self.queues.topics())
+            return bool(self.queue_topics)
         except UnreadablePath:
             return False
 

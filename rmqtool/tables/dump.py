@@ -130,6 +130,7 @@ class DumpOutcome:
         damaged: how many of them tell of damage.
         unread: files that could not be read, with the reason.
         expired: files that a running broker deleted while they were read.
+        not_flushed: stretches of logs, physical offsets, whose queue units are in no database yet.
         total_bytes: how much of logs there is to read, known before it is read.
         advance: takes the bytes that were read since it was last called.
     """
@@ -138,6 +139,7 @@ class DumpOutcome:
     damaged: int = 0
     unread: list[StoreError] = field(default_factory=list)
     expired: set[str] = field(default_factory=set)
+    not_flushed: list[tuple[int, int]] = field(default_factory=list)
     total_bytes: int = 0
     advance: Callable[[int], None] = lambda _: None
 
@@ -226,7 +228,9 @@ def _view_rows(view: View, stores: list[Store], options: DumpOptions, outcome: D
     if view.word == str(BranchKind.CONSUME_QUEUE):
         from rmqtool.tables.rocksdb import of_queues
 
-        found = chain(found, of_queues(stores, options.selection, outcome.unread))
+        found = chain(
+            found, of_queues(stores, options.selection, outcome.unread, outcome.not_flushed)
+        )
     if view.branch is BranchKind.CONFIG:
         from rmqtool.tables.small_files import rows_of_databases
 

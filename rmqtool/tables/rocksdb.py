@@ -12,7 +12,9 @@ from rmqtool.formats.annotate import Span
 from rmqtool.formats.rocksdb_families import FAMILIES, SECRET
 from rmqtool.rows import in_chunks
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.record_heads import LogReader
 from rmqtool.store.rocksdb_database import Database
+from rmqtool.store.tail import find_tail
 from rmqtool.tables.file_tables import ROCKSDB
 from rmqtool.tables.hexview import FieldBytes, hex_row, lines_of
 from rmqtool.times import iso_time
@@ -68,7 +70,10 @@ def of_databases(
 
 
 def of_queues(
-    stores: list[Store], selection: Selection, unread: list[StoreError]
+    stores: list[Store],
+    selection: Selection,
+    unread: list[StoreError],
+    not_flushed: list[tuple[int, int]],
 ) -> Iterator[Chunk]:
     """Yield queue units that lie in databases, as those in files.
 
@@ -76,6 +81,7 @@ def of_queues(
         stores: which may have them.
         selection: which rows.
         unread: takes the databases that could not be read.
+        not_flushed: takes the stretches of logs whose units the databases have not got yet.
     """
     from rmqtool.queues.discovery import DatabaseSource
     from rmqtool.tables.arrow import plain_rows
@@ -87,11 +93,21 @@ def of_queues(
                 ranges = queue_ranges(queues, selection)
                 batches = unit_batches(ranges, queues.database.place, selection)
                 yield from map(plain_rows, batches)
+                not_flushed += _not_flushed(store, queues)
         except UnreadablePath as error:
             unread.append(error)
             yield [_unread_row(error.path, error)]
         finally:
             source.close()
+
+
+def _not_flushed(store: Store, queues: RocksQueues) -> Iterator[tuple[int, int]]:
+    """Yield the end of the log that no unit points into: RocksDB keeps units until it flushes."""
+    with LogReader(store.commitlog) as reader:
+        end = find_tail(store.commitlog, reader, is_dledger=store.is_dledger).physical_offset
+    begin = max(queues.dispatched or 0, store.commitlog.start)
+    if begin < end:
+        yield begin, end
 
 
 def _unread_row(path: str, error: UnreadablePath) -> Row:

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.check.live_load import TOPIC, Load
 from tests.cli.run import COMMAND
@@ -57,7 +57,7 @@ def follow(store: Path, conf: Path, load: Load, ended: threading.Event) -> Itera
 
 def _until(
     line: list[str], conf: Path, ended: threading.Event
-) -> tuple[int, list[dict[str, object]], str]:
+) -> tuple[int, list[dict[str, Any]], str]:
     """Run a command until it is ended by SIGTERM; give its exit code, rows, and what it said."""
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with subprocess.Popen(  # noqa: S603 - ourselves

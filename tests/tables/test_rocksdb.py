@@ -10,7 +10,7 @@ from rmqtool.rows import rows_of as rows_of_chunk
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.selection import Selection
 from tests.damage_rocksdb import DAMAGES
-from tests.rocksdb import NAMES, databases, rows_of, state_of
+from tests.rocksdb import NAMES, databases, never_flushed, rows_of, state_of
 from tests.stores import fixture_store
 
 if TYPE_CHECKING:
@@ -74,6 +74,21 @@ def test_selection(tmp_path: Path) -> None:
     assert both[0] == both[1]
     assert [5, 6, 7, 8] == [row["queue_offset"] for row in rows]
     assert {None} == {row["position"] for row in units}
+
+
+@pytest.mark.parametrize("name", ["rocketmq-5.5.0-rocksdb", CRASH, "never"])
+def test_not_flushed(name: str, tmp_path: Path) -> None:
+    """What the log has after the last flush is told: from the end of the last unit on."""
+    store = fixture_store(CRASH if name == "never" else name, tmp_path)
+    if name == "never":
+        never_flushed(store / "consumequeue")
+    units, outcome = dumped(store, "consume-queue")
+    records, _ = dumped(store, "commitlog")
+    log_end = max(row["physical_offset"] + row["size"] for row in records)
+    end = max((row["physical_offset"] + row["size"] for row in units), default=0)
+    wanted = [] if end == log_end else [(end, log_end)]
+    assert wanted == outcome.not_flushed
+    assert (name == "rocketmq-5.5.0-rocksdb") is (not wanted)
 
 
 def test_secrets(tmp_path: Path) -> None:

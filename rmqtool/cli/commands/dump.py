@@ -215,6 +215,11 @@ class Dump(Command):
         delivery = self._delivery
         for sentence in expired_sentences(outcome.expired):
             delivery.note(sentence)
+        for begin, end in outcome.not_flushed:
+            delivery.note(
+                f"RocksDB has units of records before physical offset {begin}; those from there to "
+                f"{end} are not flushed yet"
+            )
         for error in outcome.unread:
             say(str(error))
         for step in dict.fromkeys(error.next_step for error in outcome.unread):

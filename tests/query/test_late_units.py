@@ -1,0 +1,123 @@
+"""Queues in RocksDB that were not flushed: what the log has is found, as if they had been."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqtool.query.groups import ConsumerGroup
+from rmqtool.query.late_units import LateQueue
+from rmqtool.query.lookup import Lookup
+from rmqtool.query.requests import ByQueueOffset, ByTime
+from rmqtool.ranges import Boundary
+from rmqtool.store.tree import open_store
+from tests.rocksdb import never_flushed
+from tests.stores import fixture_store
+from tests.tables.dumped import rows
+
+CRASHED = ("rocketmq-5.3.3-rocksdb-crash", "rocketmq-5.5.0-rocksdb-crash")
+Places = dict[tuple[str, int], list[tuple[int, int]]]
+
+
+def _as_it_is(store: Path) -> None:  # flushed once, some thousand messages before the end
+    del store
+
+
+def _empty(store: Path) -> None:
+    never_flushed(store / "consumequeue")
+
+
+@pytest.fixture(params=[_as_it_is, _empty], ids=["behind", "never-flushed"])
+def store(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> Path:
+    """Give a store that was killed, with some units in its database, or none."""
+    root = fixture_store(name, tmp_path)
+    flush: Callable[[Path], None] = request.param
+    flush(root)
+    return root
+
+
+def _places(store: Path) -> Places:
+    """Give queue offset and physical offset of each record that is sent to consumers, by queue."""
+    found: Places = defaultdict(list)
+    for row in rows(store):
+        if row["transaction"] in {"none", "commit"}:
+            place = row["queue_offset"], row["physical_offset"]
+            found[row["topic"], row["queue_id"]].append(place)
+    return found
+
+
+@pytest.mark.parametrize("name", CRASHED)
+def test_places(store: Path) -> None:
+    """First, middle and last message of each queue are found by their place, and none after it."""
+    with Lookup(open_store(store)) as lookup:
+        assert lookup.late_queues
+        for (topic, queue_id), places in _places(store).items():
+            for queue_offset, physical_offset in (places[0], places[len(places) // 2], places[-1]):
+                answer = lookup.find(ByQueueOffset(topic, queue_id, queue_offset))
+                assert [physical_offset] == [one.record.physical_offset for one in answer.found]
+            end = places[-1][0] + 1
+            answer = lookup.find(ByQueueOffset(topic, queue_id, end))
+            assert f"has offsets [0, {end})" in answer.summary
+        assert "no topic 'nix'" in lookup.find(ByQueueOffset("nix", 0, 0)).summary
+
+
+@pytest.mark.parametrize("name", CRASHED)
+def test_times(store: Path) -> None:
+    """A time leads to the last message of each queue, flushed or not; --no-scan reads no log."""
+    places = _places(store)
+    topic = max(places, key=lambda one: len(places[one]))[0]
+    request = ByTime(2**42, topic=topic, boundary=Boundary.UPPER)
+    with Lookup(open_store(store)) as lookup:
+        found = lookup.find(request).rows or []
+    ends = {row["queue_id"]: (row["queue_offset"], row["physical_offset"]) for row in found}
+    wanted = {number: some[-1] for (name, number), some in places.items() if name == topic}
+    assert wanted == ends
+    with Lookup(open_store(store), scan=False) as lookup:
+        assert not lookup.late_queues
+        assert wanted != {
+            row["queue_id"]: (row["queue_offset"], row["physical_offset"])
+            for row in lookup.find(request).rows or []
+        }
+
+
+@pytest.mark.parametrize("name", CRASHED)
+def test_lag(store: Path) -> None:
+    """A group that has consumed all is not ahead of the queue, and one message less is a lag."""
+    places = _places(store)
+    topic = max(places, key=lambda one: len(places[one]))[0]
+    ends = {number: found[-1][0] + 1 for (name, number), found in places.items() if name == topic}
+    with Lookup(open_store(store)) as lookup:
+        group = ConsumerGroup(lookup, "late")
+        group.committed = {(topic, number): end - (number == 0) for number, end in ends.items()}
+        lags = list(group.rows([topic]))
+    states = {row["queue_id"]: (row["state"], row["lag"]) for row in lags}
+    assert {0: ("lag", 1)} | dict.fromkeys(range(1, len(ends)), ("consumed", 0)) == states
+
+
+@pytest.mark.parametrize("name", CRASHED)
+def test_units(store: Path) -> None:
+    """Units are the same however they are read; each names the record that says its number."""
+    places = _places(store)
+    with Lookup(open_store(store)) as lookup:
+        late = lookup.late_queues
+        assert set(late) & set(places)
+        for name in set(late) & set(places):  # the others are light ones
+            queue = late[name]
+            assert isinstance(queue, LateQueue)
+            span, wanted = queue.span(), dict(places[name])
+            assert (0, len(wanted)) == (span.min_offset, span.max_offset)
+            packed = queue.read(0, span.max_offset)
+            used = b"".join(units.tobytes() for _, units in queue.used())
+            assert packed.tobytes() == used
+            assert [*wanted.values()] == packed["physical_offset"].tolist()
+            assert [one for one, _ in queue.used(5, 9)][:1] == [5][: len(wanted) - 5]
+            middle = span.max_offset // 2
+            found = queue.look_up(middle)
+            assert found is not None
+            assert found.unit is not None
+            assert wanted[middle] == found.unit.physical_offset
+            assert queue.look_up(span.max_offset) is None
+            assert queue.look_up(-1) is None
