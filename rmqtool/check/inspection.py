@@ -311,7 +311,7 @@ class Inspection:
         start = self.log.oldest if self.log else 0
         for family in UNIT_FAMILIES:
             if queue := self.units(family).get(name):
-                if any(queue.unread()):
+                if any(queue.unread()) or (family == "rocksdb" and self._lags()):
                     return None
                 found = queue.span(start)
                 # Files without a unit of their own hold fillers only: the queue begins behind.
@@ -321,7 +321,21 @@ class Inspection:
         )
         if self.has_rocksdb_queues and self.is_above_unread("consumequeue"):
             return None
-        return None if is_unknown else (0, 0)
+        return None if is_unknown or self._lags() else (0, 0)
+
+    def _lags(self) -> bool:
+        """Tell whether queues in RocksDB may go on after all that this run has read of them.
+
+        Without a clean stop the database is as it was at its last flush. The records after that
+        tell, if they were read: not at --level quick, and not in segments that are taken over.
+        """
+        if not (self.has_rocksdb_queues and self.has_crashed):
+            return False
+        source = self.queues.database.source if self.compares_rocksdb else None
+        if source is None:
+            return True
+        taken = (one.end for one in self.store.commitlog.segments if one.path in self.taken_over)
+        return (source.dispatched or 0) < max(taken, default=0)
 
     def pending(self) -> Iterator[Finding]:
         """Give the findings that came up while something was listed, once."""

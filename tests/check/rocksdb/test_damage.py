@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from rmqtool.check.options import CheckLevel, ValidateOptions
+from rmqtool.check.validate import Findings, validate
 from rmqtool.findings import registry_rocksdb
 from rmqtool.findings.catalogue import NOTE, Code, Severity
 from rmqtool.findings.registry import CODES
@@ -109,6 +111,25 @@ def test_behind_a_running_broker(tmp_path: Path) -> None:
         found, exit_code, _ = run(store, "full", None)
     assert ("RQ-BEHIND", NOTE) in {(str(one.code), one.severity) for one in found}
     assert exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["rocketmq-5.3.3-rocksdb-crash", "rocketmq-5.5.0-rocksdb-crash"])
+def test_offsets_behind(name: str, tmp_path: Path) -> None:
+    """No offset is ahead of a queue that was not flushed, at any level and in any round."""
+    store = fixture_store(name, tmp_path)
+    never_flushed(store / "consumequeue")
+    seen = []
+    for level in CheckLevel:
+        run = validate(ValidateOptions(store, level=level, keeps_book=True))
+        seen += [str(one.code) for one in run]
+    first = validate(ValidateOptions(store, keeps_book=True))
+    list(first)
+    assert first.ledger is not None
+    before = first.ledger.manifest
+    again = Findings(ValidateOptions(store), lambda _: None, before=before)
+    seen += [str(one.code) for one in again]
+    assert again.summary.account.left_out, "segments are taken over"
+    assert not {"CO-RANGE", "DO-RANGE"} & {*seen}
 
 
 def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
