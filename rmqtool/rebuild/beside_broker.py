@@ -54,7 +54,9 @@ def settled(check: Callable[[], RebuildResult], *, is_live: bool) -> RebuildResu
         if not (result.differences or result.lost):
             break
         known = {one.path for one in result.differences}
+        lost = {one.path for one in result.lost}
         result = looked_again(check)
         # By file alone: where entries expire meanwhile, the same damage has another position.
         result.differences = [one for one in result.differences if one.path in known]
+        result.lost = [one for one in result.lost if one.path in lost]
     return result

@@ -46,6 +46,7 @@ from rmqtool.store.geometry import LengthSource
 from rmqtool.store.index_files import names_by_begin
 from rmqtool.store.parts import parts
 from rmqtool.store.tree import open_store
+from rmqtool.store.unread import GONE
 from rmqtool.writing.output import OutputDirectory, refuse_within
 from rmqtool.writing.remote_output import output_directory
 
@@ -67,15 +68,27 @@ class RebuildSink(QueueSink, IndexSink, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DerivePart:
-    """Derives one part; of a file that cannot be read, a stretch without records. Picklable."""
+    """Derives one part; of a file that cannot be read, a stretch without records. Picklable.
+
+    Attributes:
+        options: what to derive.
+        is_live: a broker runs, and may have deleted a file that is not there any more.
+    """
 
     options: DeriveOptions
+    is_live: bool = False
 
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> Runs:
-        """Give the runs of a part."""
+        """Give the runs of a part.
+
+        Raises:
+            UnreadablePath: its file has expired beside a running broker.
+        """
         try:
             return derive(part, self.options, start=start)
-        except UnreadablePath:
+        except UnreadablePath as error:
+            if self.is_live and error.trouble in GONE:
+                raise
             begin = part.begin if start is None else start
             nothing = RunCollector(self.options.rules).finish(part.end)
             lost = Stretch(Extent.GAP, begin, part.end - begin, FS_READ)
@@ -250,7 +263,8 @@ def run(
             index=has_index_files,
             is_dledger=store.is_dledger,
             run_units=run_units(store),
-        )
+        ),
+        is_live=store.lock_held(),
     )
     result.lost += missing(store)
     last = (-1, 0)

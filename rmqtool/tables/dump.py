@@ -25,6 +25,7 @@ from rmqtool.rows import (
     rows_after,
 )
 from rmqtool.store.branch import BranchKind
+from rmqtool.store.tree import open_store
 from rmqtool.store.unread import has_expired
 from rmqtool.tables.bodies import BodyOptions
 from rmqtool.tables.file_tables import LINES
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 
 Part = TypeVar("Part", FilePart, "SegmentPart")
 UNREAD: Final = FS_READ
+LISTINGS: Final = 5  # of a log whose files all expire while one of them is read
 Reader: TypeAlias = "Callable[[FilePart], Iterator[Chunk]]"
 HEX_FILTERS: Final = frozenset({"--topic", "--queue", "--queue-offsets"})  # where bytes lie
 
@@ -317,7 +319,21 @@ def _path(part: FilePart | SegmentPart) -> str:
 def _messages(
     view: View, store: Store, options: DumpOptions, outcome: DumpOutcome
 ) -> Iterator[Chunk]:
-    """Read a log, several parts at a time."""
+    """Read a log; anew, where all that was listed of it has expired before it was read."""
+    for _ in range(LISTINGS):
+        rows, expired = 0, len(outcome.expired)
+        for chunk in _listed(view, store, options, outcome):
+            rows += count_of(chunk)
+            yield chunk
+        if rows or len(outcome.expired) == expired:
+            return
+        store = open_store(store.asked.place, options.broker_conf)
+
+
+def _listed(
+    view: View, store: Store, options: DumpOptions, outcome: DumpOutcome
+) -> Iterator[Chunk]:
+    """Read the files of a log that a store has listed, several parts at a time."""
     from rmqtool.tables.messages import PART_BYTES, MessagesOf
 
     read = MessagesOf(options.message_options(view))
@@ -333,7 +349,10 @@ def _messages(
         rows = sum(map(count_of, _joined(store, bare, some, options, DumpOutcome())))
         if len(some) == len(parts) or rows >= options.tail:
             found = _joined(store, read, some, options, outcome)
-            yield from rows_after(rows - options.tail, found)
+            if store.lock_held():  # what has expired since is not counted any more
+                yield from last_of(found, options.tail)
+            else:
+                yield from rows_after(rows - options.tail, found)
             return
         taken *= 4
 

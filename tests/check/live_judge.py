@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 MAY_TELL: Final = (
     *("info", "dump", "report", "export", "extract", "doctor", "startup", "rebuild-log"),
 )
+DIAGNOSIS: Final = (
+    *("verdict", "starts", "start", "denied", "is_read_only", "free"),
+    *("messages_missing", "lock_held", "stopped"),
+)
 NOT_FLUSHED: Final = "not flushed"
 
 
@@ -76,6 +80,7 @@ class Judge:
             "query time": _times,
             "query group": _group,
             "info": _info,
+            "doctor": self._doctor,
         }
 
     def judge(self, done: Done) -> None:
@@ -104,6 +109,15 @@ class Judge:
             yield f"exit {done.run.code}: {done.last_words}"
         elif done.name.startswith("query") and not done.run.out:
             yield f"nothing found: {done.last_words}"
+
+    def _doctor(self, done: Done) -> Iterator[str]:
+        """Nothing ails the store: what it says else is told."""
+        if done.run.code and not self._may_differ(done):
+            said = json.loads(done.run.out)
+            (diagnosis,) = said["diagnosis"]
+            facts = {name: diagnosis[name] for name in DIAGNOSIS}
+            above = [one["message"] for one in said["findings"] if one["severity"] != "note"]
+            yield f"exit {done.run.code}: {facts} {above}"
 
     def _may_differ(self, done: Done) -> bool:
         """Tell whether a command may say that something is wrong.

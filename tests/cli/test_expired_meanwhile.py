@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "doctor": "doctor STORE",
     "extract": "extract STORE --output NEW.jsonl",
     "rebuild-cq": "rebuild-cq STORE --check",
+    "rebuild-index": "rebuild-index STORE --check",
 }
 FOUND_BEFORE: Final = {"key", "keys"}  # the message may have been in the segment that is gone
 

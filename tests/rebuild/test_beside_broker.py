@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
+from rmqtool.derive.part import DeriveOptions
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.rebuild.beside_broker import settled
 from rmqtool.rebuild.comparing import Difference
-from rmqtool.rebuild.options import Mode, RebuildResult
+from rmqtool.rebuild.options import LostRange, Mode, RebuildResult
+from rmqtool.rebuild.work import DerivePart
+from rmqtool.store.segment import SegmentPart
+from rmqtool.store.tree import open_store
+from tests.stores import fixture_store
 
 RULES = DispatchRules(Rules(Version.parse("5.3.3")))
 
@@ -54,6 +60,30 @@ def test_what_stays(results: list[RebuildResult | UnreadablePath], stay: list[st
     """A difference is one when a file has one each time, wherever in it."""
     found = settled(_check(*results), is_live=True)
     assert stay == [one.path for one in found.differences]
+
+
+def test_lost_meanwhile() -> None:
+    """What cannot be read is lost when the same file cannot be read each time."""
+    results = [_result("a"), _result("a"), _result("a")]
+    for number, found in enumerate(results):
+        found.lost = [LostRange(name, 0, 1, "unreadable") for name in (f"c/{number}", "c/each")]
+    assert ["c/each"] == [one.path for one in settled(_check(*results), is_live=True).lost]
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_part_gone(tmp_path: Path, *, is_live: bool) -> None:
+    """A file that expires beside a broker ends the look; else it is a stretch that is lost."""
+    store = open_store(fixture_store("rocketmq-5.3.3-traffic", tmp_path))
+    segment = store.commitlog.segments[0]
+    Path(str(segment.place)).unlink()
+    work = DerivePart(DeriveOptions(RULES), is_live=is_live)
+    if is_live:
+        with pytest.raises(UnreadablePath):
+            work(SegmentPart(segment, 0, segment.size))
+    else:
+        assert [segment.size] == [
+            one.length for one in work(SegmentPart(segment, 0, segment.size)).stretches
+        ]
 
 
 def test_without_a_broker() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from rmqtool.engine import LocalEngine
 from rmqtool.messages.extract import ExtractRun, sentences
 from rmqtool.messages.options import ExtractOptions
+from rmqtool.rows import rows_of
 from rmqtool.spark.export import SUCCESS, ExportRun
 from rmqtool.spark.export_options import ExportOptions
 from rmqtool.spark.options import Scope, SourceOptions, TableName
@@ -58,6 +59,33 @@ def test_dump(
             pass
     assert ({VIEWS[word]} if is_live else set()) == outcome.expired
     assert int(not is_live) == len(outcome.unread) == outcome.damaged
+
+
+@pytest.mark.parametrize("tail", [None, 5])
+def test_dump_after_all(
+    tail: int | None, quick_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where all that was listed has expired, what the log has then is shown."""
+    root = fixture_store(FIXTURE, quick_path)
+    *listed, last = [one for one in sorted((root / "commitlog").iterdir()) if any(one.read_bytes())]
+    last.rename(quick_path / "last")
+    opened, names = Place.open, {one.name for one in listed}
+
+    def expire(place: Place) -> OpenFile:
+        if place.name in names and "commitlog" in str(place) and not last.exists():
+            for one in listed:
+                one.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # another thread did
+                (quick_path / "last").rename(last)
+        return opened(place)
+
+    options = DumpOptions((str(root),), "commitlog", tail=tail)
+    with StoreLock(root):
+        (rows,) = dump(options, DumpOutcome())
+        monkeypatch.setattr(Place, "open", expire)
+        found = [row for chunk in rows.chunks for row in rows_of(chunk)]
+    assert {f"commitlog/{last.name}"} == {row["segment"] for row in found}
+    assert tail in {None, len(found)}
 
 
 @pytest.mark.parametrize("segment", LOG)

@@ -92,7 +92,10 @@ class LogPass:
             options = self._options(last_used, is_dledger=is_dledger)
             cut = parts(segments, inspection.options.part_bytes)
             function = partial(inspect_part, options=options)
+            is_live = store.lock_held()
             for part, report in run_joined(function, cut, jobs=inspection.options.jobs):
+                if is_live and part.segment.start > last_used and report.records:
+                    continue  # the file before it was read before its end was written
                 yield from judge.take(part.segment, report.stretches, report.end)
                 yield from self._take_report(part, report)
             yield from judge.finish()
