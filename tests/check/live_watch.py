@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -34,13 +36,10 @@ def follow(store: Path, conf: Path, load: Load, ended: threading.Event) -> Itera
     line = ["dump", str(store), "--follow", "--tail", "1", "--topic", TOPIC, "--format", "jsonl"]
     columns = ["--columns", "physical_offset,unique_key"]
     code, rows, said = _until([*line, *columns], conf, ended)
-    if code or "expired before it was shown" in said:
-        if code:
-            yield f"exit {code}: {said[-300:]}"
-        return
-    if not rows:
-        yield f"no message: {said[-300:]}"
-        return
+    if code > bool(not rows):
+        yield f"exit {code}: {said[-300:]}"
+    if code or not rows or "expired before it was shown" in said:
+        return  # without a row it was ended before it began
     offsets = [one["physical_offset"] for one in rows]
     if offsets != sorted(set(offsets)):
         yield "not in order, each once"
@@ -63,6 +62,10 @@ def _until(
         with subprocess.Popen(  # noqa: S603 - ourselves
             [*COMMAND, *line, "--broker-conf", str(conf)], stdout=out, stderr=err
         ) as process:
+            begin = time.monotonic()
+            while not os.fstat(out.fileno()).st_size and time.monotonic() < begin + PATIENCE:
+                if process.poll() is not None or ended.wait(0.1):
+                    break
             ended.wait(SECONDS)
             process.send_signal(signal.SIGTERM)
             code = process.wait(PATIENCE)
