@@ -264,7 +264,7 @@ def run(
             is_dledger=store.is_dledger,
             run_units=run_units(store),
         ),
-        is_live=store.lock_held(),
+        is_live=bool(store.lock_held()),
     )
     result.lost += missing(store)
     last = (-1, 0)

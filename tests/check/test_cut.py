@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rmqtool.check.log import commitlog
 from rmqtool.findings.catalogue import Severity
+from rmqtool.store.place import OpenFile
 from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
 from tests.stores import broker_conf, fixture_store
 from tests.tables.dumped import rows
-
-
-def _and_then(write: Callable[[], object]) -> Callable[..., Iterator[object]]:
-    """Give what reads all parts of the log; then the broker writes."""
-    read = commitlog.run_joined
-
-    def run_joined(*arguments: Any, **options: Any) -> Iterator[object]:  # noqa: ANN401 - as they come
-        yield from read(*arguments, **options)
-        write()
-
-    return run_joined
 
 
 @pytest.mark.parametrize("is_live", [False, True])
@@ -44,7 +33,6 @@ def test_rolled_meanwhile(
     written = next(one for one in offsets if one > len(raw) // 2)
     used[-2].write_bytes(raw[:written].ljust(len(raw), b"\0"))
     monkeypatch.setattr(commitlog, "last_used_start", lambda _: start)
-    monkeypatch.setattr(commitlog, "run_joined", _and_then(lambda: used[-2].write_bytes(raw)))
     with ExitStack() as held:
         if is_live:
             held.enter_context(StoreLock(store))
@@ -57,3 +45,35 @@ def test_rolled_meanwhile(
         assert summary.account.records
     else:
         assert "CL-QOFF-GAP" in above
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize("torn", [48, 4096], ids=["record", "page"])
+def test_torn_window(
+    torn: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, always: bool, is_live: bool
+) -> None:
+    """A record that is written while its window is copied is no damage; one that stays so is."""
+    store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
+    last = [row for row in rows(store) if row.get("size")][-40]
+    begin, place = last["position"], store / last["segment"]
+    read, count = OpenFile.read_into, [0]
+
+    def read_into(file: OpenFile, buffer: bytearray, position: int) -> int:
+        got = read(file, buffer, position)
+        view = memoryview(buffer).cast("B")
+        is_here = os.fstat(file._descriptor).st_ino == place.stat().st_ino  # noqa: SLF001 - of which file
+        if is_here and position <= begin < begin + torn <= position + got:
+            count[0] += 1
+            if always or count[0] == 1:
+                view[begin - position : begin - position + torn] = bytes(torn)
+        return got
+
+    monkeypatch.setattr(OpenFile, "read_into", read_into)
+    with ExitStack() as held:
+        if is_live:
+            held.enter_context(StoreLock(store))
+        found, _, _ = run(store, "full")
+    above = {str(one.code) for one in found if one.severity is not Severity.NOTE}
+    assert count[0]
+    assert (not is_live or always) == bool(above)
