@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
+INSTALL_THERE: Final = "pip install rmqtool, with the same Python on each of them"
 CONNECT_CORES: Final = 32  # a server does not say how many it has
 _NO_MODULE: Final = re.compile(r"ModuleNotFoundError: No module named '([^'.]+)")
 _ERROR_CLASS: Final = re.compile(r"\[[A-Z][A-Z_]+(\.[A-Z_]+)*\] .*")
@@ -153,7 +154,7 @@ def _in_words(error: Exception) -> Exception:
         package = "rmqtool" if found[1] == "rmqtool" else found[1]
         return EngineMissing(
             needs=f"{package} in the Python of the executors",
-            install="pip install rmqtool, with the same Python on each of them",
+            install=INSTALL_THERE,
         )
     if "Traceback (most recent call last)" in text and "rmqtool" in text:
         return error
