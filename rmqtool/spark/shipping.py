@@ -9,6 +9,9 @@ kept per source file, so the package has to lie in files on each executor, not i
 from __future__ import annotations
 
 import io
+import os
+import shutil
+import sys
 import zipfile
 from functools import cache
 from importlib.util import find_spec
@@ -45,7 +48,7 @@ def ship(spark: SparkSession) -> None:
     if is_connect_session(spark):
         name = str(getattr(spark, "session_id", id(spark)))
     else:
-        if is_on_this_machine(spark):
+        if is_on_this_machine(spark) and _is_this_python(spark):
             return  # its Python workers find what this process finds
         name = str(spark.sparkContext.applicationId)
     if name not in _shipped:
@@ -57,6 +60,12 @@ def ship(spark: SparkSession) -> None:
 def missing(_: int) -> str:
     """Say what the Python that runs this lacks of `NEEDED`; nothing when all is there."""
     return ", ".join(name for name in NEEDED if find_spec(name) is None)
+
+
+def _is_this_python(spark: SparkSession) -> bool:
+    """Whether workers run the Python of this process; a session of users takes `python3` else."""
+    found = shutil.which(spark.sparkContext.pythonExec)
+    return found is not None and os.path.abspath(found) == os.path.abspath(sys.executable)  # noqa: PTH100 - a link tells a venv
 
 
 def _check(spark: SparkSession) -> None:

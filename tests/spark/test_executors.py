@@ -48,7 +48,7 @@ def master(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def python_without(names: tuple[str, ...], place: Path) -> Path:
-    """Give a Python with all packages of this one, but for some."""
+    """Give a Python with all packages of this one, but for some, and none of its own."""
     import numpy
 
     packages = place / "packages"
@@ -59,7 +59,7 @@ def python_without(names: tuple[str, ...], place: Path) -> Path:
     program = place / "python"
     base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
     program.write_text(
-        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {base} "$@"\n', encoding="utf-8"
+        f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{packages}" exec {base} -S "$@"\n', encoding="utf-8"
     )
     program.chmod(0o755)
     return program
@@ -102,8 +102,10 @@ def test_without_rmqtool(master: str, tmp_path: Path) -> None:
     assert str(ROOT) not in found["where"]
 
 
-def test_without_numba(master: str, tmp_path: Path) -> None:
-    """What executors lack is said before anything is read, in one line."""
+@pytest.mark.parametrize("where", ["cluster", "local[1]"])
+def test_without_numba(where: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """What executors, or workers of a local session, lack is said at first, in one line."""
+    master = request.getfixturevalue("master") if where == "cluster" else where
     store = fixture_store(TRAFFIC, tmp_path)
     lacking = ("numba", "orjson")
     assert set(lacking) < set(NEEDED)
@@ -112,6 +114,6 @@ def test_without_numba(master: str, tmp_path: Path) -> None:
     said = f"{done.stdout}{done.stderr}"  # spark-submit brings them together
     assert [
         "rmqtool.errors.EngineMissing: what the Python of the executors needs (numba, orjson) is "
-        "missing; install it with: pip install rmqtool, with the same Python on each of them"
+        "missing; install it with: pip install rmqtool with that Python (PYSPARK_PYTHON names one)"
     ] == [line for line in said.splitlines() if "rmqtool.errors" in line]
     assert "PythonException" not in said
