@@ -104,8 +104,7 @@ class Questions:
         """
         text = text.strip().rstrip(";").strip()
         kind = first_word(text)
-        # Nobody here can parse it for a Spark Connect server, whose own rules hold then.
-        if not is_connect_session(self._spark) and (change := changes(self._spark, text)):
+        if change := changes(self._spark, text):
             reason = f"only questions are answered, and this would change something ({change})"
             raise UsageError(option="SQL", reason=reason)
         tables, views = mentioned(text)

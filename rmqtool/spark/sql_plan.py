@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+
+from rmqtool.spark.jobs import is_connect_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
 # What Spark calls a command and only tells something.
 TELLING: Final = ("Show", "Describe", "Explain")
 CHANGING: Final = ("Insert", "Create", "Drop", "Write", "Append", "Overwrite", "Delete", "Update")
+ANALYZED: Final = "== Analyzed Logical Plan =="
+NODE: Final = re.compile(r"^[\s:+-]*'?(\w+)", re.MULTILINE)  # a line of a plan
 SHARED: Final = ("WithCTE", "CTERelation")  # read once or more often, as the optimizer likes
 PASSING: Final = frozenset({"SubqueryAlias", "View", "Project", "Filter"})
 TAKING: Final = frozenset({"SubqueryAlias", "View", "Project", "GlobalLimit", "LocalLimit"})
@@ -71,6 +76,8 @@ def changes(spark: SparkSession, text: str) -> str:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
+    if is_connect_session(spark):
+        return _changes_there(spark, text)
     try:
         parser = spark._jsparkSession.sessionState().sqlParser()  # noqa: SLF001 - no public one
         nodes = list(_nodes(parser.parsePlan(text)))
@@ -81,6 +88,18 @@ def changes(spark: SparkSession, text: str) -> str:
         if name.startswith(CHANGING) or (_is_command(node) and not name.startswith(TELLING)):
             return name
     return ""
+
+
+def _changes_there(spark: SparkSession, text: str) -> str:
+    """Name what a statement would change on a Spark Connect server, which shows plans as text."""
+    from pyspark.errors import PySparkException
+
+    try:
+        (row,) = spark.sql(f"EXPLAIN EXTENDED {text}").collect()
+    except PySparkException:
+        return ""  # not understood; of EXPLAIN, which changes nothing, there is no EXPLAIN
+    parsed = str(row[0]).partition(ANALYZED)[0]
+    return next((name for name in NODE.findall(parsed) if name.startswith(CHANGING)), "")
 
 
 def _nodes(plan: Any) -> Iterator[Any]:  # noqa: ANN401 - of the JVM

@@ -3,6 +3,7 @@
     python -m tests.bench.bench_spark [--gib 2] [--rounds 3] [--cores 2]
     python -m tests.bench.bench_spark --memory 2 8
     python -m tests.bench.bench_spark --bytes [--gib 2]
+    python -m tests.bench.bench_spark --small [--gib 2] [--rounds 3]
 
 Spark is `local[CORES]`, this process has as many threads. What is fixed is reported apart: the
 start of Spark, and of its Python workers, which load the kernels; and what the same command takes
@@ -13,6 +14,7 @@ Processor time counts Java and Python workers, too. Shuffle bytes are those that
 store counts. The driver's memory is the largest resident set of a process of its own, for stores
 of several sizes; Java and workers are others. `--bytes` gives what a question reads of files for
 each byte of the log, without its filters and with them: what executors do, without Spark.
+`--small` counts the records of one log in segments of 1 GiB, and of the same in segments of 1 MiB.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -36,7 +39,7 @@ from rmqtool import engine, rebuild
 from rmqtool.check.options import ValidateOptions
 from rmqtool.check.validate import validate
 from rmqtool.formats.consume_queue import CQ_UNIT_SIZE
-from rmqtool.spark import plan
+from rmqtool.spark import plan, register
 from rmqtool.spark.engine import SparkEngine
 from rmqtool.spark.filters import limited
 from rmqtool.spark.options import SourceOptions
@@ -128,7 +131,11 @@ def main() -> None:
     parser.add_argument("--commands", nargs="+", default=COMMANDS, choices=COMMANDS)
     parser.add_argument("--memory", type=int, nargs="+", metavar="GIB")
     parser.add_argument("--bytes", action="store_true")
+    parser.add_argument("--small", action="store_true")
     asked = parser.parse_args()
+    if asked.small:
+        measure_small(asked)
+        return
     if asked.bytes:
         measure_bytes(asked.gib)
         return
@@ -204,6 +211,33 @@ def measure_bytes(gib: int) -> None:
                         break
             bound = at_most if name == "now" else None
             report(f"{what}: bytes for each byte of the log, {name}", meter.bytes / log, bound)
+
+
+def measure_small(asked: argparse.Namespace) -> None:
+    """Compare small segments with large ones, by what counting their records takes."""
+    spark = register(session(f"local[{asked.cores}]"))
+    medians: list[list[float]] = []
+    for segment_bytes in (MIB, GIB):
+        store = bench_store(Spec(total_bytes=asked.gib * GIB, segment_bytes=segment_bytes))
+        taken = Taken([], [])
+        for number in range(asked.rounds + WARMING):
+            taken.take(partial(counted, spark, store))
+            if number < WARMING:
+                taken = Taken([], [])
+        medians.append([statistics.median(one) for one in taken])
+        for what, median in zip(Taken._fields, medians[-1], strict=True):
+            report(f"counting in segments of {segment_bytes >> 20} MiB, s by {what}", median)
+    for what, small, large in zip(Taken._fields, *medians, strict=True):
+        report(f"the first by the second, by {what}", small / large, TARGET)
+    spark.stop()
+
+
+def counted(spark: SparkSession, store: Path) -> dict[str, float]:
+    """Count the records of a store; give the time."""
+    start = time.perf_counter()
+    rows = spark.read.format("rocketmq").option("columns", "size,extent").load(str(store))
+    count = rows.where("extent IS NULL").count()
+    return {"seconds": time.perf_counter() - start, "records": count}
 
 
 def rows_of(store: Path, filters: Sequence[Filter], **given: str) -> Iterator[pa.RecordBatch]:

@@ -17,7 +17,7 @@ ADDRESS = re.compile(r"spark://127\.0\.0\.1:\d+")
 REGISTERED = re.compile(r"Successfully registered with master")
 QUICK = {"SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1", "SPARK_DAEMON_MEMORY": "256m"}
 BROKEN = 'Exception in thread "main"'
-STARTED_WITHIN = 120  # seconds, on a machine that is busy
+STARTED_WITHIN = 600  # seconds, on a machine that is busy
 
 
 def environment(temporary: Path | None = None) -> dict[str, str]:
@@ -61,7 +61,7 @@ def cluster(directory: Path, workers: int = 2) -> Iterator[str]:
 
 
 @contextmanager
-def daemon(directory: Path, *arguments: str) -> Iterator[Path]:
+def daemon(directory: Path, *arguments: str, **variables: str) -> Iterator[Path]:
     """Run one of Spark's daemons; give its log. It is killed at the end, by its own number."""
     import pyspark
 
@@ -73,7 +73,7 @@ def daemon(directory: Path, *arguments: str) -> Iterator[Path]:
             [str(program), *arguments],
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=environment(directory.parent) | {"SPARK_HOME": str(program.parents[1])},
+            env=environment(directory.parent) | {"SPARK_HOME": str(program.parents[1])} | variables,
             cwd=directory,
         )
     try:

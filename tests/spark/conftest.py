@@ -22,12 +22,17 @@ QUICK: Final = {
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """Give a session on two cores of this machine, which knows the format `rocketmq`."""
+def has_spark() -> None:
+    """Skip where there is no Java, or no pyspark."""
     try:
         check_spark()
     except EngineMissing as error:
         pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def spark(has_spark: None) -> Iterator[SparkSession]:  # noqa: ARG001 - asked first
+    """Give a session on two cores of this machine, which knows the format `rocketmq`."""
     from rmqtool.spark import register
 
     started = register(session("local[2]", options=QUICK))

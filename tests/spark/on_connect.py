@@ -17,6 +17,7 @@ from rmqtool import engine
 from rmqtool.check.many import Stores
 from rmqtool.check.options import ValidateOptions
 from rmqtool.cli.main import main as rmqtool
+from rmqtool.errors import UsageError
 from rmqtool.spark import register
 from rmqtool.spark.engine import SparkEngine
 from rmqtool.spark.options import SourceOptions
@@ -28,6 +29,19 @@ from tests.spark.test_engine import WHOLE, everything
 QUESTION = (
     "SELECT topic, count(*) AS n FROM messages WHERE extent IS NULL GROUP BY topic ORDER BY topic"
 )
+CHANGES = (
+    "WITH a AS (SELECT 1) INSERT OVERWRITE DIRECTORY '{}' USING csv SELECT * FROM a",
+    "FROM messages INSERT OVERWRITE DIRECTORY '{}' USING csv SELECT topic",
+)
+
+
+def refused(questions: Questions, text: str, place: Path) -> bool:
+    """Whether a statement is refused, and has written nothing."""
+    try:
+        questions.ask(text.format(place))
+    except UsageError:
+        return not place.exists()
+    return False
 
 
 def verdicts(stores: list[Path]) -> list[dict[str, object]]:
@@ -48,8 +62,9 @@ def main(master: str, directory: Path) -> None:
             found[name] = everything(store, directory / name, WHOLE)
         found["verdicts"] = verdicts(list(stores.values()))
     first = next(iter(stores.values()))
-    answer = Questions(spark, SourceOptions(str(first))).ask(QUESTION)
-    found["sql"] = [row for chunk in answer.chunks for row in chunk]
+    questions = Questions(spark, SourceOptions(str(first)))
+    found["sql"] = [row for chunk in questions.ask(QUESTION).chunks for row in chunk]
+    found["refused"] = [refused(questions, text, directory / "written") for text in CHANGES]
     arguments = ["export", str(first), "--output", str(directory / "export"), "--quiet"]
     found["export"] = rmqtool([*arguments, "--engine", "spark", "--master", master])
     (directory / FOUND).write_bytes(pickle.dumps(found))

@@ -39,15 +39,14 @@ NAMES = ("rocketmq-5.3.3-traffic", "rocketmq-4.9.3-dledger")
 
 
 @pytest.fixture(scope="module")
-def server(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(has_spark: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:  # noqa: ARG001 - asked first
     """Start a server on two cores; give its address."""
-    assert spark is not None  # else there is no Java, and this is skipped
     pytest.importorskip("grpc", reason="pip install 'pyspark[connect]'")
     above = tmp_path_factory.mktemp("connect")
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(above / "warehouse")}
     given = [word for one in settings.items() for word in ("--conf", "=".join(one))]
     arguments = ("--class", SERVER, "--name", "server", "--master", "local[2]", *given)
-    with daemon(above / "server", SUBMIT, *arguments) as log:
+    with daemon(above / "server", SUBMIT, *arguments, SPARK_DAEMON_MEMORY="1g") as log:
         yield "sc://" + wait_for(log, STARTED).rpartition(" ")[2]
 
 
@@ -83,6 +82,7 @@ def test_same(server: str, stores: dict[str, Path], tmp_path: Path) -> None:
     first = stores[NAMES[0]]
     topics = Counter(row["topic"] for row in read(first).to_pylist() if row["extent"] is None)
     assert [{"topic": topic, "n": topics[topic]} for topic in sorted(topics)] == found["sql"]
+    assert [True, True] == found["refused"]
     assert 0 == found["export"]
     assert 0 == main(["export", str(first), "--output", str(tmp_path / "here"), "--quiet"])
     written = [content(tmp_path / one) for one in ("here", "export")]

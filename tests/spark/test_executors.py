@@ -16,7 +16,7 @@ from tests.spark.cluster import cluster, environment
 from tests.spark.test_readers import read
 from tests.stores import fixture_store
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("has_spark")]
 TRAFFIC = "rocketmq-5.3.3-traffic"
 ROOT = Path(__file__).parents[2]
 # What the Python of the executors has not: rmqtool, and what only a command line needs.
@@ -40,20 +40,19 @@ print(json.dumps({"topics": topics, "findings": findings, "where": place[0]}))
 
 
 @pytest.fixture(scope="module")
-def master(spark: object, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Give a cluster of one worker."""
-    assert spark is not None  # else there is no Java, and this is skipped
     with cluster(tmp_path_factory.mktemp("cluster") / "daemons", workers=1) as address:
         yield address
 
 
 def python_without(names: tuple[str, ...], place: Path) -> Path:
     """Give a Python with all packages of this one, but for some, and none of its own."""
-    import numpy
+    import numpy as np
 
     packages = place / "packages"
     packages.mkdir(parents=True)
-    for one in Path(numpy.__file__).parents[1].iterdir():
+    for one in Path(np.__file__).parents[1].iterdir():
         if one.name.partition(".")[0] not in names and one.suffix != ".pth":
             (packages / one.name).symlink_to(one)
     program = place / "python"
@@ -112,8 +111,9 @@ def test_without_numba(where: str, request: pytest.FixtureRequest, tmp_path: Pat
     done = submitted(master, store, python_without((*NEVER_THERE, *lacking), tmp_path / "there"))
     assert 1 == done.returncode
     said = f"{done.stdout}{done.stderr}"  # spark-submit brings them together
-    assert [
+    (line,) = (one for one in said.splitlines() if "rmqtool.errors" in one)
+    assert line == (
         "rmqtool.errors.EngineMissing: what the Python of the executors needs (numba, orjson) is "
         "missing; install it with: pip install rmqtool with that Python (PYSPARK_PYTHON names one)"
-    ] == [line for line in said.splitlines() if "rmqtool.errors" in line]
+    )
     assert "PythonException" not in said

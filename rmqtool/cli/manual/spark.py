@@ -16,11 +16,14 @@ bytes. --engine auto takes Spark when --master, SPARK_REMOTE, SPARK_MASTER or sp
 spark-defaults.conf names a master, or when the store is remote. It says so on standard error.
 
 Spark needs Java 17 or newer and pip install 'rmqtool[spark]'. Executors need Python of the same
-release with the dependencies of rmqtool; rmqtool itself is sent to them. The store's path must be
-the same for all executors: a shared file system, or a URI. So must be the output of rebuild-cq.
+release with the dependencies of rmqtool; rmqtool itself is sent to them. PYSPARK_PYTHON names their
+Python; a session that you start yourself takes python3 without it. What that Python lacks is said
+before anything is read. The store's path must be the same for all executors: a shared file system,
+or a URI. So must be the output of rebuild-cq.
 
-local[*] and a standalone cluster are tested; YARN and Kubernetes are not. Spark Connect is written
-for, and untested.
+local[*], a standalone cluster, a job of spark-submit on it, and a Spark Connect server are tested,
+all on one machine; YARN and Kubernetes are not. A client of Spark Connect needs no Java but
+pip install 'pyspark[connect]'.
 
 Spark's own words are dropped; --verbose keeps them in a file. Ctrl-C cancels the job. What Spark
 has to put somewhere is in the directory for temporary files (TMPDIR), and goes with the process.
