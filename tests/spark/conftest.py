@@ -21,8 +21,7 @@ QUICK: Final = {
 }
 
 
-@pytest.fixture(scope="session")
-def has_spark() -> None:
+def skip_without_spark() -> None:
     """Skip where there is no Java, or no pyspark."""
     try:
         check_spark()
@@ -31,8 +30,15 @@ def has_spark() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(has_spark: None) -> Iterator[SparkSession]:  # noqa: ARG001 - asked first
+def has_spark() -> None:
+    """Skip without Spark, but start none here."""
+    skip_without_spark()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
     """Give a session on two cores of this machine, which knows the format `rocketmq`."""
+    skip_without_spark()
     from rmqtool.spark import register
 
     started = register(session("local[2]", options=QUICK))
