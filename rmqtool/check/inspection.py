@@ -327,7 +327,7 @@ class Inspection:
         """Tell whether queues in RocksDB may go on after all that this run has read of them.
 
         Without a clean stop the database is as it was at its last flush. The records after that
-        tell, if they were read: not at --level quick, and not in segments that are taken over.
+        tell, if they were read: not at --level quick, nor in segments that expired or are taken over.
         """
         if not (self.has_rocksdb_queues and self.has_crashed):
             return False
@@ -335,7 +335,7 @@ class Inspection:
         if source is None:
             return True
         taken = (one.end for one in self.store.commitlog.segments if one.path in self.taken_over)
-        return (source.dispatched or 0) < max(taken, default=0)
+        return (source.dispatched or 0) < max(taken, default=self.log.oldest if self.log else 0)
 
     def pending(self) -> Iterator[Finding]:
         """Give the findings that came up while something was listed, once."""

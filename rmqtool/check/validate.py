@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 SOUND: Final = 0
 DAMAGED: Final = 1
 INCOMPLETE: Final = 3
+OFFSETS: Final = ("consumerOffset.json", "delayOffset.json")
 ROCKSDB_AREAS: Final = ("rocksdb", "consumequeue", "index", "timer", "config", "offsets")
 
 
@@ -297,6 +298,8 @@ def _know(inspection: Inspection) -> None:
         topics = _topics_in_files(inspection)
         inspection.compares_queues &= bool(topics) or DOUBLE_WRITE.of(store.broker_conf)
         inspection.light_in_rocksdb = not any(one.startswith(LMQ_PREFIX) for one in topics)
+        for name in OFFSETS:  # before the log: it tells how far queues are that are not flushed
+            inspection.document_with_path(name)
     has_index = bool(store.branches_of(BranchKind.INDEX))
     inspection.compares_index = reads and has_index and options.wants("index")
     inspection.version = options.version or written_by(store).version

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://|file:/")
+LISTINGS = 20  # of a directory in which names vanish meanwhile
 SEPARATOR = "!"  # between an archive and what is inside
 OPEN_FLAGS = (
     os.O_RDONLY
@@ -129,12 +130,18 @@ class Place:
         return sorted(self._ask(lambda path: listed(path, named)))
 
     def entries(self) -> list[Entry]:
-        """List this directory, sorted by name; a name that vanishes meanwhile is left out.
+        """List this directory, sorted by name; anew while names vanish, which are left out then.
+
+        A broker that deletes its oldest files would seem to delete some between others: names come
+        in any order, and each is asked about when it comes.
 
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        found = self._ask(lambda path: listed(path, entry_of))
+        for _ in range(LISTINGS):
+            found = self._ask(lambda path: listed(path, entry_of))
+            if None not in found:
+                break
         return sorted((one for one in found if one), key=lambda entry: entry.name)
 
     def open(self) -> OpenFile:

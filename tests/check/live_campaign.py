@@ -162,15 +162,23 @@ class Trial:
             self.runs[name] += 1
 
     def flip(self) -> None:
-        """Change a byte of an old record, in the middle of the log; nothing expires from then on.
+        """Change a byte of an old record, in a file that is full; nothing expires from then on.
 
         What the broker was asked to delete before it may still delete: then another one is changed.
         """
         self._load.expires = False
         if self.judge.flipped is not None and self.judge.flipped.exists():
             return
-        segments = sorted((self._store / "commitlog").iterdir())
-        chosen = segments[len(segments) // 2]
+        self.judge.flipped = None
+        end = max(one.physical_offset for one in self._load.acknowledged[-ENOUGH:])
+        full = [
+            path
+            for path in sorted((self._store / "commitlog").iterdir())
+            if int(path.name) + path.stat().st_size <= end
+        ]
+        if not full:
+            return
+        chosen = full[-1]  # it expires last
         with chosen.open("r+b") as file:
             file.seek(BODY)
             (byte,) = file.read(1)
@@ -218,6 +226,8 @@ def main() -> int:
     for name in (*names, *WATCHES):
         print(f"{name:16} {trial.runs[name]:5} runs")
     print(f"{trial.runs.total():,} runs beside {load.count:,} messages, {passed:.0f} s")
+    if load.failed:
+        print(f"{load.failed:,} sends were given up")
     print(f"the flipped byte was found {trial.judge.found} of {trial.judge.looked} times")
     for line in (*load.latencies(), *(f"client: {error}" for error in load.errors)):
         print(line)

@@ -34,12 +34,15 @@ def keep_watch(store: Path, conf: Path, load: Load, ended: threading.Event) -> I
 def follow(store: Path, conf: Path, load: Load, ended: threading.Event) -> Iterator[str]:
     """Follow the log; yield what is wrong: a message is missing, shown twice, or out of order."""
     line = ["dump", str(store), "--follow", "--tail", "1", "--topic", TOPIC, "--format", "jsonl"]
-    columns = ["--columns", "physical_offset,unique_key"]
+    columns = ["--columns", "physical_offset,unique_key,segment,position,size,code"]
     code, rows, said = _until([*line, *columns], conf, ended)
-    if code > bool(not rows):
-        yield f"exit {code}: {said[-300:]}"
-    if code or not rows or "expired before it was shown" in said:
-        return  # without a row it was ended before it began
+    if not rows:
+        return  # it was ended before it began
+    odd = [one for one in rows if one["code"] is not None]
+    if code or odd:
+        yield f"exit {code}: {odd[:3]} {said[-300:]}"
+    if code or "expired before it was shown" in said:
+        return
     offsets = [one["physical_offset"] for one in rows]
     if offsets != sorted(set(offsets)):
         yield "not in order, each once"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from rmqtool.check.inspection import Inspection
+from rmqtool.check.options import UNREAD
 from rmqtool.check.state import checkpoint
 from rmqtool.findings.catalogue import NOTE
+from rmqtool.findings.finding import Finding
 from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.store.branch import Branch
 from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
 from tests.stores import fixture_store
@@ -35,3 +40,27 @@ def test_checkpoint_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (0, set()) == (exit_code, {str(o.code) for o in found if o.severity is not NOTE})
     found, exit_code, _ = run(store)  # without a broker it counts
     assert (1, {"CP-AHEAD"}) == (exit_code, {str(o.code) for o in found if o.severity is not NOTE})
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_segment_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_live: bool) -> None:
+    """A segment that the checkpoint points into expires: it is named, and not the checkpoint."""
+    store = fixture_store("rocketmq-5.5.0-traffic", tmp_path)
+    gone, path, judge = store / "commitlog" / f"{0:020}", store / "checkpoint", checkpoint._judge  # noqa: SLF001 - after the log was read
+    raw, at = bytearray(path.read_bytes()), CHECKPOINT.positions["logics_physical_offset"]
+    raw[at : at + 8] = (1).to_bytes(8)
+    path.write_bytes(raw)
+
+    def expire(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
+        gone.unlink()
+        return judge(inspection, branch)
+
+    monkeypatch.setattr(checkpoint, "_judge", expire)
+    with ExitStack() as held:
+        if is_live:
+            held.enter_context(StoreLock(store))
+        found, exit_code, summary = run(store)
+    name = f"commitlog/{gone.name}"
+    unread = [one.path for one in found if one.code == UNREAD]
+    wanted = ([], 0, {name}) if is_live else ([name], 3, set())
+    assert wanted == (unread, exit_code, summary.account.expired)

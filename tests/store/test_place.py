@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import UnreadablePath
-from rmqtool.store.entry import EntryKind
+from rmqtool.store import place as places
+from rmqtool.store.entry import Entry, EntryKind, entry_of
 from rmqtool.store.place import Place
 
 PATIENCE = 120.0  # seconds, on a busy machine
@@ -214,3 +215,21 @@ def test_times_of_files(file: Path) -> None:
     entry = Place.of(file).stat()
     assert entry is not None
     assert 1_700_000_000_123 == entry.mtime_ms
+
+
+def test_names_that_vanish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory is listed anew while names vanish: none is there whose elders are not."""
+    for number in range(6):
+        (tmp_path / str(number)).touch()
+    asked: list[str] = []
+
+    def expiring(found: os.DirEntry[str]) -> Entry | None:
+        if found.name in {"1", "4"} and found.name not in asked:
+            asked.append(found.name)
+            for name in map(str, range(int(found.name) + 1)):  # the oldest ones
+                (tmp_path / name).unlink(missing_ok=True)
+        return entry_of(found)
+
+    monkeypatch.setattr(places, "entry_of", expiring)
+    assert ["5"] == [one.name for one in Place.of(tmp_path).entries()]
+    assert {"1", "4"} == {*asked}

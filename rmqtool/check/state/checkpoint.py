@@ -58,8 +58,8 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     for branch in branches:
         try:
             yield from _judge(inspection, branch)
-        except UnreadablePath as error:
-            yield inspection.unread(branch.path, error)
+        except UnreadablePath as error:  # of this file, or of a segment that has expired
+            yield inspection.unread(inspection.path_of(error.path), error)
 
 
 def read_early(inspection: Inspection) -> None:
