@@ -327,7 +327,7 @@ class Inspection:
         """Tell whether queues in RocksDB may go on after all that this run has read of them.
 
         Without a clean stop the database is as it was at its last flush. The records after that
-        tell, if they were read: not at --level quick, nor in segments that expired or are taken over.
+        tell, if they were read: not at --level quick, nor where they expired or are taken over.
         """
         if not (self.has_rocksdb_queues and self.has_crashed):
             return False

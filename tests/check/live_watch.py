@@ -25,6 +25,8 @@ def keep_watch(store: Path, conf: Path, load: Load, ended: threading.Event) -> I
     code, rows, said = _until(
         ["validate", str(store), "--every", "2s", "--format", "jsonl"], conf, ended
     )
+    if not rows:
+        return  # it was ended before it began
     above = [one for one in rows if one["severity"] != "note"]
     yield from (f"{one['code']} {one['path']}: {one['message']}" for one in above)
     if code and not above:
