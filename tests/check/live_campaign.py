@@ -109,6 +109,9 @@ class Trial:
                 new = Path(directory) / "new"
                 done = self._run(forker, self._line(name, sent, new))
                 self.judge.judge(Done(name, done, sent, new))
+        except subprocess.TimeoutExpired as error:
+            self.judge.note(f"{name}: no end after {error.timeout:.0f} s")
+            forker = Loaded()
         finally:
             self._forkers.put(forker)
         self.runs[name] += 1
