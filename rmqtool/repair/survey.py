@@ -224,13 +224,17 @@ class LogSurvey:
                 yield Damaged(start, start + stretch.length, FS_LEN, lost)
 
     def _take_early(self, segment: Segment, report: PartReport) -> None:
-        """Take note of blanks that could cover records; whether they do, queues tell."""
+        """Take note of blanks that could cover records; whether they do, queues tell.
+
+        What a file is too long by is no part of the log: units there are of the next segment.
+        """
+        end = min(segment.end, segment.start + self.inspection.store.commitlog.file_length)
         for stretch in report.stretches:
             is_blank = stretch.kind is Extent.FILLER and stretch.code != CL_CHAIN
             if is_blank and stretch.length >= self.maker.smallest + BLANK.size:
                 start = segment.start + stretch.position
                 lost = f"{stretch.length} bytes that hold no record"
-                self.early.add(Damaged(start, segment.end, EARLY, lost))
+                self.early.add(Damaged(start, end, EARLY, lost))
 
     def moved_files(self) -> dict[int, int]:
         """Give where files belong that lie under another name, by the start of each."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT, BATCH_CQ_UNIT_SIZE
+from rmqtool.formats.java import to_int64
 from rmqtool.queues.kinds import are_real, as_units
 from rmqtool.startup.files import java_remainder
 from rmqtool.startup.pull import BYTES_OF_A_PULL, JAVA_INT_MAX, MESSAGES_OF_A_PULL, LogExtent
@@ -103,14 +104,15 @@ def _one_pull(
     total, taken, following, skip_below = 0, 0, wanted, None
     for row in range(found, len(file.bases)):
         base, count = int(file.bases[row]), int(file.counts[row])
-        if following >= maximum or (base - wanted) * BATCH_CQ_UNIT_SIZE >= _FILTERED_BYTES:
+        distance = to_int64((base - wanted) * BATCH_CQ_UNIT_SIZE)  # Java's wraps around
+        if following >= maximum or distance >= _FILTERED_BYTES:
             break
         size = int(file.sizes[row])
         is_full = total >= MESSAGES_OF_A_PULL or total + count > MESSAGES_OF_A_PULL
         is_full |= BYTES_OF_A_PULL < taken + size <= JAVA_INT_MAX
         if is_full and total and taken:
             break
-        following, offset = base + count, int(file.offsets[row])
+        following, offset = to_int64(base + count), int(file.offsets[row])
         if skip_below is not None and offset < skip_below:
             continue
         if file.refused[row]:

@@ -299,6 +299,12 @@ def _faults() -> list[Fault]:
             (resized(f"timerlog/{2080:020}", 12),),
         ),
         Fault(
+            "segment gone, and the one before it too long",
+            "rocketmq-5.3.3-ext",
+            (gone(f"{LOG}131072"), resized(f"{LOG}000000", 131072 + 4096)),
+            is_proven=True,
+        ),
+        Fault(
             "foreign file in a queue that has no message left",
             "rocketmq-5.3.3-ipv6",
             (

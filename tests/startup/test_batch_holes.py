@@ -30,6 +30,8 @@ HOLES: Final = (
 )
 NOISE: Final = ("batch-queue", 0, 76)
 REFUSED: Final = ("batch-queue", 0, 32)
+FAR: Final = ("batch-queue", 0, 74)
+FAR_BASE: Final = 7_061_644_215_716_937_887
 SETTINGS: Final = {**manifest(NAME)["settings"], **ALWAYS}
 
 
@@ -49,6 +51,14 @@ def _refused(place: Path) -> Path:
     place.mkdir()
     root = fixture_store(NAME, place)
     write_at(root / QUEUE / f"{0:020}", UNIT * 9 + 8, b"\xe2")
+    return root
+
+
+def _far(place: Path) -> Path:
+    """Let a unit begin so far away that the distance in bytes is below 0 in Java."""
+    place.mkdir()
+    root = fixture_store(NAME, place)
+    write_at(root / QUEUE / f"{460:020}", UNIT * 6 + 28, struct.pack(">q", FAR_BASE))
     return root
 
 
@@ -90,13 +100,20 @@ def test_size_below_zero(tmp_path: Path) -> None:
     assert REFUSED in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
 
 
+def test_far(tmp_path: Path) -> None:
+    """A unit that is far away is handed out, and the next pull asks for what is past the end."""
+    fates = foretell(_far(tmp_path / "store"), "5.3.3", SETTINGS).queues
+    assert FAR in [(fate.topic, fate.queue_id, fate.readable) for fate in fates]
+
+
 @pytest.mark.broker
 def test_judged(oracle: Oracle, tmp_path: Path) -> None:
-    """A real store hands out what is said of a queue: of a lost file, noise, a size below 0."""
+    """A real store hands out what is said of a queue: of a lost file, noise, and the like."""
     if oracle.jvm.version.startswith("4"):
         pytest.skip("has no batch queues")
     lost = _damaged(tmp_path / "lost", 460, None, is_killed=False)
-    for root in (lost, _noise(tmp_path / "noise"), _refused(tmp_path / "refused")):
+    others = (_noise(tmp_path / "noise"), _refused(tmp_path / "refused"), _far(tmp_path / "far"))
+    for root in (lost, *others):
         opened = root.with_name("opened")
         shutil.copytree(root, opened)
         compare(oracle, root, opened, SETTINGS)
