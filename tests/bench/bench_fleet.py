@@ -49,7 +49,7 @@ MUST_HOLD: Final = (
 )
 KILL_AFTER: Final = 4.0  # seconds: Python workers have begun by then
 SOME_PARTS: Final = 3
-PART: Final = "4MiB"  # that a task of the export reads
+PARTS: Final = 13  # of the export: what a task reads follows from it
 
 
 def build(top: Path, stores: int, segments: int) -> None:
@@ -155,6 +155,8 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
     from tests.spark.cluster import cluster, environment
 
     given = [str(one) for one in sorted(top.glob("*/store"))[:count]]
+    logs = (log for one in given for log in Path(one, "commitlog").iterdir())
+    part = max(sum(log.stat().st_size for log in logs) // PARTS, SEGMENT_BYTES)
     if has_bucket:
         from tests.s3_server import in_bucket, s3_server
 
@@ -181,7 +183,7 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
                 os.kill(running[0], signal.SIGKILL)
             rows = [json.loads(line) for line in job.communicate()[0].splitlines()]
         findings = [json.loads(line) for line in written.read_text().splitlines()]
-        command = [*rmqtool, "export", *stores, "--output", str(out), "--split", PART]
+        command = [*rmqtool, "export", *stores, "--output", str(out), "--split", str(part)]
         command += ["--columns", "store,topic,size,code"]
         driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment())  # noqa: S603
         while driver.poll() is None and len(list(out.glob("_receipts/*"))) < SOME_PARTS:
