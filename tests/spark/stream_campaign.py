@@ -158,6 +158,8 @@ class Trial:
             if time.monotonic() > deadline:
                 place = self.follower.committed()[1]
                 self.wrong.append(f"the stream is at {place}, the log ends at {end}")
+                # What it has not come to, on a machine that starts no worker, it has not missed.
+                final = {one for one in final if one.physical_offset < place}
                 break
         self.follower.kill()
         ever = self.lives.log.ever
