@@ -7,7 +7,7 @@ does not read again what an earlier one knows, and does not judge what could not
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -144,7 +144,7 @@ class Inspection:
     _ranges: dict[QueueName, tuple[int, int] | None] = field(default_factory=dict)
     _families: dict[str, dict[QueueName, QueueFiles]] = field(default_factory=dict)
     _units: dict[str, dict[QueueName, QueueUnits]] = field(default_factory=dict)
-    _pending: list[Finding] = field(default_factory=list)
+    _pending: deque[Finding] = field(default_factory=deque)
 
     @property
     def release(self) -> Rules:
@@ -340,7 +340,7 @@ class Inspection:
     def pending(self) -> Iterator[Finding]:
         """Give the findings that came up while something was listed, once."""
         while self._pending:
-            yield self._pending.pop(0)
+            yield self._pending.popleft()
 
     @property
     def topics(self) -> frozenset[str] | None:

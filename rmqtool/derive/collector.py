@@ -225,6 +225,9 @@ class RunCollector:
     def _queue_runs(self) -> QueueRuns:
         """Sort units by queue and cut them into runs."""
         table, run_units = self._table, self._run_units
+        light = self._light.runs(run_units, times=self._with_times)
+        if not self._units:  # a part of zeros: a store may have any number of them
+            return light
         count = self._units if self._with_queues else 0
         queues = int(table.count[0])
         units = table.facts[kernels.UNITS, :queues]
@@ -249,4 +252,4 @@ class RunCollector:
             counts,
             last_times,
             facts[kernels.STORE_TIMESTAMP, : count if self._with_times else 0].copy(),
-        ).followed_by(self._light.runs(run_units, times=self._with_times))
+        ).followed_by(light)

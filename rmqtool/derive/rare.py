@@ -61,6 +61,8 @@ class RareUnits:
             run_units: a run ends where a file of so many units does; 0 for nowhere.
             times: give the store time of each unit.
         """
+        if not self._facts:
+            return _no_runs(self._kind)
         facts = np.array(self._facts, np.int64).reshape(-1, 3)
         order = np.argsort(facts[:, 0], kind="stable")
         queue, offset, store_timestamp = facts[order].T
@@ -83,6 +85,11 @@ class RareUnits:
             store_timestamp[first + count - 1],
             store_timestamp if times else store_timestamp[:0],
         )
+
+
+def _no_runs(kind: QueueKind) -> QueueRuns:
+    units = np.empty((0, SIZES[kind]), np.uint8)
+    return QueueRuns(kind, (), units, *(np.empty(0, np.int64) for _ in range(6)))
 
 
 class RowRecord:

@@ -11,7 +11,7 @@ from rmqtool.rebuild.options import LostRange
 from rmqtool.scan.batch import Extent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.derive.runs import Runs, Stretch
     from rmqtool.rebuild.options import RebuildOptions, RebuildResult
@@ -38,15 +38,18 @@ def refuse_nothing(options: RebuildOptions, result: RebuildResult) -> None:
         raise NoSuchQueue(topic=options.topic, queue_id=options.queue_id)
 
 
-def refuse_unread(result: RebuildResult) -> None:
+def refuse_unread(lost: Iterable[LostRange]) -> None:
     """Replace nothing when a segment cannot be read: what the store has of it may be all right.
 
     Damage in a segment is another matter: no later attempt will read more than this one.
 
+    Args:
+        lost: of the part that was read last.
+
     Raises:
         UnreadablePath: it cannot.
     """
-    for one in result.lost:
+    for one in lost:
         if one.code == UNREADABLE:
             reason = (
                 f"cannot be read from physical offset {one.physical_offset} on, and what the store "
@@ -56,17 +59,19 @@ def refuse_unread(result: RebuildResult) -> None:
             raise UnreadablePath(path=one.path, reason=reason, trouble=Trouble.TOLD)
 
 
-def account(result: RebuildResult, part: SegmentPart, runs: Runs) -> None:
-    """Take note of what a part holds beside records."""
+def account(result: RebuildResult, part: SegmentPart, runs: Runs) -> list[LostRange]:
+    """Take note of what a part holds beside records; give what of it is lost."""
     result.bytes += part.length
     result.records += runs.records
     result.undispatched += runs.undispatched
     start = part.segment.start
-    result.lost += [
+    lost = [
         LostRange(part.segment.path, start + one.position, one.length, _why(one))
         for one in runs.stretches
         if one.kind is Extent.GAP
     ]
+    result.lost += lost
+    return lost
 
 
 def _why(lost: Stretch) -> str:

@@ -277,9 +277,9 @@ def run(
             index.add(runs.index)
         if runs.records:
             last = (runs.last_physical_offset, runs.last_store_timestamp)
-        account(result, part, runs)
+        lost = account(result, part, runs)
         if options.mode is Mode.IN_PLACE:
-            refuse_unread(result)
+            refuse_unread(lost)
         advance(part.length)
     if target.has_queues:
         result.queues = list(queues.finish())

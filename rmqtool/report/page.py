@@ -90,8 +90,9 @@ def _about_segments(facts: Facts) -> dict[str, Any]:
         on[one.path].append(one)
     wanted = list(facts.segments)
     if len(wanted) > MOST_SEGMENTS:  # those that have something to tell, and then the first ones
-        wanted.sort(key=lambda one: not (on[one.path] or _is_hurt(one)))
-        wanted = sorted(wanted[:MOST_SEGMENTS], key=facts.segments.index)
+        wanted.sort(key=lambda one: not (one.path in on or _is_hurt(one)))
+        chosen = {id(one) for one in wanted[:MOST_SEGMENTS]}
+        wanted = [one for one in facts.segments if id(one) in chosen]
     columns = columns_for(len(wanted))
     kinds: Counter[str] = Counter()
     for segment in facts.segments:

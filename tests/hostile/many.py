@@ -58,6 +58,35 @@ def segments(root: Path, count: int) -> None:
         (queue / f"{number * CQ_UNIT.size:020}").write_bytes(CQ_UNIT.build(unit))
 
 
+def hurt(root: Path, count: int) -> None:
+    """Make commitlog files with a record, a damaged one, a record, and a queue of their units."""
+    (root / "commitlog").mkdir(parents=True)
+    queue = root / "consumequeue/topic/0"
+    queue.mkdir(parents=True)
+    units = bytearray()
+    for segment in range(count):
+        raw = bytearray()
+        for number in range(3 * segment, 3 * segment + 3):
+            start = segment * SEGMENT + len(raw)
+            raw += _record(number, start)
+            size = segment * SEGMENT + len(raw) - start
+            units += CQ_UNIT.build({"physical_offset": start, "size": size, "tags_code": 0})
+        raw[len(raw) // 3 : len(raw) // 3 + 8] = b"\xff" * 8  # size and magic code of the second
+        blank = (SEGMENT - len(raw)).to_bytes(4, "big") + BLANK_MAGIC
+        (root / "commitlog" / f"{segment * SEGMENT:020}").write_bytes(
+            bytes(raw + blank).ljust(SEGMENT, b"\0")
+        )
+    (queue / f"{0:020}").write_bytes(units)
+
+
+def links(root: Path, count: int) -> None:
+    """Make links to nothing in place of commitlog files."""
+    (root / "commitlog").mkdir(parents=True)
+    (root / "commitlog" / f"{0:020}").write_bytes(bytes(SEGMENT))
+    for number in range(1, count + 1):
+        (root / "commitlog" / f"{number * SEGMENT:020}").symlink_to("nothing")
+
+
 def damages(root: Path, count: int) -> None:
     """Make a log of records each second of which has a body that is not its own."""
     log = bytearray()
@@ -101,6 +130,8 @@ MANY: Final[dict[str, Callable[[Path, int], None]]] = {
     "holes": holes,
     "queues": queues,
     "segments": segments,
+    "hurt": hurt,
+    "links": links,
     "damages": damages,
     "keys": keys,
 }

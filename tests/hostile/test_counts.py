@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import sys
 import tracemalloc
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from time import process_time
 
 import pytest
 
+from rmqtool import rebuild
 from rmqtool.cli.main import main
 from rmqtool.formats.config import MOST_VALUES
 from rmqtool.formats.index import INDEX_HEADER
+from rmqtool.rebuild import work
+from rmqtool.rebuild.losses import refuse_unread
+from rmqtool.rebuild.options import LostRange
 from rmqtool.repair import plan
 from rmqtool.repair.writer import MOST_REPLACED
 from rmqtool.spark.export_options import ExportFormat
@@ -30,6 +34,7 @@ COMMANDS = (("validate", "--level", "quick"), ("repair",), ("startup", "--broker
 LINEAR = (
     *((kind, command) for kind in ("empty logs", "holes", "queues") for command in COMMANDS),
     *(("segments", ("rebuild", "--check")), ("keys", ("validate",))),
+    *(("holes", ("rebuild", "--check")), ("hurt", ("repair",)), ("links", ("validate",))),
 )
 
 
@@ -63,6 +68,21 @@ def test_linear(tmp_path: Path, kind: str, command: Sequence[str]) -> None:
         counts.append(calls(store, command))
     _, once, twice, fourfold = counts
     assert fourfold - twice <= 2.2 * (twice - once)
+
+
+def test_rebuild_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a part was read is asked of what that part has lost, not of all that is lost."""
+    looked_at = 0
+
+    def refuse(lost: Iterable[LostRange]) -> None:
+        nonlocal looked_at
+        looked_at += len([*lost])
+        refuse_unread(lost)
+
+    MANY["hurt"](tmp_path, FEW)
+    monkeypatch.setattr(work, "refuse_unread", refuse)
+    result = rebuild.all(tmp_path, in_place=True, jobs=1)
+    assert looked_at == len(result.lost) == FEW
 
 
 def test_memory_of_a_queue(tmp_path: Path) -> None:

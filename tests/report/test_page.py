@@ -13,7 +13,7 @@ import pytest
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling
-from rmqtool.report.page import page
+from rmqtool.report.page import MOST_SEGMENTS, page
 from rmqtool.report.segment_map import WIDTH, columns_for, segment_bar
 from rmqtool.report.traffic_chart import scale
 from tests.cli.run import on_terminal, rmqtool
@@ -143,6 +143,23 @@ def test_bounded(facts: Facts) -> None:
     text = page(large, MADE_MS, "0.0.0")
     read(text)
     assert len(text.encode()) < MOST_BYTES
+
+
+def test_most_segments(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of too many files those that are hurt are shown, in order; none is looked for among all."""
+    monkeypatch.setattr(SegmentTiling, "__eq__", lambda *_: pytest.fail("looked for"))
+    gap = [("gap", 0, 100)]
+    segments = [
+        SegmentTiling(
+            f"commitlog/{10**15 + number:020}", number, 1000, 1, gap if number % 2 else []
+        )
+        for number in range(2 * MOST_SEGMENTS)
+    ]
+    text = page(dataclasses.replace(facts, segments=segments, findings=[]), MADE_MS, "0.0.0")
+    shown = re.findall(r"commitlog/(00001\d{15})", text)
+    assert {int(one) % 2 for one in shown} == {1}
+    assert shown == sorted(shown)
+    assert len(set(shown)) == MOST_SEGMENTS
 
 
 def test_gap_is_seen() -> None:

@@ -160,7 +160,8 @@ def _looked_up(call: str, args: tuple[object, ...], options: dict[str, object]) 
 
 
 def _path_of(handle: int) -> str:
-    return _readlink(f"/proc/self/fd/{handle}")
+    """Give the path of what is open; an empty one when it is closed, and the call will fail."""
+    return _readlink(f"/proc/self/fd/{handle}") if handle >= 0 else ""
 
 
 def _with(call: Callable[..., object], options: dict[str, object]) -> Callable[..., object]:

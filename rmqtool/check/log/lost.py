@@ -10,8 +10,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
+from rmqtool.check.log.covering import Covering
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import CQ_NOREC
@@ -20,6 +19,7 @@ from rmqtool.findings.registry_index import IX_KEY
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     import numpy.typing as npt
 
     from rmqtool.check.options import ValidateOptions
@@ -53,7 +53,7 @@ class LostRanges:
     def __init__(self) -> None:
         self._stretches: list[LostStretch] = []
         self._starts: list[int] = []
-        self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+        self._covering = Covering(self._starts, self._stretches)
 
     def __len__(self) -> int:
         return len(self._stretches)
@@ -67,14 +67,14 @@ class LostRanges:
             place = bisect_right(self._starts, start)
             self._starts.insert(place, start)
             self._stretches.insert(place, LostStretch(start, end, said))
-        self._arrays = None
+        self._covering.forget()
 
     def begin_earlier(self, start: int, new_start: int) -> None:
         """Let the stretch that begins at `start` begin earlier, with what reaches into it."""
         number = bisect_right(self._starts, start) - 1
         if number >= 0 and self._starts[number] == start:
             self._starts[number] = self._stretches[number].start = min(start, new_start)
-            self._arrays = None
+            self._covering.forget()
 
     def end_later(self, end: int, new_end: int) -> bool:
         """Let the stretch that ends at `end` end later; tell whether there is one."""
@@ -82,7 +82,7 @@ class LostRanges:
         if number < 0 or self._stretches[number].end != end:
             return False
         self._stretches[number].end = new_end
-        self._arrays = None
+        self._covering.forget()
         return True
 
     def at(self, physical_offset: int) -> LostStretch | None:
@@ -103,14 +103,7 @@ class LostRanges:
 
     def mask(self, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell of each offset whether it lies in a lost stretch: bool, shape (n,)."""
-        if not self._stretches:
-            return np.zeros(len(physical_offsets), bool)
-        starts, ends = self._as_arrays()
-        numbers = np.searchsorted(starts, physical_offsets, side="right") - 1
-        inside: npt.NDArray[np.bool_] = (numbers >= 0) & (
-            physical_offsets < ends[np.maximum(numbers, 0)]
-        )
-        return inside
+        return self._covering.mask(physical_offsets)
 
     def count_units(self, physical_offsets: npt.NDArray[np.int64]) -> None:
         """Count queue units that point into lost stretches."""
@@ -142,14 +135,6 @@ class LostRanges:
         if hidden["entries"]:
             message = f"{hidden['entries']} entries point into stretches of the log that are lost"
             yield finding(IX_KEY, At("index"), message)
-
-    def _as_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        if self._arrays is None:
-            self._arrays = (
-                np.array(self._starts, np.int64),
-                np.array([stretch.end for stretch in self._stretches], np.int64),
-            )
-        return self._arrays
 
 
 def _with_consequences(stretch: LostStretch) -> Finding:

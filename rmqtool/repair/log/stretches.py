@@ -6,11 +6,12 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
+from rmqtool.check.log.covering import Covering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     import numpy.typing as npt
 
     from rmqtool.findings.catalogue import Code
@@ -46,7 +47,7 @@ class Stretches:
     def __init__(self) -> None:
         self._found: list[Damaged] = []
         self._starts: list[int] = []
-        self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
+        self._covering = Covering(self._starts, self._found)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -66,13 +67,13 @@ class Stretches:
             del self._found[number], self._starts[number]
         self._found.insert(number, one)
         self._starts.insert(number, one.start)
-        self._arrays = None
+        self._covering.forget()
 
     def cut(self, end: int) -> None:
         """Drop the stretches that begin at an offset or behind it."""
         number = bisect_right(self._starts, end - 1)
         del self._found[number:], self._starts[number:]
-        self._arrays = None
+        self._covering.forget()
 
     def at(self, physical_offset: int) -> Damaged | None:
         """Give the stretch that holds a byte of the log."""
@@ -88,17 +89,7 @@ class Stretches:
 
     def mask(self, physical_offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell of each offset whether it lies in a stretch: bool, shape (n,)."""
-        if not self._found:
-            return np.zeros(len(physical_offsets), bool)
-        if self._arrays is None:
-            ends = np.array([one.end for one in self._found], np.int64)
-            self._arrays = (np.array(self._starts, np.int64), ends)
-        starts, ends = self._arrays
-        numbers = np.searchsorted(starts, physical_offsets, side="right") - 1
-        inside: npt.NDArray[np.bool_] = (numbers >= 0) & (
-            physical_offsets < ends[np.maximum(numbers, 0)]
-        )
-        return inside
+        return self._covering.mask(physical_offsets)
 
     def reach(self, start: int) -> bool:
         """Tell whether a stretch ends behind an offset."""

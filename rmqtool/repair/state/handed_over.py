@@ -61,5 +61,6 @@ def is_handed_over(one: Finding, survey: LogSurvey) -> bool:
 
 def is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:
     """Tell whether the edits make such a start, and a finding is answered by it."""
-    is_created = any(edit.path == BranchKind.ABORT for edit in writer.edits)
-    return is_created and is_handed_over(one, survey)
+    if not is_handed_over(one, survey):  # first: a plan may have a great many edits
+        return False
+    return any(edit.path == BranchKind.ABORT for edit in writer.edits)
