@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ONE_BY_ONE: Final = 8  # looking for one offset takes as long as making arrays of so many stretches
 
 
-class Stretch(Protocol):
+class Ending(Protocol):
     """A stretch of the log: its last byte is the one before `end`."""
 
     @property
@@ -36,7 +36,7 @@ class Covering:
         stretches: the same ones; they do not overlap.
     """
 
-    def __init__(self, starts: Sequence[int], stretches: Sequence[Stretch]) -> None:
+    def __init__(self, starts: Sequence[int], stretches: Sequence[Ending]) -> None:
         self._starts, self._stretches = starts, stretches
         self._arrays: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None
 
