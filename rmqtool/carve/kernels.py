@@ -112,7 +112,7 @@ def host_of(window: UInt8s, start: int) -> tuple[int, int, int]:
     return 0, load_i8(window, at), 0
 
 
-@called
+@inlined
 def add(window: UInt8s, place: tuple[int, int, int], runs: Int64s, found: int) -> int:
     """Add a record to the last run, or begin a new one; give how many runs there are.
 

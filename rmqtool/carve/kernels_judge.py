@@ -162,7 +162,7 @@ def properties_bytes(window: UInt8s, start: int, end: int) -> int:
     return length if properties + length == end else -1
 
 
-@called
+@inlined
 def prove(window: UInt8s, start: int, end: int, properties: int, checksum: Checksum) -> int:
     """Hold a record whose lengths agree against its checksums.
 
@@ -192,7 +192,7 @@ def prove(window: UInt8s, start: int, end: int, properties: int, checksum: Check
     return PROVEN if found == stored else HURT
 
 
-@called
+@inlined
 def judge(window: UInt8s, place: tuple[int, int, int], counts: Int64s, checksum: Checksum) -> int:
     """Judge what has a magic code, as far as the window goes.
 
@@ -249,7 +249,7 @@ def goes_on(window: UInt8s, end: int, left: int, offset: int) -> bool:
     return is_record and load_i8(window, end + PHYSICAL_OFFSET) == offset
 
 
-@called
+@inlined
 def is_torn(
     window: UInt8s, place: tuple[int, int, int], at: tuple[int, int], properties: int
 ) -> bool:
@@ -280,7 +280,7 @@ def torn(window: UInt8s, place: tuple[int, int, int], at: tuple[int, int], prope
     return 1 if is_torn(window, place, at, properties) else 0
 
 
-@called
+@inlined
 def looked_past(window: UInt8s, place: tuple[int, int, int], position: int, what: int) -> int:
     """Look past the end of a record that counts: it may be TORN, or more is to be read (BEYOND).
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
+    from typing_extensions import Buffer
 
     from rmqtool.carve.image import Image
     from rmqtool.carve.runs import Run
@@ -69,15 +70,15 @@ class FoundRecords:
         kernels.record_sums(self.window, self.matrix, found, crc.checksum())
         return found
 
-    def raw(self) -> Iterator[bytes]:
-        """Yield the records as they are stored."""
+    def raw(self) -> Iterator[Buffer]:
+        """Yield the records as they are stored; the bytes are used again, as the arrays are."""
         if self.is_long:
             start, size = (int(self.columns[name, 0]) for name in (row.POSITION, row.SIZE))
             yield from _pieces(self.image, start, size)
             return
         starts, sizes = self.columns[row.RECORD_START], self.columns[row.SIZE]
         if not self.run.stride:
-            yield self.window[int(starts[0]) : int(starts[-1] + sizes[-1])].tobytes()
+            yield self.window[int(starts[0]) : int(starts[-1] + sizes[-1])].data
             return
         ends = (starts + sizes).tolist()
         yield b"".join(

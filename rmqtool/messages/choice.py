@@ -51,21 +51,26 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
         columns: int64, shape (ROWS, n); some of its records.
         wanted: which messages.
     """
-    count = columns.shape[1]
-    is_kept = np.ones(count, np.bool_)
-    kinds: dict[Holds, Bools] = {kind: np.zeros(count, np.bool_) for kind in Holds}
+    numbers = columns[row.TOPIC_NUMBER]
     topics: dict[int, str] = {}
-    for number in np.unique(columns[row.TOPIC_NUMBER]).tolist():
+    # By the topics' numbers: a batch may have as many topics as records.
+    kind_of = np.zeros(len(batch.topics), np.int8)
+    is_wanted = np.ones(len(batch.topics), np.bool_)
+    for number in np.flatnonzero(np.bincount(numbers)).tolist():
         topics[number] = topic = java.text(batch.topics[number])
-        rows = columns[row.TOPIC_NUMBER] == number
         kind = holds(topic)
-        kinds[kind] |= rows
-        if kind in {Holds.MESSAGES, Holds.NOTES} and not wanted.is_topic(topic):
-            is_kept &= ~rows
+        kind_of[number] = kind.value
+        if kind in {Holds.MESSAGES, Holds.NOTES}:
+            is_wanted[number] = wanted.is_topic(topic)
+    ends = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
+    is_all = wanted.is_all and not ends.any() and is_wanted.all()
+    if is_all and all(kind_of[number] == Holds.MESSAGES.value for number in topics):
+        return Choice(np.arange(len(numbers)), {}, 0, 0, 0, frozenset())
+    of_records, is_kept = kind_of[numbers], is_wanted[numbers]
+    kinds: dict[Holds, Bools] = {kind: of_records == kind.value for kind in Holds}
     own = int((kinds[Holds.NOTES] & ~is_kept).sum())
     lies_elsewhere = kinds[Holds.DELAYED] | kinds[Holds.HELD]
     # A record that no queue has: a half message where there was no topic of its own for them.
-    ends = columns[row.SYS_FLAG] & SysFlag.TRANSACTION_ROLLBACK_TYPE
     is_half = (ends == SysFlag.TRANSACTION_PREPARED_TYPE) | (
         ends == SysFlag.TRANSACTION_ROLLBACK_TYPE
     )

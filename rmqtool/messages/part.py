@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rmqtool.broker import names
 from rmqtool.errors import UnreadablePath
-from rmqtool.formats import java, properties
+from rmqtool.formats import properties
 from rmqtool.formats.compression import DEFAULT_CEILING_BYTES
 from rmqtool.messages.choice import Choice, chosen
 from rmqtool.messages.options import ExtractFormat
@@ -252,6 +252,7 @@ class MessagesSent:
         fields["stored_topic"] = fields["topic"]
         for name in ("queue_id", "queue_offset"):
             fields[f"stored_{name}"] = fields[name]
+        topics = fields["topic"].dictionary.to_pylist()
         if any(places):
             moved = [
                 (place or (topic, queue_id), None if place else offset)
@@ -266,9 +267,7 @@ class MessagesSent:
             fields["topic"] = pa.array([place[0] for place, _ in moved], pa.string())
             fields["queue_id"] = pa.array([place[1] for place, _ in moved], pa.int32())
             fields["queue_offset"] = pa.array([offset for _, offset in moved], pa.int64())
-        numbers = np.unique(kept[row.TOPIC_NUMBER]).tolist()
-        has_retried = any(java.text(batch.topics[one]).startswith(_RETRIED) for one in numbers)
-        if has_retried or any(places):
+        if any(places) or any(topic.startswith(_RETRIED) for topic in topics):
             fields |= _origins(fields["topic"], fields["properties"])
         return arrow.batch(SENT.arrow, fields, count)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker import names
@@ -47,6 +48,7 @@ class Holds(enum.Enum):
     NOTES = enum.auto()  # what brokers write for themselves
 
 
+@lru_cache(maxsize=1024)  # asked of each topic of each batch
 def holds(topic: str) -> Holds:
     """Say what the records of a topic are."""
     if topic == names.SCHEDULE_TOPIC:
@@ -82,6 +84,12 @@ class Wanted:
     where: Subscription | None = None
     undecided: Int64s | None = None
     known: Int64s | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether each message of a topic that is wanted is, whatever else is known of it."""
+        nothing = (self.queue_id, self.unconsumed, self.where, self.undecided, self.known)
+        return self.queue_offsets == EVERYTHING and all(one is None for one in nothing)
 
     @property
     def stored_topics(self) -> tuple[str, ...]:

@@ -121,7 +121,7 @@ def _together(
     is_stored = _as_stored(columns, options)
     if not is_stored.any():
         return None
-    stored = columns[:, is_stored]
+    stored = columns if is_stored.all() else columns[:, is_stored]
     texts = exact_strings(
         TextStretches(batch.window, stored[row.BODY_START], stored[row.BODY_LENGTH])
     )

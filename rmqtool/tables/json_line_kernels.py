@@ -9,25 +9,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rmqtool.machine.compiled import inlined, kernel
-from rmqtool.tables.copying import copy_bytes
+from rmqtool.tables.copying import copy_bytes, copy_memory
 from rmqtool.tables.json_kernels import COLON, PIECES, QUOTE, ZERO
 
 if TYPE_CHECKING:
     from rmqtool.tables.json_kernels import Int64s, Pieces, UInt8s
 
     Fields: TypeAlias = tuple[UInt8s, Int64s]
-    Columns: TypeAlias = tuple[UInt8s, Int64s, Int64s]
+    Columns: TypeAlias = tuple[Int64s, Int64s]
 
 NULL: Final = -2
 NUMBER: Final = -3
 NUMBER_BYTES: Final = 20  # "-9223372036854775808"
+LARGEST_REST: Final = (1 << 60) - 1  # of an integer without its last digit
 NULL_TEXT: Final = tuple(b"null")
 SLACK: Final = 32  # bytes that are there behind each text and may be read, or written, in one go
 FIELDS: Final = "Tuple((uint8[::1], int64[:, ::1]))"
-COLUMNS: Final = "Tuple((uint8[::1], int64[:, ::1], int64[:, ::1]))"
+COLUMNS: Final = "UniTuple(int64[:, ::1], 2)"
 
-# Rows of the matrix of fields: bounds of the name, whether texts need quotes, where they begin.
-NAME_FROM, NAME_TO, QUOTES, BASE = range(4)
+# Rows of the matrix of fields: bounds of the name, whether texts need quotes, address of the first.
+NAME_FROM, NAME_TO, QUOTES, ADDRESS = range(4)
 FIELD_ROWS: Final = 4
 
 COMMA: Final = 0x2C
@@ -58,6 +59,15 @@ def put_text(out: UInt8s, cursor: int, text: UInt8s, start: int, end: int, quote
 
 
 @inlined
+def copy_out(out: UInt8s, cursor: int, address: int, length: int) -> int:
+    """Do the same as `copy_short` with bytes at an address."""
+    copy_memory(out, cursor, address, SLACK)
+    if length > SLACK:
+        copy_memory(out, cursor + SLACK, address + SLACK, length - SLACK)
+    return cursor + length
+
+
+@inlined
 def put_null(out: UInt8s, cursor: int) -> int:
     """Write that there is nothing."""
     for place in range(4):
@@ -75,9 +85,10 @@ def put_number(out: UInt8s, cursor: int, number: int) -> int:
         if digit:  # the smallest integer has no positive twin, all that is left of it has
             digit, rest = 10 - digit, rest + 1
         rest = -rest
-    end, left = cursor + 1, rest
-    while left:
-        end, left = end + 1, left // 10
+    rest &= LARGEST_REST  # so the compiler knows its sign, and divides without looking at it
+    end, power = cursor + 1, 1
+    while power <= rest:
+        end, power = end + 1, 10 * power
     out[end - 1] = ZERO + digit
     place = end - 2
     while rest:
@@ -135,7 +146,7 @@ def write_groups(
 def room_for_lines(fields: Fields, columns: Columns) -> int:
     """Give bytes that suffice for the lines that `write_lines` makes of the same."""
     _, facts = fields
-    _, starts, ends = columns
+    starts, ends = columns
     room: int = 3 * starts.shape[1] + SLACK
     for field in range(starts.shape[0]):
         name = facts[NAME_TO, field] - facts[NAME_FROM, field]
@@ -153,11 +164,12 @@ def write_lines(fields: Fields, columns: Columns, out: UInt8s) -> int:
     Args:
         fields: names with the comma before and the colon behind them; int64, shape
             (FIELD_ROWS, f).
-        columns: the bytes of all pieces; starts and ends, int64, shape (f, n).
+        columns: where the pieces start and end, int64, shape (f, n), counted from the address of
+            their field; the bytes there have SLACK, and the caller keeps them.
         out: uint8; filled.
     """
     names, facts = fields
-    text, starts, ends = columns
+    starts, ends = columns
     cursor = 0
     for number in range(starts.shape[1]):
         begin = cursor
@@ -165,8 +177,11 @@ def write_lines(fields: Fields, columns: Columns, out: UInt8s) -> int:
             start, end = starts[field, number], ends[field, number]
             cursor = copy_short(out, cursor, names, facts[NAME_FROM, field], facts[NAME_TO, field])
             if start >= 0:
-                base = facts[BASE, field]
-                cursor = put_text(out, cursor, text, base + start, base + end, facts[QUOTES, field])
+                address, quotes = facts[ADDRESS, field] + start, facts[QUOTES, field]
+                out[cursor] = QUOTE  # overwritten where there are none
+                cursor = copy_out(out, cursor + quotes, address, end - start)
+                out[cursor] = QUOTE
+                cursor += quotes
             elif start == NUMBER:
                 cursor = put_number(out, cursor, end)
             else:

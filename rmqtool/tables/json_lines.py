@@ -2,7 +2,8 @@
 
 1. Each column becomes pieces of JSON text (`_pieces`): numbers stay numbers, texts, times, lists
    and maps are written by kernels; what has few different values is written once (dictionaries).
-2. One kernel writes line after line: names, pieces, numbers.
+2. What is the same in all rows becomes part of the name of the next field (`_constant`).
+3. One kernel writes line after line: names, pieces, numbers.
 """
 
 from __future__ import annotations
@@ -73,37 +74,54 @@ def json_lines(batch: pa.RecordBatch, columns: Sequence[str]) -> JsonLines:
         columns: names of the fields, in the order in which they are written.
     """
     rows = batch.num_rows
-    found = {name: batch.column(name) for name in columns}
-    # What is null in all rows is part of the name of the next field: it costs no step of its own.
-    empty = {name for name, column in found.items() if column.null_count == len(column)}
-    names = tuple(name for name in columns if name not in empty or name == columns[-1])
-    text, facts = _named(tuple(columns), names)
+    found = [batch.column(name) for name in columns]
+    # What is the same in all rows costs no step of its own; something has to end a line.
+    fixed = (*map(_constant, found[:-1]), None)
+    text, facts = _named(tuple(columns), fixed)
     facts = facts.copy()
-    starts, ends = np.empty((2, len(names), rows), np.int64)
-    texts, base = [_NO_BYTES], len(_NO_BYTES)
-    for field, name in enumerate(names):
-        pieces = _with_nulls(found[name])
+    varied = [column for column, constant in zip(found, fixed, strict=True) if constant is None]
+    starts, ends = np.empty((2, len(varied), rows), np.int64)
+    texts = []  # kept until the lines are written
+    for field, column in enumerate(varied):
+        pieces = _with_nulls(column)
         starts[field], ends[field] = pieces.starts, pieces.ends
-        facts[line_kernels.QUOTES, field], facts[line_kernels.BASE, field] = pieces.quoted, base
+        facts[line_kernels.QUOTES, field] = pieces.quoted
+        facts[line_kernels.ADDRESS, field] = pieces.text.ctypes.data
         texts.append(pieces.text)
-        base += len(pieces.text)
-    lines = (text, facts), (np.concatenate(texts), starts, ends)
+    lines = (text, facts), (starts, ends)
     out = np.empty(line_kernels.room_for_lines(*lines), np.uint8)
     size = line_kernels.write_lines(*lines, out)
     damaged = rows - batch["code"].null_count if "code" in batch.schema.names else 0
     return JsonLines(rows, out[:size].data, damaged)
 
 
+def _constant(column: pa.Array) -> bytes | None:
+    """Give the JSON text of a column whose rows are easily seen to be all the same."""
+    if column.null_count == len(column):
+        return b"null"
+    kind = column.type
+    if column.null_count:
+        return None
+    if pa.types.is_integer(kind):
+        values = column.to_numpy()
+        return b"%d" % values[0] if (values == values[0]).all() else None
+    if not pa.types.is_dictionary(kind) or len(column.dictionary) > 1:
+        return None
+    text, starts, ends, is_quoted = _pieces(column.dictionary)
+    quote = b'"' if is_quoted else b""
+    return quote + text[starts[0] : ends[0]].tobytes() + quote
+
+
 @lru_cache(maxsize=64)
-def _named(columns: tuple[str, ...], names: tuple[str, ...]) -> tuple[Bytes, Integers]:
-    """Give names as they stand in a line, each with the nulls before it, and their bounds."""
+def _named(columns: tuple[str, ...], fixed: tuple[bytes | None, ...]) -> tuple[Bytes, Integers]:
+    """Give names as they stand in a line, each with the constants before it, and their bounds."""
     words = [b""]
-    for column in columns:
+    for column, constant in zip(columns, fixed, strict=True):
         words[-1] += b"," + orjson.dumps(column) + b":"
-        if column in names:
+        if constant is None:
             words.append(b"")
         else:
-            words[-1] += b"null"
+            words[-1] += constant
     words.pop()
     facts = np.zeros((line_kernels.FIELD_ROWS, len(words)), np.int64)
     facts[line_kernels.NAME_TO] = np.cumsum([len(word) for word in words])
