@@ -199,7 +199,7 @@ class Carving:
         """
         done = Carved(self.images)
         with CarvedOutput(self.options) as output:
-            runs = self._search(done, advance)
+            runs = self.search(done, advance)
             reader = Reader(self.images)
             for found, numbers in _stores(runs):
                 wanted = numbers if self.options.lone else numbers[~runs.is_lone[numbers]]
@@ -215,7 +215,16 @@ class Carving:
                                 take(found.store, some)
         return done
 
-    def _search(self, done: Carved, advance: Callable[[int], None]) -> CarvedRuns:
+    def search(self, done: Carved, advance: Callable[[int], None] = lambda _: None) -> CarvedRuns:
+        """Find what there is, and write nothing.
+
+        Args:
+            done: takes note of what is no whole record.
+            advance: takes the bytes that were searched since it was last called.
+
+        Raises:
+            UnreadablePath: an image is gone, or has too many fragments of logs.
+        """
         runs = CarvedRuns()
         noted = 0
         for number, image in enumerate(self.images):

@@ -36,7 +36,9 @@ def copying_bytes(context: Any, out: Any, cursor: Any, text: Any, start: Any, le
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         places = [
-            builder.gep(_data(context, builder, signature.args[n], arguments[n]), [arguments[n + 1]])
+            builder.gep(
+                _data(context, builder, signature.args[n], arguments[n]), [arguments[n + 1]]
+            )
             for n in (0, 2)
         ]
         _call_memcpy(builder, *places, arguments[4])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pytest
 
+from rmqtool.carve.carving import Carved, Carving
+from rmqtool.carve.options import CarveOptions
 from rmqtool.cli.main import main
 from rmqtool.formats.properties import CRC32
 from tests.carve.images import carve, cut, log, plain_search, record
@@ -118,6 +121,17 @@ def test_copies_and_conflicts(tmp_path: Path) -> None:
     done, raw = carve(tmp_path, first[:-half], first[half:])  # two dumps of one disk
     assert first == raw
     assert done.is_whole
+
+
+def test_search(tmp_path: Path) -> None:
+    """A search finds the runs that are written afterwards, and writes nothing itself."""
+    image, output = tmp_path / "image", tmp_path / "out.rmq"
+    image.write_bytes(bytes(SECTOR) + log(20) + bytes(SECTOR) + log(5, start=1 << 20))
+    with ExitStack() as keep:
+        carving = Carving(CarveOptions((str(image),), str(output)), keep)
+        runs = carving.search(Carved(carving.images))
+    assert ([20, 5], [0, 1 << 20]) == (runs.counts.tolist(), runs.offsets.tolist())
+    assert not output.exists()
 
 
 def test_stores(tmp_path: Path) -> None:

@@ -82,6 +82,23 @@ def test_parity_of_parts(rows: list[dict[str, Any]], names: list[str], data: st.
     assert plain(some, columns) == bytes(json_lines(some, columns).text)
 
 
+@given(ROW, st.integers(1, 3), st.permutations(SCHEMA.names))
+def test_rows_that_are_alike(row: dict[str, Any], count: int, names: list[str]) -> None:
+    """What stands with the names, as it is the same in all rows, is what a row alone has."""
+    batch, columns = batch_of([row] * count), names[:4]
+    assert json_line(plain_rows(batch)[0], columns) * count == bytes(
+        json_lines(batch, columns).text
+    )
+
+
+def test_rows_that_differ_last() -> None:
+    """A number that only the last row has is not taken for that of all."""
+    words = pa.array(["one", "one", "two"]).dictionary_encode()
+    columns = {"number": [7, 7, 8], "word": words, "null": [None, None, 0], "end": [1, 1, 1]}
+    batch = pa.RecordBatch.from_pydict(columns)
+    assert plain(batch, [*columns]) == bytes(json_lines(batch, [*columns]).text)
+
+
 def test_times() -> None:
     """Every year has its text: leap days, before 1970, beyond four digits."""
     milliseconds = [
