@@ -35,13 +35,13 @@ def copying_bytes(context: Any, out: Any, cursor: Any, text: Any, start: Any, le
     from numba.core import types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        places = [
+        target, source = (
             builder.gep(
                 _data(context, builder, signature.args[n], arguments[n]), [arguments[n + 1]]
             )
             for n in (0, 2)
-        ]
-        _call_memcpy(builder, *places, arguments[4])
+        )
+        _call_memcpy(builder, target, source, arguments[4])
         return context.get_dummy_value()
 
     return types.void(out, types.int64, text, types.int64, types.int64), generate
