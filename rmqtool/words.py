@@ -11,8 +11,8 @@ NEAREST: Final = 3
 
 
 def counted(count: int, one: str, several: str = "") -> str:
-    """Give a number of things: `1 row`, `2 rows`, `2 entries`."""
-    return f"{count} {one if count == 1 else several or one + 's'}"
+    """Give a number of things: `1 row`, `2 rows`, `2,000 entries`."""
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
 def nearest(word: str, known: Iterable[str]) -> list[str]:

@@ -30,7 +30,7 @@ HARD: Final = re.compile(
 MOST_WORDS: Final = 23  # of a sentence
 SENTENCE: Final = re.compile(r"(?<=[.;:?])\s+|\n\s*\n")
 WORD: Final = re.compile(r"[^\s\"'(),=]*[A-Za-z]{2}[^\s]*")
-LEAST_WORDS: Final = 3  # of what is not a name, a key or a piece of a line
+LEAST_WORDS: Final = 3  # of what is not a name or a key; a piece of a line may be hard, too
 CODE: Final = re.compile(r"\bSELECT\b|^from rmqtool|\(\?P<|[0-9]{2}  +[0-9]", re.MULTILINE)
 SAMPLES: Final = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 PAGES: Final = (
@@ -81,7 +81,8 @@ def sentences_of_source() -> Iterator[tuple[str, str]]:
             if isinstance(node, ast.ClassDef) and is_command(node)
         ]
         for line, text in found:
-            if len(WORD.findall(text)) >= LEAST_WORDS and not CODE.search(text):
+            is_said = len(WORD.findall(text)) >= LEAST_WORDS or (" " in text and HARD.search(text))
+            if is_said and not CODE.search(text):
                 yield f"{name}:{line}", text
     for path in sorted((PACKAGE / "cli" / "examples").glob("*.txt")):
         for number, typed in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):

@@ -199,7 +199,7 @@ def _of_length(oddity: Oddity, files: MappedFiles) -> Finding:
 
 def _gap_message(oddity: Oddity) -> str:
     start, length = oddity.start or 0, oddity.length or 0
-    return f"the {length} bytes from {start} to {start + length} are missing before this file"
+    return f"the {length:,} bytes from {start} to {start + length} are missing before this file"
 
 
 def _no_log(inspection: Inspection) -> Iterator[Finding]:

@@ -112,8 +112,9 @@ def sentences(summary: Summary) -> Iterator[str]:
     account = summary.account
     rate = _rate(account.bytes / summary.seconds) if summary.seconds >= LONG_SECONDS else ""
     yield (
-        f"read {account.bytes} bytes in {summary.seconds:.2f} s{rate}: {account.records} records, "
-        f"{account.units} queue units, {account.entries} index entries"
+        f"read {account.bytes:,} bytes in {summary.seconds:.2f} s{rate}: "
+        f"{account.records:,} records, {account.units:,} queue units, "
+        f"{account.entries:,} index entries"
     )
     if account.since is not None:
         more = "at least " if account.since >= WALKED_RECORDS - 1 else ""

@@ -148,5 +148,5 @@ def answer_many(lookup: Lookup, requests: list[Request], show: Show, delivery: D
             yield answer
 
     delivery.emit(batch_rows(answers(), show.body))
-    delivery.note(f"{len(requests) - missing} of {len(requests)} requests found something")
+    delivery.note(f"{len(requests) - missing:,} of {len(requests):,} requests found something")
     return NO if missing else DONE

@@ -70,7 +70,7 @@ def body_spans(message: Message, raw: bytes) -> list[Span]:
 
 def _tail_spans(message: Message, position: int) -> Iterator[Span]:
     """Walk body, topic and properties, which begin at `position`; some may have no bytes."""
-    body = f"{len(message.body)} bytes, compression {message.compression}"
+    body = f"{len(message.body):,} bytes, compression {message.compression}"
     yield Span("body", position, len(message.body), body)
     position += len(message.body)
     width = TOPIC_LENGTH_BYTES[message.magic_code]

@@ -109,7 +109,7 @@ def _zstd(body: bytes, ceiling: int) -> Decompressed:
 
 def above(ceiling: int) -> Decompressed:
     """Give what is said of a body of more bytes than were allowed."""
-    return Decompressed(None, f"inflates to more than {ceiling} bytes")
+    return Decompressed(None, f"inflates to more than {ceiling:,} bytes")
 
 
 _READERS: Final[dict[str, Callable[[bytes, int], Decompressed]]] = {

@@ -77,10 +77,10 @@ def decode(raw: bytes, *, path: str = "<bytes>", position: int = 0) -> ExtUnit |
     values = EXT_UNIT.parse(raw, path=path, position=position)
     size, bit_map_size = values["size"], values["bit_map_size"]
     if bit_map_size < 0 or size != EXT_UNIT.size + bit_map_size:
-        reason = f"{size}, with {EXT_UNIT.size} bytes of header and {bit_map_size} of bitmap"
+        reason = f"{size:,}, with {EXT_UNIT.size} bytes of header and {bit_map_size:,} of bitmap"
         raise BadLength(path=path, position=position, field="size", reason=reason)
     if len(raw) < size:
-        reason = f"{len(raw)} bytes are there, {size} are needed"
+        reason = f"{len(raw):,} bytes are there, {size:,} are needed"
         raise Truncated(path=path, position=position, field="bit_map", reason=reason)
     bit_map = bytes(raw[EXT_UNIT.size : size])
     return ExtUnit(size, values["tags_code"], values["msg_store_time"], bit_map)

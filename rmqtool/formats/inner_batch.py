@@ -98,17 +98,17 @@ def encode(message: ClientMessage) -> bytes:
 def _message(batch: bytes, start: int) -> ClientMessage:
     left = len(batch) - start
     if left < SMALLEST_CLIENT_MESSAGE:
-        _refuse(f"{left} bytes are left, the smallest message has {SMALLEST_CLIENT_MESSAGE}")
+        _refuse(f"{left:,} bytes are left, the smallest message has {SMALLEST_CLIENT_MESSAGE}")
     size, _, _, flag, body_length = CLIENT_MESSAGE_PREFIX.packer.unpack_from(batch, start)
     body_start = start + CLIENT_MESSAGE_PREFIX.size
     body_end = body_start + max(body_length, 0)
     properties_start = body_end + properties.LENGTH_BYTES
     if properties_start > len(batch):
-        _refuse(f"a body of {body_length} bytes does not fit into {left}")
+        _refuse(f"a body of {body_length:,} bytes does not fit into {left:,}")
     length = big_endian(batch[body_end:properties_start])
     end = properties_start + max(length, 0)
     if end > len(batch) or end - start != size:
-        _refuse(f"{size}, but the parts add up to {end - start} of {left} bytes")
+        _refuse(f"{size:,}, but the parts add up to {end - start:,} of {left:,} bytes")
     return ClientMessage(start, size, flag, batch[body_start:body_end], batch[properties_start:end])
 
 

@@ -190,7 +190,7 @@ class Layout:
             DecodeError: construct refused the bytes.
         """
         if len(raw) < self.size:
-            reason = f"{len(raw)} bytes are there, {self.size} are needed"
+            reason = f"{len(raw):,} bytes are there, {self.size:,} are needed"
             raise Truncated(path=path, position=position, field=self.name, reason=reason)
         try:
             parsed = self.struct.parse(raw[: self.size])

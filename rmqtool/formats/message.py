@@ -237,20 +237,20 @@ def _decode(raw: bytes) -> Message:
     layout = middle_of(prefix[_SYS_FLAG])
     start = MESSAGE_PREFIX.size + layout.size
     if start > size:
-        _refuse("total_size", f"{size}, there are {start} bytes before the body")
+        _refuse("total_size", f"{size:,}, there are {start:,} bytes before the body")
     middle = layout.packer.unpack_from(raw, MESSAGE_PREFIX.size)
 
     body_length, width = middle[-1], TOPIC_LENGTH_BYTES[magic]
     body_end = start + max(body_length, 0)  # the broker reads a negative length as 0, too
     topic_start = body_end + width
     if topic_start + properties.LENGTH_BYTES > size:
-        _refuse("body_length", f"{body_length} does not fit into {size} bytes")
+        _refuse("body_length", f"{body_length:,} does not fit into {size:,} bytes")
 
     topic_length = big_endian(raw[body_end:topic_start])
     topic_end = topic_start + topic_length
     properties_start = topic_end + properties.LENGTH_BYTES
     if topic_length < 0 or properties_start > size:
-        _refuse("topic_length", f"{topic_length} does not fit into {size} bytes")
+        _refuse("topic_length", f"{topic_length:,} does not fit into {size:,} bytes")
 
     properties_length = big_endian(raw[topic_end:properties_start])
     end = properties_start + max(properties_length, 0)
@@ -340,5 +340,5 @@ def _refuse(field: str, reason: str) -> NoReturn:
 
 
 def _short(there: int, needed: int) -> Truncated:
-    reason = f"{there} bytes are there, {needed} are needed"
+    reason = f"{there:,} bytes are there, {needed:,} are needed"
     return Truncated(path="", position=0, field="total_size", reason=reason)

@@ -72,7 +72,7 @@ class RowReader:
             BadLength: the length is negative, or fewer bytes are left.
         """
         if not 0 <= length <= self.left:
-            raise self._bad(name, f"length {length}, and {self.left} bytes are left")
+            raise self._bad(name, f"length {length}, and {self.left:,} bytes are left")
         raw = self._raw[self._position : self._position + length]
         if length:
             self.spans.append(Span(name, self._position, length, java.text(raw)))
@@ -99,7 +99,7 @@ class RowReader:
             BadLength: there is.
         """
         if self.left:
-            raise self._bad(self._what, f"{self.left} bytes more than it has fields")
+            raise self._bad(self._what, f"{self.left:,} bytes more than it has fields")
 
     def _bad(self, name: str, reason: str) -> DecodeError:
         return BadLength(path=self._what, position=self._position, field=name, reason=reason)

@@ -97,7 +97,7 @@ class Answer:
         verified = first.record.verified if len(found) == 1 else "each record"
         how = ", ".join(dict.fromkeys(filter(None, (one.how for one in found))))
         how = "" if how == ways else how
-        count = "1 message" if len(found) == 1 else f"{len(found)} messages"
+        count = "1 message" if len(found) == 1 else f"{len(found):,} messages"
         words = [f"{count} by {ways}, verified: {', '.join(filter(None, (how, verified)))}"]
         words += dict.fromkeys(filter(None, (one.note for one in found)))
         if others := len(self.found) - len(found):

@@ -164,7 +164,7 @@ class IndexReader:
     def _header_trouble(self) -> str:
         """Compare the header with the first and the last entry, and with a short slot table."""
         if self.count < FIRST_ENTRY or self.count - 1 > self.last:
-            return f"its header counts {self.count - 1} entries, there is room for {self.last}"
+            return f"its header counts {self.count - 1:,} entries, there is room for {self.last:,}"
         if self.count > FIRST_ENTRY:
             first, last = self.entry(FIRST_ENTRY), self.entry(self.count - 1)
             ends = first and first.physical_offset, last and last.physical_offset
@@ -184,7 +184,7 @@ class IndexReader:
         if length < _SLOT_BYTES:
             return f"slot {slot} is missing"
         if head < 0 or head > self.last:
-            return f"slot {slot} names entry {head}, there is room for {self.last}"
+            return f"slot {slot} names entry {head}, there is room for {self.last:,}"
         if head == 0 and self.slot_count * DENSE > self.slots > SLOTS_COUNTED:
             page = (slot_position(slot) // PAGE) * PAGE
             begin = max((page - slot_position(0)) // _SLOT_BYTES, 0)

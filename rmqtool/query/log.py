@@ -296,7 +296,7 @@ def _what_is_here(raw: bytes, physical_offset: int) -> str:
         return "the file ends here"
     size, magic = BLANK.packer.unpack_from(raw.ljust(END_FILE_MIN_BLANK_LENGTH, b"\0"))
     if magic == BLANK_MAGIC_CODE:
-        return f"the blank record that closes the file, {size} bytes"
+        return f"the blank record that closes the file, {size:,} bytes"
     if not any(raw[:SMALLEST_RECORD]):
         return "zeros: unused space"
     from rmqtool.store.record_heads import MESSAGE_MAGIC_CODES
@@ -305,5 +305,5 @@ def _what_is_here(raw: bytes, physical_offset: int) -> str:
         own = MESSAGE_PREFIX["physical_offset"].of(raw)
         if own != physical_offset:
             return f"a record that says it lies at {own}: a copy or a remnant"
-        return f"a record of an impossible size, {size} bytes"
+        return f"a record of an impossible size, {size:,} bytes"
     return "no record begins here"

@@ -153,5 +153,5 @@ def queue_times(log: Log, request: ByTime, trail: Trail) -> dict[int, Seen]:
                 trail.add("search of the log", times.unread, part.segment.path)
                 trail.search(f"{part.segment.path} could not be read: {times.unread}")
             join_into(found, times.queues, request.boundary)
-    trail.add("search of the log", f"{whole}: {len(found)} queues of the topic")
+    trail.add("search of the log", f"{whole}: {len(found):,} queues of the topic")
     return dict(sorted(found.items()))

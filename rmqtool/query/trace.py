@@ -56,7 +56,7 @@ def follow(lookup: Lookup, answer: Answer) -> None:
     done: set[int] = set()
     while todo := [one for one in answer.found if one.record.physical_offset not in done]:
         if len(answer.found) > MOST_RECORDS:
-            answer.problem = f"more than {MOST_RECORDS} records belong together; the rest is left"
+            answer.problem = f"more than {MOST_RECORDS:,} records belong together; the rest is left"
             break
         for found in todo:
             done.add(found.record.physical_offset)

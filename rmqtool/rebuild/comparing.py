@@ -92,7 +92,7 @@ class ComparingSink:
         segment = queue.files.at(start) if queue else None
         if queue is None or segment is None or segment.start != start:
             path = f"{first.kind}/{first.topic}/{first.queue_id}/{file_name(start)}"
-            self._differ(path, None, None, f"a file of {first.file_length} bytes", "none")
+            self._differ(path, None, None, f"a file of {first.file_length:,} bytes", "none")
             return
         if segment.size != first.file_length:
             self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
@@ -131,7 +131,9 @@ class ComparingSink:
             return
         found = self._index.pop(built.name, None)
         if found is None:
-            self._differ(f"{INDEX}/{built.name}", None, None, f"{built.entries} entries", "no file")
+            self._differ(
+                f"{INDEX}/{built.name}", None, None, f"{built.entries:,} entries", "no file"
+            )
             return
         if found.size != built.size:
             self._differ(found.path, None, None, str(built.size), str(found.size))
@@ -260,7 +262,7 @@ class ComparingSink:
                 continue
             if self._is_later(units, queue):
                 continue
-            self._differ(segment.path, None, None, "no file", f"{len(used)} bytes of units")
+            self._differ(segment.path, None, None, "no file", f"{len(used):,} bytes of units")
 
     def _end(self, queue: MappedUnits, segment: Segment, end: int) -> None:
         """Look for units past the last one that the log has."""

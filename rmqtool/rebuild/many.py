@@ -185,7 +185,9 @@ def _first_trouble(result: RebuildResult) -> str | None:
     """Say what was lost first, or where the store differs first."""
     if result.lost:
         one = result.lost[0]
-        return f"{one.code} {one.path}: {one.length} bytes at physical offset {one.physical_offset}"
+        return (
+            f"{one.code} {one.path}: {one.length:,} bytes at physical offset {one.physical_offset}"
+        )
     if result.differences:
         other = result.differences[0]
         return f"{other.path} differs at {other.position}"

@@ -138,7 +138,7 @@ def sentences(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
             f"an index of {counted(result.rocksdb_entries, 'entry', 'entries')} in RocksDB"
         )
     yield (
-        f"{' and '.join(built)} from {counted(result.records, 'record')}, {result.bytes} bytes, "
+        f"{' and '.join(built)} from {counted(result.records, 'record')}, {result.bytes:,} bytes, "
         f"in {result.seconds:.2f} s ({result.fsync_seconds:.2f} s of it waiting for the disk)"
     )
     if result.not_understood:
@@ -178,7 +178,7 @@ def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     """Name what could not be derived, with offsets."""
     for lost in result.lost[:LOST_SHOWN]:
         yield (
-            f"nothing was derived from {lost.length} bytes at physical offset "
+            f"nothing was derived from {lost.length:,} bytes at physical offset "
             f"{lost.physical_offset} ({lost.path}): {lost.code}"
         )
     if len(result.lost) > LOST_SHOWN:

@@ -114,7 +114,7 @@ def compare_index(store: Store, sink: ComparingSink, result: RebuildResult) -> N
     wanted = hashes(entries)
     found = _database(store)
     if found is None:
-        sink.differ(PATH, f"{len(wanted)} rows", "no database")
+        sink.differ(PATH, f"{len(wanted):,} rows", "no database")
         return
     with Database(found.place, found.path) as database:
         alive = _Alive(database, store.commitlog.start)

@@ -385,12 +385,12 @@ def _assumed(store: Store, result: RebuildResult, target: Target) -> Iterator[st
     """Say what was assumed for want of a file, or a configuration, that tells."""
     geometry = store.geometry
     if target.has_queues and geometry.consume_queue.source is LengthSource.DEFAULT:
-        yield f"queue files of {geometry.consume_queue.value} bytes"
+        yield f"queue files of {geometry.consume_queue.value:,} bytes"
     if (
         StoreType.FILES in result.index_types
         and geometry.index_entries.source is LengthSource.DEFAULT
     ):
         slots, entries = geometry.index_slots.value, geometry.index_entries.value
-        yield f"index files of {slots} slots and {entries} entries"
+        yield f"index files of {slots:,} slots and {entries:,} entries"
     if store.broker_conf is None and any(one.topic == SCHEDULE_TOPIC for one in result.queues):
         yield f"delays as the queues of {SCHEDULE_TOPIC} show them, else RocketMQ's own"

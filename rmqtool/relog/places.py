@@ -56,7 +56,7 @@ class PackedPlaces:
         """
         sizes, length = fields[at.SIZE], self._segment_size
         if sizes.size and int(sizes.max()) + BLANK_BYTES > length:
-            reason = f"a record has {int(sizes.max())} bytes: too many for files of {length}"
+            reason = f"a record has {int(sizes.max()):,} bytes: too many for files of {length:,}"
             raise UsageError(option="--segment-size", reason=reason)
         ends = np.cumsum(sizes)
         begin = done = 0  # records, and their bytes, that have a place
@@ -97,7 +97,7 @@ class KeptPlaces:
             first = int(np.argmax(crosses))
             reason = (
                 f"the record at physical offset {int(starts[first])} does not fit into a file of "
-                f"{length} bytes: give the size that the files had, or --positions pack"
+                f"{length:,} bytes: give the size that the files had, or --positions pack"
             )
             raise UsageError(option="--segment-size", reason=reason)
         ends = starts + sizes

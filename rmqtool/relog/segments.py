@@ -137,8 +137,8 @@ class LogFiles:
     def _bridge(self, maker: BridgeMaker, begin: int, end: int, time_ms: int) -> None:
         if end - begin < maker.smallest:
             reason = (
-                f"{end - begin} bytes at physical offset {begin} hold no record that is kept, and "
-                f"a bridge record needs {maker.smallest}: take --positions pack"
+                f"{end - begin:,} bytes at physical offset {begin} hold no record that is kept, "
+                f"and a bridge record needs {maker.smallest}: take --positions pack"
             )
             raise UsageError(option="--positions", reason=reason)
         self.tally.bridges += 1

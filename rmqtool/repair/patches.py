@@ -114,7 +114,7 @@ class RepairedQueue(KnownQueue):
 def kind_of(want: npt.NDArray[np.void], have: npt.NDArray[np.void]) -> tuple[Code, str]:
     """Name what is wrong with units: code and reason."""
     count = len(want)
-    units = "the unit" if count == 1 else f"{count} units"
+    units = "the unit" if count == 1 else f"{count:,} units"
     kinds = kinds_of(have)
     if all((want[name] == have[name]).all() for name in ("physical_offset", "size")):
         is_address = (have["tags_code"] <= LARGEST_ADDRESS).any()

@@ -145,7 +145,7 @@ class LogSurvey:
         self._inspection = inspection
         self._queues = QueueRepair(inspection, self.damaged, self.early)
         for start, end, code in _absent(inspection, missing=self.bridges_missing):
-            self.damaged.add(Damaged(start, end, code, f"{end - start} bytes that are not there"))
+            self.damaged.add(Damaged(start, end, code, f"{end - start:,} bytes that are not there"))
 
     def take(self, part: SegmentPart, report: PartReport) -> None:
         """See one part of the log."""
@@ -220,7 +220,7 @@ class LogSurvey:
         for stretch in report.stretches:
             if stretch.kind is Extent.UNUSED:
                 start = segment.start + stretch.position
-                lost = f"{stretch.length} bytes of zeros"
+                lost = f"{stretch.length:,} bytes of zeros"
                 yield Damaged(start, start + stretch.length, FS_LEN, lost)
 
     def _take_early(self, segment: Segment, report: PartReport) -> None:
@@ -233,7 +233,7 @@ class LogSurvey:
             is_blank = stretch.kind is Extent.FILLER and stretch.code != CL_CHAIN
             if is_blank and stretch.length >= self.maker.smallest + BLANK.size:
                 start = segment.start + stretch.position
-                lost = f"{stretch.length} bytes that hold no record"
+                lost = f"{stretch.length:,} bytes that hold no record"
                 self.early.add(Damaged(start, end, EARLY, lost))
 
     def moved_files(self) -> dict[int, int]:
@@ -257,7 +257,7 @@ class LogSurvey:
         for stretch in facts.stretches[-1:]:
             if stretch.kind is Extent.UNUSED and stretch.length >= self.maker.smallest:
                 start, code = facts.segment.start + stretch.position, CL_CHAIN
-                lost = f"{stretch.length} bytes of zeros"
+                lost = f"{stretch.length:,} bytes of zeros"
                 self.damaged.add(Damaged(start, start + stretch.length, code, lost))
 
     def bridge_early(self) -> None:
@@ -334,7 +334,7 @@ def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:
     if stretch.code is None:
         return None
     if stretch.kind is Extent.GAP:
-        return Damaged(start, end, stretch.code, f"{stretch.length} bytes that hold no record")
+        return Damaged(start, end, stretch.code, f"{stretch.length:,} bytes that hold no record")
     if stretch.kind is Extent.FILLER and stretch.code == CL_CHAIN:
         return Damaged(start, end, stretch.code, "what a false blank record covers")
     return None

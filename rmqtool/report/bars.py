@@ -20,7 +20,7 @@ def spark(series: Sequence[int]) -> str:
     """Draw counts over time, scaled to the largest of them."""
     drawing = drawsvg.Drawing(SPARK_WIDTH, SPARK_HEIGHT, class_="spark", role="img")
     top = max(series, default=0)
-    drawing.append_title(f"{top} records at most in one step")
+    drawing.append_title(f"{top:,} records at most in one step")
     step = SPARK_WIDTH / max(len(series), 1)
     path = drawsvg.Path(class_="record")
     for number, count in enumerate(series):

@@ -112,9 +112,9 @@ def _mark(x: float, severity: Severity, said: str) -> drawsvg.Lines:
 
 
 def _words(segment: SegmentTiling, findings: Sequence[Finding]) -> str:
-    parts = [f"{segment.records} records"]
-    parts += [f"{count} bytes {kind}" for kind in KINDS if (count := segment.bytes_of(kind))]
-    parts += [f"{len(findings)} findings"] if findings else []
+    parts = [f"{segment.records:,} records"]
+    parts += [f"{count:,} bytes {kind}" for kind in KINDS if (count := segment.bytes_of(kind))]
+    parts += [f"{len(findings):,} findings"] if findings else []
     return ", ".join(parts)
 
 

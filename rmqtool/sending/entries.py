@@ -228,7 +228,7 @@ def _of_records(
         size = _SIZE.of(file.read_at(position, MESSAGE_PREFIX.size).ljust(MESSAGE_PREFIX.size))
         if not SMALLEST_RECORD <= size <= min(LARGEST_RECORD, file.size - position):
             yield BadLine(
-                number, position, f"no record has {size} bytes here; what follows is lost"
+                number, position, f"no record has {size:,} bytes here; what follows is lost"
             )
             return
         advance(size)

@@ -125,7 +125,7 @@ class Connection:
     def _frame(self, deadline: float) -> bytes:
         (length,) = _LENGTH.unpack(self._bytes(_LENGTH.size, deadline))
         if not _LENGTH.size <= length <= LARGEST_FRAME:
-            self._refuse(f"an answer of {length} bytes")
+            self._refuse(f"an answer of {length:,} bytes")
         return self._bytes(length, deadline)
 
     def _bytes(self, count: int, deadline: float) -> bytes:

@@ -96,7 +96,7 @@ class Loader:
             self.refuse(path, "a directory among files of a fixed length")
             return None
         if entry.size != file_length:
-            self.refuse(path, f"has {entry.size} bytes, {file_length} are configured")
+            self.refuse(path, f"has {entry.size:,} bytes, {file_length:,} are configured")
             return None
         start = parse_long(entry.name)
         if start is None:

@@ -231,7 +231,7 @@ def _index(prediction: Prediction) -> Iterator[Row]:
     if count := index.entries_deleted:
         yield _step("delete", f"{count:,} entries of the index, with their files", count=count)
     if count := index.entries_added:
-        files = f"{index.files_created} files more"
+        files = f"{index.files_created:,} files more"
         yield _step("index", f"{count:,} entries are written, {files}", count=count)
 
 

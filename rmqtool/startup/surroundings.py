@@ -54,7 +54,7 @@ def refuse_timer(store: Store, rules: Rules, loader: Loader) -> None:
     wheel = store.root.child("timerwheel").stat()
     if wheel is not None and wheel.size not in _TIMER_WHEEL_LENGTHS:
         expected = _TIMER_WHEEL_LENGTHS[1]
-        loader.refuse("timerwheel", f"has {wheel.size} bytes, {expected} are expected")
+        loader.refuse("timerwheel", f"has {wheel.size:,} bytes, {expected:,} are expected")
     log = store.timer_log
     if log.places:
         length = log.file_length

@@ -53,7 +53,7 @@ def handles_of(block: bytes, *, delta: bool) -> Iterator[tuple[BlockHandle, byte
     restarts = int.from_bytes(block[-4:], "little") & RESTARTS
     end = len(block) - 4 * (restarts + 1)
     if end < 0:
-        reason = f"{restarts} restart points in {len(block)} bytes"
+        reason = f"{restarts:,} restart points in {len(block):,} bytes"
         raise BrokenBlock(reason)
     position, key, last = 0, b"", BlockHandle(0, 0)
     while position < end:
@@ -111,7 +111,7 @@ def decompressed(raw: bytes) -> bytes:
         return data
     length, position = varint_at(data, 0)
     if length > LARGEST_BLOCK:
-        reason = f"{length} bytes"
+        reason = f"{length:,} bytes"
         raise BrokenBlock(reason)
     if compression in {"lz4", "lz4hc"}:
         import lz4.block
@@ -126,7 +126,7 @@ def decompressed(raw: bytes) -> bytes:
         frame = data[position:]
         try:
             if zstandard.frame_content_size(frame) > length:
-                reason = f"more than the {length} bytes that it says"
+                reason = f"more than the {length:,} bytes that it says"
                 raise BrokenBlock(reason)
             return bytes(_zstd().decompress(frame, max_output_size=length))
         except zstandard.ZstdError as error:

@@ -120,7 +120,7 @@ def _fragments(block: bytes) -> Iterator[tuple[int, int, bytes, str]]:
             start += LOG_NUMBER_BYTES
         end = start + length
         if end > len(block):
-            yield position, 0, b"", f"a record of {length} bytes is cut off"
+            yield position, 0, b"", f"a record of {length:,} bytes is cut off"
             return
         kind = RECYCLED.get(kind, kind)
         if not FULL <= kind <= LAST and kind not in OTHER_TYPES:

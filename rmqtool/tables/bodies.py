@@ -85,7 +85,7 @@ def show_within(stored: bytes, sys_flag: int, options: BodyOptions, budget: int)
 
 def too_long(length: int, options: BodyOptions) -> Body:
     """Give the columns of a body that is not even read."""
-    return Body(body_error=f"{length} bytes, {options.ceiling} are the limit")
+    return Body(body_error=f"{length:,} bytes, {options.ceiling:,} are the limit")
 
 
 def _show(body: bytes, mode: BodyMode) -> Body:

@@ -64,7 +64,7 @@ def _head(part: FilePart, layout: Layout, code: str) -> Row:
     """Give the fields of a layout at the beginning of a file, times as text."""
     raw = part.place.read(layout.size)
     if len(raw) < layout.size:
-        return gap(part, code, reason=f"{len(raw)} bytes, {layout.size} are needed")
+        return gap(part, code, reason=f"{len(raw):,} bytes, {layout.size:,} are needed")
     row: dict[str, Any] = {"file": part.path}
     for name, value in layout.parse(raw).items():
         row[name] = value
@@ -98,7 +98,7 @@ def epoch_rows(part: FilePart) -> Iterator[Row]:
             "crc_found": found.crc_found,
         }
     if not is_sound:
-        reason = f"{found.count} entries are announced, {len(found.entries)} are there"
+        reason = f"{found.count:,} entries are announced, {len(found.entries):,} are there"
         yield gap(part, EP_CRC, reason=reason)
 
 

@@ -81,7 +81,7 @@ def index_files(inspection: Inspection, opened: list[Opened]) -> Iterator[Findin
     opened.sort(key=lambda one: one.begin)
     for before, after in pairwise(opened):
         if not before.is_full:
-            actual = f"{before.header['index_count']} of {before.file.entries} entries"
+            actual = f"{before.header['index_count']:,} of {before.file.entries:,} entries"
             message = f"it is not full, but {after.file.path} follows"
             yield finding(IX_CAP, At(before.file.path), message, actual=actual)
 
@@ -116,9 +116,9 @@ def _judge(file: IndexFile, handle: OpenFile, opened: list[Opened]) -> Iterator[
             "give --broker-conf, or maxHashSlotNum and maxIndexNum in it"
         )
         expected = "40 + 4 * slots + 20 * entries bytes"
-        yield finding(IX_LEN, At(path), message, expected=expected, actual=f"{file.size} bytes")
+        yield finding(IX_LEN, At(path), message, expected=expected, actual=f"{file.size:,} bytes")
     elif file.size != wanted:
-        yield finding(IX_LEN, At(path), expected=f"{wanted} bytes", actual=f"{file.size} bytes")
+        yield finding(IX_LEN, At(path), expected=f"{wanted:,} bytes", actual=f"{file.size:,} bytes")
     header = read_header(handle)
     if header is None or not file.slots:
         return
@@ -187,7 +187,7 @@ def _order(opened: Sequence[Opened]) -> Iterator[Finding]:
             yield finding(
                 IX_ORDER,
                 At(after.file.path),
-                expected=f"behind {before.begin}",
+                expected=f"after {before.begin}",
                 actual=after.begin,
             )
 

@@ -215,7 +215,7 @@ class IndexComparer:
         """Say that records have keys without an entry."""
         count = entries.shape[1]
         at = At(reader.path, reader.at(0).position, None, int(entries[1, 0]))
-        plural = f"{count} keys of records have" if count > 1 else "a key of a record has"
+        plural = f"{count:,} keys of records have" if count > 1 else "a key of a record has"
         yield finding(IX_MISSING, at, f"{plural} no entry before this one")
 
     @grouped
@@ -229,7 +229,7 @@ class IndexComparer:
                 yield self._inspection.unread(reader.path, error)
             yield from self._advance()
         if self._duplicates:
-            message = f"{self._duplicates} entries are there twice"
+            message = f"{self._duplicates:,} entries are there twice"
             yield finding(IX_DUP, self._first_duplicate, message)
         left_out = {
             "past the last entry of the index": self._missing_behind,
@@ -238,7 +238,7 @@ class IndexComparer:
         }
         for words, count in left_out.items():
             if count and self._files:
-                message = f"{count} keys of records have no entry: {words}"
+                message = f"{count:,} keys of records have no entry: {words}"
                 yield finding(IX_MISSING, At("index"), message, severity=Severity.NOTE)
 
     def _judge_rest(self, reader: FileReader) -> Iterator[Finding]:
@@ -264,7 +264,7 @@ class IndexComparer:
         return finding(
             IX_KEY,
             At(at.path, at.position, len(rows) * INDEX_ENTRY.size, int(have[1, first])),
-            f"{len(rows)} entries point past the end of the commitlog",
+            f"{len(rows):,} entries point past the end of the commitlog",
             actual=int(have[1, first]),
             severity=Severity.NOTE if self._inspection.has_crashed else None,
         )

@@ -130,10 +130,10 @@ class LostRanges:
                 hidden["entries"] += stretch.entries
         # With --only, what would have been said of the log is not; its consequences must be.
         if hidden["units"]:
-            message = f"{hidden['units']} units point into stretches of the log that are lost"
+            message = f"{hidden['units']:,} units point into stretches of the log that are lost"
             yield finding(CQ_NOREC, At("consumequeue"), message)
         if hidden["entries"]:
-            message = f"{hidden['entries']} entries point into stretches of the log that are lost"
+            message = f"{hidden['entries']:,} entries point into stretches of the log that are lost"
             yield finding(IX_KEY, At("index"), message)
 
 

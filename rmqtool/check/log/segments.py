@@ -116,7 +116,9 @@ class SegmentJudge:
         at = _at(segment, stretch)
         if stretch.code == CL_CHAIN:
             message = "records follow a blank record, which a broker takes for the file's end"
-            yield finding(CL_CHAIN, at, message, expected=f"a blank of {left} bytes", actual=stored)
+            yield finding(
+                CL_CHAIN, at, message, expected=f"a blank of {left:,} bytes", actual=stored
+            )
         elif stored != left and not self._is_cut(segment):
             longer = Severity.DAMAGE if stored > left else None
             yield finding(CL_BLANKLEN, at, expected=left, actual=stored, severity=longer)
@@ -219,7 +221,7 @@ def _at(segment: Segment, stretch: Stretch) -> At:
 
 def _of_gap(code: Code, segment: Segment, stretch: Stretch) -> Finding:
     """Say that nothing can be read in a gap."""
-    return finding(code, _at(segment, stretch), actual=f"{stretch.length} bytes are skipped")
+    return finding(code, _at(segment, stretch), actual=f"{stretch.length:,} bytes are skipped")
 
 
 def _tail_code(head: bytes, length: int) -> Code:

@@ -120,8 +120,8 @@ class Ledger:
             plural = "segments" if len(taken) > 1 else "segment"
             option = "--every" if self._is_round else "--since-manifest"
             inspection.leave_out(
-                f"{len(taken)} {plural} of the log with {records} records, {size} bytes, and the "
-                "units and entries that point into them",
+                f"{len(taken):,} {plural} of the log with {records:,} records, {size:,} bytes, "
+                "and the units and entries that point into them",
                 f"taken over from {self._source}, as size, time of change and inode are the same; "
                 f"only a run without {option} finds a byte that changed all the same",
             )
@@ -195,7 +195,7 @@ class Ledger:
             yield finding(
                 FS_CHANGED,
                 At(now.path, 0, then.used),
-                f"the first {then.used} bytes of the file changed after {self._source} was made",
+                f"the first {then.used:,} bytes of the file changed after {self._source} was made",
                 expected=f"sha256 {then.sha256}",
                 actual=f"sha256 {until_mark or now.sha256}",
             )

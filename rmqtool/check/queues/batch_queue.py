@@ -177,7 +177,7 @@ class BatchComparer:
         if not explained.all():
             count = int((~explained).sum())
             at = state.at(state.next, count, units[~explained][0])
-            plural = f"{count} units stand" if count > 1 else "a unit stands"
+            plural = f"{count:,} units stand" if count > 1 else "a unit stands"
             yield finding(BQ_UNIT, at, f"{plural} here that no record asks for")
 
     def _wrong(self, state: BatchState, place: int, unit: bytes) -> Iterator[Finding]:
@@ -219,7 +219,7 @@ class BatchComparer:
             if state.is_unread:
                 continue
             if state.missing:
-                message = f"{state.missing} records of the queue have no unit"
+                message = f"{state.missing:,} records of the queue have no unit"
                 queue = (state.units.topic, state.units.queue_id)
                 at = At(state.units.path, None, None, state.first_missing, *queue)
                 newest = self._inspection.newest_unit
@@ -246,7 +246,7 @@ class BatchComparer:
             at = state.at(state.next + int(left[0]), len(left), units[left[0]])
             log = self._inspection.log
             beyond = log is not None and int(offsets[~lost][0]) >= log.end
-            message = f"{len(left)} units stand past the last one that a record asks for"
+            message = f"{len(left):,} units stand past the last one that a record asks for"
             yield finding(CQ_RANGE if beyond else BQ_UNIT, at, message)
 
 

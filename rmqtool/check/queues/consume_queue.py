@@ -302,7 +302,7 @@ class QueueComparer:
         yield from self._inspection.pending()
         if judge.expired and not self._inspection.taken_over:
             queues = judge.expired_queues
-            message = f"{judge.expired} units of {len(queues)} queues point to expired messages"
+            message = f"{judge.expired:,} units of {len(queues):,} queues point to expired messages"
             yield finding(CQ_EXPIRED, At(min(queues)), message)
         yield from tails.findings()
         self._tags.close()
@@ -366,4 +366,4 @@ def _rows(raw: bytes) -> npt.NDArray[np.uint8]:
 
 
 def _records(count: int) -> str:
-    return "a record" if count == 1 else f"{count} records"
+    return "a record" if count == 1 else f"{count:,} records"

@@ -56,8 +56,8 @@ def _segment(inspection: Inspection, segment: Segment, bit_map_bytes: int) -> It
             CX_BITMAP,
             At(segment.path, int(first[0]) - segment.start, EXT_UNIT.size + int(first[3])),
             f"{other.size} bit maps have another length than the configured filter",
-            expected=f"{bit_map_bytes} bytes",
-            actual=f"{int(first[3])} bytes",
+            expected=f"{bit_map_bytes:,} bytes",
+            actual=f"{int(first[3]):,} bytes",
         )
     yield from _judge_end(segment, _end_of(segment, units))
 
@@ -99,6 +99,6 @@ def _judge_end(segment: Segment, position: int) -> Iterator[Finding]:
     yield finding(
         CX_SIZE,
         At(segment.path, position, EXT_UNIT.size),
-        expected=f"20 + {bit_map} bytes, or the end mark",
-        actual=f"{size} bytes",
+        expected=f"20 + {bit_map:,} bytes, or the end mark",
+        actual=f"{size:,} bytes",
     )

@@ -136,19 +136,21 @@ class Tails:
             count = sum(state.expected - start for state, start in self._behind)
             state, start = self._behind[0]
             at = at_unit(state.units, start)
-            message = f"{count} units of {len(self._behind)} queues are missing at the log's end"
+            message = (
+                f"{count:,} units of {len(self._behind):,} queues are missing at the log's end"
+            )
             crashed = self._inspection.has_crashed
             severity = None if crashed else Severity.WARNING
             yield finding(CQ_LAG, at, message, severity=severity)
         for state, start in self._lost:
             count = state.expected - start
             code = CQ_LMQ if state.topic.startswith(LMQ_PREFIX) else CQ_GAP
-            message = f"the last {count} records of the queue have no unit"
+            message = f"the last {count:,} records of the queue have no unit"
             yield finding(code, at_unit(state.units, start, count * UNIT), message)
         for state, start in self._deleted:
             count = state.expected - start
             is_light = state.topic.startswith(LMQ_PREFIX)
             why = "brokers delete those of idle lite topics" if is_light else GONE
-            message = f"{count} records have no queue; {why}"
+            message = f"{count:,} records have no queue; {why}"
             at = at_unit(state.units, start)._replace(position=None)
             yield finding(CQ_GAP, at, message, severity=Severity.NOTE)

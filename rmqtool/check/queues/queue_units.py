@@ -135,7 +135,7 @@ class UnitJudge:
         if rows.size:
             at = self._at(state, number + int(rows[0]), len(rows), None)
             message = "what lies here is neither a unit nor unused space"
-            yield finding(CQ_HOLE, at, message, actual=f"{len(rows)} units")
+            yield finding(CQ_HOLE, at, message, actual=f"{len(rows):,} units")
 
     def _judge_real(
         self, state: QueueState, number: int, units: tuple[Numbers, Numbers], real: Mask
@@ -174,7 +174,7 @@ class UnitJudge:
         """
         first = int(rows[0])
         at = self._at(state, number + first, len(rows), int(offsets[first]))
-        plural = f"{len(rows)} units point" if len(rows) > 1 else "a unit points"
+        plural = f"{len(rows):,} units point" if len(rows) > 1 else "a unit points"
         return finding(
             CQ_RANGE,
             at,
@@ -215,7 +215,7 @@ class UnitJudge:
     def _shift(self, state: QueueState, first: PointedRecord, count: int, shift: int) -> Finding:
         at = self._at(state, first.number, count, first.physical_offset)
         words = "before" if shift > 0 else "behind"
-        message = f"{count} units stand {abs(shift)} {words} the queue offsets of their records"
+        message = f"{count:,} units stand {abs(shift):,} {words} the queue offsets of their records"
         return finding(
             CQ_SHIFT,
             at,
@@ -234,7 +234,7 @@ class UnitJudge:
             # A record that lies about its place was found; its unit is not to blame.
             is_known = self._inspection.is_moved(found.physical_offset) or self._is_skip(found)
             if not is_known:
-                yield finding(CQ_NOREC, at, actual=f"{found.physical_offset}, {found.size} bytes")
+                yield finding(CQ_NOREC, at, actual=f"{found.physical_offset}, {found.size:,} bytes")
             return
         if head.sys_flag & SysFlag.TRANSACTION_ROLLBACK_TYPE in NOT_DISPATCHED:
             if found.topic.encode() != BRIDGE_TOPIC:
@@ -260,9 +260,9 @@ class UnitJudge:
         return finding(
             CQ_MISMATCH,
             self._at(state, found.number, 1, found.physical_offset),
-            expected=f"{name} offset {found.number}, {found.size} bytes",
+            expected=f"{name} offset {found.number}, {found.size:,} bytes",
             actual=f"{found.topic} queue {head.queue_id} offset {head.queue_offset}, "
-            f"{head.size} bytes",
+            f"{head.size:,} bytes",
         )
 
     def _is_skip(self, found: PointedRecord) -> bool:
@@ -317,18 +317,18 @@ class UnitJudge:
         before = rows[start + rows < state.files.start // UNIT]
         if before.size:  # no file before the first one expires as long as the log has its records
             at = self._at(state, start + int(before[0]), len(before), None)
-            message = f"{len(before)} records have no unit: their queue begins with a later file"
+            message = f"{len(before):,} records have no unit: their queue begins with a later file"
             yield finding(CQ_GAP, at, message)
         rows = np.array([row for row in rows.tolist() if state.units.holds(start + row)], np.int64)
         if rows.size:
             at = self._at(state, start + int(rows[0]), len(rows), None)
             message = "units are zero although valid ones follow"
-            yield finding(CQ_HOLE, at, message, actual=f"{len(rows)} units")
+            yield finding(CQ_HOLE, at, message, actual=f"{len(rows):,} units")
 
     def _wrong_blanks(self, state: QueueState, number: int, count: int) -> Iterator[Finding]:
         at = self._at(state, number, count, None)
         if number == state.first:
-            message = f"{count} records have a pre-blank in place of their unit"
+            message = f"{count:,} records have a pre-blank in place of their unit"
             yield finding(CQ_GAP, at, message)
         else:
             yield finding(CQ_PREBLANK, at, actual=f"{count} pre-blank units")
@@ -356,7 +356,7 @@ class UnitJudge:
         elif len(rows) > 1 and (np.diff(offsets[rows]) <= 0).any():
             first = int(rows[0])
             at = self._at(state, start + first, len(rows), int(offsets[first]))
-            yield finding(CQ_ORDER, at, actual=f"{len(rows)} units out of order")
+            yield finding(CQ_ORDER, at, actual=f"{len(rows):,} units out of order")
         else:
             for found in looked:
                 yield from self._one_wrong(state, found)

@@ -234,7 +234,7 @@ class EndJudge:
             message += "; there is no abort, so the record that begins there is never dispatched"
         elif len(segments) > self._recovered() and inspection.release.recovers_newest_only:
             severity = Severity.DAMAGE
-            message += f"; they lie in {len(segments)} segments"
+            message += f"; they lie in {len(segments):,} segments"
             message += f", and a start reads {self._recovered()} of them"
         return finding(
             RQ_BEHIND, at, message, expected=dispatch.end, actual=dispatch.checkpoint,

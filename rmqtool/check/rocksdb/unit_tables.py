@@ -168,7 +168,7 @@ class UnitTables:
         file, blocks = self._tables[table]
         content = read_data_block(file, blocks.handles[block])
         if len(content) > LARGEST_BLOCK:
-            reason = f"{len(content)} bytes"
+            reason = f"{len(content):,} bytes"
             raise BrokenBlock(reason)
         made = self._blocks[key] = np.frombuffer(bytearray(content), np.uint8)
         self._kept += len(made)

@@ -191,7 +191,7 @@ def _references(
         yield finding(
             TL_REF,
             at,
-            actual=f"{int(records['record_size'][row])} bytes at {int(offsets[row])}",
+            actual=f"{int(records['record_size'][row]):,} bytes at {int(offsets[row])}",
             severity=Severity.NOTE if is_ahead else None,
         )
     rows = np.flatnonzero(found)

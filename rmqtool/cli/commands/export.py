@@ -100,7 +100,7 @@ class Export(Command):
         if result.was_complete:
             self.delivery.note("an earlier run had done it all: nothing was written")
         if result.damaged:
-            said = f"{result.damaged} of {result.rows} rows tell of damage: see column code"
+            said = f"{result.damaged:,} of {result.rows:,} rows tell of damage: see column code"
             self.delivery.note(said)
         if not result.is_complete:
             said = "not complete, so there is no _SUCCESS; the same command tries again"

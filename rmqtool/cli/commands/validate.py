@@ -222,7 +222,7 @@ class Validate(Command):
         text = None if self.max_rate is None else self.max_rate.removesuffix("/s")
         rate = None if text is None else size("--max-rate", text)
         if rate is not None and rate < SLOWEST:
-            raise UsageError(option="--max-rate", reason=f"{SLOWEST} bytes a second at least")
+            raise UsageError(option="--max-rate", reason=f"{SLOWEST:,} bytes a second at least")
         if rate is not None and decide(self.choice, self.paths)[0]:
             reason = "is kept by this process only: --engine local"
             raise UsageError(option="--max-rate", reason=reason)

@@ -62,7 +62,7 @@ class BridgeMaker:
 
     def _one(self, physical_offset: int, size: int, time_ms: int) -> Content:
         if size < self.smallest:
-            reason = f"a bridge needs {self.smallest} bytes, there are {size}"
+            reason = f"a bridge needs {self.smallest:,} bytes, there are {size:,}"
             raise ValueError(reason)
         reserved = bytes(CRC32_RESERVED_LENGTH) if self.property_crc else b""
         message = sealed(

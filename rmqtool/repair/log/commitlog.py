@@ -172,7 +172,7 @@ class LogRepair:
             blank_at = position + self.maker.smallest if fits else position
         if blank_at > position:
             start = segment.start + position
-            lost = f"{blank_at - position} bytes that hold no record"
+            lost = f"{blank_at - position:,} bytes that hold no record"
             self._bridge(segment, Damaged(start, segment.start + blank_at, code, lost))
         raw = BLANK.build({"total_size": length - blank_at, "magic_code": BLANK_MAGIC_CODE})
         reason = "the blank record that closes this file"
@@ -197,7 +197,7 @@ class LogRepair:
         with segment.open() as file:
             is_same = file.read_at(blank.position, len(raw)) == raw
         if not is_same:
-            reason = f"the blank record's size: {left} bytes are left of the file"
+            reason = f"the blank record's size: {left:,} bytes are left of the file"
             self.writer.write(segment, blank.position, Content.of(raw), CL_BLANKLEN, reason)
 
     # ---- the segment that is written to ---------------------------------------------------------
@@ -231,7 +231,7 @@ class LogRepair:
         position = tail.start - segment.start
         end = min(self.survey.queues.judge.tail_end - segment.start, self.length - LEAST)
         if end - position >= self.maker.smallest:
-            lost = f"{end - position} bytes of records that queues have units of"
+            lost = f"{end - position:,} bytes of records that queues have units of"
             self._bridge(segment, Damaged(tail.start, segment.start + end, tail.code, lost))
             position = end
         reason = "zeros: here the next record goes"
@@ -350,7 +350,7 @@ class LogRepair:
         blank = BLANK.build({"total_size": LEAST, "magic_code": BLANK_MAGIC_CODE})
         content = Content.joined([*(one for _, one in over), Content.of(blank)])
         location = before.place.parent.child(name).location
-        lost = f"all {self.length} bytes of the segment"
+        lost = f"all {self.length:,} bytes of the segment"
         reason = f"a file of bridges for the missing segment: {BRIDGED}"
         mtime_ms = before.mtime_ms
         self.writer.create(location, content, FS_GAP, reason, lost=lost, mtime_ms=mtime_ms)

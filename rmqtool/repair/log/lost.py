@@ -21,9 +21,9 @@ def lost_record(log: LogReader, physical_offset: int, length: int) -> str:
         message = decode(raw)
     except DecodeError:
         if length <= LARGEST_READ or len(raw) < MESSAGE_PREFIX.size:
-            return f"{length} bytes that hold no readable record"
+            return f"{length:,} bytes that hold no readable record"
         values = MESSAGE_PREFIX.parse(raw[: MESSAGE_PREFIX.size])
-        return f"a record of {length} bytes, queue offset {values['queue_offset']}"
+        return f"a record of {length:,} bytes, queue offset {values['queue_offset']}"
     key = message.unique_key
     words = (
         f"a message of topic {_shown(message.topic)} queue {message.queue_id}, "

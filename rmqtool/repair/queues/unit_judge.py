@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.store.record_heads import LogReader, RecordHead
 
 DAMAGED_BYTES: Final = 2  # of a name, beside which it is still known
-REPEATED: Final = "the unit of a neighbour, whose message is delivered again"
+REPEATED: Final = "a neighbouring message; consumers receive it again"
 
 
 class LostUnits:
@@ -164,18 +164,22 @@ class LostUnits:
             number: of the first one.
             raw: their bytes.
             have: what is there now.
-            how: by what unit the lost one is passed over.
+            how: what consumers then get for it.
         """
         pairs = zip(have["physical_offset"].tolist(), have["size"].tolist(), strict=True)
         known = [one for pair in pairs if (one := self.damaged_at(*pair))]
         count = len(raw) // UNIT
-        what = "a lost message" if count == 1 else f"{count} lost messages"
+        what = (
+            "this lost message's queue offset now points to"
+            if count == 1
+            else f"{count:,} lost queue offsets now point to"
+        )
         last = f" to {number + count - 1}" if count > 1 else ""
         return Patch(
             number,
             raw,
             known[0].code if known else CL_QOFF_GAP,
-            f"passes over {what}: {how}",
+            f"{what} {how}",
             f"{queue.topic} queue {queue.queue_id}, queue offset {number}{last}",
         )
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_MISSING: Final = 1 << 20  # units; several queue files
 BLANKED: Final = "a filler that no broker hands out, as older messages have expired"
-ALONE: Final = "all of its queue are lost, and for this unit nothing is read"
+ALONE: Final = "no message: all messages of this queue are lost"
 
 
 class UnwantedUnits:

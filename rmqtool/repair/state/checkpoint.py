@@ -43,7 +43,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], log: LogRe
             wanted["index_msg_timestamp"] = _index_end(survey)
         if entry.size != FILE_LENGTH:
             content = Content.of(CHECKPOINT.build(wanted) + raw[CHECKPOINT.size :])
-            writer.replace(branch.place.location, content, CP_LEN, f"{FILE_LENGTH} bytes")
+            writer.replace(branch.place.location, content, CP_LEN, f"{FILE_LENGTH:,} bytes")
             return
         for name, value in wanted.items():
             position = CHECKPOINT.positions[name]
