@@ -17,10 +17,10 @@ from tests.stores import fixture_store
 @pytest.mark.parametrize(
     ("size", "seconds", "said"),
     [
-        (500_000, 0.99, "read 500000 bytes in 0.99 s: 0 records"),
-        (500_000, 2.0, "read 500000 bytes in 2.00 s (0.25 MB/s): 0 records"),
-        (1_999_000_000, 2.0, "read 1999000000 bytes in 2.00 s (999.50 MB/s): 0 records"),
-        (2_500_000_000, 2.0, "read 2500000000 bytes in 2.00 s (1.25 GB/s): 0 records"),
+        (500_000, 0.99, "read 500,000 bytes in 0.99 s: 0 records"),
+        (500_000, 2.0, "read 500,000 bytes in 2.00 s (0.25 MB/s): 0 records"),
+        (1_999_000_000, 2.0, "read 1,999,000,000 bytes in 2.00 s (999.50 MB/s): 0 records"),
+        (2_500_000_000, 2.0, "read 2,500,000,000 bytes in 2.00 s (1.25 GB/s): 0 records"),
     ],
 )
 def test_rate(size: int, seconds: float, said: str) -> None:

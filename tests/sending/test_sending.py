@@ -258,7 +258,7 @@ def test_strange_files(cluster: Cluster, tmp_path: Path) -> None:
 HOSTILE = {
     "closed": (b"", "the connection was closed before the answer"),
     "silent": (SILENCE, "no answer within 1 s"),
-    "long": (struct.pack(">i", 0x7FFFFFFF) + b"x" * 99, "an answer of 2147483647 bytes"),
+    "long": (struct.pack(">i", 0x7FFFFFFF) + b"x" * 99, "an answer of 2,147,483,647 bytes"),
     "negative": (struct.pack(">i", -5), "an answer of -5 bytes"),
     "announced": (struct.pack(">i", 16 << 20) + b"x", "no answer within 1 s"),
     "header": (struct.pack(">ii", 8, 0xFFFFFF) + b"xxxx", "without a header in JSON"),

@@ -143,7 +143,7 @@ def test_missing_segment(tmp_path: Path) -> None:
     assert expected == prediction.missing.messages
     assert not prediction.loses
     assert not prediction.is_whole
-    said = f"starting it loses nothing more, {expected} messages are already missing"
+    said = f"starting it loses nothing more, {expected:,} messages are already missing"
     assert verdict(prediction).endswith(said)
 
 

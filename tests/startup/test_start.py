@@ -102,7 +102,7 @@ def test_verdict_says_the_worst_first(tmp_path: Path) -> None:
     harm.remove_segments(1, 2)(root)
     assert said("4.9").startswith("a 4.9.3 broker would never come up: ")
     inflict.cut_segment(0, lambda size: size - 1)(root)
-    refusal = "commitlog/00000000000000000000: has 131071 bytes, 131072 are configured"
+    refusal = "commitlog/00000000000000000000: has 131,071 bytes, 131,072 are configured"
     assert f"a 5.3.3 broker would refuse to start: {refusal}" == said("5.3")
 
 
