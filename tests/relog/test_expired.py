@@ -92,7 +92,7 @@ def test_all_expired(tmp_path: Path) -> None:
     """Where nothing is left, nothing is written, and it is said why."""
     store = fixture_store(TRAFFIC, tmp_path)
     count = len(records(store))
-    said = f"left out: {count} records that a broker would delete: stored 0 hours ago or before"
+    said = f"left out: {count:,} records that a broker would delete: stored 0 hours ago or before"
     for hours, code in ((0, 1), (500_000, 0)):
         conf, output = tmp_path / "broker.conf", tmp_path / f"after-{hours}"
         conf.write_text(f"fileReservedTime={hours}\nmappedFileSizeCommitLog=131072\n")
