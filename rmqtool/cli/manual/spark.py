@@ -68,6 +68,10 @@ asks the key index, too, and so does the option key beside a filter such as keys
 does this for array_contains(keys, 'K') by itself. Records that have an entry, and none of a wanted
 key, are not read.
 
+Rows are written by df.write and df.writeTo, as those of any source. Packages of Iceberg and Delta
+must be for the release of Spark that runs. On Spark 4.3.0, Iceberg 1.12.0 for Spark 4.1 makes no
+table, and Delta 4.4.0 for Spark 4.2 writes one and cannot read it.
+
 The option limit ends a task after so many rows; sql gives it where a question takes the first rows
 of a table, so LIMIT 10 reads 64 KiB. After a filter, LIMIT reads a task at a time until it has
 its rows, and each task runs ahead of what Spark takes. Spark has no metrics for sources such as
