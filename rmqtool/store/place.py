@@ -138,10 +138,11 @@ class Place:
         Raises:
             UnreadablePath: it is no directory, or may not be listed.
         """
-        for _ in range(LISTINGS):
-            found = self._ask(lambda path: listed(path, entry_of))
+        found = self._ask(lambda path: listed(path, entry_of))
+        for _ in range(1, LISTINGS):
             if None not in found:
                 break
+            found = self._ask(lambda path: listed(path, entry_of))
         return sorted((one for one in found if one), key=lambda entry: entry.name)
 
     def open(self) -> OpenFile:
