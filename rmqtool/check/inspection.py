@@ -334,8 +334,10 @@ class Inspection:
         source = self.queues.database.source if self.compares_rocksdb else None
         if source is None:
             return True
-        taken = (one.end for one in self.store.commitlog.segments if one.path in self.taken_over)
-        return (source.dispatched or 0) < max(taken, default=self.log.oldest if self.log else 0)
+        segments = self.store.commitlog.segments
+        known = self.taken_over
+        left = [one.end for one in segments if one.path in known or self.is_known_unread(one.path)]
+        return (source.dispatched or 0) < max(left, default=self.log.oldest if self.log else 0)
 
     def pending(self) -> Iterator[Finding]:
         """Give the findings that came up while something was listed, once."""
