@@ -241,6 +241,7 @@ class NewFile:
         self.stream.close()
         if self.staged is not None:
             self.staged.directory.close()
+            self.staged = None  # once it has its name, there is nothing to discard
 
 
 @contextlib.contextmanager
