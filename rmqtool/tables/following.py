@@ -1,7 +1,8 @@
 """`dump --follow`: messages as a broker stores them, as `tail -F` shows lines.
 
 The log is looked at again and again. What is shown at one look was whole at the look before, so no
-message is shown while the broker still writes it. A log that expires or that a broker cuts back
+message is shown while the broker still writes it: that takes long where the broker waits for a
+processor in the middle of a record. A log that expires or that a broker cuts back
 meanwhile is gone on with where it goes on, and that is said.
 """
 
@@ -12,7 +13,9 @@ from dataclasses import replace
 from time import sleep
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rmqtool.errors import UsageError
+from rmqtool.errors import DecodeError, UsageError
+from rmqtool.formats.dledger import DLEDGER_ENTRY
+from rmqtool.formats.message import decode
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tail import Walker, find_tail
@@ -31,6 +34,7 @@ OPTION: Final = "--follow"
 LOOK_SECONDS: Final = 0.5  # from look to look
 FIRST_SECONDS: Final = 0.05  # longer than a broker copies a record
 HEADS: Final = 1000  # of looks before: a broker cuts back to one of them, or far
+TORN_LOOKS: Final = 20  # at a last record that is not whole: after them it is damage
 
 
 class Glance(NamedTuple):
@@ -66,6 +70,8 @@ class Following:
     ) -> None:
         self._options, self._outcome, self._note = options, outcome, note
         self._heads: deque[RecordHead] = deque(maxlen=HEADS)
+        self._torn: RecordHead | None = None
+        self._torn_looks = 0
         if options.selection.offsets[1] is not None:
             raise UsageError(option=OPTION, reason="cannot be combined with an end of --offsets")
         views = views_of(self._store(), options.word)
@@ -119,9 +125,23 @@ class Following:
             else:
                 tail = find_tail(log, reader, is_dledger=is_dledger)
                 end, last = tail.physical_offset, tail.last
-        if last is not None and (not self._heads or last != self._heads[-1]):
-            self._heads.append(last)
+            if last is not None and (not self._heads or last != self._heads[-1]):
+                if self._is_torn(last, reader):
+                    end = last.physical_offset - (DLEDGER_ENTRY.size if is_dledger else 0)
+                else:
+                    self._heads.append(last)
         return Glance(log.start, end, cut)
+
+    def _is_torn(self, head: RecordHead, reader: LogReader) -> bool:
+        """Tell whether the last record may still be written: a broker copies it front to back."""
+        try:
+            message = decode(reader.read_at(head.physical_offset, head.size))
+            is_torn = message.crc_matches is False or message.properties_bytes.endswith(b"\0")
+        except DecodeError:
+            is_torn = True
+        self._torn_looks = self._torn_looks + 1 if is_torn and head == self._torn else 0
+        self._torn = head if is_torn else None
+        return is_torn and self._torn_looks < TORN_LOOKS
 
     def _store(self) -> Store:
         options = self._options

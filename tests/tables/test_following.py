@@ -10,6 +10,7 @@ import pytest
 
 from rmqtool.cli.main import main
 from rmqtool.cli.signals import Terminated
+from rmqtool.tables.following import TORN_LOOKS
 from tests.stores import fixture_store
 
 Doing = Callable[[], object]
@@ -91,6 +92,31 @@ def test_each_once(
     broker.doings = [nothing, *[lambda end=end: broker.write(end) for end in ends], nothing]
     code, seen, said = follow(store, capfd)
     assert (0, offsets[:-1], []) == (code, seen, said)
+
+
+def test_torn(
+    store: Path, broker: Broker, offsets: list[int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A record that the broker goes on writing looks later is no damage, and is shown then."""
+    torn = [offsets[101] - 5, offsets[301] - 1, offsets[303] - 150]
+    broker.write(torn[0])
+    broker.doings = [nothing] * 5
+    for end in (offsets[200], *torn[1:], offsets[-1]):
+        broker.doings += [lambda end=end: broker.write(end), *[nothing] * 5]
+    assert (0, offsets[:-1], []) == follow(store, capfd)
+
+
+def test_damaged(
+    store: Path, broker: Broker, offsets: list[int], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A last record that stays as it is is shown at last, as damage."""
+    broker.write(offsets[101] - 5)
+    broker.doings = [nothing] * (TORN_LOOKS - 1)
+    code, seen, _ = follow(store, capfd)
+    assert (0, offsets[:100]) == (code, seen)
+    broker.doings = [nothing] * (TORN_LOOKS + 3)
+    code, seen, _ = follow(store, capfd)
+    assert offsets[:101] == seen
 
 
 def test_tail(
