@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -213,7 +213,12 @@ def test_replaced_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         return listed(ledger, inspection)
 
     monkeypatch.setattr(Ledger, "finish", finish)
-    monkeypatch.setattr(time, "sleep", lambda _: away.rename(path))
+
+    def bring_back(_: float) -> None:
+        with suppress(FileNotFoundError):  # a thread of another test sleeps, too
+            away.rename(path)
+
+    monkeypatch.setattr(time, "sleep", bring_back)
     with StoreLock(store):
         run, found = checked(store)
     assert [] == found

@@ -40,6 +40,11 @@ class Rounds:
         self.doings.pop(0)()
 
 
+def records_read(said: str) -> int:
+    """Give how many records the sentence of a round counts."""
+    return int(said.split(", ")[1].split(maxsplit=1)[0].replace(",", ""))
+
+
 def watch(
     rounds: Rounds, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *more: str
 ) -> tuple[int, list[dict[str, object]], list[str]]:
@@ -62,7 +67,9 @@ def test_rounds(
     keys = [(row["code"], row["path"], row["position"]) for row in rows]
     assert keys == list(dict.fromkeys(keys))
     assert "CL-CRC" in {row["code"] for row in rows}
-    whole, *later = [int(line.split(", ")[1].split()[0]) for line in said if " read, " in line]
+    whole, *later = [
+        int(line.split(", ")[1].split()[0].replace(",", "")) for line in said if " read, " in line
+    ]
     assert 3 == len(later)
     assert all(0 < records < whole for records in later)
     assert "nothing new" in said[0]
@@ -79,7 +86,9 @@ def test_known_damage(
     assert 1 == code
     assert "CL-CRC" in {row["code"] for row in rows}
     assert "1 damage" in said[-1]
-    whole, later = [int(line.split(", ")[1].split()[0]) for line in said if " read, " in line]
+    whole, later = [
+        int(line.split(", ")[1].split()[0].replace(",", "")) for line in said if " read, " in line
+    ]
     assert 0 < later < whole
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from rmqtool.spark.shipping import NEEDED
 from tests.spark.cluster import cluster, environment
+from tests.spark.on_cluster import QUICK
 from tests.spark.test_readers import read
 from tests.stores import fixture_store
 
@@ -75,11 +76,15 @@ def submitted(master: str, store: Path, python: Path) -> subprocess.CompletedPro
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": str(ROOT),
+        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
+    confs = {**QUICK, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"}
     return subprocess.run(  # noqa: S603 - pyspark's own program
         [
             str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-            *("--master", master, "--conf", "spark.ui.enabled=false", str(job), str(store)),
+            *("--master", master),
+            *(f"--conf={name}={value}" for name, value in confs.items()),
+            *(str(job), str(store)),
         ],
         capture_output=True,
         text=True,
