@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -102,7 +103,7 @@ def test_torn(
     broker.write(torn[0])
     broker.doings = [nothing] * 5
     for end in (offsets[200], *torn[1:], offsets[-1]):
-        broker.doings += [lambda end=end: broker.write(end), *[nothing] * 5]
+        broker.doings += [partial(broker.write, end), *[nothing] * 5]
     assert (0, offsets[:-1], []) == follow(store, capfd)
 
 
