@@ -24,7 +24,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -87,11 +87,13 @@ class Trial:
 
     Attributes:
         runs: of each command.
+        seconds: that they took.
         judge: of what they say.
     """
 
     def __init__(self, broker: Broker, load: Load, work: Path, forkers: list[Loaded]) -> None:
         self.runs: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
         self.judge = Judge(broker.conf.parent / "store")
         self._load, self._work, self._conf = load, work, broker.conf
         self._store = broker.conf.parent / "store"
@@ -107,7 +109,9 @@ class Trial:
         try:
             with tempfile.TemporaryDirectory(dir=self._work) as directory:
                 new = Path(directory) / "new"
+                began = time.monotonic()
                 done = self._run(forker, self._line(name, sent, new))
+                self.seconds[name] += time.monotonic() - began
                 self.judge.judge(Done(name, done, sent, new))
         except subprocess.TimeoutExpired as error:
             self.judge.note(f"{name}: no end after {error.timeout:.0f} s")
@@ -196,6 +200,7 @@ def main() -> int:
     parser.add_argument("--version", default="5.3.3", help="release of the broker")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--runs", type=int, default=50, help="of each command end it, too")
+    parser.add_argument("--pause", type=float, default=0.01, help="seconds between two sends")
     parser.add_argument("--rocksdb", action="store_true", help="queues in RocksDB")
     parser.add_argument("--only", nargs="*", choices=COMMANDS, help="only these commands")
     asked = parser.parse_args()
@@ -206,7 +211,7 @@ def main() -> int:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmqtool-live-")))
         broker = stack.enter_context(running_broker(asked.version, work / "home", settings))
         broker.create_topic(TOPIC, QUEUES)
-        load = Load(broker)
+        load = Load(broker, asked.pause)
         stack.enter_context(load.running())
         trial = Trial(broker, load, work, forkers)
         time.sleep(SETTLING_SECONDS)
@@ -227,7 +232,8 @@ def main() -> int:
             ended.set()
             watch.join()
     for name in (*names, *WATCHES):
-        print(f"{name:16} {trial.runs[name]:5} runs")
+        runs = trial.runs[name]
+        print(f"{name:16} {runs:5} runs, {trial.seconds[name] / max(runs, 1):7.3f} s each")
     print(f"{trial.runs.total():,} runs beside {load.count:,} messages, {passed:.0f} s")
     if load.failed:
         print(f"{load.failed:,} sends were given up")

@@ -1,7 +1,7 @@
 """Clients that keep a broker at work while commands read its store, and what a send took.
 
-Plain, delayed and transactional messages are sent without a pause. A consumer takes them and
-refuses some, so that they are retried. The broker is asked to delete expired files.
+Plain, delayed and transactional messages are sent. A consumer takes them and refuses some, so that
+they are retried. The broker is asked to delete expired files.
 """
 
 from __future__ import annotations
@@ -40,13 +40,14 @@ class Load:
         errors: what broke.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, pause: float) -> None:
         self.acknowledged: list[Sent] = []
         self.beside, self.expires = "nothing", True
         self.count = self.failed = 0
         self.errors: list[str] = []
         self._taken: defaultdict[str, list[float]] = defaultdict(list)  # ms
         self._broker, self._ended = broker, threading.Event()
+        self._pause = pause  # s, of each producer between two messages
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -81,7 +82,7 @@ class Load:
 
     def _plain(self, which: int) -> None:
         with Producer(self._broker, f"producer-{which}") as producer:
-            while not self._ended.is_set():
+            while not self._ended.wait(self._pause):
                 self.count += 1
                 number = self.count
                 body = bytes([number % 251]) * (number * 37 % 1500 + 1)
