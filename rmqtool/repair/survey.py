@@ -177,7 +177,7 @@ class LogSurvey:
         """Give runs as they will be; where records are put back, in their true order."""
         found = put_back(mended(runs, self.damaged, moved), self.misplaced)
         others = {one.unit[:2] for one in moved if one in self.swapped}
-        others |= {place[:2] for one in self.misplaced for place in (one.said, one.own)}
+        others = others.union(*(one.queues for one in self.misplaced))
         return in_order(found, others) if others else found
 
     def _judge(self, facts: SegmentFacts, report: PartReport, log: LogReader) -> list[Moved]:

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from rmqtool import repair
+from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.formats.properties import INNER_MULTI_DISPATCH
 from tests import inflict, plain_store
 from tests.damage import DAMAGES
+from tests.plain_store import Record
 from tests.repair.repaired import Broken, broken, traces
 from tests.stores import broker_conf, fixture_store
 
@@ -73,3 +76,24 @@ def test_unknown_queue(tmp_path: Path) -> None:
     left = {(one.code, one.path) for one in plan.left}
     assert left == {(one.code, one.path) for one in store.findings()}
     assert ("FS-ORPHAN", "consumequeue/ext-orders") in left
+
+
+def test_further_queues(tmp_path: Path) -> None:
+    """A record's queue id is that of its further queues, too, but for light ones."""
+    fixture = "rocketmq-4.9.3-lmq"
+    (tmp_path / "sound").mkdir()
+    sound = fixture_store(fixture, tmp_path / "sound")
+    (tmp_path / "one").mkdir()
+    root = fixture_store(fixture, tmp_path / "one")
+    flip = inflict.flip_field("queue_id", byte=2, bit=0, where=0, wanted=_is_in_plain_queue)
+    flip(root)
+    store = Broken(root, str(broker_conf(fixture)))
+    plan = store.plan()
+    assert ["commitlog/00000000000000000000"] == [edit.path for edit in plan.edits]
+    repair.apply(plan, in_place=True)
+    assert traces(sound) == traces(root)
+
+
+def _is_in_plain_queue(record: Record) -> bool:
+    names = record.properties.get(INNER_MULTI_DISPATCH, "").split(",")
+    return any(name and not name.startswith(LMQ_PREFIX) for name in names)

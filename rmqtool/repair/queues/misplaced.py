@@ -4,9 +4,11 @@ No checksum covers topic, queue id and queue offset of a record, and a flipped b
 takes a message out of its queue. The unit in that queue is evidence of what the field was: it names
 this record and no other claims its number, while no unit stands where the record says. Exactly one
 of the three fields must differ. Then the field is written anew as the queue has it: the message is
-delivered as ever, and recovery dispatches it to where it was. Everything else of the record stays,
-and so does its checksum. Source: DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue, 4.9.3 to
-5.5.0.
+delivered as ever, and recovery dispatches it to where it was. A record that is in further queues is
+there under its queue id, too, but for light ones, so those units move along. Everything else of the
+record stays, and so does its checksum. Source:
+DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue, 4.9.3 to 5.5.0;
+LmqConsumeQueue#multiDispatchLmqQueue.
 """
 
 from __future__ import annotations
@@ -14,8 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rmqtool.broker.dispatch import light_queues
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.queues.queue_state import UNIT
 from rmqtool.derive.queue_runs import QueueKind
+from rmqtool.derive.settings import rules_of
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_MISMATCH, CQ_SHIFT
@@ -56,6 +61,7 @@ class Misplaced:
         unit: of that queue.
         position: of the field, in the record.
         raw: the field's bytes as they were.
+        further: topics of other queues whose queue id is that of the record.
     """
 
     physical_offset: int
@@ -64,6 +70,7 @@ class Misplaced:
     unit: bytes
     position: int
     raw: bytes
+    further: frozenset[bytes] = frozenset()
 
     @property
     def field(self) -> str:
@@ -73,16 +80,17 @@ class Misplaced:
         ]
 
     @property
-    def queues(self) -> set[tuple[str | None, int | None]]:
+    def queues(self) -> set[tuple[bytes, int]]:
         """Topics and queue ids whose queue offsets do not follow because of it."""
-        places = (self.said, self.own)
-        return {(topic.decode("utf-8", "backslashreplace"), number) for topic, number, _ in places}
+        further = {(topic, place[1]) for topic in self.further for place in (self.said, self.own)}
+        return {self.said[:2], self.own[:2], *further}
 
     def is_answered(self, said: Finding) -> bool:
         """Tell whether a finding is only a consequence."""
         if said.physical_offset == self.physical_offset:
             return said.code in {*OF_UNITS, *OF_RECORDS, IX_KEY}
-        return said.code in OF_RECORDS and (said.topic, said.queue_id) in self.queues
+        queues = {(_text(topic), queue_id) for topic, queue_id in self.queues}
+        return said.code in OF_RECORDS and (said.topic, said.queue_id) in queues
 
 
 def find(
@@ -122,6 +130,9 @@ def _at(
     if pointed is None or repair.judge.damaged_at(pointed.offset, pointed.message.size):
         return
     one = _one(pointed, own, unit)
+    if one is not None and one.field == "queue_id":
+        rules = rules_of(inspection.store, inspection.version)
+        one = replace(one, further=_further(pointed.message, has_lmq=rules.lmq))
     if one is None or not _is_alone(units, own, log):
         return
     if not _is_claimed(repair, one) and not _has_unit(inspection, one):
@@ -199,6 +210,14 @@ def _one(pointed: _Pointed, own: Place, unit: bytes) -> Misplaced | None:
     return Misplaced(offset, said, own, unit, field.position, raw)
 
 
+def _further(message: Message, *, has_lmq: bool) -> frozenset[bytes]:
+    """Give the topics of further queues that are not light: these have one queue each."""
+    topics, _ = light_queues(message.properties)
+    return frozenset(
+        topic.encode() for topic in topics if not (has_lmq and topic.startswith(LMQ_PREFIX))
+    )
+
+
 def _is_claimed(repair: QueueRepair, one: Misplaced) -> bool:
     """Tell whether another record of the log wants the unit's place."""
     number = one.own[2]
@@ -212,7 +231,7 @@ def _is_claimed(repair: QueueRepair, one: Misplaced) -> bool:
 
 def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
     """Tell whether a unit of the record stands where the record says, too."""
-    topic = one.said[0].decode("utf-8", "backslashreplace")
+    topic = _text(one.said[0])
     if one.said[2] < 0:
         return False
     units = inspection.queue("queues", (topic, one.said[1]))
@@ -225,19 +244,38 @@ def put_back(runs: Iterable[QueueRun], misplaced: Sequence[Misplaced]) -> Iterat
     for run in runs:
         rest = run
         for one in misplaced:
-            if run.kind is QueueKind.CONSUME_QUEUE and (run.topic, run.queue_id) == one.said[:2]:
-                row = one.said[2] - rest.queue_offset
-                if 0 <= row < rest.count and _offset(rest, row) == one.physical_offset:
-                    if row:
-                        yield _slice(rest, 0, row)
-                    topic, queue_id, number = one.own
-                    yield replace(
-                        rest, topic=topic, queue_id=queue_id, queue_offset=number, count=1,
-                        units=memoryview(one.unit),
-                    )  # fmt: skip
-                    rest = _slice(rest, row + 1, rest.count)
+            if (row := _row(rest, one)) is None:
+                continue
+            if row:
+                yield _slice(rest, 0, row)
+            moved = _slice(rest, row, row + 1)
+            if run.topic in one.further:
+                yield replace(moved, queue_id=one.own[1])
+            else:
+                topic, queue_id, number = one.own
+                yield replace(
+                    moved, topic=topic, queue_id=queue_id, queue_offset=number,
+                    units=memoryview(one.unit),
+                )  # fmt: skip
+            rest = _slice(rest, row + 1, rest.count)
         if rest.count:
             yield rest
+
+
+def _row(run: QueueRun, one: Misplaced) -> int | None:
+    """Find the row of a record's unit in a run of a queue that it belongs out of."""
+    if run.kind is not QueueKind.CONSUME_QUEUE or run.queue_id != one.said[1]:
+        return None
+    if run.topic in one.further:
+        rows = [row for row in range(run.count) if _offset(run, row) == one.physical_offset]
+        return rows[0] if rows else None
+    row = one.said[2] - run.queue_offset
+    is_there = run.topic == one.said[0] and 0 <= row < run.count
+    return row if is_there and _offset(run, row) == one.physical_offset else None
+
+
+def _text(topic: bytes) -> str:
+    return topic.decode("utf-8", "backslashreplace")
 
 
 def _offset(run: QueueRun, row: int) -> int:
@@ -265,7 +303,7 @@ def edit(
         segment = segment_at(one.physical_offset)
         if segment is not None:
             name = one.field.replace("_", " ")
-            topic = one.own[0].decode("utf-8", "backslashreplace")
+            topic = _text(one.own[0])
             reason = (
                 f"the record's {name}, as its queue has it: {topic} queue {one.own[1]}, "
                 f"queue offset {one.own[2]}"
