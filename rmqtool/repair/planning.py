@@ -23,6 +23,7 @@ from rmqtool.repair.edited_place import with_edits
 from rmqtool.repair.log import duplicates
 from rmqtool.repair.log.bridge import BridgeMaker
 from rmqtool.repair.log.commitlog import LogRepair, tail_of
+from rmqtool.repair.log.lost import with_messages
 from rmqtool.repair.plans import Action, Plan, place_of
 from rmqtool.repair.queues import batch_numbers, ext, topic_names
 from rmqtool.repair.queues.misplaced import edit as edit_misplaced
@@ -124,6 +125,7 @@ def examine(options: RepairOptions, watch: Callable[[int], None] = lambda _: Non
         from rmqtool.query.lost import lost_messages  # of a sound store nothing is lost
 
         plan.lost_messages = lost_messages(store, doubtful)
+        plan.edits = [*with_messages(plan.edits, plan.lost_messages)]
     return Examined(plan, findings, summary, 0 if obstacle else sum(_lost(survey)))
 
 

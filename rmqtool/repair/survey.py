@@ -26,7 +26,7 @@ from rmqtool.findings.registry_commitlog import (
 from rmqtool.findings.registry_layout import FS_GAP, FS_LEN
 from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, decode, encode
 from rmqtool.formats.properties import crc_matches
-from rmqtool.repair.log.lost import lost_record
+from rmqtool.repair.log.lost import lost_record, no_record
 from rmqtool.repair.log.stretches import Damaged, Stretches
 from rmqtool.repair.queues.further_queues import CODE as FURTHER
 from rmqtool.repair.queues.misplaced import put_back
@@ -233,7 +233,7 @@ class LogSurvey:
             is_blank = stretch.kind is Extent.FILLER and stretch.code != CL_CHAIN
             if is_blank and stretch.length >= self.maker.smallest + BLANK.size:
                 start = segment.start + stretch.position
-                lost = f"{stretch.length:,} bytes that hold no record"
+                lost = no_record(stretch.length)
                 self.early.add(Damaged(start, end, EARLY, lost))
 
     def moved_files(self) -> dict[int, int]:
@@ -334,7 +334,7 @@ def _of_gap(segment: Segment, stretch: Stretch) -> Damaged | None:
     if stretch.code is None:
         return None
     if stretch.kind is Extent.GAP:
-        return Damaged(start, end, stretch.code, f"{stretch.length:,} bytes that hold no record")
+        return Damaged(start, end, stretch.code, no_record(stretch.length))
     if stretch.kind is Extent.FILLER and stretch.code == CL_CHAIN:
         return Damaged(start, end, stretch.code, "what a false blank record covers")
     return None

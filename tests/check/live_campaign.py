@@ -164,7 +164,7 @@ class Trial:
             if ended.is_set():
                 return
             for what in start(self._store, self._conf, self._load, ended):
-                if not (self.judge.flipped and "commitlog/" in what):
+                if not (self.judge.has_flipped and "commitlog/" in what):
                     self.judge.note(f"{name}: {what}")
             self.runs[name] += 1
 
@@ -186,6 +186,7 @@ class Trial:
         if not full:
             return
         chosen = full[-1]  # it expires last
+        self.judge.has_flipped = True
         with chosen.open("r+b") as file:
             file.seek(BODY)
             (byte,) = file.read(1)

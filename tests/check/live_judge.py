@@ -58,7 +58,8 @@ class Judge:
     """Judges what commands say.
 
     Attributes:
-        flipped: the file with the flipped byte, once there is one.
+        flipped: the file with the flipped byte, while there is one.
+        has_flipped: whether there was one; what keeps watch may tell of it later.
         looked: how often `validate` ran on it.
         found: how often it found the byte.
         wrong: what was wrong, and how often.
@@ -66,6 +67,7 @@ class Judge:
 
     def __init__(self, store: Path) -> None:
         self.flipped: Path | None = None
+        self.has_flipped = False
         self.looked = self.found = 0
         self.wrong: Counter[str] = Counter()
         self._store, self._lock = store, threading.Lock()

@@ -26,7 +26,7 @@ from rmqtool.formats.message import (
 )
 from rmqtool.repair.log.bridge_times import BridgeTimes
 from rmqtool.repair.log.content import Content
-from rmqtool.repair.log.lost import lost_record
+from rmqtool.repair.log.lost import lost_record, no_record
 from rmqtool.repair.log.stretches import Damaged
 from rmqtool.repair.survey import STALE, TAIL, LogSurvey, SegmentFacts
 from rmqtool.scan.batch import Extent
@@ -172,7 +172,7 @@ class LogRepair:
             blank_at = position + self.maker.smallest if fits else position
         if blank_at > position:
             start = segment.start + position
-            lost = f"{blank_at - position:,} bytes that hold no record"
+            lost = no_record(blank_at - position)
             self._bridge(segment, Damaged(start, segment.start + blank_at, code, lost))
         raw = BLANK.build({"total_size": length - blank_at, "magic_code": BLANK_MAGIC_CODE})
         reason = "the blank record that closes this file"

@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from bisect import bisect_left
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.errors import DecodeError
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rmqtool.repair.plans import Edit
     from rmqtool.store.record_heads import LogReader
 
 LARGEST_READ: Final = 8 << 20
 SHOWN: Final = 120  # characters of a name that evidence gives
+
+
+def no_record(length: int) -> str:
+    """Say that bytes hold no record."""
+    return f"{length:,} bytes that hold no record"
+
+
+def with_messages(
+    edits: Iterable[Edit], lost_messages: Iterable[Mapping[str, Any]]
+) -> Iterator[Edit]:
+    """Say of bytes that hold no record how many messages were there, where something tells.
+
+    Args:
+        edits: of a plan.
+        lost_messages: rows of `tables/lost_messages.py`.
+    """
+    places = sorted(
+        {one["physical_offset"] for one in lost_messages if one["physical_offset"] is not None}
+    )
+    for edit in edits:
+        unknown, name = no_record(edit.length), PurePosixPath(edit.path).name
+        if unknown in edit.lost and name.isdecimal():
+            start = int(name) + edit.position
+            count = bisect_left(places, start + edit.length) - bisect_left(places, start)
+            if count:
+                told = f"{counted(count, 'message')} ({edit.length:,} bytes), listed below"
+                yield replace(edit, lost=edit.lost.replace(unknown, told))
+                continue
+        yield edit
 
 
 def lost_record(log: LogReader, physical_offset: int, length: int) -> str:
