@@ -30,7 +30,6 @@ SHORT: Final = {
     "machine/intrinsics.py": "loaded by every kernel; what makes the code only by the compiler",
     "machine/pieces.py": "compiler, stamp and kernels know pieces without knowing each other",
     "memory.py": "memory of the process, for commands of every room",
-    "repair/log/lost.py": "plan and survey name what is lost alike",
     "words.py": "numbers of things in words, for every room",
 }
 
