@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 ROCKSDB: Final = {"storeType": "defaultRocksDB"}
 SETTLING_SECONDS: Final = 12  # a broker writes what groups have consumed each 5 s
 ENOUGH: Final = 50  # messages that are acknowledged before the first command
+LOOKED_UP: Final = 20_000  # of them, in what lists messages
 AT_ONCE: Final = 2
 FRESH_EACH: Final = 19  # of the commands: in a program of its own
 BODY: Final = 90  # a byte of the body of a file's first record
@@ -104,7 +105,8 @@ class Trial:
 
     def one(self, name: str) -> None:
         """Run a command."""
-        sent = self._load.acknowledged[-1]
+        before = self._load.acknowledged[-LOOKED_UP:]
+        sent = before[-1]
         forker = self._forkers.get()
         try:
             with tempfile.TemporaryDirectory(dir=self._work) as directory:
@@ -112,7 +114,7 @@ class Trial:
                 began = time.monotonic()
                 done = self._run(forker, self._line(name, sent, new))
                 self.seconds[name] += time.monotonic() - began
-                self.judge.judge(Done(name, done, sent, new))
+                self.judge.judge(Done(name, done, sent, before, new))
         except subprocess.TimeoutExpired as error:
             self.judge.note(f"{name}: no end after {error.timeout:.0f} s")
             forker = Loaded()

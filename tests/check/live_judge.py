@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -35,12 +35,14 @@ class Done(NamedTuple):
         name: of the command, as the campaign calls it.
         run: how it ended.
         sent: a message that was acknowledged before it began.
+        before: it and others that were acknowledged before.
         new: where it wrote to.
     """
 
     name: str
     run: Run
     sent: Sent
+    before: Sequence[Sent]
     new: Path
 
     @property
@@ -102,8 +104,11 @@ class Judge:
 
     def _has_expired(self, sent: Sent) -> bool:
         """Tell whether the broker has deleted a message."""
-        first = min(path.name for path in (self._store / "commitlog").iterdir())
-        return sent.physical_offset < int(first)
+        return sent.physical_offset < self._begin()
+
+    def _begin(self) -> int:
+        """Give the physical offset that the log begins at."""
+        return int(min(path.name for path in (self._store / "commitlog").iterdir()))
 
     def _plain(self, done: Done) -> Iterator[str]:
         """The exit code is 0, and a query finds something."""
@@ -164,7 +169,7 @@ class Judge:
             yield f"exit {done.run.code}: {done.last_words}"
 
     def _listed(self, done: Done) -> Iterator[str]:
-        """The message is among those that are listed."""
+        """All messages that have not expired are among those that are listed."""
         if self._is_wrong(done):
             yield f"exit {done.run.code}: {done.last_words}"
             return
@@ -177,8 +182,14 @@ class Judge:
         else:
             lines = Path(f"{done.new}.jsonl").read_bytes().splitlines()
             keys = {json.loads(line).get("unique_key") for line in lines}
-        if done.sent.unique_key not in keys:
-            yield f"a message at {done.sent.physical_offset} is not listed: {done.last_words}"
+        begin = self._begin()
+        missing = [
+            one.physical_offset
+            for one in done.before
+            if one.physical_offset >= begin and one.unique_key not in keys
+        ]
+        if missing:
+            yield f"{len(missing)} messages are not listed, {missing[:3]}: {done.last_words}"
 
     def _is_wrong(self, done: Done) -> bool:
         return bool(done.run.code) and not self._may_differ(done)
