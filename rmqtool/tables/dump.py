@@ -132,6 +132,7 @@ class DumpOutcome:
         damaged: how many of them tell of damage.
         unread: files that could not be read, with the reason.
         expired: files that a running broker deleted while they were read.
+        log_start: physical offset that the last log began at when its files were listed.
         not_flushed: stretches of logs, physical offsets, whose queue units are in no database yet.
         total_bytes: how much of logs there is to read, known before it is read.
         advance: takes the bytes that were read since it was last called.
@@ -141,6 +142,7 @@ class DumpOutcome:
     damaged: int = 0
     unread: list[StoreError] = field(default_factory=list)
     expired: set[str] = field(default_factory=set)
+    log_start: int = 0
     not_flushed: list[tuple[int, int]] = field(default_factory=list)
     total_bytes: int = 0
     advance: Callable[[int], None] = lambda _: None
@@ -336,6 +338,7 @@ def _listed(
     """Read the files of a log that a store has listed, several parts at a time."""
     from rmqtool.tables.messages import PART_BYTES, MessagesOf
 
+    outcome.log_start = store.commitlog.start
     read = MessagesOf(options.message_options(view))
     parts = whole_parts(store, view, options.selection.offsets, PART_BYTES, read)
     if options.tail is None:

@@ -96,12 +96,27 @@ class Following:
                 self._note(f"the log was cut back from {begin} to {cut}")
                 begin = whole = cut
             if begin < start:
-                self._note(f"the log from {begin} to {start} expired before it was shown")
+                self._note_expired(begin, start)
                 begin, whole = start, max(start, whole)
             if begin < whole:
-                yield from self._part(begin, whole)
+                yield from self._shown(begin, whole)
                 begin = whole
             whole = end
+
+    def _shown(self, begin: int, end: int) -> Iterator[Chunk]:
+        """Show a range; name what of it expires after the look that found it."""
+        before = set(self._outcome.expired)
+        yield from self._part(begin, end)
+        start = self._outcome.log_start
+        if begin < start:
+            self._note_expired(begin, min(start, end))
+        for path in sorted(self._outcome.expired - before):
+            first = int(path.rpartition("/")[2])
+            length = self._store().commitlog.file_length
+            self._note_expired(max(first, begin), min(first + length, end))
+
+    def _note_expired(self, begin: int, end: int) -> None:
+        self._note(f"the log from {begin} to {end} expired before it was shown")
 
     def _part(self, begin: int | None, end: int) -> Rows:
         """Dump a range of the log."""

@@ -11,10 +11,14 @@ import pytest
 
 from rmqtool.cli.main import main
 from rmqtool.cli.signals import Terminated
+from rmqtool.rows import Rows
+from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.following import TORN_LOOKS
+from rmqtool.writing.lock import StoreLock
 from tests.stores import fixture_store
 
 Doing = Callable[[], object]
+LATER = 3  # after one for the columns, and the first
 
 
 class Broker:
@@ -166,6 +170,41 @@ def test_expired(
     assert 0 == code
     assert offsets[:100] + [one for one in offsets[:-1] if one >= border] == seen
     assert [f"rmqtool: the log from {offsets[100]} to {border} expired before it was shown"] == said
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
+def test_expired_after_look(
+    store: Path,
+    broker: Broker,
+    offsets: list[int],
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_listed: bool,
+) -> None:
+    """What expires between the look that finds it and the reading of it is named, too."""
+    border = int(broker.files[1].name)
+    calls = []
+
+    def dumped(options: DumpOptions, outcome: DumpOutcome) -> list[Rows]:
+        calls.append(options)
+        if len(calls) == LATER and not is_listed:
+            broker.files[0].unlink()
+        found = dump(options, outcome)
+        if len(calls) == LATER and is_listed:
+            broker.files[0].unlink()
+        return found
+
+    monkeypatch.setattr("rmqtool.tables.following.dump", dumped)
+    broker.write(offsets[100])
+    broker.doings = [nothing, lambda: broker.write(offsets[-1]), nothing, nothing]
+    with StoreLock(store):
+        code, seen, said = follow(store, capfd)
+    assert 0 == code
+    assert offsets[:100] + [one for one in offsets[:-1] if one >= border] == seen
+    told = f"rmqtool: the log from {offsets[100]} to {border} expired before it was shown"
+    more = ["rmqtool: 1 file expired meanwhile: a running broker deleted them"] if is_listed else []
+    assert [told, *more] == said
 
 
 @pytest.mark.parametrize(
