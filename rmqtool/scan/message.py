@@ -20,7 +20,7 @@ from rmqtool.findings.registry_commitlog import (
     DL_ENTRY,
 )
 from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_BODY_OFFSET
-from rmqtool.formats.message import BLANK, MESSAGE_PREFIX
+from rmqtool.formats.message import BLANK, MESSAGE_PREFIX, SMALLEST_RECORD
 from rmqtool.scan import columns as row
 from rmqtool.scan import crc, kernels_properties, kernels_text, kernels_walk
 from rmqtool.scan.batch import Batch, Extent, ScanOptions
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from rmqtool.scan.window import Readable
     from rmqtool.store.segment import SegmentPart
 
-FIRST_KEYS: Final = 1 << 15
+FIRST_KEYS: Final = 1 << 15  # at most; there is room for more where records have more
+KEYS_A_RECORD: Final = 4
 SMALLEST_WINDOW: Final = 1 << 10  # bytes; holds all of a record but its body
 FEW: Final = 4  # records in a window: with fewer, much of it is read twice
 WIDER: Final = 4  # times its first size that a window becomes at most
@@ -84,10 +85,13 @@ class SegmentScanner:
     def __init__(self, file: Readable, part: SegmentPart, options: ScanOptions) -> None:
         self.file, self.part, self.options = file, part, options
         self.size = min(file.size, part.segment.size)
-        self.window = Window(file, max(options.window_bytes, SMALLEST_WINDOW))
+        # No more memory than the file needs: a store may have 100,000 of them of a page each, and
+        # for each the kernel would clear a huge page of the window.
+        self.window = Window(file, max(min(options.window_bytes, self.size), SMALLEST_WINDOW))
         self.widest = WIDER * self.window.capacity
-        self.columns = np.empty((row.ROWS, options.batch_rows), np.int64)
-        self.keys = np.empty((2, FIRST_KEYS), np.int64)
+        rows = min(options.batch_rows, self.window.capacity // SMALLEST_RECORD + 1)
+        self.columns = np.empty((row.ROWS, rows), np.int64)
+        self.keys = np.empty((2, min(FIRST_KEYS, KEYS_A_RECORD * rows)), np.int64)
         self.scratch = np.zeros(kernels_properties.SCRATCH, np.int64)
         self.checksum = crc.checksum(by_tables=options.crc_by_tables)
         self.topics = TopicTable()
@@ -115,7 +119,8 @@ class SegmentScanner:
             found, stop, why = self.walk(window, position, end)
         if found:
             yield self.records(window, position, found, window.position + stop)
-            if why == SHORT and found < FEW and window.capacity < self.widest:
+            is_short = why == SHORT and window.end < self.size
+            if is_short and found < FEW and window.capacity < self.widest:
                 # Long records: a wider window reads fewer bytes twice.
                 self.window = Window(self.file, 2 * window.capacity)
         elif why == kernels_walk.BLANK_AHEAD:

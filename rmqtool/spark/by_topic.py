@@ -76,7 +76,7 @@ def scan_options(
         texts=has_texts or not TEXTS.isdisjoint(names),
         is_dledger=is_dledger,
         window_bytes=window_bytes,
-        batch_rows=min(window_bytes // SMALLEST_RECORD + 8, BATCH_ROWS),
+        batch_rows=BATCH_ROWS,
     )
 
 

@@ -25,6 +25,7 @@ from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.store.segment import LARGEST_LONG
 from tests.carve.images import record
 from tests.hostile.many import MANY
+from tests.scan.segments import MESSAGE, extents, segment_bytes, whole, written
 from tests.spark.test_export import exported
 from tests.stores import fixture_store
 
@@ -98,6 +99,18 @@ def test_memory_of_a_queue(tmp_path: Path) -> None:
         finally:
             tracemalloc.stop()
     assert (peaks[2] - peaks[1]) / (many - few) < 3000  # bytes; it was 3,400
+
+
+def test_memory_of_a_file(tmp_path: Path) -> None:
+    """A scan takes no more than its file needs: of megabytes, each file has a huge page cleared."""
+    part = whole(written(tmp_path, segment_bytes([MESSAGE] * 3, size=4096)))
+    assert extents(part)  # the first one loads what a scan needs
+    tracemalloc.start()
+    try:
+        assert extents(part)
+        assert tracemalloc.get_traced_memory()[1] < 256 << 10  # bytes; it was 8.0 MiB
+    finally:
+        tracemalloc.stop()
 
 
 def test_bridges_without_times(tmp_path: Path) -> None:
