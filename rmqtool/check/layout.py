@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.check.queues import orphans
 from rmqtool.errors import Truncated, UnreadablePath
+from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding, of_queue
 from rmqtool.findings.registry_layout import (
     FS_DIR,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rmqtool.store.tree import Store
 
 LOGS: Final = ("commitlog", "old_commitlog")
+IN_THE_MAKING: Final = "the running broker is making this file"
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
@@ -98,7 +100,8 @@ def _lost(
     )
     is_short = oddity.kind in {OddityKind.ODD_LENGTH, OddityKind.EMPTY_FILE}
     if is_hole or (is_short and (oddity.length or 0) < files.file_length):
-        yield from _of_oddity(inspection, oddity, files)
+        found = _of_oddity(inspection, oddity, files)
+        yield from (said for said in found if said.severity is not Severity.NOTE)
 
 
 def _lost_range(files: MappedFiles, oddity: Oddity) -> tuple[int, int]:
@@ -166,7 +169,7 @@ def _of_oddity(
         case OddityKind.DIRECTORY:
             yield finding(FS_DIR, at)
         case OddityKind.ODD_LENGTH | OddityKind.EMPTY_FILE if files is not None:
-            yield _of_length(oddity, files)
+            yield _of_length(oddity, files, is_live=bool(inspection.store.lock_held()))
         case OddityKind.HOLE:
             yield finding(FS_GAP, at, _gap_message(oddity), expected=expected, actual=actual)
         case OddityKind.OVERLAP:
@@ -178,9 +181,19 @@ def _of_oddity(
             pass
 
 
-def _of_length(oddity: Oddity, files: MappedFiles) -> Finding:
-    """Say what is wrong with a file's length, and what helps there."""
+def _of_length(oddity: Oddity, files: MappedFiles, *, is_live: bool) -> Finding:
+    """Say what is wrong with a file's length, and what helps there.
+
+    A running broker makes a file before it gives it its length. An empty one that was there before,
+    it has refused or deleted at its start. Source: DefaultMappedFile#init, MappedFileQueue#load,
+    4.9.3 to 5.5.0.
+    """
     is_last = oddity.path == files.segments[-1].path
+    if is_live and is_last and not oddity.length:
+        return finding(
+            FS_LEN, At(oddity.path), IN_THE_MAKING, expected=oddity.expected, actual=0,
+            severity=Severity.NOTE, remedy="none: it is not in use yet",
+        )  # fmt: skip
     missing = files.file_length - (oddity.length or 0)
     message = f"the file is {missing:,} bytes shorter than a broker made it"
     remedy = f"extend it with zeros to {files.file_length:,} bytes"

@@ -37,6 +37,8 @@ FS_LEN: Final = Code(
     remedy="extend it with zeros, and bridge or write anew what is missing in the middle; delete "
     "an empty last file; cut only what a direct write of 5.5.0 added past the length",
     command=REPAIR,
+    also=(NOTE,),
+    when="note: a running broker has just made the file",
 )
 FS_NAME: Final = Code(
     "FS-NAME",

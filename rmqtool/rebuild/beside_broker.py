@@ -6,6 +6,7 @@ and that they are read. What differs for such a reason does not differ each time
 
 from __future__ import annotations
 
+from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.queues.discovery import Queues
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from rmqtool.rebuild.options import RebuildResult
     from rmqtool.store.tree import Store
 
-_LOOKS: Final = 3  # what differs in each of them does
+# Seconds before each further look; what differs in each of them does. A broker may wait for the
+# disk between two files that it writes.
+_PAUSES: Final = (0.0, 0.1, 0.4, 1.0, 3.0)
 
 
 def reached(store: Store) -> int | None:
@@ -50,9 +53,10 @@ def settled(check: Callable[[], RebuildResult], *, is_live: bool) -> RebuildResu
     if not is_live:
         return check()
     result = looked_again(check)
-    for _ in range(_LOOKS - 1):
+    for pause in _PAUSES:
         if not (result.differences or result.lost):
             break
+        sleep(pause)
         known = {one.path for one in result.differences}
         lost = {one.path for one in result.lost}
         result = looked_again(check)

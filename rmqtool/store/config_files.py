@@ -6,6 +6,7 @@ Source: ConfigManager#load, #loadBak, 4.9.3 to 5.5.0.
 from __future__ import annotations
 
 import enum
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 BACKUP = ".bak"
 TEMPORARY = ".tmp"  # a broker writes it first; it counts for nothing when it stays
+# Seconds before what cannot be parsed is read again while a broker runs, for all files together: it
+# empties them before it writes them, and may wait for the disk, or a processor, in between.
+PAUSES: Final = (0.05,) * 100
 LARGEST_CONFIG = 1 << 25  # see formats/config.py: of a dense file fewer bytes are parsed
 # JSON without the extension; compaction/position-checkpoint is one more.
 METRICS = {"timermetrics", "transactionMetrics"}
@@ -96,7 +100,7 @@ class ConfigDocument:
         return None
 
 
-def read_config(place: Place, path: str) -> ConfigDocument:
+def read_config(place: Place, path: str, pauses: list[float] | None = None) -> ConfigDocument:
     """Read a configuration file; the `.bak` where it is missing, empty or cannot be parsed.
 
     Nothing raises: a broker without the file takes its defaults, and says nothing.
@@ -104,7 +108,17 @@ def read_config(place: Place, path: str) -> ConfigDocument:
     Args:
         place: of the file; it need not exist.
         path: the same relative to the store root.
+        pauses: seconds to wait before what cannot be parsed is read again; those that are taken
+            are gone.
     """
+    found = _read_config(place, path)
+    while found.problems and pauses:
+        time.sleep(pauses.pop())
+        found = _read_config(place, path)
+    return found
+
+
+def _read_config(place: Place, path: str) -> ConfigDocument:
     problems: list[Problem] = []
     for suffix in ("", BACKUP):
         found = _read(place.parent.child(place.name + suffix), path + suffix, problems)

@@ -27,7 +27,7 @@ from rmqtool.store.geometry import LengthSource
 from rmqtool.store.place import note_no_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
     import numpy.typing as npt
@@ -99,6 +99,16 @@ def list_index_files(
         for entry in numbered
         if entry.kind is EntryKind.FILE
     ]
+
+
+def without_next(files: list[IndexFile], is_live: Callable[[], bool | None]) -> list[IndexFile]:
+    """Leave out the file that a running broker is making: it is empty until it has its length.
+
+    Args:
+        files: in the order the broker loads them.
+        is_live: tells whether a broker runs on the store.
+    """
+    return files[:-1] if files and not files[-1].size and is_live() else files
 
 
 def index_file(place: Place, path: str, slots: int | None, entries: int | None) -> IndexFile:

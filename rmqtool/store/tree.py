@@ -22,9 +22,9 @@ from rmqtool.store.address import place_of
 from rmqtool.store.artefacts import artefacts
 from rmqtool.store.branch import Artefact, Branch, BranchKind, FamilyDepth
 from rmqtool.store.broker_conf import read_broker_conf
-from rmqtool.store.config_files import ConfigDocument, read_config
+from rmqtool.store.config_files import PAUSES, ConfigDocument, read_config
 from rmqtool.store.geometry import configured_lengths, geometry_of, refutes, usual_length
-from rmqtool.store.index_files import IndexFile, index_file, list_index_files
+from rmqtool.store.index_files import IndexFile, index_file, list_index_files, without_next
 from rmqtool.store.lock_state import lock_holder
 from rmqtool.store.place import Place
 from rmqtool.store.queues import QueueFamily, QueueFiles
@@ -156,7 +156,7 @@ class Store:
                 found.append(index_file(branch.place, branch.path, slots, entries))
             else:
                 found += list_index_files(branch.place, branch.path, slots, entries)
-        return tuple(found)
+        return tuple(without_next(found, self.lock_held))
 
     @cached_property
     def _configured(self) -> dict[str, int]:
@@ -217,8 +217,7 @@ class Store:
         A broker on another machine, or one that is still starting, is not seen.
         """
         for branch in self.branches_of(BranchKind.LOCK):
-            holder = lock_holder(branch.place)
-            return None if holder is None else holder != 0
+            return None if (holder := lock_holder(branch.place)) is None else holder != 0
         return False
 
     def timer_wheels(self) -> list[Branch]:
@@ -254,7 +253,7 @@ class Store:
         found = ConfigDocument(name, "", {}, is_backup=False, problems=())
         for branch in self.branches_of(BranchKind.CONFIG):
             if branch.level is not FamilyDepth.FILE:
-                found = read_config(branch.place.child(name), f"{branch.path}/{name}")
+                found = read_config(branch.place.child(name), f"{branch.path}/{name}", self._wait)
                 break
         in_rocksdb = self.config_in_rocksdb.get(name)
         if in_rocksdb is None:
@@ -262,6 +261,10 @@ class Store:
         from rmqtool.store.rocksdb_config import merged
 
         return merged(in_rocksdb, found, name)
+
+    @cached_property
+    def _wait(self) -> list[float]:
+        return [*PAUSES] if self.lock_held() else []
 
     @cached_property
     def config_in_rocksdb(self) -> dict[str, ConfigDocument]:
@@ -339,12 +342,11 @@ class Store:
 
         A length that brokers round away is that of a damaged file.
         """
-        family = self.family(kind)
-        if family is None:
+        if (family := self.family(kind)) is None:
             return []
         queues = islice(family.queues(), SAMPLED_QUEUES)
         with suppress(UnreadablePath):
-            sizes = [segment.size for queue in queues for segment in queue.files]
+            sizes = (segment.size for queue in queues for segment in queue.files)
             return [size for size in sizes if not size % UNITS.get(kind, 1)]
         return []
 
@@ -380,16 +382,14 @@ def _family(branch: Branch, file_length: int) -> QueueFamily:
     if branch.level is FamilyDepth.FAMILY:
         return QueueFamily(place, path, file_length)
     if branch.level is FamilyDepth.TOPIC:
-        parent = path.rpartition("/")[0]
-        return QueueFamily(place.parent, parent, file_length, topic=place.name)
+        return QueueFamily(place.parent, path.rpartition("/")[0], file_length, topic=place.name)
     lone = None
     if branch.level is FamilyDepth.FILE:
         from rmqtool.store.content import lone_segment  # few ask for a single file
 
         lone = lone_segment(branch)
         place, path = place.parent, path.rpartition("/")[0]
-    topic, queue_id = branch.queue or ("", 0)
-    single = QueueFiles(topic, queue_id, place, path, file_length, lone)
+    single = QueueFiles(*(branch.queue or ("", 0)), place, path, file_length, lone)
     return QueueFamily(place.parent.parent, path, file_length, single=single)
 
 

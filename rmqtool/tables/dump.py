@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from rmqtool.tables.views import View
 
 Part = TypeVar("Part", FilePart, "SegmentPart")
-UNREAD: Final = FS_READ
 LISTINGS: Final = 5  # of a log whose files all expire while one of them is read
 Reader: TypeAlias = "Callable[[FilePart], Iterator[Chunk]]"
 HEX_FILTERS: Final = frozenset({"--topic", "--queue", "--queue-offsets"})  # where bytes lie
@@ -311,7 +310,7 @@ def _each(
                 yield from read(part)
             except UnreadablePath as error:
                 if outcome.is_gap(store, _path(part), error):
-                    yield [{"file": _path(part), "position": 0, "extent": "gap", "code": UNREAD}]
+                    yield [{"file": _path(part), "position": 0, "extent": "gap", "code": FS_READ}]
 
 
 def _path(part: FilePart | SegmentPart) -> str:
@@ -379,7 +378,7 @@ def _joined(
         reasons.add(str(result.unread))
         path = part.segment.path
         if outcome.is_gap(store, path, result.unread):
-            yield [{"segment": path, "position": part.begin, "extent": "gap", "code": UNREAD}]
+            yield [{"segment": path, "position": part.begin, "extent": "gap", "code": FS_READ}]
 
 
 def _plain(chunk: pa.RecordBatch | JsonLines) -> Chunk:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -21,6 +21,7 @@ from rmqtool.store.config_files import (
     LARGEST_CONFIG,
     NEEDED,
     NEEDED_BY_5,
+    PAUSES,
     TEMPORARY,
     is_json,
 )
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.store.place import Place
-
-PAUSES: Final = (0.05,) * 20  # seconds, while a broker runs; for all files together
 
 
 class ConfigFile(NamedTuple):
