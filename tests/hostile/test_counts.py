@@ -36,6 +36,7 @@ LINEAR = (
     *((kind, command) for kind in ("empty logs", "holes", "queues") for command in COMMANDS),
     *(("segments", ("rebuild", "--check")), ("keys", ("validate",))),
     *(("holes", ("rebuild", "--check")), ("hurt", ("repair",)), ("links", ("validate",))),
+    *(("holes", ("report",)), ("queues", ("doctor",)), ("queues", ("diff", "{store}"))),
 )
 
 
@@ -47,7 +48,8 @@ def calls(store: Path, command: Sequence[str]) -> int:
         nonlocal count
         count += event.endswith("call")
 
-    arguments = [command[0], str(store), *command[1:], "--quiet"]
+    others = [word.format(store=store) for word in command[1:]]
+    arguments = [command[0], str(store), *others, "--quiet"]
     sys.setprofile(take)
     try:
         code = main(arguments)
