@@ -19,6 +19,7 @@ import argparse
 import itertools
 import queue
 import shlex
+import struct
 import subprocess
 import sys
 import tempfile
@@ -51,7 +52,7 @@ ENOUGH: Final = 50  # messages that are acknowledged before the first command
 LOOKED_UP: Final = 20_000  # of them, in what lists messages
 AT_ONCE: Final = 2
 FRESH_EACH: Final = 19  # of the commands: in a program of its own
-BODY: Final = 90  # a byte of the body of a file's first record
+LENGTH: Final = struct.Struct(">84xi")  # of the body that follows, hosts being IPv4
 DAMAGED: Final = 0.75  # of the time passes before a byte is flipped
 LEAST_SECONDS: Final = 300
 COMMANDS: Final = {
@@ -183,18 +184,25 @@ class Trial:
         full = [
             path
             for path in sorted((self._store / "commitlog").iterdir())
-            if int(path.name) + path.stat().st_size <= end
+            if int(path.name) + path.stat().st_size <= end and _has_body(path)
         ]
         if not full:
             return
         chosen = full[-1]  # it expires last
         self.judge.has_flipped = True
         with chosen.open("r+b") as file:
-            file.seek(BODY)
+            file.seek(LENGTH.size)
             (byte,) = file.read(1)
-            file.seek(BODY)
+            file.seek(LENGTH.size)
             file.write(bytes([byte ^ 1]))
         self.judge.flipped = chosen
+
+
+def _has_body(path: Path) -> bool:
+    """Tell whether the first record of a file has a body: all else of it is in queues or index."""
+    with path.open("rb") as file:
+        (length,) = LENGTH.unpack(file.read(LENGTH.size))
+    return bool(length > 0)
 
 
 def main() -> int:
