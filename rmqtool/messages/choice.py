@@ -9,7 +9,6 @@ import numpy as np
 from rmqtool.formats import java, properties
 from rmqtool.formats.sys_flag import SysFlag
 from rmqtool.machine.arrays import is_in
-from rmqtool.messages.elsewhere import hashes
 from rmqtool.messages.wanted import Holds, Wanted, holds
 from rmqtool.scan import columns as row
 from rmqtool.tables.record_columns import stretches
@@ -92,6 +91,8 @@ def chosen(batch: Batch, columns: Int64s, wanted: Wanted) -> Choice:
     if wanted.undecided is not None:
         is_kept &= kinds[Holds.HELD] & is_in(columns[row.PHYSICAL_OFFSET], wanted.undecided)
     if wanted.known is not None:
+        from rmqtool.messages.elsewhere import hashes
+
         is_kept &= ~is_in(hashes(batch, columns), wanted.known)
     _leave_unlike(batch, columns, wanted, is_kept)
     is_held = kinds[Holds.HELD] & is_kept & (not wanted.held)

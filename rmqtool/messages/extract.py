@@ -8,13 +8,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.errors import UsageError
-from rmqtool.messages.elsewhere import (
-    decisions,
-    known_in,
-    open_other,
-    open_transactions,
-    places_of,
-)
 from rmqtool.messages.options import ExtractFormat
 from rmqtool.messages.part import MessagesSent
 from rmqtool.messages.sent import SENT
@@ -36,6 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.errors import StoreError
     from rmqtool.messages.options import ExtractOptions
     from rmqtool.messages.part import PartMessages
+    from rmqtool.relog.sources import LogSource
     from rmqtool.rows import Row
     from rmqtool.store.tree import Store
 
@@ -115,7 +109,7 @@ class ExtractRun:
         self.options = options
         self._stores = [(path, _store(path, options)) for path in options.paths]
         self._wanted: list[Wanted] = [wanted_of(store, options) for _, store in self._stores]
-        self._other = None if options.lost_in is None else open_other(options.lost_in)
+        self._other = None if options.lost_in is None else _open_other(options.lost_in)
         offsets = options.selection.offsets
         self.total_bytes = (0 if self._other is None else self._other.size) + sum(
             part.length
@@ -164,10 +158,14 @@ class ExtractRun:
         """Give what is wanted of each store, with what has to be read for it."""
         known = None
         if self._other is not None:
+            from rmqtool.messages.elsewhere import known_in
+
             known, done.other_gap_bytes = known_in(self._other, advance, self.options.jobs)
         for (_, store), wanted in zip(self._stores, self._wanted, strict=True):
             undecided = None
             if self.options.undecided:
+                from rmqtool.messages.elsewhere import open_transactions, places_of
+
                 transactions = open_transactions(store)
                 done.undecided += transactions
                 undecided = places_of(transactions)
@@ -216,6 +214,13 @@ def _store(path: str, options: ExtractOptions) -> Store:
     return store
 
 
+def _open_other(path: str) -> LogSource:
+    """Open what messages may be in, too; see `elsewhere`, which most extracts do not load."""
+    from rmqtool.messages.elsewhere import open_other
+
+    return open_other(path)
+
+
 def sentences(done: Extracted, group: str | None) -> Iterator[str]:
     """Give what is not in the file, and what in it is not whole.
 
@@ -244,7 +249,10 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
             "lay there counts as lost"
         )
     yield from expired_sentences(done.expired)
-    yield from decisions(done.undecided)
+    if done.undecided:
+        from rmqtool.messages.elsewhere import decisions
+
+        yield from decisions(done.undecided)
     if done.held_copies:
         yield (
             f"left out: {counted(done.held_copies, 'half message or timer copy', _HELD)}; "

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.broker import names
 from rmqtool.errors import UsageError
 from rmqtool.formats import config_shapes
-from rmqtool.messages.unconsumed import unconsumed_by
 from rmqtool.tables.selection import EVERYTHING, Range
 
 if TYPE_CHECKING:
@@ -119,6 +118,8 @@ def wanted_of(store: Store, options: ExtractOptions) -> Wanted:
     if options.dead_letters is not None:
         topics = frozenset({names.DLQ_PREFIX + options.dead_letters})
     if options.unconsumed_by is not None:
+        from rmqtool.messages.unconsumed import unconsumed_by
+
         unconsumed = unconsumed_by(store, options.unconsumed_by, topics)
         topics = unconsumed.topics
     return Wanted(

@@ -38,6 +38,8 @@ KEY_ROWS: Final = [
     row.BODY_CRC,
 ]
 _V6: Final = SysFlag.STOREHOSTADDRESS_V6_FLAG
+_PAST_END: Final = 1 << 20  # longer records that cross the end of a part are copied twice
+_NOTHING: Final = np.empty(0, np.uint8)
 
 
 class Reason(enum.StrEnum):
@@ -133,6 +135,16 @@ class ChunkMaker:
         self.size = 0
         self._fields: list[Int64s] = []
         self._raw: list[UInt8s] = []
+        self._room = _NOTHING
+
+    def reserve(self, size: int) -> None:
+        """Make room for the records of a part: what fits there is copied once, not twice.
+
+        Args:
+            size: bytes of the part, in which its last record only begins.
+        """
+        if self._copies:
+            self._room = np.empty(size + _PAST_END, np.uint8)
 
     def add(self, batch: Batch, numbers: Int64s, *, offsets: int = row.PHYSICAL_OFFSET) -> None:
         """Take records of a batch.
@@ -189,7 +201,9 @@ class ChunkMaker:
         return sizes
 
     def _copy(self, batch: Batch, columns: Int64s, sizes: Int64s) -> None:
-        out = np.empty(int(sizes.sum()), np.uint8)
+        room = self._room[self.size : self.size + int(sizes.sum())]
+        is_full = bool(self._raw) or room.size < sizes.sum()
+        out = np.empty(int(sizes.sum()), np.uint8) if is_full else room
         starts = np.cumsum(sizes) - sizes
         is_long = columns[row.BODY_START] < 0  # then its bytes are not in the window
         moves = np.ascontiguousarray(
@@ -203,7 +217,8 @@ class ChunkMaker:
                 file.read_into(whole.data, position)
             move = np.array([[0], [size], [starts[number]]], np.int64)
             self._gather(whole, move, out)
-        self._raw.append(out)
+        if is_full:
+            self._raw.append(out)
 
     def _gather(self, window: UInt8s, moves: Int64s, out: UInt8s) -> None:
         if self.host.size or self._topic_width:
@@ -222,11 +237,10 @@ class ChunkMaker:
         fields = (
             np.concatenate(self._fields, axis=1) if self._fields else np.empty((at.ROWS, 0), int)
         )
-        raw = self._raw[0] if len(self._raw) == 1 else np.concatenate([*self._raw, _NOTHING])
+        raw = self._room[: self.size - sum(one.size for one in self._raw)]
+        if self._raw:
+            raw = np.concatenate([raw, *self._raw])
         chunk = Chunk(fields, raw, list(self.topics), self.blanks, self.gaps, self.left_out)
         self.blanks, self.gaps, self.left_out = [], [], Counter()
-        self._fields, self._raw, self.size = [], [], 0
+        self._fields, self._raw, self._room, self.size = [], [], _NOTHING, 0
         return chunk
-
-
-_NOTHING: Final = np.empty(0, np.uint8)

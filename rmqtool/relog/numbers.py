@@ -111,8 +111,10 @@ class KeptNumbers:
         Raises:
             UsageError: there is one.
         """
+        if not self._is_needed:
+            return
         found = by_queue(chunk.fields)
-        if not self._is_needed or not found.order.size:
+        if not found.order.size:
             return
         offsets = chunk.fields[at.QUEUE_OFFSET, found.order]
         following = offsets + chunk.fields[at.UNITS, found.order]

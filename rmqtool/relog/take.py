@@ -82,6 +82,7 @@ class TakeRecords:
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> Chunk:
         """Give the records of a part, and what in it is none."""
         maker = self.options.maker()
+        maker.reserve(part.length)
         first: int | None = None
         end, unread = part.end, None
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -445,3 +447,19 @@ def test_bad_input(
     assert 2 == main(["extract", str(store), "--output", str(output), *options])
     assert said in capfd.readouterr().err
     assert not output.exists()
+
+
+def test_what_is_not_asked_for_is_not_loaded(tmp_path: Path) -> None:
+    """An extract of all messages waits for nothing that looks into queues or other stores."""
+    store = fixture_of(TRAFFIC, tmp_path).store
+    program = (
+        "import sys; from rmqtool.cli.main import main; code = main(sys.argv[1:]);"
+        "print('loaded', code, *sys.modules, file=sys.stderr)"
+    )
+    words = ["extract", str(store), "--output", str(tmp_path / "rows.jsonl")]
+    run = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=True
+    )
+    code, *loaded = run.stderr.rpartition("loaded ")[2].split()
+    rooms = {".".join(name.split(".")[:2]) for name in loaded}
+    assert ("0", set()) == (code, rooms & {"rmqtool.query", "rmqtool.queues", "rmqtool.relog"})
