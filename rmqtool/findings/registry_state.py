@@ -22,7 +22,8 @@ CP_AHEAD: Final = Code(
     DAMAGE,
     Owner.CHECKPOINT,
     also=(NOTE,),
-    when="a note up to three seconds: recovery starts that much earlier",
+    when="a note up to three seconds: recovery starts that much earlier; and while a message "
+    "waits for the next file of a running broker",
     meaning="a time in the checkpoint is later than the data it speaks of",
     consequence="recovery after a crash starts too late and leaves what it skips undispatched",
     remedy="lower it to the newest data",
@@ -177,8 +178,8 @@ CF_JSON: Final = Code(
     "CF-JSON",
     DAMAGE,
     Owner.CONFIG,
-    also=(WARNING,),
-    when="a warning for a .bak whose file is sound",
+    also=(WARNING, NOTE),
+    when="a warning for a .bak whose file is sound; a note while a running broker writes it",
     meaning="a configuration file is no JSON as brokers write it",
     consequence="the broker loads the .bak; without one it starts with defaults, and topics, "
     "groups or offsets are gone; with one that cannot be parsed either it refuses to start",

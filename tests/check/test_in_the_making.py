@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,13 +13,17 @@ import pytest
 
 from rmqtool.check.layout import IN_THE_MAKING
 from rmqtool.cli.main import main
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_state import CF_JSON, CP_AHEAD
 from rmqtool.store.tree import open_store
 from rmqtool.writing.lock import StoreLock
 from tests import plain_store
+from tests.check.validation import run
 from tests.stores import fixture_store
 
 NAME = "rocketmq-5.3.3-traffic"
 SOME = 3
+OLD_SECONDS = 120
 COMMANDS = (
     "dump STORE --as all --limit 5",
     "validate STORE --format jsonl",
@@ -93,3 +100,38 @@ def test_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert count == len(looks), "time is up for all files of a store"
     assert open_store(store).config("topics.json").is_backup
     assert count == len(looks), "no broker runs"
+
+
+@pytest.mark.parametrize("age", [0, OLD_SECONDS])
+def test_being_written_for_long(age: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that stays empty is a note while it has just changed, and has a copy; else damage."""
+    monkeypatch.setattr("rmqtool.check.state.config.time.sleep", lambda _: None)
+    store = fixture_store(NAME, tmp_path)
+    topics = store / "config" / "topics.json"
+    topics.with_name("topics.json.bak").write_bytes(topics.read_bytes())
+    topics.write_bytes(b"")
+    then = time.time() - age
+    os.utime(topics, (then, then))
+    with StoreLock(store):
+        (found,) = [one for one in run(store)[0] if one.code == CF_JSON]
+    assert found.severity is (Severity.DAMAGE if age else Severity.NOTE)
+
+
+def test_waits_for_its_file(tmp_path: Path) -> None:
+    """The checkpoint may have the time of a message whose file a running broker is making."""
+    store = fixture_store(NAME, tmp_path)
+    log = plain_store.numbered(store / "commitlog")
+    log[-1].unlink()
+    newest = max(
+        one.integer("store_timestamp") for one in plain_store.records(store) if one.path in log
+    )
+    with (store / "checkpoint").open("r+b") as file:
+        file.write(struct.pack(">q", newest + 10_000))
+    with StoreLock(store):
+        assert {Severity.NOTE} == _ahead(store)
+    assert {Severity.DAMAGE} == _ahead(store)
+
+
+def _ahead(store: Path) -> set[Severity]:
+    found, *_ = run(store)
+    return {one.severity for one in found if one.code == CP_AHEAD and "physic" in one.message}

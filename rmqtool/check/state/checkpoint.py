@@ -103,7 +103,7 @@ def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
     if inspection.lost.reaches_behind(log.last_record):
         inspection.leave_out("checkpoint against the log", "the newest records are lost")
         return
-    yield from _times(values, log, branch.path)
+    yield from _times(inspection, values, log, branch.path)
     if values["confirm_phy_offset"] > log.end:
         place = _field(branch.path, "confirm_phy_offset")
         actual = values["confirm_phy_offset"]
@@ -116,27 +116,39 @@ def _field(path: str, name: str, physical_offset: int | None = None) -> At:
     return At(path, CHECKPOINT.positions[name], 8, physical_offset)
 
 
-def _times(values: dict[str, int], log: LogFacts, path: str) -> Iterator[Finding]:
-    """Compare the times of log and queues with the newest record."""
+def _times(
+    inspection: Inspection, values: dict[str, int], log: LogFacts, path: str
+) -> Iterator[Finding]:
+    """Compare the times of log and queues with the newest record.
+
+    A message that does not fit into a file has its time taken when the file is closed, and is
+    written when the broker has made the next one. Source: CommitLog#asyncPutMessage,
+    MappedFile#appendMessagesInner, 4.9.3 to 5.5.0.
+    """
+    store = inspection.store
+    length = store.commitlog.file_length
+    waits = bool(length and log.end % length == 0 and store.lock_held())
     words = {
         "physic_msg_timestamp": "physicMsgTimestamp is later than the newest record",
         "logics_msg_timestamp": "logicsMsgTimestamp is later than the newest record",
     }
     for name, message in words.items():
         if values[name] > log.newest_time:
-            yield _ahead(values[name], log.newest_time, _field(path, name), message)
+            at = _field(path, name)
+            yield _ahead(values[name], log.newest_time, at, message, is_harmless=waits)
 
 
-def _ahead(stored: int, newest: int, at: At, message: str) -> Finding:
+def _ahead(stored: int, newest: int, at: At, message: str, *, is_harmless: bool = False) -> Finding:
     """Say that a time is ahead; less than the margin that recovery keeps does no harm.
 
     Copies of a running broker's files show this where the checkpoint was copied last.
     """
+    is_harmless |= stored - newest <= CHECKPOINT_MARGIN_MS
     return finding(
         CP_AHEAD,
         at,
         message,
-        severity=Severity.NOTE if stored - newest <= CHECKPOINT_MARGIN_MS else None,
+        severity=Severity.NOTE if is_harmless else None,
         expected=f"at most {iso_time(newest)}" if newest else "0, as there is no index",
         actual=iso_time(stored),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
@@ -26,7 +26,7 @@ from rmqtool.store.config_files import (
     is_json,
 )
 from rmqtool.store.entry import EntryKind, printable
-from rmqtool.store.unread import no_file
+from rmqtool.store.unread import GONE, no_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
     from rmqtool.store.place import Place
+
+NEW_MS: Final = 60_000
 
 
 class ConfigFile(NamedTuple):
@@ -43,11 +45,13 @@ class ConfigFile(NamedTuple):
         path: relative to the store root.
         name: last part of it.
         raw: its bytes.
+        place: where it lies.
     """
 
     path: str
     name: str
     raw: bytes
+    place: Place
 
 
 def check(inspection: Inspection) -> Iterator[Finding]:
@@ -85,11 +89,12 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         try:
             raw = _whole(branch.place, pauses)
         except UnreadablePath as error:
-            yield inspection.unread(branch.path, error)
+            if not (error.trouble in GONE and inspection.store.lock_held()):  # else another comes
+                yield inspection.unread(branch.path, error)
             continue
         inspection.account.files += 1
         inspection.account.bytes += len(raw)
-        files.append(ConfigFile(branch.path, name, raw))
+        files.append(ConfigFile(branch.path, name, raw, branch.place))
 
 
 def _whole(place: Place, pauses: list[float]) -> bytes:
@@ -149,7 +154,9 @@ def _of_broken(
         message = "neither the file nor its .bak can be parsed: a broker refuses to start"
     else:
         message = "it cannot be parsed, and there is no .bak that can: defaults will be used"
-    needless = file.name.endswith(BACKUP) and has_other
+    severity = Severity.WARNING if file.name.endswith(BACKUP) and has_other else None
+    if has_other and inspection.store.lock_held() and _is_new(file.place):
+        message, severity = "the running broker is writing this file", Severity.NOTE
     actual = "an empty file" if not file.raw else error.reason
     return finding(
         CF_JSON,
@@ -157,8 +164,14 @@ def _of_broken(
         message,
         expected="one JSON object",
         actual=actual,
-        severity=Severity.WARNING if needless else None,
+        severity=severity,
     )
+
+
+def _is_new(place: Place) -> bool:
+    """Tell whether a file has changed just now: a broker may wait long while it writes one."""
+    entry = place.stat()
+    return entry is not None and time.time() * 1000 - entry.mtime_ms < NEW_MS
 
 
 def _compare(
