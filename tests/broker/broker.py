@@ -12,7 +12,7 @@ cleanly at the end unless it was crashed before.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -170,6 +170,7 @@ def running_broker(
     settings: Mapping[str, object] | None = None,
     *,
     ipv6: bool = False,
+    options: Sequence[str] = (),
 ) -> Iterator[Broker]:
     """Run a name server and a broker in one Java process; stop the broker in order at the end.
 
@@ -180,9 +181,10 @@ def running_broker(
         home: a directory of this broker's own; the store is `home/store`.
         settings: what `broker.conf` says beyond what every test broker needs.
         ipv6: whether the process may use IPv6 addresses.
+        options: of Java.
     """
     home.mkdir(parents=True, exist_ok=True)
-    with Jvm(version, home, ipv6=ipv6) as jvm:
+    with Jvm(version, home, ipv6=ipv6, options=options) as jvm:
         names = NameServer(jvm)
         broker = Broker(jvm, names, settings or {})
         yield broker

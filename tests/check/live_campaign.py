@@ -51,6 +51,7 @@ SETTLING_SECONDS: Final = 12  # a broker writes what groups have consumed each 5
 ENOUGH: Final = 50  # messages that are acknowledged before the first command
 LOOKED_UP: Final = 20_000  # of them, in what lists messages
 AT_ONCE: Final = 2
+HEAP: Final = ("-Xmx4g",)  # what Python was given of each message stays there
 FRESH_EACH: Final = 19  # of the commands: in a program of its own
 LENGTH: Final = struct.Struct(">84xi")  # of the body that follows, hosts being IPv4
 DAMAGED: Final = 0.75  # of the time passes before a byte is flipped
@@ -220,7 +221,8 @@ def main() -> int:
     forkers = [Loaded() for _ in range(AT_ONCE)]  # before there is a JVM, and threads
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmqtool-live-")))
-        broker = stack.enter_context(running_broker(asked.version, work / "home", settings))
+        started = running_broker(asked.version, work / "home", settings, options=HEAP)
+        broker = stack.enter_context(started)
         broker.create_topic(TOPIC, QUEUES)
         load = Load(broker, asked.pause)
         stack.enter_context(load.running())

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from rmqtool import repair
+from rmqtool.findings.catalogue import Severity
+from rmqtool.findings.registry_state import TL_REF
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
 from tests import plain_store
+from tests.check.validation import run
 from tests.stores import broker_conf, fixture_store
 
 NAME = "rocketmq-5.3.3-traffic"
@@ -75,3 +78,18 @@ def test_zeros_under_the_same_name(number: int, tmp_path: Path) -> None:
     assert [number == 1, number == 0] == [whole.exists(), twin.exists()]
     after = repair.plan(store, broker_conf=str(conf))
     assert ([], []) == (after.edits, after.left)
+
+
+def test_empty_log_of_timers(tmp_path: Path) -> None:
+    """Timers whose messages an empty log has lost are in the plan, as they are found afterwards."""
+    name = "rocketmq-5.3.3-timer"
+    store = fixture_store(name, tmp_path)
+    plain_store.segments(store)[0].write_bytes(b"")
+    conf = broker_conf(name)
+    plan = repair.plan(store, broker_conf=str(conf), bridge_missing=True, clamp_offsets=True)
+    repair.apply(plan, in_place=True)
+    found, _, _ = run(store, conf=conf)
+    stays = {(one.code, one.path) for one in found if one.severity is not Severity.NOTE}
+    assert TL_REF in {code for code, _ in stays}
+    assert stays <= {(one.code, one.path) for one in plan.left}
+    assert not repair.plan(store, broker_conf=str(conf), bridge_missing=True).edits

@@ -54,6 +54,7 @@ class TimerLog:
         times: when each is due, ms.
         previous: where each says that the one before it in its slot lies.
         counts: 1, or -1 for one that takes a message off its slot.
+        messages: physical offset of the message of each.
         start: first byte of the log.
         end: behind the last record, and behind a blank that closes the last file.
         segments: its files.
@@ -63,6 +64,7 @@ class TimerLog:
     times: Numbers = field(default_factory=_none)
     previous: Numbers = field(default_factory=_none)
     counts: Numbers = field(default_factory=_none)
+    messages: Numbers = field(default_factory=_none)
     start: int = 0
     end: int = 0
     segments: tuple[Segment, ...] = ()
@@ -76,6 +78,8 @@ class TimerLog:
         self.times = np.concatenate([self.times, due])
         self.previous = np.concatenate([self.previous, records["prev_pos"].astype(np.int64)])
         self.counts = np.concatenate([self.counts, counts])
+        offsets = records["physical_offset"].astype(np.int64)
+        self.messages = np.concatenate([self.messages, offsets])
         self.end = start + len(records) * RECORD
 
     def at(self, number: int) -> At:

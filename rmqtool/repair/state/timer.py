@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS
+from rmqtool.check.state.timer_log import timer_log_of
 from rmqtool.check.state.timer_waiting import out_of_reach
 from rmqtool.errors import DecodeError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_LEN
-from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TW_LEN, TW_LOST, TW_POS
+from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TL_REF, TW_LEN, TW_LOST, TW_POS
 from rmqtool.formats.timer import TIMER_CHECK, TIMER_LOG_RECORD
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.queues.ends_after import EndsAfter, with_repaired_queues
@@ -46,12 +49,28 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
             code = next((one.code for one in said if one.path == branch.path), TL_REC)
             writer.remove(branch.place.location, code, WHEEL)
             is_gone = True
+    if survey.inspection.lost:
+        _leave_lost(writer, survey, end)
     try:
         values = store.timer_check()
     except DecodeError:
         return
     if values is not None:
         _lower(writer, survey, values, end, is_gone=is_gone)
+
+
+def _leave_lost(writer: EditWriter, survey: LogSurvey, end: int | None) -> None:
+    """Name the files of the timer log that point to what the commitlog has lost.
+
+    A finding of what is lost speaks for them before the repair. Afterwards it is gone.
+    """
+    log = timer_log_of(survey.inspection.store.timer_log.segments)
+    is_lost = survey.inspection.lost.mask(log.messages)
+    places = log.starts[is_lost if end is None else is_lost & (log.starts < end)]
+    files = np.searchsorted([one.start for one in log.segments], places, side="right") - 1
+    for number in np.unique(files).tolist():
+        why = f"none: {TL_REF.consequence}"
+        writer.leave(TL_REF, log.segments[number].path, TL_REF.meaning, why)
 
 
 def _lengths(writer: EditWriter, store: Store, paths: set[str]) -> list[Segment]:
