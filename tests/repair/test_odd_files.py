@@ -93,3 +93,21 @@ def test_empty_log_of_timers(tmp_path: Path) -> None:
     assert TL_REF in {code for code, _ in stays}
     assert stays <= {(one.code, one.path) for one in plan.left}
     assert not repair.plan(store, broker_conf=str(conf), bridge_missing=True).edits
+
+
+@pytest.mark.parametrize("size", [0, 23])
+@pytest.mark.parametrize("version", ["4.9.3", "5.3.3"])
+def test_short_checkpoint_after_a_crash(version: str, size: int, tmp_path: Path) -> None:
+    """A new checkpoint has the time of the index: a start after a crash would destroy it."""
+    name = f"rocketmq-{version}-traffic"
+    store = fixture_store(name, tmp_path)
+    (store / "abort").touch()
+    checkpoint = store / "checkpoint"
+    time = checkpoint.read_bytes()[16:24]
+    checkpoint.write_bytes(checkpoint.read_bytes()[:size])
+    conf = broker_conf(name)
+    repair.apply(repair.plan(store, broker_conf=str(conf)), in_place=True)
+    assert time <= checkpoint.read_bytes()[16:24]
+    found, _, _ = run(store, conf=conf)
+    assert not [one for one in found if one.severity is not Severity.NOTE]
+    assert not repair.plan(store, broker_conf=str(conf)).edits

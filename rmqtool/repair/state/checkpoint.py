@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.store.record_heads import LogReader
 
 KEEPS_INDEX: Final = "index_msg_timestamp: that of the newest entry, so that the start keeps it"
+INDEX_TIME_END: Final = CHECKPOINT["index_msg_timestamp"].end
 CODES: Final = (CP_AHEAD, CP_LOGICOFF, CP_CONFIRM, CP_LEN)
 
 
@@ -38,8 +39,11 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], log: LogRe
         raw = branch.place.read(FILE_LENGTH).ljust(FILE_LENGTH, b"\0")
         wanted = _true(CHECKPOINT.parse(raw), survey, log)
         is_rebuilt = survey.index_end is not None and survey.inspection.has_crashed
-        is_whole = IX_CRASH in codes and not any(code.owner is Owner.INDEX for code in codes)
-        if is_rebuilt or is_whole:
+        is_sound = not any(code.owner is Owner.INDEX for code in codes)
+        is_whole = IX_CRASH in codes and is_sound
+        # Of a checkpoint that ends before this time no finding tells what a start would destroy.
+        is_unknown = entry.size < INDEX_TIME_END and survey.inspection.has_crashed and is_sound
+        if is_rebuilt or is_whole or is_unknown:
             wanted["index_msg_timestamp"] = _index_end(survey)
         if entry.size != FILE_LENGTH:
             content = Content.of(CHECKPOINT.build(wanted) + raw[CHECKPOINT.size :])
