@@ -2,6 +2,7 @@
 
     python -m tests.repair.broker.campaign [--seed N] [--first NUMBER] [--cases N]
         [--only NUMBER] [--release V ...] [--judged-by V] [--patience SECONDS] [--replica]
+        [--without-stores]
 
 Each case is a copy of a fixture with one to four of the faults of `tests.repair.faults`, as it was
 left by a clean stop or a crash. Asked of each: does `validate` say that it is sound although a real
@@ -9,9 +10,10 @@ store loses something; is what a start does predicted exactly; does a real store
 `repair`, each message that is undamaged, and take a new one; is a second repair empty; is what
 stays named in the plan. With `--replica` each is repaired from a second copy, sound or damaged
 otherwise, and a real store has to deliver what either has undamaged. A line for each failure says
-how to see it again, the table counts them; the exit code is 1 when there was one. A run that is
-ended by SIGTERM or Ctrl-C prints its table at once, and again after the case at work; `--first`
-goes on with a later case.
+how to see it again, the table counts them. With `--without-stores` nothing is opened: only a second
+repair and what stays are judged, in a third of the time. The exit code is 1 when there was one. A
+run that is ended by SIGTERM or Ctrl-C prints its table at once, and again after the case at work;
+`--first` goes on with a later case.
 """
 
 from __future__ import annotations
@@ -75,17 +77,22 @@ class Judge:
         counts: of the case at work.
         has_died: whether its process ended early, by itself: stores that are being closed share
             it, and a file that one of them unmaps may be read by another of its threads.
+        opens: whether stores are opened at all.
     """
 
     jvms: dict[str, Jvm]
     patience: int = PATIENCE_SECONDS
     counts: Counter[str] = field(default_factory=Counter)
     has_died: bool = False
+    opens: bool = True
 
     def problems(self, one: Case, beside: Path) -> Iterator[str]:
         """Judge one case; yield a text for each thing that is wrong."""
         self.counts = Counter({"cases": 1})
         self.counts["undamaged messages"] = _total(one.expected())
+        if not self.opens:
+            yield from self._repair(one)
+            return
         jvm = self.jvms[one.release]
         is_over = threading.Event()
 
@@ -167,7 +174,8 @@ class Judge:
         if again.edits:
             edits = [(edit.code, edit.path, edit.position) for edit in again.edits]
             yield f"AGAIN {one}\n    {edits[:6]}"
-        yield from self._open(one, plan, expected)
+        if self.opens:
+            yield from self._open(one, plan, expected)
 
     def _open(self, one: Case, plan: Plan, expected: Queues) -> Iterator[str]:
         if any(left.why == NO_LOG for left in plan.left):
@@ -264,7 +272,7 @@ def campaign(
         numbers = range(asked.only, asked.only + 1)
     with contextlib.ExitStack() as stack:
         place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        judge = Judge({}, asked.patience)
+        judge = Judge({}, asked.patience, opens=not asked.without_stores)
         opened: Counter[str] = Counter()
         for number in numbers:
             if ended.is_set():
@@ -284,7 +292,7 @@ def campaign(
                 if one.release not in releases:
                     break
                 there = judge.jvms.get(one.release)
-                if there is None or not there.is_running:
+                if judge.opens and (there is None or not there.is_running):
                     home = place / f"jvm-{number}-{turn}"
                     home.mkdir()
                     judge.jvms[one.release] = stack.enter_context(
@@ -293,7 +301,7 @@ def campaign(
                 judge.has_died = False
                 problems = [*judge.problems(one, into)]
                 opened[one.release] += 1
-                if not opened[one.release] % STORES_OF_A_PROCESS:
+                if judge.opens and not opened[one.release] % STORES_OF_A_PROCESS:
                     judge.jvms[one.release].halt()
                 shutil.rmtree(into, ignore_errors=True)
                 if not judge.has_died or turn == TURNS - 1:
@@ -315,6 +323,7 @@ def main() -> int:
     parser.add_argument("--release", nargs="*", choices=VERSIONS, help="only stores for these")
     parser.add_argument("--judged-by", metavar="V", help="all by this release, any from 4.9.3 on")
     parser.add_argument("--replica", action="store_true", help="repair each from a replica")
+    parser.add_argument("--without-stores", action="store_true", help="open none of them")
     parser.add_argument("--patience", type=int, default=PATIENCE_SECONDS, metavar="SECONDS")
     asked = parser.parse_args()
     logging.disable()  # py4j tells the whole story of each process that was halted
