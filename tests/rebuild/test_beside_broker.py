@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tree import open_store
 from tests.stores import fixture_store
 
+SOME_SECONDS = 4
 RULES = DispatchRules(Rules(Version.parse("5.3.3")))
 
 
@@ -30,15 +33,24 @@ def _result(*paths: str, at: int = 0) -> RebuildResult:
 
 
 def _check(*results: RebuildResult | UnreadablePath) -> Callable[[], RebuildResult]:
-    left: Iterator[RebuildResult | UnreadablePath] = iter(results)
+    """Give one result after the other; the last one again and again."""
+    left: Iterator[RebuildResult | UnreadablePath] = chain(results, repeat(results[-1]))
 
     def check() -> RebuildResult:
         found = next(left)
         if isinstance(found, UnreadablePath):
             raise found
-        return found
+        return replace(found)
 
     return check
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Wait for nothing; give how long it would have been."""
+    found: list[float] = []
+    monkeypatch.setattr("rmqtool.rebuild.beside_broker.sleep", found.append)
+    return found
 
 
 GONE = UnreadablePath(path="consumequeue/T/0/0", reason="no such file", trouble=Trouble.MISSING)
@@ -56,12 +68,16 @@ GONE = UnreadablePath(path="consumequeue/T/0/0", reason="no such file", trouble=
     ],
     ids=["same", "once", "twice", "each time", "gone", "gone and damaged"],
 )
-def test_what_stays(results: list[RebuildResult | UnreadablePath], stay: list[str]) -> None:
-    """A difference is one when a file has one each time, wherever in it."""
+def test_what_stays(
+    results: list[RebuildResult | UnreadablePath], stay: list[str], pauses: list[float]
+) -> None:
+    """A difference is one when a file has one each time, wherever in it, for some seconds."""
     found = settled(_check(*results), is_live=True)
     assert stay == [one.path for one in found.differences]
+    assert (sum(pauses) > SOME_SECONDS) == bool(stay)
 
 
+@pytest.mark.usefixtures("pauses")
 def test_lost_meanwhile() -> None:
     """What cannot be read is lost when the same file cannot be read each time."""
     results = [_result("a"), _result("a"), _result("a")]
