@@ -1,6 +1,7 @@
 """Damages that a campaign has found and that are not foretold, or not mended: see docs/limits.md.
 
-Each is as small as it still fails. Who mends one moves it to the tests of what it was.
+Each is as small as it still fails, or the case of the campaign as it was. Who mends one moves it to
+the tests of what it was. A seed is another case once `tests.repair.faults` draws otherwise.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import pytest
 
 from tests.broker.jvm import Jvm
 from tests.repair.broker.campaign import Judge
-from tests.repair.broker.damaged_case import Case
+from tests.repair.broker.damaged_case import Case, damaged
 from tests.repair.broker.survivors import Truth
 from tests.stores import fixture_store
 
@@ -60,11 +61,30 @@ def test_open(what: str, tmp_path: Path) -> None:
     root = fixture_store(fixture, tmp_path)
     truth = Truth.of(root)
     inflict(root)
-    release = fixture.split("-")[1]
+    _judge(Case(0, 0, fixture, fixture.split("-")[1], root, truth, (what,)), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("seed", "number"),
+    [
+        (101, 206),
+        (101, 975),
+        (102, 420),
+        *(
+            pytest.param(*case, marks=pytest.mark.xfail(strict=True, reason="open: docs/limits.md"))
+            for case in ((101, 677), (101, 747), (101, 825), (102, 783))
+        ),
+    ],
+)
+def test_seeds(seed: int, number: int, tmp_path: Path) -> None:
+    """All that failed in 2,000 cases: what is mended, and what is open."""
+    _judge(damaged(seed, number, tmp_path), tmp_path)
+
+
+def _judge(one: Case, tmp_path: Path) -> None:
     home, beside = tmp_path / "home", tmp_path / "beside"
     home.mkdir()
     beside.mkdir()
-    one = Case(0, 0, fixture, release, root, truth, (what,))
-    with Jvm(release, home) as jvm:
-        problems = [*Judge({release: jvm}, patience=300).problems(one, beside)]
+    with Jvm(one.release, home) as jvm:
+        problems = [*Judge({one.release: jvm}, patience=300).problems(one, beside)]
     assert not problems
