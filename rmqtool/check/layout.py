@@ -169,7 +169,7 @@ def _of_oddity(
         case OddityKind.DIRECTORY:
             yield finding(FS_DIR, at)
         case OddityKind.ODD_LENGTH | OddityKind.EMPTY_FILE if files is not None:
-            yield _of_length(oddity, files, is_live=bool(inspection.store.lock_held()))
+            yield _of_length(inspection, oddity, files)
         case OddityKind.HOLE:
             yield finding(FS_GAP, at, _gap_message(oddity), expected=expected, actual=actual)
         case OddityKind.OVERLAP:
@@ -181,7 +181,7 @@ def _of_oddity(
             pass
 
 
-def _of_length(oddity: Oddity, files: MappedFiles, *, is_live: bool) -> Finding:
+def _of_length(inspection: Inspection, oddity: Oddity, files: MappedFiles) -> Finding:
     """Say what is wrong with a file's length, and what helps there.
 
     A running broker makes a file before it gives it its length. An empty one that was there before,
@@ -189,7 +189,7 @@ def _of_length(oddity: Oddity, files: MappedFiles, *, is_live: bool) -> Finding:
     4.9.3 to 5.5.0.
     """
     is_last = oddity.path == files.segments[-1].path
-    if is_live and is_last and not oddity.length:
+    if is_last and not oddity.length and inspection.store.lock_held():
         return finding(
             FS_LEN, At(oddity.path), IN_THE_MAKING, expected=oddity.expected, actual=0,
             severity=Severity.NOTE, remedy="none: it is not in use yet",

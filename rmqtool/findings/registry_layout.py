@@ -38,7 +38,7 @@ FS_LEN: Final = Code(
     "an empty last file; cut only what a direct write of 5.5.0 added past the length",
     command=REPAIR,
     also=(NOTE,),
-    when="note: a running broker has just made the file",
+    when="a note for the newest file while a running broker makes it",
 )
 FS_NAME: Final = Code(
     "FS-NAME",

@@ -8,10 +8,12 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from rmqtool.check.layout import IN_THE_MAKING
+from rmqtool.check.state.config import BEING_WRITTEN
 from rmqtool.cli.main import main
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_state import CF_JSON, CP_AHEAD
@@ -104,7 +106,7 @@ def test_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("age", [0, OLD_SECONDS])
 def test_being_written_for_long(age: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that stays empty is a note while it has just changed, and has a copy; else damage."""
+    """One that stays empty, and has a copy, is not checked while it is new; later it is damage."""
     monkeypatch.setattr("rmqtool.check.state.config.time.sleep", lambda _: None)
     store = fixture_store(NAME, tmp_path)
     topics = store / "config" / "topics.json"
@@ -113,8 +115,25 @@ def test_being_written_for_long(age: int, tmp_path: Path, monkeypatch: pytest.Mo
     then = time.time() - age
     os.utime(topics, (then, then))
     with StoreLock(store):
-        (found,) = [one for one in run(store)[0] if one.code == CF_JSON]
+        rows, _, summary = run(store)
+    (found,) = [one for one in rows if one.code == CF_JSON]
     assert found.severity is (Severity.DAMAGE if age else Severity.NOTE)
+    assert bool(age) != (("config/topics.json", BEING_WRITTEN) in summary.account.left_out)
+
+
+def test_gone_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that a broker has removed, to put another in its place, is named as not checked."""
+    store = fixture_store(NAME, tmp_path)
+    topics = store / "config" / "topics.json"
+    topics.write_bytes(b"")
+    monkeypatch.setattr("rmqtool.store.tree.PAUSES", ())
+    clock = SimpleNamespace(sleep=lambda _: topics.unlink(missing_ok=True), time=time.time)
+    monkeypatch.setattr("rmqtool.check.state.config.time", clock)
+    with StoreLock(store):
+        rows, code, summary = run(store)
+    assert not code
+    assert not [one for one in rows if one.path == "config/topics.json"]
+    assert ("config/topics.json", BEING_WRITTEN) in summary.account.left_out
 
 
 def test_waits_for_its_file(tmp_path: Path) -> None:
@@ -126,12 +145,13 @@ def test_waits_for_its_file(tmp_path: Path) -> None:
         one.integer("store_timestamp") for one in plain_store.records(store) if one.path in log
     )
     with (store / "checkpoint").open("r+b") as file:
-        file.write(struct.pack(">q", newest + 10_000))
+        file.write(struct.pack(">qq", newest + 10_000, newest + 10_000))
     with StoreLock(store):
-        assert {Severity.NOTE} == _ahead(store)
-    assert {Severity.DAMAGE} == _ahead(store)
+        assert {Severity.NOTE} == _ahead(store, "physic")
+        assert {Severity.DAMAGE} == _ahead(store, "logics"), "queues know no message before the log"
+    assert {Severity.DAMAGE} == _ahead(store, "physic")
 
 
-def _ahead(store: Path) -> set[Severity]:
+def _ahead(store: Path, time: str) -> set[Severity]:
     found, *_ = run(store)
-    return {one.severity for one in found if one.code == CP_AHEAD and "physic" in one.message}
+    return {one.severity for one in found if one.code == CP_AHEAD and time in one.message}

@@ -121,9 +121,10 @@ def _times(
 ) -> Iterator[Finding]:
     """Compare the times of log and queues with the newest record.
 
-    A message that does not fit into a file has its time taken when the file is closed, and is
-    written when the broker has made the next one. Source: CommitLog#asyncPutMessage,
-    MappedFile#appendMessagesInner, 4.9.3 to 5.5.0.
+    The time of a message that does not fit into a file is the log's when the file is closed. The
+    message itself is written when the broker has made the next file. Source:
+    CommitLog.DefaultAppendMessageCallback#doAppend, DefaultMappedFile#appendMessagesInner, 4.9.3
+    to 5.5.0.
     """
     store = inspection.store
     length = store.commitlog.file_length
@@ -134,8 +135,8 @@ def _times(
     }
     for name, message in words.items():
         if values[name] > log.newest_time:
-            at = _field(path, name)
-            yield _ahead(values[name], log.newest_time, at, message, is_harmless=waits)
+            at, is_harmless = _field(path, name), waits and name == "physic_msg_timestamp"
+            yield _ahead(values[name], log.newest_time, at, message, is_harmless=is_harmless)
 
 
 def _ahead(stored: int, newest: int, at: At, message: str, *, is_harmless: bool = False) -> Finding:

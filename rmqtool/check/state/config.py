@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.store.place import Place
 
 NEW_MS: Final = 60_000
+BEING_WRITTEN: Final = "a running broker may be writing it"
 
 
 class ConfigFile(NamedTuple):
@@ -89,7 +90,9 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         try:
             raw = _whole(branch.place, pauses)
         except UnreadablePath as error:
-            if not (error.trouble in GONE and inspection.store.lock_held()):  # else another comes
+            if error.trouble in GONE and inspection.store.lock_held():
+                inspection.leave_out(branch.path, BEING_WRITTEN)  # another file gets its name
+            else:
                 yield inspection.unread(branch.path, error)
             continue
         inspection.account.files += 1
@@ -155,8 +158,10 @@ def _of_broken(
     else:
         message = "it cannot be parsed, and there is no .bak that can: defaults will be used"
     severity = Severity.WARNING if file.name.endswith(BACKUP) and has_other else None
+    remedy = ""
     if has_other and inspection.store.lock_held() and _is_new(file.place):
-        message, severity = "the running broker is writing this file", Severity.NOTE
+        inspection.leave_out(file.path, BEING_WRITTEN)
+        message, severity, remedy = BEING_WRITTEN, Severity.NOTE, "validate again in a minute"
     actual = "an empty file" if not file.raw else error.reason
     return finding(
         CF_JSON,
@@ -165,6 +170,7 @@ def _of_broken(
         expected="one JSON object",
         actual=actual,
         severity=severity,
+        remedy=remedy,
     )
 
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from rmqtool.broker.dispatch import light_queues
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.queues.queue_state import UNIT
@@ -25,9 +27,10 @@ from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_MISMATCH, CQ_SHIFT
 from rmqtool.findings.registry_index import IX_KEY
-from rmqtool.formats.consume_queue import CQ_UNIT, PHYSICAL_OFFSET
+from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import MESSAGE_PREFIX, decode
 from rmqtool.formats.properties import LENGTH_BYTES
+from rmqtool.machine.arrays import is_in
 from rmqtool.repair.log.content import Content
 
 if TYPE_CHECKING:
@@ -241,45 +244,39 @@ def _has_unit(inspection: Inspection, one: Misplaced) -> bool:
 
 def put_back(runs: Iterable[QueueRun], misplaced: Sequence[Misplaced]) -> Iterator[QueueRun]:
     """Yield runs with the units of misplaced records in their own queues."""
+    known = {one.physical_offset: one for one in misplaced}
+    places = np.array(sorted(known), np.int64)
     for run in runs:
-        rest = run
-        for one in misplaced:
-            if (row := _row(rest, one)) is None:
+        if run.kind is not QueueKind.CONSUME_QUEUE:
+            yield run
+            continue
+        done = 0
+        offsets = np.frombuffer(run.units, CQ_UNIT.dtype)["physical_offset"].astype(np.int64)
+        for row in np.flatnonzero(is_in(offsets, places)).tolist():
+            moved = _moved(_slice(run, row, row + 1), known[int(offsets[row])])
+            if moved is None:
                 continue
-            if row:
-                yield _slice(rest, 0, row)
-            moved = _slice(rest, row, row + 1)
-            if run.topic in one.further:
-                yield replace(moved, queue_id=one.own[1])
-            else:
-                topic, queue_id, number = one.own
-                yield replace(
-                    moved, topic=topic, queue_id=queue_id, queue_offset=number,
-                    units=memoryview(one.unit),
-                )  # fmt: skip
-            rest = _slice(rest, row + 1, rest.count)
-        if rest.count:
-            yield rest
+            if done < row:
+                yield _slice(run, done, row)
+            yield moved
+            done = row + 1
+        if done < run.count:
+            yield _slice(run, done, run.count)
 
 
-def _row(run: QueueRun, one: Misplaced) -> int | None:
-    """Find the row of a record's unit in a run of a queue that it belongs out of."""
-    if run.kind is not QueueKind.CONSUME_QUEUE or run.queue_id != one.said[1]:
+def _moved(run: QueueRun, one: Misplaced) -> QueueRun | None:
+    """Give the run of a record's unit in the queue that it belongs in; None where it stays."""
+    if run.topic in one.further and run.queue_id == one.said[1]:
+        return replace(run, queue_id=one.own[1])
+    if (run.topic, run.queue_id, run.queue_offset) != one.said:
         return None
-    if run.topic in one.further:
-        rows = [row for row in range(run.count) if _offset(run, row) == one.physical_offset]
-        return rows[0] if rows else None
-    row = one.said[2] - run.queue_offset
-    is_there = run.topic == one.said[0] and 0 <= row < run.count
-    return row if is_there and _offset(run, row) == one.physical_offset else None
+    topic, queue_id, number = one.own
+    units = memoryview(one.unit)
+    return replace(run, topic=topic, queue_id=queue_id, queue_offset=number, units=units)
 
 
 def _text(topic: bytes) -> str:
     return topic.decode("utf-8", "backslashreplace")
-
-
-def _offset(run: QueueRun, row: int) -> int:
-    return PHYSICAL_OFFSET.of(run.units, row * UNIT)
 
 
 def _slice(run: QueueRun, first: int, end: int) -> QueueRun:

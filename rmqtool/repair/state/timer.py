@@ -15,7 +15,7 @@ from rmqtool.broker.names import TIMER_TOPIC
 from rmqtool.check.state.timer import CLOCK_TOLERANCE_MS, MS_NS
 from rmqtool.check.state.timer_log import timer_log_of
 from rmqtool.check.state.timer_waiting import out_of_reach
-from rmqtool.errors import DecodeError
+from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_layout import FS_LEN
 from rmqtool.findings.registry_state import TC_AHEAD, TL_REC, TL_REF, TW_LEN, TW_LOST, TW_POS
@@ -64,7 +64,10 @@ def _leave_lost(writer: EditWriter, survey: LogSurvey, end: int | None) -> None:
 
     A finding of what is lost speaks for them before the repair. Afterwards it is gone.
     """
-    log = timer_log_of(survey.inspection.store.timer_log.segments)
+    try:
+        log = timer_log_of(survey.inspection.store.timer_log.segments)
+    except UnreadablePath:
+        return  # said elsewhere
     is_lost = survey.inspection.lost.mask(log.messages)
     places = log.starts[is_lost if end is None else is_lost & (log.starts < end)]
     files = np.searchsorted([one.start for one in log.segments], places, side="right") - 1
