@@ -12,9 +12,14 @@ import shutil
 import tarfile
 import tomllib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Final
+from unittest import mock
+
+from rmqtool.store import lock_state
+from rmqtool.writing.lock import StoreLock
 
 FIXTURES: Final = Path(__file__).parents[1] / "fixtures"
 _OF_THEIR_OWN: Final = ("rocksdb-", "compaction", "redelivered")
@@ -69,6 +74,13 @@ def fixture_store(name: str, into: Path) -> Path:
         instant = file["mtime_ms"] * 1_000_000
         os.utime(root / file["path"], ns=(instant, instant))
     return root
+
+
+@contextmanager
+def held_by_another(store: str | os.PathLike[str]) -> Iterator[None]:
+    """Hold a store's lock as a broker does: this process is not told that it is its own."""
+    with StoreLock(store), mock.patch.object(lock_state, "OWN_LOCKS", frozenset()):
+        yield
 
 
 def sent(name: str) -> Iterator[dict[str, Any]]:

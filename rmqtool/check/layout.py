@@ -14,7 +14,7 @@ from rmqtool.check.inspection import UNIT_FAMILIES
 from rmqtool.check.queues import orphans
 from rmqtool.errors import Truncated, UnreadablePath
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import At, finding, of_queue
+from rmqtool.findings.finding import At, finding, in_passing, of_queue
 from rmqtool.findings.registry_layout import (
     FS_DIR,
     FS_DUP,
@@ -190,10 +190,11 @@ def _of_length(inspection: Inspection, oddity: Oddity, files: MappedFiles) -> Fi
     """
     is_last = oddity.path == files.segments[-1].path
     if is_last and not oddity.length and inspection.store.lock_held():
-        return finding(
-            FS_LEN, At(oddity.path), IN_THE_MAKING, expected=oddity.expected, actual=0,
-            severity=Severity.NOTE, remedy="none: it is not in use yet",
-        )  # fmt: skip
+        at, note = At(oddity.path), Severity.NOTE
+        found = finding(
+            FS_LEN, at, IN_THE_MAKING, expected=oddity.expected, actual=0, severity=note
+        )
+        return in_passing(found)
     missing = files.file_length - (oddity.length or 0)
     message = f"the file is {missing:,} bytes shorter than a broker made it"
     remedy = f"extend it with zeros to {files.file_length:,} bytes"

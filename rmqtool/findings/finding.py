@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
-from rmqtool.findings.catalogue import DUMP, DUMP_FILLERS, DUMP_HEX, Code, Severity
+from rmqtool.findings.catalogue import DUMP, DUMP_FILLERS, DUMP_HEX, VALIDATE, Code, Severity
 from rmqtool.table import Says, Table, Type, columns_of
 
 if TYPE_CHECKING:
@@ -128,6 +128,11 @@ def finding(  # noqa: PLR0913 - the one way to make a finding
         message=message or code.meaning,
         repair="; ".join(part for part in (remedy or code.remedy, _command(code, at)) if part),
     )
+
+
+def in_passing(found: Finding) -> Finding:
+    """Give a finding about what a running broker is at: it needs no repair, but another look."""
+    return found._replace(repair=f"none: look again when the broker has written it; {VALIDATE}")
 
 
 def of_queue(found: Iterable[Finding], topic: str, queue_id: int) -> Iterator[Finding]:

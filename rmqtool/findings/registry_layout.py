@@ -13,6 +13,7 @@ from rmqtool.findings.catalogue import (
     REPAIR_GAP,
     STARTUP,
     TOPICS,
+    VALIDATE,
     WARNING,
     Code,
     Owner,
@@ -144,5 +145,5 @@ FS_READ: Final = Code(
     consequence="unknown: a broker that cannot read it either refuses to start",
     remedy="fix the permission or the medium, or move a file that is too large away; "
     "then validate again",
-    command="rmqtool validate STORE",
+    command=VALIDATE,
 )

@@ -159,7 +159,7 @@ def _look(
         jobs=options.jobs,
     )
     checks = validate(asked, watch, survey, store.root)
-    found = [one for one in checks if one.code != FS_LOCK]  # it may be ours
+    found = [one for one in checks if one.code != FS_LOCK]  # no repair ends a broker
     _refuse_unread(store, checks.summary.account.unread)
     survey.queues.unread = set(checks.summary.account.unread)
     return survey, found, checks.summary

@@ -212,7 +212,7 @@ class Store:
         return next(iter(self.branches_of(BranchKind.ABORT)), None)
 
     def lock_held(self) -> bool | None:
-        """Tell whether a running process holds the store's lock; None when it cannot be asked.
+        """Tell whether another process holds the store's lock; None when it cannot be asked.
 
         A broker on another machine, or one that is still starting, is not seen.
         """
@@ -253,17 +253,17 @@ class Store:
         found = ConfigDocument(name, "", {}, is_backup=False, problems=())
         for branch in self.branches_of(BranchKind.CONFIG):
             if branch.level is not FamilyDepth.FILE:
-                found = read_config(branch.place.child(name), f"{branch.path}/{name}", self._wait)
+                found = read_config(branch.place.child(name), f"{branch.path}/{name}", self.waits)
                 break
-        in_rocksdb = self.config_in_rocksdb.get(name)
-        if in_rocksdb is None:
+        if (in_rocksdb := self.config_in_rocksdb.get(name)) is None:
             return found
         from rmqtool.store.rocksdb_config import merged
 
         return merged(in_rocksdb, found, name)
 
     @cached_property
-    def _wait(self) -> list[float]:
+    def waits(self) -> list[float]:
+        """Seconds to wait for JSON that a running broker may be writing; who waits takes them."""
         return [*PAUSES] if self.lock_held() else []
 
     @cached_property

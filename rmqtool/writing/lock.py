@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from rmqtool.errors import RepairError, StoreLocked, Trouble, UnreadablePath, WriteFailed
+from rmqtool.store.lock_state import OWN_LOCKS
 from rmqtool.writing.directory import Directory
 
 _NAME: Final = "lock"
@@ -57,6 +58,7 @@ class StoreLock:
         self.found: tuple[int, int] | None = None
         self._handle = -1
         self._is_ours = False
+        self._taken: set[tuple[int, int]] = set()  # what it has added to OWN_LOCKS
 
     def __enter__(self) -> Self:
         """Take the lock without waiting.
@@ -101,11 +103,14 @@ class StoreLock:
             self._open()
             self._lock()
             here = self.directory.facts(_NAME)
-            if here is not None and here.st_ino == os.fstat(self._handle).st_ino:
+            ours = os.fstat(self._handle)
+            if here is not None and here.st_ino == ours.st_ino:
                 break
             self._close()
         if self._others():
             raise self._locked()
+        self._taken.add((ours.st_dev, ours.st_ino))
+        OWN_LOCKS.update(self._taken)
 
     def _open(self) -> None:
         """Open the file, or make one that its broker can open."""
@@ -154,6 +159,8 @@ class StoreLock:
 
     def _close(self) -> None:
         if self._handle >= 0:
+            OWN_LOCKS.difference_update(self._taken)
+            self._taken.clear()
             with contextlib.suppress(OSError):  # a forked child would keep it
                 _lock_first_byte(self._handle, fcntl.F_UNLCK)
             os.close(self._handle)

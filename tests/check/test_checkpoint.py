@@ -15,9 +15,8 @@ from rmqtool.findings.catalogue import NOTE
 from rmqtool.findings.finding import Finding
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.store.branch import Branch
-from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
-from tests.stores import fixture_store
+from tests.stores import fixture_store, held_by_another
 
 
 def test_checkpoint_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +34,7 @@ def test_checkpoint_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
     early = checkpoint.read_early
     monkeypatch.setattr(checkpoint, "read_early", flush)
-    with StoreLock(store):
+    with held_by_another(store):
         found, exit_code, _ = run(store)
     assert (0, set()) == (exit_code, {str(o.code) for o in found if o.severity is not NOTE})
     found, exit_code, _ = run(store)  # without a broker it counts
@@ -58,7 +57,7 @@ def test_segment_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_liv
     monkeypatch.setattr(checkpoint, "_judge", expire)
     with ExitStack() as held:
         if is_live:
-            held.enter_context(StoreLock(store))
+            held.enter_context(held_by_another(store))
         found, exit_code, summary = run(store)
     name = f"commitlog/{gone.name}"
     unread = [one.path for one in found if one.code == UNREAD]

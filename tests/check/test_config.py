@@ -15,9 +15,8 @@ from rmqtool.formats.config import parse_object
 from rmqtool.startup import predict
 from rmqtool.store.place import Place
 from rmqtool.store.tree import open_store
-from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
-from tests.stores import broker_conf
+from tests.stores import broker_conf, held_by_another
 
 NAME = "rocketmq-5.3.3-traffic"
 BROKEN = {"brace": b"{", "markup": b"<nil>", "zeros": bytes(64)}
@@ -60,7 +59,7 @@ def test_being_written(
         return read(place, limit)
 
     monkeypatch.setattr(Place, "read_whole", writing)
-    with StoreLock(store) if is_live else nullcontext():
+    with held_by_another(store) if is_live else nullcontext():
         found = [one.code for one in run(store)[0] if one.path == "config/consumerOffset.json.bak"]
     assert ([] if is_live else ["FS-READ" if raw is None else "CF-JSON"]) == found
     assert looks == (3 if is_live else 1)

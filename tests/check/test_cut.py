@@ -11,9 +11,8 @@ import pytest
 from rmqtool.check.log import commitlog
 from rmqtool.findings.catalogue import Severity
 from rmqtool.store.place import OpenFile
-from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
-from tests.stores import broker_conf, fixture_store
+from tests.stores import broker_conf, fixture_store, held_by_another
 from tests.tables.dumped import rows
 
 
@@ -35,7 +34,7 @@ def test_rolled_meanwhile(
     monkeypatch.setattr(commitlog, "last_used_start", lambda _: start)
     with ExitStack() as held:
         if is_live:
-            held.enter_context(StoreLock(store))
+            held.enter_context(held_by_another(store))
         found, _, summary = run(store, "deep", broker_conf(name))
     above = [str(one.code) for one in found if one.severity is not Severity.NOTE]
     if is_live:
@@ -72,7 +71,7 @@ def test_torn_window(
     monkeypatch.setattr(OpenFile, "read_into", read_into)
     with ExitStack() as held:
         if is_live:
-            held.enter_context(StoreLock(store))
+            held.enter_context(held_by_another(store))
         found, _, _ = run(store, "full")
     above = {str(one.code) for one in found if one.severity is not Severity.NOTE}
     assert count[0]

@@ -8,20 +8,22 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from rmqtool.check.layout import IN_THE_MAKING
 from rmqtool.check.state.config import BEING_WRITTEN
 from rmqtool.cli.main import main
+from rmqtool.errors import StoreLocked, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_state import CF_JSON, CP_AHEAD
+from rmqtool.store.config_files import LARGEST_CONFIG
+from rmqtool.store.place import Place
 from rmqtool.store.tree import open_store
 from rmqtool.writing.lock import StoreLock
 from tests import plain_store
 from tests.check.validation import run
-from tests.stores import fixture_store
+from tests.stores import fixture_store, held_by_another
 
 NAME = "rocketmq-5.3.3-traffic"
 SOME = 3
@@ -66,7 +68,7 @@ def test_empty_file(
     store = fixture_store(NAME, tmp_path)
     MAKING[making](store)
     words = command.replace("STORE", str(store)).split()
-    with StoreLock(store):
+    with held_by_another(store):
         assert 0 == main(words)
     out, said = capfd.readouterr()
     assert "newest records are lost" not in said
@@ -92,7 +94,7 @@ def test_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             topics.write_bytes(whole)
 
     monkeypatch.setattr("rmqtool.store.config_files.time.sleep", sleep)
-    with StoreLock(store):
+    with held_by_another(store):
         assert () == open_store(store).config("topics.json").problems
         topics.write_bytes(b"")
         opened = open_store(store)
@@ -114,7 +116,7 @@ def test_being_written_for_long(age: int, tmp_path: Path, monkeypatch: pytest.Mo
     topics.write_bytes(b"")
     then = time.time() - age
     os.utime(topics, (then, then))
-    with StoreLock(store):
+    with held_by_another(store):
         rows, _, summary = run(store)
     (found,) = [one for one in rows if one.code == CF_JSON]
     assert found.severity is (Severity.DAMAGE if age else Severity.NOTE)
@@ -124,16 +126,35 @@ def test_being_written_for_long(age: int, tmp_path: Path, monkeypatch: pytest.Mo
 def test_gone_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that a broker has removed, to put another in its place, is named as not checked."""
     store = fixture_store(NAME, tmp_path)
-    topics = store / "config" / "topics.json"
-    topics.write_bytes(b"")
-    monkeypatch.setattr("rmqtool.store.tree.PAUSES", ())
-    clock = SimpleNamespace(sleep=lambda _: topics.unlink(missing_ok=True), time=time.time)
-    monkeypatch.setattr("rmqtool.check.state.config.time", clock)
-    with StoreLock(store):
+
+    def vanishes(place: Place, _: list[float]) -> bytes:
+        if place.name == "topics.json":
+            raise UnreadablePath(path=place.name, reason="no such file", trouble=Trouble.MISSING)
+        return place.read_whole(LARGEST_CONFIG)
+
+    monkeypatch.setattr("rmqtool.check.state.config._whole", vanishes)
+    with held_by_another(store):
         rows, code, summary = run(store)
     assert not code
     assert not [one for one in rows if one.path == "config/topics.json"]
     assert ("config/topics.json", BEING_WRITTEN) in summary.account.left_out
+
+
+def test_own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under its own lock a repair in place waits for nobody, and takes nothing for half written."""
+    store = fixture_store(NAME, tmp_path)
+    topics = store / "config" / "topics.json"
+    whole = topics.read_bytes()
+    topics.with_name("topics.json.bak").write_bytes(whole)
+    topics.write_bytes(b"{")
+    monkeypatch.setattr("rmqtool.store.config_files.time.sleep", pytest.fail)
+    with StoreLock(store):
+        assert not open_store(store).lock_held()
+        with pytest.raises(StoreLocked), StoreLock(store):
+            pass
+        assert not open_store(store).lock_held(), "who is refused takes nothing away"
+    assert not main(["repair", str(store), "--in-place", "--yes", "--quiet"])
+    assert whole == topics.read_bytes()
 
 
 def test_waits_for_its_file(tmp_path: Path) -> None:
@@ -146,7 +167,7 @@ def test_waits_for_its_file(tmp_path: Path) -> None:
     )
     with (store / "checkpoint").open("r+b") as file:
         file.write(struct.pack(">qq", newest + 10_000, newest + 10_000))
-    with StoreLock(store):
+    with held_by_another(store):
         assert {Severity.NOTE} == _ahead(store, "physic")
         assert {Severity.DAMAGE} == _ahead(store, "logics"), "queues know no message before the log"
     assert {Severity.DAMAGE} == _ahead(store, "physic")

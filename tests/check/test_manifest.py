@@ -24,8 +24,7 @@ from rmqtool.errors import StoreError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.store.place import Place
-from rmqtool.writing.lock import StoreLock
-from tests.stores import broker_conf, fixture_names, fixture_store
+from tests.stores import broker_conf, fixture_names, fixture_store, held_by_another
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
 
@@ -196,7 +195,7 @@ def test_gone_meanwhile(
     monkeypatch.setattr(Ledger, "finish", finish)
     with ExitStack() as held:
         if is_live:
-            held.enter_context(StoreLock(store))
+            held.enter_context(held_by_another(store))
         run, found = checked(store)
     unread = [] if is_live else [("FS-READ", name)]
     assert unread == [(one.code, one.path) for one in found]
@@ -219,7 +218,7 @@ def test_replaced_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> Non
             away.rename(path)
 
     monkeypatch.setattr(time, "sleep", bring_back)
-    with StoreLock(store):
+    with held_by_another(store):
         run, found = checked(store)
     assert [] == found
     assert manifest_of(run).files["config/topics.json"].sha256

@@ -20,10 +20,9 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.startup import predict
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tree import open_store
-from rmqtool.writing.lock import StoreLock
 from tests import inflict, plain_store
 from tests.check.validation import run
-from tests.stores import broker_conf, fixture_store
+from tests.stores import broker_conf, fixture_store, held_by_another
 
 UNIT = plain_store.UNIT.size
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
@@ -177,7 +176,7 @@ def test_made_meanwhile(
     monkeypatch.setattr(consume_queue, "UnitJudge", make)
     with ExitStack() as stack:
         if is_live:
-            stack.enter_context(StoreLock(str(store)))
+            stack.enter_context(held_by_another(str(store)))
         found, code, _ = run(store, conf=broker_conf(TRAFFIC))
     odd = [one for one in found if str(one.code).startswith("CQ-")]
     assert (not odd, code) == (is_live, int(not is_live))

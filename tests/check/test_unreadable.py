@@ -21,9 +21,8 @@ from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.info.survey import Survey
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.tree import open_store
-from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
-from tests.stores import broker_conf, fixture_store
+from tests.stores import broker_conf, fixture_store, held_by_another
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 BATCH: Final = "rocketmq-5.3.3-batch-queue"
@@ -262,7 +261,7 @@ def test_expired_meanwhile(
     monkeypatch.setattr(validation, "_log", delete)
     with ExitStack() as stack:
         if is_live:
-            stack.enter_context(StoreLock(str(store)))
+            stack.enter_context(held_by_another(str(store)))
         found, code, summary = run(store, conf=broker_conf(TRAFFIC))
     path = gone.relative_to(store).as_posix()
     named = {one.path for one in found if one.code == FS_READ}
@@ -278,7 +277,7 @@ def test_expired_meanwhile(
 def test_expired_in_an_overview(name: str, quick_path: Path) -> None:
     """The same for `info`, which lists and reads later, too: the oldest file, not one between."""
     store = fixture_store(TRAFFIC, quick_path)
-    with StoreLock(str(store)):
+    with held_by_another(str(store)):
         survey = Survey(open_store(str(store)))
         gone = store / "commitlog" / name
         gone.unlink()

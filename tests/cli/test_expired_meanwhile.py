@@ -10,8 +10,7 @@ import pytest
 
 from rmqtool.cli.main import main
 from rmqtool.store.place import OpenFile, Place
-from rmqtool.writing.lock import StoreLock
-from tests.stores import fixture_store
+from tests.stores import fixture_store, held_by_another
 
 NAME: Final = "rocketmq-4.9.3-traffic"
 COMMANDS: Final = {
@@ -67,7 +66,7 @@ def test_expires(
         expiring = Expiring(min((store / "commitlog").iterdir()), number)
         monkeypatch.setattr(Place, "open", expiring.hook(opened))
         words = COMMANDS[command].replace("STORE", str(store)).replace("NEW", str(place / "new"))
-        with StoreLock(store):
+        with held_by_another(store):
             code = main(words.split())
         said = "".join(capfd.readouterr())
         assert code in ({0, 1} if command in FOUND_BEFORE else {0}), said

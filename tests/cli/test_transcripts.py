@@ -20,12 +20,11 @@ import pytest
 
 from rmqtool.cli.commands import NAMES
 from rmqtool.machine.announce import COMPILING
-from rmqtool.writing.lock import StoreLock
 from tests import damage, inflict
 from tests.archives.packed import as_tar
 from tests.cli.run import on_terminal, rmqtool
 from tests.evidence import Evidence
-from tests.stores import fixture_store
+from tests.stores import fixture_store, held_by_another
 
 TIMES = re.compile(r"\bin \d+\.\d\d s( \(\d+\.\d\d ([GM]B/s|s of it waiting for the disk)\))?")
 PROCESS = re.compile(r"\bprocess \d+(?=\))")
@@ -126,7 +125,7 @@ def run(command: str, store: Path) -> str:
     given = "".join(f"{line}\n" for line in lines)
     with ExitStack() as stack:
         if env.pop("LOCKED", None):
-            stack.enter_context(StoreLock(store))
+            stack.enter_context(held_by_another(store))
         if closed is not None:
             stack.enter_context(nobody_may_open(store / closed))
         if width is None:

@@ -20,11 +20,10 @@ from rmqtool.diff.verdict import verdict
 from rmqtool.query.log import NoRecord
 from rmqtool.store.record_heads import LogReader
 from rmqtool.times import iso_time
-from rmqtool.writing.lock import StoreLock
 from tests import plain_store
 from tests.diff.conftest import Pair
 from tests.plain_store import Record
-from tests.stores import fixture_names
+from tests.stores import fixture_names, held_by_another
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 SEGMENT: Final = 131072
@@ -220,7 +219,7 @@ def test_head_of_a_blank(pair: Pairs) -> None:
 def test_running(pair: Pairs) -> None:
     """That a broker holds a store is said, and is no difference."""
     stores = pair(TRAFFIC)
-    with StoreLock(stores.b):
+    with held_by_another(stores.b):
         found = stores.compare()
     assert found.is_same
     assert [[one.path for one in some] for some in found.troubles] == [[], ["lock"]]
@@ -244,7 +243,7 @@ def test_goes_on(name: str, pair: Pairs, monkeypatch: pytest.MonkeyPatch) -> Non
         yield from compare_logs(a, b, begin, ends, jobs)
 
     monkeypatch.setattr(log_difference, "compare_logs", written)
-    with StoreLock(stores.a):
+    with held_by_another(stores.a):
         found = stores.compare()
     assert (found.log.first, found.parts_at) == (None, found.log.a.end)
     assert (own(found, 0), own(found, 1)) == (Counter(), counted(records[number:]))

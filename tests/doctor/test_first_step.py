@@ -30,9 +30,8 @@ from rmqtool.repair.options import RepairOptions
 from rmqtool.rows import rows_of
 from rmqtool.startup.load import Refusal
 from rmqtool.startup.prediction import Loss, TopicLoss
-from rmqtool.writing.lock import StoreLock
 from tests import inflict
-from tests.stores import broker_conf, fixture_store
+from tests.stores import broker_conf, fixture_store, held_by_another
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
 CRASH: Final = "rocketmq-4.9.3-crash"
@@ -298,7 +297,7 @@ def test_live(see: See, tmp_path: Path, *, is_damaged: bool) -> None:
     if is_damaged:
         inflict.zero_sector()(store)
     with ExitStack() as stack:
-        stack.enter_context(StoreLock(str(store)))
+        stack.enter_context(held_by_another(str(store)))
         seen = see("live and damaged" if is_damaged else "live", store)
     first = steps_for(seen)[0]
     assert "a broker runs on this store" in first.cause
@@ -310,7 +309,7 @@ def test_live(see: See, tmp_path: Path, *, is_damaged: bool) -> None:
 def test_live_and_harmful(see: See, tmp_path: Path, *, starts: bool) -> None:
     """What the death of a running broker would cost is said; a next start that fails counts."""
     store = fixture_store(TRAFFIC, tmp_path)
-    with StoreLock(str(store)):
+    with held_by_another(str(store)):
         seen = see("live", store)
     assert seen.prediction is not None
     lost = Loss((TopicLoss("orders", 5),))

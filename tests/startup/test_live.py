@@ -16,9 +16,8 @@ from rmqtool.startup.model import Model
 from rmqtool.startup.report import steps
 from rmqtool.startup.verdict import verdict
 from rmqtool.store.tree import open_store
-from rmqtool.writing.lock import StoreLock
 from tests import inflict, plain_store
-from tests.stores import broker_conf, fixture_store
+from tests.stores import broker_conf, fixture_store, held_by_another
 
 NAMES = (
     "rocketmq-5.3.3-traffic",
@@ -39,7 +38,7 @@ def test_same_as_after_a_crash(fixture: str, quick_path: Path, *, is_damaged: bo
         inflict.zero_sector(where=0.9)(root)
     store = open_store(root, str(broker_conf(fixture)))
     expected = predict(store)
-    with StoreLock(root):
+    with held_by_another(root):
         found = predict(store)
     assert expected == replace(
         found, is_live=False, judged_up_to=None, recovered=expected.recovered
@@ -86,7 +85,7 @@ def test_written_meanwhile(comes: str, quick_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(start, "Before", Taken)
     monkeypatch.setattr(live, "_ATTEMPTS", 1)
-    with StoreLock(root):
+    with held_by_another(root):
         found = predict(open_store(root, str(broker_conf(NAME))))
     assert found.is_whole
     assert (expected.log_maximum, expected.queues) == (found.log_maximum, found.queues)
@@ -105,7 +104,7 @@ def test_expired_meanwhile(gone: str, quick_path: Path, monkeypatch: pytest.Monk
         return first(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(start, "read_checkpoint", delete)
-    with StoreLock(root):
+    with held_by_another(root):
         found = predict(open_store(root, str(broker_conf(NAME))))
     assert found.is_whole == (gone == "00000000000000000000")
 
@@ -123,5 +122,5 @@ def test_much_expires(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         return first(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(start, "read_checkpoint", vanish)
-    with StoreLock(root):
+    with held_by_another(root):
         assert predict(open_store(root, str(broker_conf(NAME)))).is_whole

@@ -18,8 +18,7 @@ from rmqtool.spark.options import Scope, SourceOptions, TableName
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.selection import Selection
-from rmqtool.writing.lock import StoreLock
-from tests.stores import fixture_store
+from tests.stores import fixture_store, held_by_another
 
 FIXTURE = "rocketmq-5.3.3-traffic"
 LOG = ("commitlog/00000000000000000000", "commitlog/00000000000000131072")
@@ -49,7 +48,7 @@ def test_dump(
     outcome = DumpOutcome()
     with ExitStack() as held:
         if is_live:
-            held.enter_context(StoreLock(root))
+            held.enter_context(held_by_another(root))
         selection = Selection(topics=("traffic-orders",), queue_id=0)
         options = DumpOptions((str(root),), word, is_hex=is_hex)
         if word == "consume-queue":
@@ -80,7 +79,7 @@ def test_dump_after_all(
         return opened(place)
 
     options = DumpOptions((str(root),), "commitlog", tail=tail)
-    with StoreLock(root):
+    with held_by_another(root):
         (rows,) = dump(options, DumpOutcome())
         monkeypatch.setattr(Place, "open", expire)
         found = [row for chunk in rows.chunks for row in rows_of(chunk)]
@@ -96,7 +95,7 @@ def test_extract(segment: str, quick_path: Path, *, is_live: bool) -> None:
     run = ExtractRun(ExtractOptions((str(root),), str(quick_path / "out.jsonl")))
     with ExitStack() as held:
         if is_live:
-            held.enter_context(StoreLock(root))
+            held.enter_context(held_by_another(root))
         (root / segment).unlink()
         done = run.run()
     has_expired = is_live and segment == LOG[0]
@@ -126,7 +125,7 @@ def test_export(table: TableName, quick_path: Path, *, is_live: bool, is_fleet: 
     export = ExportRun(ExportOptions(source, str(quick_path / "out")))
     with ExitStack() as held:
         if is_live:
-            held.enter_context(StoreLock(root))
+            held.enter_context(held_by_another(root))
         (root / TABLES[table]).unlink()  # after it was listed
         done = export.run(LocalEngine(1))
     gone = f"{root}: {TABLES[table]}" if is_fleet else TABLES[table]
@@ -141,7 +140,7 @@ def test_export_between_two(quick_path: Path, *, is_live: bool) -> None:
     export = ExportRun(ExportOptions(SourceOptions(str(root)), str(quick_path / "out")))
     with ExitStack() as held:
         if is_live:
-            held.enter_context(StoreLock(root))
+            held.enter_context(held_by_another(root))
         (root / LOG[1]).unlink()
         done = export.run(LocalEngine(1))
     assert [LOG[1]] == done.unread

@@ -14,8 +14,7 @@ from rmqtool.cli.signals import Terminated
 from rmqtool.rows import Rows
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
 from rmqtool.tables.following import TORN_LOOKS
-from rmqtool.writing.lock import StoreLock
-from tests.stores import fixture_store
+from tests.stores import fixture_store, held_by_another
 
 Doing = Callable[[], object]
 LATER = 3  # after one for the columns, and the first
@@ -198,7 +197,7 @@ def test_expired_after_look(
     monkeypatch.setattr("rmqtool.tables.following.dump", dumped)
     broker.write(offsets[100])
     broker.doings = [nothing, lambda: broker.write(offsets[-1]), nothing, nothing]
-    with StoreLock(store):
+    with held_by_another(store):
         code, seen, said = follow(store, capfd)
     assert 0 == code
     assert offsets[:100] + [one for one in offsets[:-1] if one >= border] == seen

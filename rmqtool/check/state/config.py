@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rmqtool.errors import DecodeError, UnreadablePath
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import At, finding
+from rmqtool.findings.finding import At, finding, in_passing
 from rmqtool.findings.registry_state import CF_JSON, CF_VERSION
 from rmqtool.formats import config_shapes
 from rmqtool.formats.config import parse_object
@@ -21,7 +21,6 @@ from rmqtool.store.config_files import (
     LARGEST_CONFIG,
     NEEDED,
     NEEDED_BY_5,
-    PAUSES,
     TEMPORARY,
     is_json,
 )
@@ -82,13 +81,12 @@ def _read(inspection: Inspection, files: list[ConfigFile]) -> Iterator[Finding]:
         yield inspection.unread("config", error)
         return
     yield from _not_files(inspection)
-    pauses = [*PAUSES] if inspection.store.lock_held() else []
     for branch in branches:
         name = branch.path.rpartition("/")[2]
         if not is_json(name) or name.endswith(TEMPORARY):
             continue
         try:
-            raw = _whole(branch.place, pauses)
+            raw = _whole(branch.place, inspection.store.waits)
         except UnreadablePath as error:
             if error.trouble in GONE and inspection.store.lock_held():
                 inspection.leave_out(branch.path, BEING_WRITTEN)  # another file gets its name
@@ -158,20 +156,20 @@ def _of_broken(
     else:
         message = "it cannot be parsed, and there is no .bak that can: defaults will be used"
     severity = Severity.WARNING if file.name.endswith(BACKUP) and has_other else None
-    remedy = ""
-    if has_other and inspection.store.lock_held() and _is_new(file.place):
+    passes = has_other and inspection.store.lock_held() and _is_new(file.place)
+    if passes:
         inspection.leave_out(file.path, BEING_WRITTEN)
-        message, severity, remedy = BEING_WRITTEN, Severity.NOTE, "validate again in a minute"
+        message, severity = BEING_WRITTEN, Severity.NOTE
     actual = "an empty file" if not file.raw else error.reason
-    return finding(
+    found = finding(
         CF_JSON,
         At(file.path, error.position),
         message,
         expected="one JSON object",
         actual=actual,
         severity=severity,
-        remedy=remedy,
     )
+    return in_passing(found) if passes else found
 
 
 def _is_new(place: Place) -> bool:

@@ -17,11 +17,10 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.repair import plan
 from rmqtool.store import rocksdb_database
 from rmqtool.store.tree import open_store
-from rmqtool.writing.lock import StoreLock
 from tests.check.validation import run
 from tests.damage_rocksdb import CLEAN, CRASH, DAMAGES, EXPIRE, OLD_V2, STORE, V2, RocksDamage
 from tests.rocksdb import NAMES, never_flushed, state_of
-from tests.stores import broker_conf, fixture_store
+from tests.stores import broker_conf, fixture_store, held_by_another
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,7 +110,7 @@ def test_behind_a_running_broker(tmp_path: Path) -> None:
     found, exit_code, _ = run(store, "full", None)
     assert ("RQ-BEHIND", Severity.DAMAGE) in {(str(one.code), one.severity) for one in found}
     assert exit_code == 1
-    with StoreLock(store):
+    with held_by_another(store):
         found, exit_code, _ = run(store, "full", None)
     assert ("RQ-BEHIND", NOTE) in {(str(one.code), one.severity) for one in found}
     assert exit_code == 0
