@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +34,9 @@ NAMING = {  # command: what it names when it is no file
     ("rebuild", "--check"): (LOG, QUEUE), ("rebuild", "--output", "{top}/rebuilt"): (LOG, QUEUE),
     ("rebuild-log", "--output", "{top}/log"): (LOG, QUEUE),
 }  # fmt: skip
+CALLS = "openat,read,pread64,preadv,preadv2"  # every other one is interrupted
+LISTS = "getdents64"  # every fifth is: a listing that is interrupted begins anew
+AT_FIRST = {"validate", "repair"}  # the others are interrupted when all variants are asked for
 FEW = 4  # reads of each command that fail, unless all variants are asked for
 
 
@@ -38,7 +44,7 @@ FEW = 4  # reads of each command that fail, unless all variants are asked for
 def reads(*, failing: int = -1, longest: int | None = None) -> Iterator[list[int]]:
     """Let the n-th read fail with EIO, or give each read some bytes only; count reads.
 
-    EINTR is none of these: Python itself asks again (PEP 475), and never shows it.
+    EINTR is none of these, as Python itself asks again (PEP 475): see `test_interrupted`.
     """
     count, pread, preadv = [0], os.pread, os.preadv
 
@@ -101,6 +107,32 @@ def test_short(
     sound = main(words), capfd.readouterr().out
     with reads(longest=longest):
         assert sound == (main(words), capfd.readouterr().out)
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace interrupts calls")
+@pytest.mark.parametrize(
+    "command",
+    [one for one in (*COMMANDS, ("diff", "{store}")) if one != ("doctor",)],  # as above
+    ids=" ".join,
+)
+def test_interrupted(tmp_path: Path, *, is_whole: bool, command: tuple[str, ...]) -> None:
+    """Files and directories of a store whose reads signals end, again and again, are read."""
+    if command[0] not in AT_FIRST and not is_whole:
+        pytest.skip("--all-variants")
+    store = fixture_store("rocketmq-5.3.3-crash", tmp_path)
+    options = [one.format(store=store) for one in command[1:]]
+    words = [sys.executable, "-m", "rmqtool", command[0], str(store), *options]
+    words += ["--format", "jsonl", "--quiet"]
+    sound = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 - ourselves
+    log = tmp_path / "log"
+    strace = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={CALLS},{LISTS}"]
+    strace += ["-e", f"inject={CALLS}:error=EINTR:when=1+2"]
+    strace += ["-e", f"inject={LISTS}:error=EINTR:when=5+5"]
+    for path in (store, *store.rglob("*")):
+        strace += ["-P", str(path)]
+    found = subprocess.run([*strace, *words], capture_output=True, check=False)  # noqa: S603
+    assert "INJECTED" in log.read_text()
+    assert (sound.returncode, sound.stdout) == (found.returncode, found.stdout), found.stderr
 
 
 def test_interrupted_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
