@@ -8,6 +8,7 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -93,7 +94,7 @@ def test_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if len(looks) == SOME:
             topics.write_bytes(whole)
 
-    monkeypatch.setattr("rmqtool.store.config_files.time.sleep", sleep)
+    monkeypatch.setattr("rmqtool.store.config_files.time", SimpleNamespace(sleep=sleep))
     with held_by_another(store):
         assert () == open_store(store).config("topics.json").problems
         topics.write_bytes(b"")
@@ -109,7 +110,8 @@ def test_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("age", [0, OLD_SECONDS])
 def test_being_written_for_long(age: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that stays empty, and has a copy, is not checked while it is new; later it is damage."""
-    monkeypatch.setattr("rmqtool.check.state.config.time.sleep", lambda _: None)
+    clock = SimpleNamespace(sleep=lambda _: None, time=time.time)
+    monkeypatch.setattr("rmqtool.check.state.config.time", clock)
     store = fixture_store(NAME, tmp_path)
     topics = store / "config" / "topics.json"
     topics.with_name("topics.json.bak").write_bytes(topics.read_bytes())
@@ -147,7 +149,7 @@ def test_own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = topics.read_bytes()
     topics.with_name("topics.json.bak").write_bytes(whole)
     topics.write_bytes(b"{")
-    monkeypatch.setattr("rmqtool.store.config_files.time.sleep", pytest.fail)
+    monkeypatch.setattr("rmqtool.store.config_files.time", SimpleNamespace(sleep=pytest.fail))
     with StoreLock(store):
         assert not open_store(store).lock_held()
         with pytest.raises(StoreLocked), StoreLock(store):
