@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -122,14 +123,18 @@ def test_refused(store: Path, capfd: pytest.CaptureFixture[str], more: tuple[str
     )
 
 
+def _sleep(clock: list[float], wait: float) -> None:
+    clock[0] += wait
+
+
 def test_pace(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reads are held to a rate, together, and what was read does not stay in the page cache."""
     clock, dropped = [0.0], []
     place = Place.of(store / "commitlog")
     name = next(one.name for one in place.entries() if one.kind is EntryKind.FILE)
-    monkeypatch.setattr("rmqtool.store.pace.time.monotonic", lambda: clock[0])
+    sleep = partial(_sleep, clock)
     monkeypatch.setattr(
-        "rmqtool.store.pace.time.sleep", lambda wait: clock.__setitem__(0, clock[0] + wait)
+        "rmqtool.store.pace.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)
     )
     monkeypatch.setattr(
         "rmqtool.store.pace.os.posix_fadvise", lambda *what: dropped.append(what[1:3])
@@ -147,9 +152,9 @@ def test_pace(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pace_starts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a pause only a tenth of a second of reading comes at once."""
     clock = [0.0]
-    monkeypatch.setattr("rmqtool.store.pace.time.monotonic", lambda: clock[0])
+    sleep = partial(_sleep, clock)
     monkeypatch.setattr(
-        "rmqtool.store.pace.time.sleep", lambda wait: clock.__setitem__(0, clock[0] + wait)
+        "rmqtool.store.pace.time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep)
     )
     slow = Pace(1000)
     with Path("/dev/null").open("rb") as file:
