@@ -12,6 +12,7 @@ from rmqtool.cli.exits import BUG, DONE, IN_PART, INTERRUPTED, NOT_DONE, TERMINA
 from rmqtool.cli.signals import Terminated, stoppable
 from rmqtool.errors import OutputClosed, RepairError, RmqtoolError, Trouble, UsageError
 from rmqtool.store.refused import refused_reads
+from rmqtool.store.rocksdb_idle import databases_wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_and_tell(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; name the files that the disk refused to read."""
-    with refused_reads() as refused:
+    with refused_reads() as refused, databases_wait():
         code = _run(arguments)
     if not refused:
         return code

@@ -3,6 +3,7 @@
 The library writes a file into the directory that it opens, and may end the process on damaged
 files. So it gets a directory of links, and a process: see `writing.rocksdb_links`. Nothing in the
 store changes. Damage is an error after the rows that could be read, never fewer rows in silence.
+While a command runs, who asks for the same files again is given the same process: `rocksdb_idle`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import subprocess
 import sys
 import weakref
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rmqtool.errors import DamagedDatabase, EngineMissing
 from rmqtool.store.entry import EntryKind
 from rmqtool.store.rocksdb import FILE_NAME
+from rmqtool.store.rocksdb_idle import leave, take
 from rmqtool.store.rocksdb_server import FRAME, ITEM, PREFIX, SKIP_CORRUPTED
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from rmqtool.store.entry import Entry
     from rmqtool.store.place import Place
+    from rmqtool.store.rocksdb_idle import Opening
 
 PACKAGE: Final = "rocksdict"
 INSTALL: Final = "pip install rocksdict"
@@ -80,6 +83,40 @@ class RowBatch:
         return zip(self.keys, self.values, strict=True)
 
 
+@dataclass(eq=False, slots=True)
+class Served:
+    """A process that has opened a database.
+
+    Attributes:
+        process: that answers.
+        opening: how it was opened, and on what.
+        families: names of the column families.
+        live: table files that the library uses, with the size that the MANIFEST gives.
+        is_answered: whether all of its last answer was read.
+    """
+
+    process: subprocess.Popen[bytes]
+    opening: Opening
+    families: tuple[str, ...] = ()
+    live: dict[str, int] = field(default_factory=dict)
+    is_answered: bool = False
+
+    def end(self) -> None:
+        """End the process; it only reads, and its parent removes the directory."""
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                stream.close()
+        self.process.terminate()
+        self.process.wait()
+
+    def close(self) -> None:
+        """Leave it to the next reader, where it can answer."""
+        if self.is_answered and self.families and self.process.poll() is None:
+            leave(self)
+        else:
+            self.end()
+
+
 class Database:
     """A database, open for reading; a context manager.
 
@@ -100,13 +137,14 @@ class Database:
         """
         self.place, self.path = place, path
         _require()
-        links, copies = self._files()
-        self._process = _start()
-        self._is_answered = True
-        self._close = weakref.finalize(self, _end, self._process)
-        answer = self._begin(links, copies)
-        self.families: tuple[str, ...] = tuple(answer["families"])
-        self.live: dict[str, int] = answer["live"]
+        links, copies, opening = self._files()
+        waiting = take(opening)
+        self._served = waiting if isinstance(waiting, Served) else Served(_start(), opening)
+        self._close = weakref.finalize(self, self._served.close)
+        if waiting is None:
+            answer = self._begin(links, copies)
+            self._served.families, self._served.live = tuple(answer["families"]), answer["live"]
+        self.families, self.live = self._served.families, self._served.live
 
     def __enter__(self) -> Self:
         return self
@@ -115,7 +153,7 @@ class Database:
         self.close()
 
     def close(self) -> None:
-        """End the process; twice does no harm."""
+        """Leave the process to whoever reads the same files next; twice does no harm."""
         self._close()
 
     def rows(
@@ -156,14 +194,18 @@ class Database:
         found = list(self.rows(family, key, key + b"\0", 1))
         return found[0].values[0] if found else None
 
-    def _files(self) -> tuple[dict[str, str], dict[str, Place]]:
+    def _files(self) -> tuple[dict[str, str], dict[str, Place], Opening]:
         """Give the files of the database: of this machine to link to, and remote ones to copy.
+
+        Returns:
+            Those to link to, those to copy, and the opening; of copies there is none to repeat.
 
         Raises:
             DamagedDatabase: a file is too large.
         """
         links: dict[str, str] = {}
         copies: dict[str, Place] = {}
+        files = []
         for entry in self.place.entries():
             if entry.kind is not EntryKind.FILE or not FILE_NAME.fullmatch(entry.name):
                 continue
@@ -172,23 +214,30 @@ class Database:
             self._refuse_large(entry)
             file = self.place.child(entry.name)
             if file.is_local:
-                links[entry.name] = os.path.abspath(file.location)  # noqa: PTH100 - of any bytes
+                location = os.path.abspath(file.location)  # noqa: PTH100 - of any bytes
+                links[entry.name] = location
+                files.append((location, entry.size, entry.mtime_ns, entry.inode))
             else:
                 copies[entry.name] = file
-        return links, copies
+        return links, copies, () if copies else (self._mode, *sorted(files))
 
     def _begin(self, links: dict[str, str], copies: dict[str, Place]) -> dict[str, Any]:
         """Have the process open the database; give what it says of it."""
-        mode = SKIP_CORRUPTED if self.path.startswith("config/") else "point"
         with ExitStack() as stack:
             opened = {name: stack.enter_context(file.open()) for name, file in copies.items()}
             sizes = {name: file.size for name, file in opened.items()}
             self._require_room(sum(sizes.values()))
-            self._tell({"links": links, "copies": sizes, "mode": mode, "memory": MEMORY_BYTES})
+            self._tell(
+                {"links": links, "copies": sizes, "mode": self._mode, "memory": MEMORY_BYTES}
+            )
             for file in opened.values():
                 for position in range(0, file.size, READ_BYTES):
                     self._send(file.read_at(position, READ_BYTES))
         return self._answer()
+
+    @property
+    def _mode(self) -> str:
+        return SKIP_CORRUPTED if self.path.startswith("config/") else "point"
 
     def _require_room(self, count: int) -> None:
         """Refuse copies that are too long: a file of an archive may be one hole of a terabyte."""
@@ -218,7 +267,7 @@ class Database:
 
     def _drain(self) -> None:
         """Read what is left of an answer, so that the next question gets its own."""
-        if not self._is_answered:
+        if not self._served.is_answered:
             try:
                 while self._batch() is not None:
                     pass
@@ -231,14 +280,15 @@ class Database:
         if rows or "error" in answer:
             self.close()
             raise self._damaged(answer.get("error", "no answer"))
+        self._served.is_answered = True
         return answer
 
     def _tell(self, question: dict[str, Any]) -> None:
-        self._is_answered = False
+        self._served.is_answered = False
         self._send(json.dumps(question).encode() + b"\n")
 
     def _send(self, data: bytes) -> None:
-        stdin, left = self._process.stdin, memoryview(data)
+        stdin, left = self._served.process.stdin, memoryview(data)
         try:
             if stdin is None or stdin.closed:
                 raise self._damaged(CLOSED)
@@ -256,7 +306,7 @@ class Database:
         rows, key_bytes, value_bytes = FRAME.unpack(self._read(FRAME.size))
         if not rows:
             answer = json.loads(self._read(key_bytes))
-            self._is_answered = True
+            self._served.is_answered = True
             if "error" in answer:
                 raise self._damaged(answer["error"])
             return None
@@ -266,13 +316,13 @@ class Database:
 
     def _read(self, length: int) -> bytes:
         """Read from the process, which has to say something from time to time."""
-        stdout = self._process.stdout
+        stdout = self._served.process.stdout
         if stdout is None or stdout.closed:
             raise self._damaged(CLOSED)
         parts, descriptor = [], stdout.fileno()
         while length:
             if not select.select([descriptor], [], [], SILENCE_SECONDS)[0]:
-                self._process.terminate()
+                self._served.process.terminate()
                 reason = f"RocksDB gave no answer for {SILENCE_SECONDS:g} s"
                 raise self._died(reason)
             part = os.read(descriptor, min(length, READ_BYTES))
@@ -283,8 +333,7 @@ class Database:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _died(self, reason: str = "") -> DamagedDatabase:
-        self._is_answered = True
-        code = self._process.wait()
+        code = self._served.process.wait()
         self.close()
         return self._damaged(reason or f"RocksDB's process ended, status {code}, on these files")
 
@@ -317,14 +366,6 @@ def _start() -> subprocess.Popen[bytes]:
         env=environment,
         bufsize=0,
     )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
-    process.terminate()  # its child only reads; it removes its own directory
-    process.wait()
 
 
 def _cut(joined: bytes, lengths: tuple[int, ...]) -> list[bytes]:

@@ -56,6 +56,7 @@ FRESH_EACH: Final = 19  # of the commands: in a program of its own
 LENGTH: Final = struct.Struct(">84xi")  # of the body that follows, hosts being IPv4
 DAMAGED: Final = 0.75  # of the time passes before a byte is flipped
 LEAST_SECONDS: Final = 300
+TOLD_EACH: Final = 10  # rounds, where nobody looks on
 COMMANDS: Final = {
     "validate": "validate STORE --level full --format jsonl",
     "validate deep": "validate STORE --level deep --format jsonl",
@@ -239,6 +240,8 @@ def main() -> int:
                 if passed > asked.seconds * DAMAGED or rounds > asked.runs * DAMAGED:
                     trial.flip()
                 trial.round(names)
+                if sys.stderr.isatty() or not rounds % TOLD_EACH:
+                    print(f"{rounds} rounds, {passed:.0f} s", file=sys.stderr, flush=True)
                 if rounds >= asked.runs and passed >= LEAST_SECONDS:
                     break
         finally:

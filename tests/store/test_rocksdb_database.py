@@ -20,6 +20,7 @@ from rmqtool.store import rocksdb_database
 from rmqtool.store.crc32c import crc32c
 from rmqtool.store.place import Place
 from rmqtool.store.rocksdb_database import MEMORY_BYTES, Database, _start
+from rmqtool.store.rocksdb_idle import databases_wait
 from rmqtool.store.rocksdb_log import read_log
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_server import FRAME
@@ -357,3 +358,60 @@ def command_of(process: int) -> bytes:
 def children(process: int) -> list[int]:
     """Give the processes that one has started."""
     return [*map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())]
+
+
+def process_of(database: Database) -> int:
+    """Give the number of the process that answers."""
+    return database._served.process.pid  # noqa: SLF001 - nothing else tells
+
+
+def asked(place: Place) -> int:
+    """Open a database, read a row, close it; give the process that answered."""
+    with Database(place, "consumequeue") as database:
+        assert list(database.rows("default", limit=1))
+        return process_of(database)
+
+
+def test_waits_for_the_next(tmp_path: Path) -> None:
+    """While a command runs, one process answers all who ask for the same files, and then ends."""
+    place = Place.of(fixture(QUEUES, tmp_path) / "consumequeue")
+    assert asked(place) != asked(place)
+    with databases_wait():
+        first = asked(place)
+        assert asked(place) == first
+        with Database(place, "consumequeue") as one, Database(place, "consumequeue") as other:
+            assert process_of(one) == first != process_of(other)
+        os.kill(first, 0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(first, 0)
+
+
+def test_nothing_old_waits(tmp_path: Path) -> None:
+    """Files that have changed are opened again; so is what has not answered, or is damaged."""
+    store = fixture(QUEUES, tmp_path)
+    place = Place.of(store / "consumequeue")
+    with databases_wait():
+        first = asked(place)
+        table = table_of(store / "consumequeue")
+        table.touch()
+        assert (second := asked(place)) != first
+        with Database(place, "consumequeue") as database:
+            rows = database.rows("default")
+            next(rows)  # and more of the answer is never read
+        assert asked(place) != second
+        rows.close()
+        table.write_bytes(table.read_bytes()[:-100])
+        with pytest.raises(DamagedDatabase):
+            asked(place)
+
+
+def test_a_child_asks_anew(tmp_path: Path) -> None:
+    """A child never reads from what waits for its parent: both would share its answers."""
+    place = Place.of(fixture(QUEUES, tmp_path) / "consumequeue")
+    with databases_wait():
+        first = asked(place)
+        child = os.fork()
+        if not child:
+            os._exit(asked(place) == first)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert asked(place) == first
