@@ -399,7 +399,7 @@ def test_nothing_old_waits(tmp_path: Path) -> None:
             rows = database.rows("default")
             next(rows)  # and more of the answer is never read
         assert asked(place) != second
-        rows.close()
+        del rows
         table.write_bytes(table.read_bytes()[:-100])
         with pytest.raises(DamagedDatabase):
             asked(place)
