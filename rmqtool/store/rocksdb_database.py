@@ -109,9 +109,14 @@ class Served:
         self.process.terminate()
         self.process.wait()
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether it has opened the database, owes nobody an answer, and lives."""
+        return self.is_answered and bool(self.families) and self.process.poll() is None
+
     def close(self) -> None:
         """Leave it to the next reader, where it can answer."""
-        if self.is_answered and self.families and self.process.poll() is None:
+        if self.can_answer:
             leave(self)
         else:
             self.end()

@@ -29,6 +29,10 @@ class Idle(Protocol):
 
     opening: Opening
 
+    @property
+    def can_answer(self) -> bool:
+        """Whether its process lives."""
+
     def end(self) -> None:
         """End the process."""
 
@@ -65,7 +69,7 @@ def take(opening: Opening) -> Idle | None:
     with _LOCK:
         for waiting in _WAITING[-1:]:
             for one in waiting.served if waiting.process == os.getpid() else ():
-                if one.opening == opening:
+                if one.opening == opening and one.can_answer:
                     waiting.served.remove(one)
                     return one
     return None
