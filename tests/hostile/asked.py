@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,14 @@ class Asked(NamedTuple):
 
     lookups: int
     unseen: list[str]
+
+
+def can_trace() -> bool:
+    """Tell whether strace is there, and may trace: some containers forbid it."""
+    if shutil.which("strace") is None:
+        return False
+    line = ("strace", "-f", "-qq", "-o", os.devnull, "true")
+    return not subprocess.run(line, capture_output=True, check=False).returncode  # noqa: S603
 
 
 def asked(work: str) -> Asked:

@@ -13,7 +13,7 @@ from rmqtool.errors import RmqtoolError
 from rmqtool.repair import undo
 from rmqtool.writing.directory import Directory
 from rmqtool.writing.lock import StoreLock
-from tests.hostile.asked import asked
+from tests.hostile.asked import asked, can_trace
 from tests.hostile.kills import HOW, wrong_after
 from tests.hostile.races import WORKS, races, swapping
 from tests.hostile.stranger import look
@@ -87,7 +87,7 @@ def test_swapped_in_store(work: str) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can show what root does")
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace sees what the kernel is asked")
+@pytest.mark.skipif(not can_trace(), reason="strace sees what the kernel is asked")
 def test_nothing_else_asks() -> None:
     """A swap between two of those calls is one before the next: nothing asks in between."""
     found = asked("rebuild-index")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from rmqtool.cli.main import main
 from rmqtool.store.address import place_of
 from rmqtool.writing.directory import Directory
 from tests.evidence import snapshot
+from tests.hostile.asked import can_trace
 from tests.stores import fixture_store
 
 COMMANDS = (
@@ -109,7 +109,7 @@ def test_short(
         assert sound == (main(words), capfd.readouterr().out)
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace interrupts calls")
+@pytest.mark.skipif(not can_trace(), reason="strace interrupts calls")
 @pytest.mark.parametrize(
     "command",
     [one for one in (*COMMANDS, ("diff", "{store}")) if one != ("doctor",)],  # as above
