@@ -191,6 +191,22 @@ def against(revision: str, every: int) -> Iterator[str]:
         yield from compare(files[0], files[1], frozenset())
 
 
+def _import_from(tree: Path) -> None:
+    """Let whatever is imported from now on be the package of a tree.
+
+    Raises:
+        SystemExit: it is another one: then all answers would be the same, and say nothing.
+    """
+    sys.path[:] = [str(tree), *(one for one in sys.path if Path(one or ".").resolve() != ROOT)]
+    for name in [*sys.modules]:  # what damages stores has loaded this tree's own
+        if name.partition(".")[0] == "rmqtool":
+            del sys.modules[name]
+    import rmqtool
+
+    if not Path(rmqtool.__file__).resolve().is_relative_to(tree.resolve()):
+        sys.exit(f"{rmqtool.__file__} is not the package of {tree}")
+
+
 def main() -> int:
     """Record or compare."""
     parser = argparse.ArgumentParser(prog="python -m tests.same")
@@ -201,10 +217,7 @@ def main() -> int:
     parser.add_argument("--new", nargs="*", default=[], metavar="FIELD")
     asked = parser.parse_args()
     if asked.task == "record":
-        sys.path[:] = [
-            str(asked.tree),
-            *(one for one in sys.path if Path(one or ".").resolve() != ROOT),
-        ]
+        _import_from(asked.tree)
         record(Path(asked.given[0]), asked.every)
         return 0
     found = (
