@@ -82,7 +82,8 @@ class TakeRecords:
     def __call__(self, part: SegmentPart, *, start: int | None = None) -> Chunk:
         """Give the records of a part, and what in it is none."""
         maker = self.options.maker()
-        maker.reserve(part.length)
+        # A hole of any length is one part.
+        maker.reserve(min(part.length, self.options.part_bytes))
         first: int | None = None
         end, unread = part.end, None
         try:

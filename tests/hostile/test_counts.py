@@ -180,6 +180,35 @@ def test_hole_of_terabytes(tmp_path: Path, name: str, capfd: pytest.CaptureFixtu
         assert f"at most {MOST_REPLACED:,}" in "".join(capfd.readouterr())
 
 
+READ_WHOLE = (
+    *("validate --level deep", "dump", "rebuild --check", "report --output NEW", "diff OTHER"),
+    *(
+        "extract --output NEW.rmq",
+        "rebuild-log --output NEW",
+        "rebuild-log --dry-run --since 9999d",
+    ),
+    *("query --key none", "export --table messages --output NEW"),
+)
+
+
+@pytest.mark.parametrize("command", READ_WHOLE)
+def test_hole_of_a_terabyte_is_read(tmp_path: Path, command: str) -> None:
+    """What reads all of a log takes no memory and no time for a hole of a terabyte in it."""
+    store = fixture_store("rocketmq-5.3.3-crash", tmp_path)
+    other = fixture_store("rocketmq-5.3.3-crash", tmp_path / "other")
+    os.truncate(max((store / "commitlog").iterdir()), 1 << 40)
+    words = command.replace("NEW", str(tmp_path / "new")).replace("OTHER", str(other))
+    name, *options = words.split()
+    before = process_time()
+    tracemalloc.start()
+    try:
+        assert main([name, str(store), *options, "--quiet"]) in {0, 1, 3}
+        assert tracemalloc.get_traced_memory()[1] < 300 << 20
+    finally:
+        tracemalloc.stop()
+    assert process_time() - before < 20
+
+
 def test_index_of_zeros(tmp_path: Path) -> None:
     """In an index file of zeros the first entry may be anywhere, if its offset is 0."""
     (tmp_path / "index").mkdir()
