@@ -10,7 +10,7 @@ then on `validate` has to find it each time.
 
 Commands are children of processes that have loaded all, as `tests.cli.loaded` forks them; every so
 many runs as a program of its own. Printed are the runs of each command, what was wrong, and how
-long a send took beside what. The exit code is 1 when something was wrong.
+long a send took beside what, after Ctrl-C, too. The exit code is 1 when something was wrong.
 """
 
 from __future__ import annotations
@@ -207,6 +207,22 @@ def _has_body(path: Path) -> bool:
     return bool(length > 0)
 
 
+def tell(trial: Trial, load: Load, names: Iterable[str], seconds: float) -> None:
+    """Print what was run beside what, and what was wrong."""
+    for name in names:
+        runs = trial.runs[name]
+        print(f"{name:16} {runs:5} runs, {trial.seconds[name] / max(runs, 1):7.3f} s each")
+    print(f"{trial.runs.total():,} runs beside {load.count:,} messages, {seconds:.0f} s")
+    if load.failed:
+        print(f"{load.failed:,} sends were given up")
+    print(f"the flipped byte was found {trial.judge.found} of {trial.judge.looked} times")
+    for line in (*load.latencies(), *(f"client: {error}" for error in load.errors)):
+        print(line)
+    for what, count in trial.judge.wrong.most_common():
+        print(f"{count:5} wrong: {what}")
+    print(f"{trial.judge.wrong.total()} wrong", flush=True)
+
+
 def main() -> int:
     """Run all commands in turn; print what was wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -233,7 +249,7 @@ def main() -> int:
         ended = threading.Event()
         watch = threading.Thread(target=trial.watch, args=(ended,))
         watch.start()
-        began = time.monotonic()
+        began, passed = time.monotonic(), 0.0
         try:
             while (passed := time.monotonic() - began) < asked.seconds:
                 rounds = min(trial.runs[name] for name in names) + 1
@@ -244,21 +260,12 @@ def main() -> int:
                     print(f"{rounds} rounds, {passed:.0f} s", file=sys.stderr, flush=True)
                 if rounds >= asked.runs and passed >= LEAST_SECONDS:
                     break
+        except KeyboardInterrupt:
+            pass  # what has been seen is printed
         finally:
             ended.set()
             watch.join()
-    for name in (*names, *WATCHES):
-        runs = trial.runs[name]
-        print(f"{name:16} {runs:5} runs, {trial.seconds[name] / max(runs, 1):7.3f} s each")
-    print(f"{trial.runs.total():,} runs beside {load.count:,} messages, {passed:.0f} s")
-    if load.failed:
-        print(f"{load.failed:,} sends were given up")
-    print(f"the flipped byte was found {trial.judge.found} of {trial.judge.looked} times")
-    for line in (*load.latencies(), *(f"client: {error}" for error in load.errors)):
-        print(line)
-    for what, count in trial.judge.wrong.most_common():
-        print(f"{count:5} wrong: {what}")
-    print(f"{trial.judge.wrong.total()} wrong", flush=True)
+    tell(trial, load, (*names, *WATCHES), passed)
     return int(bool(trial.judge.wrong or load.errors))
 
 
