@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +33,11 @@ SENTENCE: Final = re.compile(r"(?<=[.;:?])\s+|\n\s*\n")
 WORD: Final = re.compile(r"[^\s\"'(),=]*[A-Za-z]{2}[^\s]*")
 LEAST_WORDS: Final = 3  # of what is not a name or a key; a piece of a line may be hard, too
 CODE: Final = re.compile(r"\bSELECT\b|^from rmqtool|\(\?P<|[0-9]{2}  +[0-9]", re.MULTILINE)
+NUMBER: Final = re.compile(r"(len|sum)\(|count$|count [-+]|[^(]* [-+] (len|sum)\(")  # an expression
+THINGS: Final = re.compile(
+    r" (\w+ )?(records|messages|units|entries|queues|segments|bytes|rows|topics|groups|timers|files"
+    r"|stores|slots|blocks|lines|characters|numbers|values|keys|copies|places|others|more)\b"
+)
 SAMPLES: Final = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 PAGES: Final = (
     *("README.md", "CHANGELOG.md", "DEPENDENCIES.md", "SECURITY.md", "fixtures/README.md"),
@@ -114,6 +120,30 @@ def test_source(source: list[tuple[str, str]]) -> None:
     """No text of the source has a hard word."""
     hard = [(place, match[0], text) for place, text in source for match in HARD.finditer(text)]
     assert [] == hard
+
+
+def counts_of(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each number of things that stands before their name without a format.
+
+    A number is what plainly is one: a length, a sum, a `count`, and these plus or minus something.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            for one, after in pairwise(node.values):
+                if (
+                    isinstance(one, ast.FormattedValue)
+                    and one.format_spec is None
+                    and NUMBER.match(ast.unparse(one.value))
+                    and THINGS.match(text_of(after) or "")
+                ):
+                    yield node.lineno, ast.unparse(one.value) + (text_of(after) or "")
+
+
+def test_separators() -> None:
+    """Numbers of things in sentences have separators: `1,591 index entries`."""
+    found = [(name, *one) for name, tree in modules() for one in counts_of(tree)]
+    assert [] == found
+    assert [(1, "len(rows) rows")] == [*counts_of(ast.parse('f"{len(rows)} rows"'))]
 
 
 def test_length(source: list[tuple[str, str]]) -> None:

@@ -53,7 +53,7 @@ class Bounded:
             if left > 0:
                 paths = self._paths.get((code, severity), set())
                 where = f"; the first of them in {min(paths)}" if paths else ""
-                message = f"{left} more of this kind{where}: {code.meaning}"
+                message = f"{left:,} more of this kind{where}: {code.meaning}"
                 yield finding(code, At(min(paths, default="")), message, severity=severity)
 
 

@@ -173,7 +173,7 @@ def _unread(seen: Examination) -> Iterator[AdviceStep]:
     if not unread:
         return
     path, reason = unread[0]
-    also = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+    also = f" and {len(unread) - 1:,} more" if len(unread) > 1 else ""
     yield AdviceStep(
         f"cannot be read: {path}{also}: {reason}",
         "nothing is known of what is in there; a broker most likely refuses to start",

@@ -57,7 +57,7 @@ def decode(raw: bytes, *, path: str = "<bytes>") -> EpochFile:
     """
     lines = raw.decode("utf-8", "replace").splitlines()
     if len(lines) < _HEAD_LINES:
-        reason = f"{len(lines)} lines are there, {_HEAD_LINES} are needed"
+        reason = f"{len(lines):,} lines are there, {_HEAD_LINES} are needed"
         raise Truncated(path=path, position=0, field="count", reason=reason)
     count, crc = (
         _number(line, path=path, field=field)
@@ -105,7 +105,7 @@ def decode_identity(raw: bytes, *, path: str = "<bytes>") -> BrokerIdentity:
     """
     parts = raw.decode("utf-8", "replace").strip().split("#")
     if len(parts) < _IDENTITY_PARTS:
-        reason = f"{len(parts)} parts are there, {_IDENTITY_PARTS} are needed"
+        reason = f"{len(parts):,} parts are there, {_IDENTITY_PARTS} are needed"
         raise Truncated(path=path, position=0, field="broker_id", reason=reason)
     number = _number(parts[2], path=path, field="broker_id")
     return BrokerIdentity(parts[0], parts[1], number, "#".join(parts[_IDENTITY_PARTS:]))

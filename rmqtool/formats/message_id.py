@@ -224,7 +224,7 @@ def recognise(text: str) -> OffsetMessageId | UniqueKey | ClientMessageId | None
 def _hex(text: str, sizes: tuple[int, ...]) -> bytes:
     if len(text) not in {2 * size for size in sizes}:
         digits = " or ".join(str(2 * size) for size in sizes)
-        reason = f"{len(text)} characters, {digits} hex digits are needed"
+        reason = f"{len(text):,} characters, {digits} hex digits are needed"
         raise BadLength(path=text[:80], position=0, field="message_id", reason=reason)
     try:
         raw = bytes.fromhex(text)

@@ -237,7 +237,7 @@ def sentences(done: Extracted, group: str | None) -> Iterator[str]:
         yield f"{counted(done.damaged, 'message')} with a damaged body"
     if done.without_offset:
         named = [f"{topic} queue {number}" for topic, number in sorted(done.without_offset)]
-        more = f" and {len(named) - _SHOWN} more" if len(named) > _SHOWN else ""
+        more = f" and {len(named) - _SHOWN:,} more" if len(named) > _SHOWN else ""
         queues = counted(len(named), "queue")
         yield (
             f"group {group} has no offset for {queues}, so all messages there count: "

@@ -86,6 +86,6 @@ def step_rows(asked: str, trail: Trail) -> list[dict[str, object]]:
         for number, step in enumerate(trail.steps, 1)
     ]
     if trail.left_out:
-        more = f"{trail.left_out} more steps were taken"
+        more = f"{trail.left_out:,} more steps were taken"
         rows.append({"asked": asked, "step": len(rows) + 1, "action": "…", "result": more})
     return rows

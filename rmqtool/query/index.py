@@ -145,7 +145,7 @@ class IndexReader:
         try:
             used = self._used_slots(0, self.slots)
             if used < self.slot_count:
-                return f"{used} of {self.slot_count} used slots are there"
+                return f"{used:,} of {self.slot_count:,} used slots are there"
             return self._zero_entries(self._open)
         except UnreadablePath as error:
             return error.reason
@@ -176,7 +176,7 @@ class IndexReader:
         if self.slots <= SLOTS_COUNTED:
             used = self._used_slots(0, self.slots)
             if used != self.slot_count:
-                return f"{used} slots are used, its header says {self.slot_count}"
+                return f"{used:,} slots are used, its header says {self.slot_count:,}"
         return ""
 
     def _slot_trouble(self, slot: int, head: int, length: int) -> str:

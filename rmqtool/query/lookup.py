@@ -179,7 +179,7 @@ class Lookup(Sources):
             "index chain",
             f"{key}: hash {chain.key_hash}, slot {chain.slot}, first entry {chain.head}, "
             f"{counted(chain.walked, 'entry', 'entries')} walked, "
-            f"{len(chain.offsets)} of this hash",
+            f"{len(chain.offsets):,} of this hash",
             chain.path,
         )
         for entry in chain.entries:

@@ -123,7 +123,7 @@ Request: TypeAlias = ById | ByKey | ByOffset | ByQueueOffset | ByTime | ByTransa
 def id_problem(text: str) -> str:
     """Say why a text is no ID that RocketMQ makes; empty when it may be one."""
     if len(text) not in ID_LENGTHS:
-        return f"{len(text)} characters, an ID has 32, 34 or 56 hex digits"
+        return f"{len(text):,} characters, an ID has 32, 34 or 56 hex digits"
     if not _HEX.fullmatch(text):
         odd = next(character for character in text if not _HEX.match(character))
         return f"{odd!a} is no hex digit"

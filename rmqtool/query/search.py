@@ -50,7 +50,7 @@ def search(
         for record, how in found:
             count += 1
             yield record, how
-        trail.add("search of the log", f"{stretch}: {count} found")
+        trail.add("search of the log", f"{stretch}: {count:,} found")
 
 
 def find_text(

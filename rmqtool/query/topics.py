@@ -71,7 +71,7 @@ def hint(topic: str, known: list[str]) -> str:
     there = [name for name in known if name not in SYSTEM_TOPICS]
     if not there:
         return f"no topic {topic!r} here, nor any other"
-    more = f" and {len(there) - MOST_LISTED} more" if len(there) > MOST_LISTED else ""
+    more = f" and {len(there) - MOST_LISTED:,} more" if len(there) > MOST_LISTED else ""
     return f"no topic {topic!r} here; there are: {', '.join(there[:MOST_LISTED])}{more}"
 
 

@@ -182,7 +182,7 @@ def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
             f"{lost.physical_offset} ({lost.path}): {lost.code}"
         )
     if len(result.lost) > LOST_SHOWN:
-        yield f"... and from {len(result.lost) - LOST_SHOWN} more such stretches"
+        yield f"... and from {len(result.lost) - LOST_SHOWN:,} more such stretches"
     if result.lost:
         yield f"what that is, and what helps: rmqtool validate {shlex.quote(options.store)}"
     for offset in result.undispatched[:LOST_SHOWN]:
@@ -202,9 +202,9 @@ def _trouble(result: RebuildResult) -> Iterator[str]:
             continue
         total = sum(getattr(queue.tally, name) for queue in found)
         places = [
-            f"{queue.topic} {queue.queue_id} ({getattr(queue.tally, name)})"
+            f"{queue.topic} {queue.queue_id} ({getattr(queue.tally, name):,})"
             for queue in found[:LOST_SHOWN]
         ]
-        more = f" and {len(found) - LOST_SHOWN} more" if len(found) > LOST_SHOWN else ""
+        more = f" and {len(found) - LOST_SHOWN:,} more" if len(found) > LOST_SHOWN else ""
         where = "queue" if len(found) == 1 else "queues"
-        yield f"{total} {sentence}; {where} {', '.join(places)}{more}"
+        yield f"{total:,} {sentence}; {where} {', '.join(places)}{more}"

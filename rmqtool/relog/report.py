@@ -121,7 +121,7 @@ def _left_out(result: LogResult) -> Iterator[str]:
         what = f"{gap.length:,} bytes at {gap.position} hold no record: {gap.code}"
         yield f"{gap.path}: {which}{what}"
     if len(result.gaps) > SHOWN:
-        yield f"... and {len(result.gaps) - SHOWN} more such stretches"
+        yield f"... and {len(result.gaps) - SHOWN:,} more such stretches"
 
 
 def _changed(options: LogOptions, result: LogResult) -> Iterator[str]:

@@ -99,7 +99,7 @@ def _case(area: str, code: str, found: list[Finding], *, fails: bool) -> str:
         return f"{head}/>\n"
     lines = "\n".join(_line(one) for one in found[:SHOWN])
     if fails:
-        message = _attribute(f"{len(found)} found; {found[0].message}")
+        message = _attribute(f"{len(found):,} found; {found[0].message}")
         body = f'   <failure type="{code}" message={message}>{_text(lines)}</failure>\n'
     else:
         body = f"   <system-out>{_text(lines)}</system-out>\n"

@@ -73,7 +73,7 @@ def rows_of(plan: Plan, most_lost: int | None = None) -> list[Rows]:
 def sentences(plan: Plan) -> Iterator[str]:
     """Sum a plan up."""
     yield from plan.notes
-    codes = ", ".join(f"{count} {code}" for code, count in sorted(plan.counts.items()))
+    codes = ", ".join(f"{count:,} {code}" for code, count in sorted(plan.counts.items()))
     if codes:
         yield f"{counted(len(plan.edits), 'edit')}: {codes}"
     else:

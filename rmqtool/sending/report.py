@@ -122,7 +122,7 @@ def _of_run(outcome: SendResult) -> Iterator[str]:
         yield f"{what} stored on the master alone, or not yet on the disk; the ledger names them"
     if outcome.twice:
         numbers = ", ".join(map(str, outcome.twice[:_NAMED]))
-        more = f" and {len(outcome.twice) - _NAMED} more" if len(outcome.twice) > _NAMED else ""
+        more = f" and {len(outcome.twice) - _NAMED:,} more" if len(outcome.twice) > _NAMED else ""
         yield (
             f"may have been sent twice: message {numbers}{more}; an earlier run ended before its "
             "answer"

@@ -31,7 +31,7 @@ def name_problem(name: str) -> str | None:
     except UnicodeEncodeError:
         return "cannot be encoded as a file name"
     if length > LONGEST_NAME:
-        return f"has {length} bytes, and a file name at most {LONGEST_NAME}"
+        return f"has {length:,} bytes, and a file name at most {LONGEST_NAME}"
     return None
 
 

@@ -214,7 +214,7 @@ class OpenFile:
         self.close()
 
     def __repr__(self) -> str:
-        return f"OpenFile({self.place}, {self.size} bytes)"
+        return f"OpenFile({self.place}, {self.size:,} bytes)"
 
     def __reduce__(self) -> NoReturn:
         message = "an open file does not travel: send its Place"

@@ -15,6 +15,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import CQ_NOREC
 from rmqtool.findings.registry_index import IX_KEY
+from rmqtool.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,9 +142,9 @@ def _with_consequences(stretch: LostStretch) -> Finding:
     """Word what points into a stretch."""
     parts = []
     if stretch.units:
-        parts.append(f"{stretch.units} queue unit{'s' if stretch.units > 1 else ''}")
+        parts.append(counted(stretch.units, "queue unit"))
     if stretch.entries:
-        parts.append(f"{stretch.entries} index entr{'ies' if stretch.entries > 1 else 'y'}")
+        parts.append(counted(stretch.entries, "index entry", "index entries"))
     if not parts:
         return stretch.finding
     verb = "point" if stretch.units + stretch.entries > 1 else "points"

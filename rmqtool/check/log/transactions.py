@@ -86,7 +86,7 @@ class Transactions:
         ended = np.array(sorted(self._ended), np.int64)
         count = int((~is_in(offsets, ended)).sum())
         if count:
-            message = f"{count} of {len(offsets)} half records have no end yet"
+            message = f"{count:,} of {len(offsets):,} half records have no end yet"
             yield finding(CL_TRANREF, At("commitlog"), message, severity=Severity.NOTE)
 
 

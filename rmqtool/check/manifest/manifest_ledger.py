@@ -221,14 +221,16 @@ class Ledger:
         """Say what changed since the earlier manifest."""
         if self.before is None or self.manifest is None:
             return
-        counts = ", ".join(f"{len(paths)} {name}" for name, paths in self.changes.items() if paths)
+        counts = ", ".join(
+            f"{len(paths):,} {name}" for name, paths in self.changes.items() if paths
+        )
         log = f"the log went on from {self.before.log_end} to {self.manifest.log_end}"
         if self.manifest.log_end < self.before.log_end:
             log = f"the log ended at {self.before.log_end}, and now at {self.manifest.log_end}"
         yield f"since {self._source}: files {counts}; {log}"
         for name, paths in self.changes.items():
             if paths and name not in QUIET:
-                more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+                more = f" and {len(paths) - NAMED:,} more" if len(paths) > NAMED else ""
                 yield f"{name} since {self._source}: {', '.join(paths[:NAMED])}{more}"
 
 

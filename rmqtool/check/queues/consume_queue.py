@@ -341,7 +341,7 @@ class QueueComparer:
         yield finding(
             CL_QOFF_GAP,
             self._record_at(state, gap.after, gap.start),
-            f"{gap.end - gap.start} queue offsets of topic {state.topic} queue {state.queue_id} "
+            f"{gap.end - gap.start:,} queue offsets of topic {state.topic} queue {state.queue_id} "
             "have no record",
             expected=gap.start,
             actual=gap.end,

@@ -55,7 +55,7 @@ def _segment(inspection: Inspection, segment: Segment, bit_map_bytes: int) -> It
         yield finding(
             CX_BITMAP,
             At(segment.path, int(first[0]) - segment.start, EXT_UNIT.size + int(first[3])),
-            f"{other.size} bit maps have another length than the configured filter",
+            f"{other.size:,} bit maps have another length than the configured filter",
             expected=f"{bit_map_bytes:,} bytes",
             actual=f"{int(first[3]):,} bytes",
         )

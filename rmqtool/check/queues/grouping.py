@@ -53,4 +53,4 @@ def _continues(held: Finding, one: Finding) -> bool:
 def _worded(held: Finding, count: int) -> Finding:
     if count == 1:
         return held
-    return held._replace(message=f"{held.message}; {count} in a row, this is the first")
+    return held._replace(message=f"{held.message}; {count:,} in a row, this is the first")

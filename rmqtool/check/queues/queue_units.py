@@ -128,7 +128,7 @@ class UnitJudge:
         odd = np.flatnonzero(blank & ~allowed)
         if odd.size:
             at = self._at(state, number + int(odd[0]), len(odd), None)
-            yield finding(CQ_PREBLANK, at, actual=f"{len(odd)} pre-blank units")
+            yield finding(CQ_PREBLANK, at, actual=f"{len(odd):,} pre-blank units")
 
     def _invalid(self, state: QueueState, number: int, invalid: Mask) -> Iterator[Finding]:
         rows = np.flatnonzero(invalid)
@@ -331,7 +331,7 @@ class UnitJudge:
             message = f"{count:,} records have a pre-blank in place of their unit"
             yield finding(CQ_GAP, at, message)
         else:
-            yield finding(CQ_PREBLANK, at, actual=f"{count} pre-blank units")
+            yield finding(CQ_PREBLANK, at, actual=f"{count:,} pre-blank units")
 
     def _wrong_real(
         self, state: QueueState, start: int, units: tuple[Numbers, Numbers], real: Mask

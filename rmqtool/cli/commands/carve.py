@@ -147,7 +147,9 @@ class Carve(Command):
             self.delivery.note("nothing found")
         elif len(done.stores) > 1 and not self.by_store:
             count = len(done.stores)
-            self.delivery.note(f"{count} stores are in one file; --by-store writes a file for each")
+            self.delivery.note(
+                f"{count:,} stores are in one file; --by-store writes a file for each"
+            )
         if done.unread:
             return IN_PART
         return DONE if done.records and done.is_whole else NO
