@@ -28,6 +28,7 @@ ROOT: Final = Path(__file__).parents[1]
 START: Final = rocksdb_database._start  # noqa: SLF001 - what is replaced
 _MOST: Final = 1 << 20  # bytes of an order
 _DESCRIPTORS: Final = 2
+RUNS: Final = -1  # no status of a process
 
 
 class Forked:
@@ -49,6 +50,13 @@ class Forked:
         """Ask it to end, unless it is known to have ended."""
         if self._status is None:
             os.kill(self._pid, signal.SIGTERM)
+
+    def poll(self) -> int | None:
+        """Give its status, as `Popen` does; None while it runs."""
+        if self._status is None:
+            status = self._forker.ask(pickle.dumps(-self._pid))
+            self._status = None if status == RUNS else os.waitstatus_to_exitcode(status)
+        return self._status
 
     def wait(self) -> int:
         """Wait for its end; give its status as `Popen` does."""
@@ -105,7 +113,7 @@ def start() -> Forked | subprocess.Popen[bytes]:
 
 
 def _serve(line: socket.socket) -> None:
-    """Fork for each order, or wait for the end of a child, until nobody is left to ask."""
+    """Fork for each order, wait for the end of a child, or ask, until nobody is left to ask."""
     import rocksdict  # noqa: F401 - loaded once
 
     from rmqtool.writing import rocksdb_links  # noqa: F401 - likewise
@@ -118,7 +126,8 @@ def _serve(line: socket.socket) -> None:
             return
         order = pickle.loads(raw)  # noqa: S301 - from the tests
         if isinstance(order, int):
-            line.send(str(os.waitpid(order, 0)[1]).encode())
+            ended, status = os.waitpid(abs(order), os.WNOHANG if order < 0 else 0)
+            line.send(str(status if ended else RUNS).encode())
             continue
         descriptors = array.array("i")
         for _, _, sent in ancillary:
