@@ -53,7 +53,7 @@ class Done(NamedTuple):
     @property
     def last_words(self) -> str:
         """The end of what it said."""
-        return " / ".join(self.run.err.strip().splitlines()[-3:])[:400]
+        return " / ".join(self.run.err.strip().splitlines())[-1500:]
 
 
 class Judge:
