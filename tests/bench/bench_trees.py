@@ -25,7 +25,7 @@ from tests.bench.store_builder import GIB, Spec, bench_store
 LARGEST_RATIO: Final = 1.05
 ROOT: Final = Path(__file__).parents[2]
 NOT_DONE: Final = 2
-LIMIT: Final = "500000"  # rows of a dump: it is the slowest by far
+LIMIT: Final = "500000"  # rows of a dump
 COMMANDS: Final = {
     "validate": "validate STORE --level full",
     "validate deep": "validate STORE --level deep",

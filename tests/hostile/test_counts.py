@@ -181,13 +181,16 @@ def test_hole_of_terabytes(tmp_path: Path, name: str, capfd: pytest.CaptureFixtu
 
 
 READ_WHOLE = (
-    *("validate --level deep", "dump", "rebuild --check", "report --output NEW", "diff OTHER"),
-    *(
-        "extract --output NEW.rmq",
-        "rebuild-log --output NEW",
-        "rebuild-log --dry-run --since 9999d",
-    ),
-    *("query --key none", "export --table messages --output NEW"),
+    "validate --level deep",
+    "dump",
+    "rebuild --check",
+    "report --output NEW",
+    "diff OTHER",
+    "extract --output NEW.rmq",
+    "rebuild-log --output NEW",
+    "rebuild-log --dry-run --since 9999d",
+    "query --key none",
+    "export --table messages --output NEW",
 )
 
 
