@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.check.log.commitlog import last_used_start
 from rmqtool.errors import DecodeError, NotAStore, UnreadablePath
 from rmqtool.findings.registry_commitlog import CL_MAGIC
 from rmqtool.formats.message import (
@@ -84,9 +85,10 @@ class LogSource:
         if self.store is None:
             yield from _of_file(self.segments[0], options, advance)
             return
+        old = len(self.store.old_commitlog)
         for log, is_dledger in (
-            (self.store.old_commitlog, False),
-            (self.store.commitlog, self.store.is_dledger),
+            (self.segments[:old], False),
+            (self.segments[old:], self.store.is_dledger),
         ):
             read = TakeRecords(replace(options, is_dledger=is_dledger))
             for part, chunk in run_joined(read, parts(log, options.part_bytes), jobs=jobs):
@@ -107,10 +109,13 @@ def source_of(path: str, broker_conf: str | None) -> LogSource:
             segment = Segment(place, path, 0, entry.size, entry.mtime_ms, entry.allocated)
             return LogSource(path, None, (segment,))
     store = open_store(place, broker_conf)
-    log = (*store.old_commitlog, *store.commitlog)
-    if not log:
+    old, log = store.old_commitlog.segments, store.commitlog.segments
+    if not old and not log:
         raise NotAStore(path=path, reason="has no commitlog to take records from")
-    return LogSource(path, store, log)
+    if store.lock_held():  # a file may be read before its end is written, and the next one later
+        last = last_used_start(log)
+        log = tuple(one for one in log if one.start <= last)
+    return LogSource(path, store, (*old, *log))
 
 
 def _of_file(

@@ -6,6 +6,7 @@ says of itself where it lies. Judging is in check/log/message.py, joining of par
 
 from __future__ import annotations
 
+from time import sleep
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -43,6 +44,7 @@ SMALLEST_WINDOW: Final = 1 << 10  # bytes; holds all of a record but its body
 FEW: Final = 4  # records in a window: with fewer, much of it is read twice
 WIDER: Final = 4  # times its first size that a window becomes at most
 LARGEST_WINDOW: Final = 1 << 24  # bytes; the bodies of longer records are read piece by piece
+PAUSES: Final = (0.0, 0.05, 0.1, 0.2)  # seconds, before what a broker may be writing is read again
 
 CODES: Final = {
     kernels_walk.ZERO: CL_MAGIC,
@@ -96,6 +98,7 @@ class SegmentScanner:
         self.checksum = crc.checksum(by_tables=options.crc_by_tables)
         self.topics = TopicTable()
         self.entry_header = DLEDGER_BODY_OFFSET if options.is_dledger else 0
+        self.pauses = [*PAUSES] if part.segment.grows else []
 
     def batches(self, start: int | None) -> Iterator[Batch]:
         """Yield batches from `start` on, or from the first record in the part."""
@@ -118,7 +121,11 @@ class SegmentScanner:
             window.load(position, end)  # as much of it as one window holds
             found, stop, why = self.walk(window, position, end)
         if found:
-            yield self.records(window, position, found, window.position + stop)
+            batch = self.records(window, position, found, window.position + stop)
+            if self.pauses and self._is_torn(batch):
+                yield from self._again(position)
+                return
+            yield batch
             is_short = why == SHORT and window.end < self.size
             if is_short and found < FEW and window.capacity < self.widest:
                 # Long records: a wider window reads fewer bytes twice.
@@ -244,15 +251,39 @@ class SegmentScanner:
                 end, code = found, CHAIN
         yield self._batch(Extent.FILLER, position, end, code=code, stored_size=stored)
 
+    def _is_torn(self, batch: Batch) -> bool:
+        """Tell whether records look as if one were still written: no text has zeros in it."""
+        columns = batch.columns
+        is_other = columns[row.BODY_CRC] != columns[row.BODY_CRC_FOUND]
+        if self.options.body_crc and (is_other & (columns[row.BODY_LENGTH] > 0)).any():
+            return True
+        starts, lengths = columns[[row.PROPERTIES_START, row.PROPERTIES_LENGTH]]
+        lasts = (starts + lengths - 1)[lengths > 0]
+        return 0 in batch.window[lasts] or 0 in batch.text(int(starts[-1]), int(lengths[-1]))
+
+    def _again(self, position: int) -> Iterator[Batch]:
+        """Read again what is damaged, or still written: damage is there each time.
+
+        A window is no snapshot. While it is copied the broker goes on, and then the begin of a
+        record can be missing though its end, or the next one, is there.
+        """
+        sleep(self.pauses.pop(0))
+        end = min(self.part.end, self.size)
+        self.window.load(position, end)
+        yield from self._step(position, end)
+
     def _damage(self, position: int, why: int) -> Iterator[Batch]:
         """Yield a gap up to the next record, or the unused tail of the file."""
-        if self.entry_header and why != SHORT:
+        if self.entry_header and why != SHORT and not self.pauses:
             bare = yield from self._bare(position, why)
             if bare:
                 return
         first = self._zeros_until(position) if why in {kernels_walk.ZERO, SHORT} else position
         if first == self.size:
             yield self._batch(Extent.UNUSED, position, self.size)
+            return
+        if self.pauses:
+            yield from self._again(position)
             return
         found = None if why == SHORT else self._after_damage(position, first)
         if found is not None:

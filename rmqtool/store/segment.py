@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NAME_DIGITS = 20
 LARGEST_LONG = 2**63 - 1
 _HEAD_BYTES = 8  # total size and magic code
+_MADE_AHEAD = 2  # files; a broker writes to the one before them, and maybe to the first already
 
 
 class OddityKind(enum.StrEnum):
@@ -83,6 +84,7 @@ class Segment(NamedTuple):
         mtime_ms: last change of the file, ms since 1970 UTC.
         allocated: bytes that the disk really holds.
         missing_before: bytes of the byte space right before this file that no file holds.
+        grows: whether a broker may write to it while it is read.
     """
 
     place: Place
@@ -92,6 +94,7 @@ class Segment(NamedTuple):
     mtime_ms: int = 0
     allocated: int = 0
     missing_before: int = 0
+    grows: bool = False
 
     @property
     def end(self) -> int:
@@ -197,6 +200,17 @@ class MappedFiles:
         kept = [one for one in self.oddities if one.kind not in joints and one.path not in paths]
         oddities = (*kept, *_joints(well, length))
         return replace(self, segments=tuple(well), oddities=oddities, misnamed=odd)
+
+    def beside(self, *, is_live: bool | None) -> MappedFiles:
+        """Say that a running broker appends to the last files; without one nothing changes.
+
+        Source: AllocateMappedFileService#putRequestAndReturnMappedFile, 4.9.3 to 5.5.0.
+        """
+        if not is_live:
+            return self
+        full = max(len(self.segments) - _MADE_AHEAD - 1, 0)
+        last = [one._replace(grows=True) for one in self.segments[full:]]
+        return replace(self, segments=(*self.segments[:full], *last))
 
     def at(self, start: int) -> Segment | None:
         """Give the file that holds one byte of the byte space; None when no file does."""

@@ -92,7 +92,8 @@ class Store:
             UnreadablePath: a directory may not be listed.
         """
         kind = BranchKind.DLEDGER if self.is_dledger else BranchKind.COMMITLOG
-        return self._mapped(kind, self._configured.get("commitlog"))
+        length, is_live = self._configured.get("commitlog"), self.lock_held()
+        return self._mapped(kind, length).beside(is_live=is_live)
 
     @cached_property
     def old_commitlog(self) -> MappedFiles:
@@ -333,8 +334,7 @@ class Store:
         return load([(branch.place, branch.path) for branch in branches], file_length)
 
     def _queues(self, kind: BranchKind, file_length: int) -> Iterator[QueueFiles]:
-        family = self.family(kind, file_length)
-        if family is not None:
+        if (family := self.family(kind, file_length)) is not None:
             yield from family.queues()
 
     def _sampled(self, kind: BranchKind) -> list[int]:

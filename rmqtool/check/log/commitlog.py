@@ -12,7 +12,7 @@ from rmqtool.broker.conf import APPENDS_PROPERTY_CRC, FORCES_PROPERTY_CRC
 from rmqtool.check.inspection import LogFacts
 from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
 from rmqtool.check.log.message import RecordOptions
-from rmqtool.check.log.part import PartOptions, PartReport, inspect_live, inspect_part
+from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
 from rmqtool.check.log.segments import SegmentJudge
 from rmqtool.check.log.transactions import Transactions
 from rmqtool.derive.part import DeriveOptions
@@ -92,7 +92,7 @@ class LogPass:
             options = self._options(last_used, is_dledger=is_dledger)
             cut = parts(segments, inspection.options.part_bytes)
             is_live = store.lock_held()
-            function = partial(inspect_live if is_live else inspect_part, options=options)
+            function = partial(inspect_part, options=options)
             for part, report in run_joined(function, cut, jobs=inspection.options.jobs):
                 if is_live and part.segment.start > last_used and not report.is_unused:
                     continue  # the file before it was read before its end was written

@@ -6,9 +6,8 @@ dispatch runs with which queues and index are compared.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.log.bridges import is_bridge
@@ -18,7 +17,6 @@ from rmqtool.check.log.message import RecordJudge, RecordOptions
 from rmqtool.check.log.traffic import LogTraffic
 from rmqtool.derive.runs import Stretch
 from rmqtool.errors import UnreadablePath
-from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_commitlog import CL_STALE, CL_TAIL
 from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.scan import columns as row
@@ -32,14 +30,13 @@ if TYPE_CHECKING:
     from rmqtool.derive.collector import RunCollector
     from rmqtool.derive.part import DeriveOptions
     from rmqtool.derive.runs import Runs
-    from rmqtool.findings.catalogue import Code
+    from rmqtool.findings.catalogue import Code, Severity
     from rmqtool.findings.finding import Finding
     from rmqtool.scan.batch import Batch, ScanOptions
     from rmqtool.store.segment import MappedFiles, SegmentPart
 
 STALE = CL_STALE
 TAIL = CL_TAIL
-PAUSES: Final = (0.0, 0.05, 0.1, 0.2)  # seconds, before the end of a log is read again
 
 
 class PartOptions(NamedTuple):
@@ -102,15 +99,6 @@ class PartReport:
         """Whether nothing was ever written here."""
         return not self.records and all(one.kind is Extent.UNUSED for one in self.stretches)
 
-    @property
-    def is_damaged(self) -> bool:
-        """Whether anything is wrong: a gap, or more than a note about a record."""
-        return (
-            any(one.kind is Extent.GAP for one in self.stretches)
-            or any(one.severity is not Severity.NOTE for one in self.findings)
-            or any(severity is not Severity.NOTE for _, severity in self.counts)
-        )
-
 
 def inspect_part(
     part: SegmentPart, options: PartOptions, *, start: int | None = None
@@ -131,28 +119,6 @@ def inspect_part(
         # What was read so far is judged; the rest is unknown, and the result incomplete.
         return inspector.report(error)
     return inspector.report()
-
-
-def inspect_live(
-    part: SegmentPart, options: PartOptions, *, start: int | None = None
-) -> PartReport:
-    """Judge a part of a log that is written meanwhile: damage in its last file is there each time.
-
-    A window is no snapshot. While it is copied the broker goes on, and then the begin of a record
-    can be missing though its end, or the next one, is there.
-
-    Args:
-        part: which bytes.
-        options: what to judge.
-        start: where an extent is known to begin; None to find out, see `scan.join`.
-    """
-    report = inspect_part(part, options, start=start)
-    for pause in PAUSES:
-        if part.segment.start < options.last_used or not report.is_damaged:
-            break
-        time.sleep(pause)
-        report = inspect_part(part, options, start=start)
-    return report
 
 
 class _Inspector:
