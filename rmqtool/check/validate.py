@@ -298,7 +298,10 @@ def _know(inspection: Inspection) -> None:
         topics = _topics_in_files(inspection)
         inspection.compares_queues &= bool(topics) or DOUBLE_WRITE.of(store.broker_conf)
         inspection.light_in_rocksdb = not any(one.startswith(LMQ_PREFIX) for one in topics)
-        for name in OFFSETS:  # before the log: it tells how far queues are that are not flushed
+    if inspection.has_rocksdb_queues or options.wants("offsets"):
+        # Before queues and log: a consumer goes on while they are read, and they tell how far
+        # queues are that are not flushed.
+        for name in OFFSETS:
             inspection.document_with_path(name)
     has_index = bool(store.branches_of(BranchKind.INDEX))
     inspection.compares_index = reads and has_index and options.wants("index")

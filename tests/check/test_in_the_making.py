@@ -6,18 +6,20 @@ import json
 import os
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqtool.check.layout import IN_THE_MAKING
+from rmqtool.check.state import checkpoint
 from rmqtool.check.state.config import BEING_WRITTEN
 from rmqtool.cli.main import main
 from rmqtool.errors import StoreLocked, Trouble, UnreadablePath
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.registry_state import CF_JSON, CP_AHEAD
+from rmqtool.findings.registry_state import CF_JSON, CO_RANGE, CP_AHEAD
 from rmqtool.store.config_files import LARGEST_CONFIG
 from rmqtool.store.place import Place
 from rmqtool.store.tree import open_store
@@ -25,6 +27,10 @@ from rmqtool.writing.lock import StoreLock
 from tests import plain_store
 from tests.check.validation import run
 from tests.stores import fixture_store, held_by_another
+
+if TYPE_CHECKING:
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.findings.finding import Finding
 
 NAME = "rocketmq-5.3.3-traffic"
 SOME = 3
@@ -123,6 +129,26 @@ def test_being_written_for_long(age: int, tmp_path: Path, monkeypatch: pytest.Mo
     (found,) = [one for one in rows if one.code == CF_JSON]
     assert found.severity is (Severity.DAMAGE if age else Severity.NOTE)
     assert bool(age) != (("config/topics.json", BEING_WRITTEN) in summary.account.left_out)
+
+
+def test_consumed_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a consumer commits while the log is read is no offset ahead of its queue."""
+    store = fixture_store(NAME, tmp_path)
+    offsets = store / "config" / "consumerOffset.json"
+    said = open_store(store).config("consumerOffset.json").document
+    (queues, *_) = (one for one in said["offsetTable"].values() if one)
+    queues[min(queues)] += 10**6
+
+    def check(inspection: Inspection) -> Iterator[Finding]:
+        offsets.write_text(json.dumps(said), encoding="utf-8")
+        yield from behind_the_log(inspection)
+
+    behind_the_log = checkpoint.check
+    monkeypatch.setattr(checkpoint, "check", check)
+    for expected in (0, 1):
+        with held_by_another(store):
+            rows, _, _ = run(store)
+        assert [expected] == [sum(CO_RANGE == one.code for one in rows)]
 
 
 def test_gone_while_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
