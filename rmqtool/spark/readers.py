@@ -56,7 +56,7 @@ def batches(
         names: columns, in order.
         encoded: columns of messages that may stay numbers of a dictionary.
         expired: takes the files that a running broker has deleted since they were listed, which
-            then have no row; None where nobody tells of them, and each is a row of damage.
+            then have no row; None where each is to be a row of damage.
     """
     gone = Gone(options, expired)
     match task:

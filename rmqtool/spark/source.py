@@ -109,7 +109,12 @@ class RocketMQReader(DataSourceReader):
         from rmqtool.spark.fleet import batches
 
         tasks = partition.value or ()  # None is Spark's stand-in for nothing to read
-        found = (batch for task in tasks for batch in batches(task, self.options, self.names))
+        expired: set[str] = set()  # as if they had been listed later; a stream tells of each
+        found = (
+            batch
+            for task in tasks
+            for batch in batches(task, self.options, self.names, expired=expired)
+        )
         limit = self.options.limit
         some = found if limit is None else first_rows(found, limit)
         yield from told(some, str(self.options.table))

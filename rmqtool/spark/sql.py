@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -24,11 +25,16 @@ from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.sql_plan import SqlPlan, changes
 from rmqtool.spark.sql_values import plain, readable, unique_names
 from rmqtool.spark.views import OPERATIONS, VIEWS, meaning
+from rmqtool.store.address import place_of
+from rmqtool.store.tree import open_store
+from rmqtool.store.unread import has_expired
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+
+    from rmqtool.store.tree import Store
 
 NO_TABLE: Final = "TABLE_OR_VIEW_NOT_FOUND"
 TOLD: Final = Trouble.TOLD
@@ -92,6 +98,7 @@ class Questions:
     def __init__(self, spark: SparkSession, source: SourceOptions) -> None:
         self._spark, self._source = spark, source
         self._bytes_read = BytesRead(spark)
+        self._listed: dict[str, None] = {}
         # What Spark refuses is said in our own words; pyspark would log it, with its plan.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
 
@@ -116,6 +123,7 @@ class Questions:
             return SqlAnswer(unique_names(rows.columns), self._chunks(rows))
         plan = None if is_connect_session(self._spark) else SqlPlan.of(rows)
         self._put(tables, views, self._reading(tables, plan, has_all=kind == "explain"))
+        self._listed = self._log_files() if tables else {}
         rows = self._understood(text)
         limit = None if plan is None else plan.limit
         return SqlAnswer(unique_names(rows.columns), self._chunks(rows, limit), tables)
@@ -126,6 +134,26 @@ class Questions:
         Of an answer that ends early, some MB that were read ahead may be missing.
         """
         return self._bytes_read.more()
+
+    def expired(self) -> list[str]:
+        """Give the files of the log that a running broker has deleted since the last question."""
+        left = self._log_files() if self._listed else {}
+        return [path for path in self._listed if path not in left]
+
+    def _log_files(self) -> dict[str, None]:
+        """Give the paths of the log that a running broker writes; none without one."""
+        with suppress(UnreadablePath):  # the question says so
+            if (store := self._live_store()) is not None:
+                return dict.fromkeys(one.path for one in store.commitlog)
+        return {}
+
+    def _live_store(self) -> Store | None:
+        """Open the store anew where a broker runs on it; None elsewhere."""
+        source = self._source
+        if source.is_fleet or not place_of(source.path).is_local:
+            return None
+        store = open_store(source.path, source.broker_conf)
+        return store if store.lock_held() else None
 
     def unread(self, tables: tuple[str, ...]) -> list[UnreadablePath]:
         """Look whether the files of tables can be opened; what of them cannot is no row anywhere.
@@ -152,7 +180,9 @@ class Questions:
                         with one.open() as file:
                             file.read_at(0, 1)
                     except UnreadablePath as error:
-                        found.setdefault(str(error), error)
+                        store = self._live_store()
+                        if store is None or not has_expired(store, one.path, error):
+                            found.setdefault(str(error), error)
         return list(found.values())
 
     def _put(

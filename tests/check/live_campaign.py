@@ -8,9 +8,10 @@ alone. Wrong is an exit code other than 0, a finding above a note, and a message
 acknowledged before and is not found. In the last quarter a byte of an old record is flipped: from
 then on `validate` has to find it each time.
 
-Commands are children of processes that have loaded all, as `tests.cli.loaded` forks them; every so
-many runs as a program of its own. Printed are the runs of each command, what was wrong, and how
-long a send took beside what, after Ctrl-C, too. The exit code is 1 when something was wrong.
+Commands are children of processes that have loaded all, as `tests.cli.loaded` forks them, and `sql`
+has one process for all questions (`live_sql`); every so many runs are programs of their own.
+Printed are the runs of each command, what was wrong, and how long a send took beside what, after
+Ctrl-C, too. The exit code is 1 when something was wrong.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from tests.broker.broker import SMALL_GEOMETRY, Broker, running_broker
 from tests.broker.client import wait_until
 from tests.check.live_judge import Done, Judge
 from tests.check.live_load import GROUP, QUEUES, TOPIC, Load
+from tests.check.live_sql import Answering
 from tests.check.live_watch import follow, keep_watch
 from tests.cli.loaded import Loaded
 from tests.cli.run import COMMAND, Run, rmqtool
@@ -57,6 +59,9 @@ LENGTH: Final = struct.Struct(">84xi")  # of the body that follows, hosts being 
 DAMAGED: Final = 0.75  # of the time passes before a byte is flipped
 LEAST_SECONDS: Final = 300
 TOLD_EACH: Final = 10  # rounds, where nobody looks on
+QUESTION: Final = (
+    f"SELECT unique_key, segment, code FROM messages WHERE topic = '{TOPIC}' OR code IS NOT NULL"  # noqa: S608 - all of it is ours
+)
 COMMANDS: Final = {
     "validate": "validate STORE --level full --format jsonl",
     "validate deep": "validate STORE --level deep --format jsonl",
@@ -82,6 +87,7 @@ COMMANDS: Final = {
     "extract": f"extract STORE --topic {TOPIC} --output NEW.jsonl",
     "rebuild-log": "rebuild-log STORE --output NEW",
     "diff": "diff STORE STORE --format json",
+    "sql": f'sql STORE "{QUESTION}" --format jsonl',
 }
 WATCHES: Final = {"validate --every": keep_watch, "dump --follow": follow}
 
@@ -95,7 +101,9 @@ class Trial:
         judge: of what they say.
     """
 
-    def __init__(self, broker: Broker, load: Load, work: Path, forkers: list[Loaded]) -> None:
+    def __init__(
+        self, broker: Broker, load: Load, work: Path, forkers: list[Loaded], answering: Answering
+    ) -> None:
         self.runs: Counter[str] = Counter()
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.judge = Judge(broker.conf.parent / "store")
@@ -105,6 +113,7 @@ class Trial:
         for one in forkers:
             self._forkers.put(one)
         self._numbers = itertools.count(1)
+        self._answering = answering
 
     def one(self, name: str) -> None:
         """Run a command."""
@@ -141,7 +150,8 @@ class Trial:
 
     def _run(self, forker: Loaded, line: list[str]) -> Run:
         if next(self._numbers) % FRESH_EACH:
-            return rmqtool(*line, by=forker)
+            is_sql = line[0] == "sql"
+            return self._answering.run(line) if is_sql else rmqtool(*line, by=forker)
         done = subprocess.run([*COMMAND, *line], capture_output=True, check=False)  # noqa: S603
         return Run(done.returncode, done.stdout, done.stderr.decode())
 
@@ -237,13 +247,15 @@ def main() -> int:
     names = asked.only or [*COMMANDS]
     forkers = [Loaded() for _ in range(AT_ONCE)]  # before there is a JVM, and threads
     with ExitStack() as stack:
+        answering = Answering()
+        stack.callback(answering.close)
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmqtool-live-")))
         started = running_broker(asked.version, work / "home", settings, options=HEAP)
         broker = stack.enter_context(started)
         broker.create_topic(TOPIC, QUEUES)
         load = Load(broker, asked.pause)
         stack.enter_context(load.running())
-        trial = Trial(broker, load, work, forkers)
+        trial = Trial(broker, load, work, forkers, answering)
         time.sleep(SETTLING_SECONDS)
         wait_until(lambda: len(load.acknowledged) >= ENOUGH, "messages are acknowledged")
         ended = threading.Event()

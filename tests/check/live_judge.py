@@ -81,6 +81,7 @@ class Judge:
             "dump": self._listed,
             "export": self._listed,
             "extract": self._listed,
+            "sql": self._listed,
             "query time": _times,
             "query group": _group,
             "info": _info,
@@ -173,8 +174,10 @@ class Judge:
         if self._is_wrong(done):
             yield f"exit {done.run.code}: {done.last_words}"
             return
-        if done.name == "dump":
+        if done.name in {"dump", "sql"}:
             keys = {one["unique_key"] for one in done.rows}
+            if done.name == "sql":
+                yield from self._told(done)
         elif done.name == "export":
             files = done.new.rglob("*.parquet")
             columns = [parquet.read_table(one, columns=["unique_key"])[0] for one in files]
@@ -190,6 +193,13 @@ class Judge:
         ]
         if missing:
             yield f"{len(missing)} messages are not listed, {missing[:3]}: {done.last_words}"
+
+    def _told(self, done: Done) -> Iterator[str]:
+        """No row tells of damage but in the file with the flipped byte."""
+        flipped = self.flipped and f"commitlog/{self.flipped.name}"
+        for one in done.rows:
+            if one["code"] is not None and one["segment"] != flipped:
+                yield f"{one}"
 
     def _is_wrong(self, done: Done) -> bool:
         return bool(done.run.code) and not self._may_differ(done)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +14,11 @@ from rmqtool.errors import UsageError
 from rmqtool.rows import rows_of
 from rmqtool.spark.jobs import SparkFailed
 from rmqtool.spark.options import SourceOptions, TableName
+from rmqtool.spark.source import RocketMQReader
 from rmqtool.spark.sql import Questions, mentioned
 from rmqtool.spark.views import OPERATIONS, VIEWS
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
-from tests.stores import fixture_store, sent
+from tests.stores import fixture_store, held_by_another, sent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,6 +107,28 @@ def test_reads_that_shrink(questions: Questions, messages: ROWS, store: Path) ->
         )
     some = "SELECT (SELECT count(*) FROM messages) AS n FROM segments LIMIT 1"
     assert [{"n": len(messages)}] == answer(questions, some)
+
+
+def test_expired(spark: SparkSession, tmp_path: Path) -> None:
+    """Files that a running broker deletes have no row, and are told; else they are damage."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    first, *_ = sorted((store / "commitlog").iterdir())
+    source = SourceOptions(path=str(store))
+    reader = RocketMQReader(replace(source, pack=0), ("code",))
+    (part, *_) = reader.partitions()
+    questions = Questions(spark, source)
+    text = "SELECT count(*) AS n FROM messages"
+    with held_by_another(store):
+        questions.ask(text)
+        assert [] == questions.expired()
+        first.unlink()
+        assert [f"commitlog/{first.name}"] == questions.expired()
+        assert [] == [*reader.read(part)]
+        assert [] == questions.unread(("messages",))
+    (row,) = (one for some in reader.read(part) for one in some.to_pylist())
+    assert row == {"code": "FS-READ"}
+    questions.ask(text)
+    assert [] == questions.expired()
 
 
 def test_joins(questions: Questions, messages: ROWS) -> None:

@@ -185,11 +185,15 @@ def _read(file: str | None) -> str:
 
 def _answer(questions: Questions, text: str, delivery: Delivery) -> int:
     """Answer one question."""
+    from rmqtool.store.unread import expired_sentences
+
     answer = questions.ask(text)
     counted = _Counted(answer)
     delivery.emit(Rows(answer.columns, counted, name="sql"))
     if answer.tables and (count := questions.bytes_read()) is not None:
         delivery.note(f"read {count:,} bytes of the store")
+    for sentence in expired_sentences(questions.expired()):
+        delivery.note(sentence)
     unread = questions.unread(answer.tables)
     for error in unread:
         say(str(error))
