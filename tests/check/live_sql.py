@@ -13,7 +13,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from tests.cli.run import Run
 
@@ -61,12 +61,14 @@ def _answered(line: Sequence[str]) -> tuple[int, str, str]:
             code = main([*line])
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
-        said = []
-        for stream, file in ((sys.stdout, out), (sys.stderr, err)):
-            stream.flush()
-            file.seek(0)
-            said.append(file.read().decode())
-    return code, *said  # type: ignore[return-value]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        return code, _text(out), _text(err)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 def _serve() -> None:
