@@ -269,8 +269,9 @@ def whole(mutants: list[Mutant], out: Path, cases: int) -> list[Mutant]:
         with out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
+    took = {one.name: one.seconds for one in ran.values()}
     files = sorted({name.partition("::")[0] for names in wanted.values() for name in names})
-    forked(partial(_run, ["-m", NEED_MORE, *files], Tried(wanted, told)), 4 * 3600)
+    forked(partial(_run, ["-m", NEED_MORE, *files], Tried(wanted, took, told)), 4 * 3600)
     git = ["git", "checkout", "-q", "rmqtool"]
     subprocess.run(git, check=True)  # noqa: S603
     return [one for number, one in enumerate(mutants) if number not in inside]

@@ -50,8 +50,8 @@ def _switch():
 
 _switch()
 """
-CPU_SECONDS: Final = 60
-LATE: Final = "out of time"
+MORE_CPU: Final = 20, 5  # seconds that a test may take, and times what it took
+MORE_TIME: Final = 240, 10  # a mutant that waits for ever is not hurried by a busy machine
 
 
 def switched(mutants: Sequence[Mutant]) -> set[int]:
@@ -181,8 +181,11 @@ def reached(folder: Path) -> dict[str, Ran]:
 class Tried:
     """A pytest plugin that runs, in place of all tests, those of each mutant in a child.
 
+    A test that takes far longer with a change than without has noticed it.
+
     Args:
         wanted: the tests of each mutant, fastest first.
+        took: seconds of each test when nothing was changed.
         told: is given each outcome: number, test that fails or "", seconds.
         at_once: how many children run.
     """
@@ -190,10 +193,12 @@ class Tried:
     def __init__(
         self,
         wanted: dict[int, list[str]],
+        took: dict[str, float],
         told: Callable[[int, str, float], None],
         at_once: int = 2,
     ) -> None:
-        self._wanted, self._told, self._at_once = wanted, told, at_once
+        self._wanted, self._took = wanted, took
+        self._told, self._at_once = told, at_once
         self._running: dict[int, tuple[int, float, int]] = {}
         self._sound: dict[str, bool] = {}
 
@@ -221,11 +226,10 @@ class Tried:
             os.dup2(nothing.fileno(), 2)
         os.environ[ON] = str(number)
         builtins.mutant_is_on = lambda one: one == number  # type: ignore[attr-defined]
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
-        signal.alarm(4 * CPU_SECONDS)
         with contextlib.suppress(BaseException):
             for item, following in zip(items, [*items[1:], None], strict=True):
                 os.write(writing, f"{item.nodeid}\n".encode())
+                _limit(self._took[item.nodeid])
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if item.session.testsfailed:
                     os._exit(1)
@@ -259,3 +263,13 @@ class Tried:
             self._running = running
             self._sound[item.nodeid] = status == 0
         return self._sound[item.nodeid]
+
+
+def _limit(seconds: float) -> None:
+    """Let a test take some times what it took, from now on; the signals' default is to end."""
+    least, times = MORE_CPU
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime + least + times * seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+    least, times = MORE_TIME
+    signal.alarm(int(least + times * seconds))
