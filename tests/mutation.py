@@ -12,10 +12,11 @@
 
 `--whole CASES` asks the whole suite, but for tests that need a JVM: with all mutants in one tree
 (`tests/switches.py`) that many cases of each test function run once and note which mutants they
-come by; then each mutant meets those tests, the quick ones first. What cannot be switched, kernels
-and what modules do when they are imported, goes the way above.
+come by; then each mutant meets those tests, the quick ones first, as far as `--seconds` allow. What
+cannot be switched, kernels and what modules do when they are imported, goes the way above.
 
-Each outcome is a line of JSON in `--out`; those that are there are not tried again.
+Each outcome is a line of JSON in `--out`; those that are there are not tried again, but for those
+that were out of time before.
 """
 
 from __future__ import annotations
@@ -239,8 +240,15 @@ def room_files(path: str) -> list[str]:
     return [str(one) for one in found if one.stem != "test_lint"]  # no mutant is well formatted
 
 
-def whole(mutants: list[Mutant], out: Path, cases: int) -> list[Mutant]:
-    """Let the whole suite look at all mutants that can be switched; give those that cannot."""
+def whole(mutants: list[Mutant], out: Path, cases: int, seconds: float) -> list[Mutant]:
+    """Let the whole suite look at all mutants that can be switched; give those that cannot.
+
+    Args:
+        mutants: all of a run.
+        out: file of outcomes, which may have some already.
+        cases: of each test function.
+        seconds: of tests for one mutant, as they took when nothing was changed.
+    """
     inside = switched(mutants)
     ran: dict[str, Ran] = {}
     quick: set[str] = set()
@@ -255,21 +263,30 @@ def whole(mutants: list[Mutant], out: Path, cases: int) -> list[Mutant]:
             del os.environ[SEEN]
         ran |= (found := reached(folder))
         quick |= found.keys() if marks == "quick" else set()
-    done = {Mutant(*(one[name] for name in Mutant._fields)) for one in outcomes(out)}
+    done = {
+        Mutant(*(one[name] for name in Mutant._fields))
+        for one in outcomes(out)
+        if one["failed"] != LATE
+    }
+    took = {one.name: one.seconds for one in ran.values()}
     wanted: dict[int, list[str]] = {}
+    cut: set[int] = set()
     for number in sorted(inside - {mutants.index(one) for one in done if one in mutants}):
         by = [one for one in ran.values() if number in one.numbers]
         by.sort(key=lambda one: (one.name not in quick, one.seconds))
-        wanted[number] = [one.name for one in by]
+        until = np.cumsum([one.seconds for one in by])
+        wanted[number] = [one.name for one, at in zip(by, until, strict=True) if at < seconds]
+        if len(wanted[number]) < len(by):
+            cut.add(number)
 
-    def told(number: int, failed: str, seconds: float) -> None:
+    def told(number: int, failed: str, taken: float) -> None:
         name = "" if not failed else "quick" if failed in quick else "whole"
+        failed = failed or (LATE if number in cut else "")
         line = {**mutants[number]._asdict(), "tiers": ["quick", "whole"], "by": name}
-        line |= {"failed": failed, "tests": len(wanted[number]), "seconds": round(seconds, 1)}
+        line |= {"failed": failed, "tests": len(wanted[number]), "seconds": round(taken, 1)}
         with out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
-    took = {one.name: one.seconds for one in ran.values()}
     files = sorted({name.partition("::")[0] for names in wanted.values() for name in names})
     forked(partial(_run, ["-m", NEED_MORE, *files], Tried(wanted, took, told)), 4 * 3600)
     git = ["git", "checkout", "-q", "rmqtool"]
@@ -368,6 +385,7 @@ def main() -> int:
     parser.add_argument("--calls", type=Path, default=Path("mutation-calls.json"))
     parser.add_argument("--out", type=Path, default=Path("mutation.jsonl"))
     parser.add_argument("--whole", type=int, metavar="CASES", default=0)
+    parser.add_argument("--seconds", type=float, default=120, help="of tests, with --whole")
     given = parser.parse_args()
     out, calls_file, tree = given.out.absolute(), given.calls.absolute(), given.revision
     for command in (
@@ -383,7 +401,7 @@ def main() -> int:
             del sys.modules[name]  # a child loads those of the clone
         dice = np.random.default_rng(given.seed)
         mutants = mutants_of(Path("rmqtool"), dice, given.count)
-        left = whole(mutants, out, given.whole) if given.whole else mutants
+        left = whole(mutants, out, given.whole, given.seconds) if given.whole else mutants
         if not calls_file.exists():
             record(calls_file)
         calls = {name: Called(*one) for name, one in json.loads(calls_file.read_text()).items()}
