@@ -1,29 +1,22 @@
-"""One validation while it runs: what was asked, what has been found out, and what was read.
+"""What every check of one validation is given: the store, what was asked, what can be read.
 
-Checks hand on facts (where the log ends, how long a queue is) through here, so that a later check
-does not read again what an earlier one knows, and does not judge what could not be read.
+What is listed or parsed here is so once for all checks, and none judges what could not be read.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter, deque
+from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-import numpy as np
-
 from rmqtool.broker.release import COMMONEST
 from rmqtool.broker.rules import Rules
-from rmqtool.check.log.lost import LostRanges
-from rmqtool.check.report import Account
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.formats import config_shapes
-from rmqtool.queues.discovery import Queues
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.segment import OddityKind
 from rmqtool.store.unread import error_of, has_expired
@@ -31,16 +24,14 @@ from rmqtool.store.unread import error_of, has_expired
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import numpy.typing as npt
-
     from rmqtool.broker.release import Version
     from rmqtool.check.options import ValidateOptions
-    from rmqtool.findings.catalogue import Code, Severity
+    from rmqtool.check.report import Account
     from rmqtool.findings.finding import Finding
+    from rmqtool.queues.discovery import Queues
     from rmqtool.queues.units import QueueUnits
     from rmqtool.store.place import Place
     from rmqtool.store.queues import QueueFiles
-    from rmqtool.store.rocksdb_database import Database
     from rmqtool.store.segment import MappedFiles, Oddity, Segment
     from rmqtool.store.tree import Store
 
@@ -53,106 +44,72 @@ FAMILIES: Final = {
     "compaction_logs": BranchKind.COMPACTION_LOG,
     "compaction_queues": BranchKind.COMPACTION_QUEUE,
 }
-QUEUES: Final = ("consumequeue", "batchconsumequeue")
 UnitFamily = Literal["queues", "batch_queues", "rocksdb"]
 UNIT_FAMILIES: Final[tuple[UnitFamily, ...]] = ("queues", "batch_queues", "rocksdb")
 Queue = TypeVar("Queue", "QueueFiles", "QueueUnits")
 
 
-@dataclass(slots=True)
-class LogFacts:
-    """What is known of the commitlog; offsets are physical offsets.
+@dataclass(frozen=True, slots=True)
+class CheckScope:
+    """What is settled before the log is read: how a broker left the store, and what is compared.
 
     Attributes:
-        start: first byte that is read: of the first segment, but for what is taken over.
-        oldest: first byte of the first segment.
-        end: behind the last record: where the next one goes.
-        last_record: start of the last record; -1 without records.
-        newest_time: largest store timestamp of a record, ms; 0 without records.
-        is_scanned: every record was read; else only the tail was looked at.
-    """
-
-    start: int = 0
-    end: int = 0
-    last_record: int = -1
-    newest_time: int = 0
-    is_scanned: bool = False
-    oldest: int = 0
-
-
-@dataclass(slots=True)
-class Inspection:
-    """The state of one validation.
-
-    Attributes:
-        store: what is validated.
-        options: what was asked.
-        account: what was read.
-        log: what is known of the commitlog; None before it was looked at, or without one.
-        has_crashed: whether `abort` is there.
-        early_checkpoint: length and first bytes of a running broker's checkpoint, by its path, as
-            they were before the log was read.
-        lost: stretches of the log without records.
-        moved: records that lie elsewhere than they say: what they say to where they lie.
-        timer_messages: int64, shape (5, n); see `Transactions.timer_messages`.
-        more: findings that were only counted.
-        compares_queues: whether queues are compared with the log.
-        compares_index: whether the index is compared with the log.
         version: release by whose rules records are dispatched.
-        newest_unit: largest physical offset of a queue unit; None when the queues were not read.
-        bridges: physical offsets of the records that repair has put over damage, in order.
-        wanted: queue to the queue offset behind the last record that the log has for it.
+        has_crashed: whether `abort` is there.
+        compares_queues: whether queues in files are compared with the log.
+        compares_index: whether the index is compared with the log.
         has_rocksdb_queues: whether queues lie in RocksDB.
         compares_rocksdb: whether they are compared with the log.
         light_in_rocksdb: light queues lie in RocksDB and nowhere else.
-        opened: the RocksDB databases that can be read, by path.
+        has_metadata_2: whether topics, groups and offsets lie in RocksDB, of version 2.
         taken_over: paths of the segments that are not read again.
-        queues: all that the store has.
-        proven: units of this part that the observer has compared already, and which are as the
-            log wants them: topic, queue id, number of the first, count.
     """
 
-    store: Store
-    options: ValidateOptions
-    account: Account = field(default_factory=Account)
-    log: LogFacts | None = None
+    version: Version = COMMONEST
     has_crashed: bool = False
-    early_checkpoint: dict[str, tuple[int, bytes]] = field(default_factory=dict)
-
-    lost: LostRanges = field(default_factory=LostRanges)
-    moved: dict[int, int] = field(default_factory=dict)
-    timer_messages: npt.NDArray[np.int64] = field(
-        default_factory=lambda: np.empty((5, 0), np.int64)
-    )
-    more: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
     compares_queues: bool = False
     compares_index: bool = False
-    version: Version = COMMONEST
-    newest_unit: int | None = None
     has_rocksdb_queues: bool = False
     compares_rocksdb: bool = False
     light_in_rocksdb: bool = False
-    opened: dict[str, Database] = field(default_factory=dict)
-    bridges: list[int] = field(default_factory=list)
-    wanted: dict[QueueName, int] = field(default_factory=dict)
+    has_metadata_2: bool = False
     taken_over: frozenset[str] = frozenset()
-    proven: set[tuple[bytes, int, int, int]] = field(default_factory=set)
-    queues: Queues = field(init=False)
-    _moved_places: set[int] = field(default_factory=set)
-    _topics: frozenset[str] | None = None
-    _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
-    _ranges: dict[QueueName, tuple[int, int] | None] = field(default_factory=dict)
-    _families: dict[str, dict[QueueName, QueueFiles]] = field(default_factory=dict)
-    _units: dict[str, dict[QueueName, QueueUnits]] = field(default_factory=dict)
-    _pending: deque[Finding] = field(default_factory=deque)
 
     @property
     def release(self) -> Rules:
         """What that release does."""
         return Rules(self.version)
 
-    def __post_init__(self) -> None:
-        self.queues = Queues(self.store)
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What every check of one validation is given.
+
+    It takes note of what was read, and of what cannot be. What is found out about log and queues
+    is no part of it: who needs that is given it.
+
+    Attributes:
+        store: what is validated.
+        options: what was asked.
+        account: what was read.
+        queues: all that the store has.
+        scope: what is settled before the log is read.
+    """
+
+    store: Store
+    options: ValidateOptions
+    account: Account
+    queues: Queues
+    scope: CheckScope = CheckScope()
+    _documents: dict[str, tuple[dict[str, Any], str] | None] = field(default_factory=dict)
+    _families: dict[str, dict[QueueName, QueueFiles]] = field(default_factory=dict)
+    _units: dict[str, dict[QueueName, QueueUnits]] = field(default_factory=dict)
+    _names: dict[str, frozenset[str]] = field(default_factory=dict)
+    _pending: deque[Finding] = field(default_factory=deque)
+
+    def of_scope(self, scope: CheckScope) -> Inspection:
+        """Give the same, with what is settled by now; both take note in the same place."""
+        return replace(self, scope=scope)
 
     def unread(
         self, path: str, error: UnreadablePath, queue: QueueName | tuple[None, None] = (None, None)
@@ -268,11 +225,6 @@ class Inspection:
                 self._pending.append(self.unread(queue.path, error, name))
             return None
 
-    @property
-    def has_metadata_2(self) -> bool:
-        """Whether topics, groups and offsets lie in RocksDB, of version 2."""
-        return "config/rdb" in self.opened
-
     def document(self, name: str) -> dict[str, Any] | None:
         """Give what the broker would load as one of its JSON files; None for nothing."""
         found = self.document_with_path(name)
@@ -285,60 +237,6 @@ class Inspection:
             self._documents[name] = (found.document, found.path) if found else None
         return self._documents[name]
 
-    def range_of(self, topic: str, queue_id: int) -> tuple[int, int] | None:
-        """Give a queue's first and next queue offset; None when nothing can be said.
-
-        Units that the queue has lost count as there: their own finding says so, and what goes
-        by queue offsets is right again when they have been rebuilt.
-
-        Raises:
-            UnreadablePath: a file cannot be read.
-        """
-        name = (topic, queue_id)
-        if name not in self._ranges:
-            self._ranges[name] = self._find_range(name)
-        return self._ranges[name]
-
-    def _find_range(self, name: QueueName) -> tuple[int, int] | None:
-        found = self._find_range_on_disk(name)
-        if found is not None and name in self.wanted:
-            return found[0], max(found[1], self.wanted[name])
-        return found
-
-    def _find_range_on_disk(self, name: QueueName) -> tuple[int, int] | None:
-        if self.options.topic not in {None, name[0]}:
-            return None  # its queues were not listed
-        start = self.log.oldest if self.log else 0
-        for family in UNIT_FAMILIES:
-            if queue := self.units(family).get(name):
-                if any(queue.unread()) or (family == "rocksdb" and self._lags()):
-                    return None
-                found = queue.span(start)
-                # Files without a unit of their own hold fillers only: the queue begins behind.
-                return (found.min_offset, found.max_offset) if found.last else None
-        is_unknown = any(
-            self.is_below_unread(f"{directory}/{name[0]}/{name[1]}") for directory in QUEUES
-        )
-        if self.has_rocksdb_queues and self.is_above_unread("consumequeue"):
-            return None
-        return None if is_unknown or self._lags() else (0, 0)
-
-    def _lags(self) -> bool:
-        """Tell whether queues in RocksDB may go on after all that this run has read of them.
-
-        Without a clean stop the database is as it was at its last flush. The records after that
-        tell, if they were read: not at --level quick, nor where they expired or are taken over.
-        """
-        if not (self.has_rocksdb_queues and self.has_crashed):
-            return False
-        source = self.queues.database.source if self.compares_rocksdb else None
-        if source is None:
-            return True
-        segments = self.store.commitlog.segments
-        known = self.taken_over
-        left = [one.end for one in segments if one.path in known or self.is_known_unread(one.path)]
-        return (source.dispatched or 0) < max(left, default=self.log.oldest if self.log else 0)
-
     def pending(self) -> Iterator[Finding]:
         """Give the findings that came up while something was listed, once."""
         while self._pending:
@@ -347,34 +245,13 @@ class Inspection:
     @property
     def topics(self) -> frozenset[str] | None:
         """The configured topics; None when topics.json is not there."""
-        if self._topics is None:
+        if "topics" not in self._names:
             if (document := self.document("topics.json")) is None:
                 return None
-            self._topics = frozenset(topic.topic for topic in config_shapes.topics(document))
-        return self._topics
-
-    def put_back(self, topics: Iterable[str]) -> None:
-        """Count topics as configured that a repair writes."""
-        self._topics = (self.topics or frozenset()) | frozenset(topics)
-
-    def move(self, moved: dict[int, int]) -> None:
-        """Note records that do not lie where they say."""
-        self.moved.update(moved)
-        self._moved_places.update(moved.values())
-
-    @property
-    def moved_places(self) -> list[int]:
-        """Where such records lie, and where they say they do."""
-        return [*self.moved, *self._moved_places]
-
-    def is_moved(self, physical_offset: int) -> bool:
-        """Tell whether a record that lies elsewhere than it says is concerned."""
-        return physical_offset in self.moved or physical_offset in self._moved_places
-
-    def has_bridges(self, start: int, end: int) -> bool:
-        """Tell whether repair has put a bridge over a lost record in [start, end) of the log."""
-        number = bisect_left(self.bridges, start)
-        return number < len(self.bridges) and self.bridges[number] < end
+            self._names["topics"] = frozenset(
+                topic.topic for topic in config_shapes.topics(document)
+            )
+        return self._names["topics"]
 
     def postpone(self, said: Finding) -> None:
         """Keep a finding for `pending`."""

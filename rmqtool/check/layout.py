@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.lost import LostRanges
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import MappedFiles, Oddity
     from rmqtool.store.tree import Store
@@ -70,7 +71,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     yield from orphans.check(inspection)
 
 
-def register_lost(inspection: Inspection) -> None:
+def register_lost(inspection: Inspection, lost: LostRanges) -> None:
     """Note what files that are missing or too short leave out of the commitlog.
 
     What is said of them waits until it is known which units and entries point there.
@@ -84,10 +85,10 @@ def register_lost(inspection: Inspection) -> None:
         for oddity in files.oddities:
             for said in _lost(inspection, files, unread, oddity):
                 start, end = _lost_range(files, oddity)
-                inspection.lost.add(start, end, said)
+                lost.add(start, end, said)
         for oddity, start, end in unread_stretches(files):
             if error := error_of(oddity):
-                inspection.lost.add(start, end, inspection.unread(oddity.path, error))
+                lost.add(start, end, inspection.unread(oddity.path, error))
 
 
 def _lost(

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.log.part import PartReport
     from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.check.manifest.manifest_ledger import Ledger
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.store.segment import SegmentPart
+
+# Runs of units: topic, queue id, queue offset of the first one, count.
+Proven = AbstractSet[tuple[bytes, int, int, int]]
+NOTHING: Final[Proven] = frozenset()
 
 
 class Observer(Protocol):
@@ -23,11 +30,15 @@ class Observer(Protocol):
 
     grid: TimeGrid | None
 
-    def begin(self, inspection: Inspection) -> None:
+    def begin(self, inspection: Inspection, facts: LogFacts, queues: QueueFacts) -> None:
         """Take note of the validation that begins; its facts are known when it ends."""
 
-    def take(self, part: SegmentPart, report: PartReport) -> None:
-        """See one part of the log, in the order of the log; nothing of it is kept by others."""
+    def take(self, part: SegmentPart, report: PartReport) -> Proven:
+        """See one part of the log, in the order of the log; nothing of it is kept by others.
+
+        Returns:
+            Runs of its queues that are proven to lie where the log wants them.
+        """
 
 
 class Observers(NamedTuple):
@@ -48,9 +59,8 @@ class Observers(NamedTuple):
         """The stretches of time in which traffic is to be counted."""
         return self.observer.grid if self.observer else None
 
-    def take(self, part: SegmentPart, report: PartReport) -> None:
-        """Show one part of the log."""
-        if self.observer is not None:
-            self.observer.take(part, report)
+    def take(self, part: SegmentPart, report: PartReport) -> Proven:
+        """Show one part of the log; give the runs that nobody needs to compare any more."""
         if self.ledger is not None:
             self.ledger.take(part, report)
+        return NOTHING if self.observer is None else self.observer.take(part, report)

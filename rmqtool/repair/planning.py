@@ -170,7 +170,7 @@ def _judge_queues(survey: LogSurvey, found: list[Finding]) -> str:
     inspection = survey.inspection
     codes = {one.code for one in found if one.severity is not Severity.NOTE}
     obstacle = _obstacle(survey, found)
-    if not obstacle and inspection.log is not None and inspection.compares_queues:
+    if not obstacle and survey.facts.is_known and inspection.scope.compares_queues:
         survey.forget_unused()
         judge, batches = survey.queues.judge, survey.queues.batches
         judge.tail, judge.smallest_bridge = tail_of(survey), survey.maker.smallest
@@ -179,7 +179,7 @@ def _judge_queues(survey: LogSurvey, found: list[Finding]) -> str:
         is_harmed = any(code.area in QUEUE_AREAS for code in codes)
         survey.queues.finish(all_queues=is_harmed or survey.queues.is_crashed)
         survey.bridge_early()
-    elif not obstacle and inspection.log is not None:
+    elif not obstacle and survey.facts.is_known:
         survey.queues.judge.tail = _without_room(survey)
     return obstacle
 
@@ -201,7 +201,7 @@ def _decide(
     inspection = survey.inspection
     writer = EditWriter(store.root)
     _take_out_foreign(writer, inspection, found)
-    wanted = _put_back(survey) if options.reset_config and not obstacle else {}
+    wanted = missing_topics(survey) if options.reset_config and not obstacle else {}
     with LogReader(store.old_commitlog, store.commitlog) as log:
         if not obstacle:
             duplicates.edit(writer, duplicates.copies(store.commitlog) or {})
@@ -209,12 +209,12 @@ def _decide(
                 LogRepair(survey, writer, log, options.bridge_missing).edit()
                 survey.queues.further.edit(writer, inspection.segment_at)
                 edit_misplaced(writer, survey.misplaced, inspection.segment_at)
-            if inspection.compares_queues:
-                edit_queues(writer, survey.queues, inspection)
+            if inspection.scope.compares_queues:
+                edit_queues(writer, survey.queues, inspection, wanted)
                 survey.queues.torn.edit(writer)
-                edit_batch_queues(writer, survey.queues.batches, inspection)
+                edit_batch_queues(writer, survey.queues.batches, inspection, wanted)
                 ext.edit(writer, inspection, survey.queues.bad_ext, found)
-            if inspection.log is None and not inspection.has_rocksdb_queues:
+            if not survey.facts.is_known and not inspection.scope.has_rocksdb_queues:
                 edit_lengths(writer, survey.queues, inspection)
             index.edit(writer, survey, found, options.jobs)
             checkpoint.edit(writer, survey, found, log)
@@ -246,7 +246,7 @@ def _decide(
     _name_new_index(writer)
     return Plan(
         store.root.location,
-        str(inspection.version),
+        str(inspection.scope.version),
         fingerprint(store.root),
         writer.edits,
         writer.left,
@@ -266,20 +266,12 @@ def _name_new_index(writer: EditWriter) -> None:
             writer.leave(IX_CRASH, edit.path, said.message, said.why)
 
 
-def _put_back(survey: LogSurvey) -> dict[str, int]:
-    """Count topics that the log has as configured, before their queues are edited; give them."""
-    wanted = missing_topics(survey)
-    if wanted:
-        survey.inspection.put_back(wanted)
-    return wanted
-
-
 def _edit_database(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     """Write queues, and the key index, in RocksDB anew, where they lie there and need it."""
     store = survey.inspection.store
     told = store.broker_conf
     is_told = STORE_TYPE.of(told) == ROCKSDB_STORE or any(key.of(told) for key in ROCKSDB_KEYS)
-    if survey.inspection.log is None or not (is_told or store.rocksdb()):
+    if not survey.facts.is_known or not (is_told or store.rocksdb()):
         return
     from rmqtool.repair import rocksdb  # few stores have it
 

@@ -12,6 +12,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.dispatch import light_queue_texts
+from rmqtool.check.log.facts import LogFacts
+from rmqtool.check.observer import NOTHING
+from rmqtool.check.queues.ranges import QueueRanges
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import (
     CL_BLANKSIZE,
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.part import PartReport
     from rmqtool.check.log.traffic import TimeGrid
+    from rmqtool.check.observer import Proven
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.derive.runs import Stretch
     from rmqtool.findings.catalogue import Code
@@ -104,6 +109,7 @@ class LogSurvey:
         index_end: store time of the last entry of a rewritten index, ms; None where it stays.
         early: blanks under which records may have been.
         misplaced: records that a first look has found, whose units belong into other queues.
+        facts: what is known of the log.
     """
 
     maker: BridgeMaker
@@ -117,8 +123,10 @@ class LogSurvey:
     swapped: list[Moved] = field(default_factory=list)
     index_end: int | None = None
     misplaced: Sequence[Misplaced] = ()
+    facts: LogFacts = field(default_factory=LogFacts)
     _inspection: Inspection | None = None
     _queues: QueueRepair | None = None
+    _ranges: QueueRanges | None = None
 
     @property
     def inspection(self) -> Inspection:
@@ -133,21 +141,28 @@ class LogSurvey:
         return self._queues
 
     @property
+    def ranges(self) -> QueueRanges:
+        """Where its queues begin and end, once the log was read."""
+        assert self._ranges is not None  # noqa: S101 - `begin` comes first
+        return self._ranges
+
+    @property
     def end(self) -> int:
         """Where the log will end: behind its last record, or the bridge over its tail."""
-        facts, tail = self.inspection.log, self.queues.judge.tail
+        facts, tail = self.facts, self.queues.judge.tail
         if tail is not None:
             return max(tail.start, self.queues.judge.tail_end)
-        return max(facts.end if facts else 0, self.queues.judge.tail_end)
+        return max(facts.end, self.queues.judge.tail_end)
 
-    def begin(self, inspection: Inspection) -> None:
+    def begin(self, inspection: Inspection, facts: LogFacts, queues: QueueFacts) -> None:
         """Take note of the validation that begins."""
-        self._inspection = inspection
-        self._queues = QueueRepair(inspection, self.damaged, self.early)
+        self._inspection, self.facts = inspection, facts
+        self._ranges = QueueRanges(inspection, facts, queues)
+        self._queues = QueueRepair(inspection, facts, self.damaged, self.early)
         for start, end, code in _absent(inspection, missing=self.bridges_missing):
             self.damaged.add(Damaged(start, end, code, f"{end - start:,} bytes that are not there"))
 
-    def take(self, part: SegmentPart, report: PartReport) -> None:
+    def take(self, part: SegmentPart, report: PartReport) -> Proven:
         """See one part of the log."""
         if report.unread:
             raise report.unread
@@ -160,18 +175,21 @@ class LogSurvey:
         with LogReader(store.old_commitlog, store.commitlog) as log:
             moved = self._judge(facts, report, log)
         self._note_time(part, report, is_harmed=len(self.damaged) != is_changed)
-        if report.runs is not None and self.inspection.compares_queues:
+        if report.runs is not None and self.inspection.scope.compares_queues:
             first = part.segment.start + (report.first or 0)
             here = range(part.segment.start + part.begin, part.segment.start + part.end)
             is_sound = not moved and not self.damaged.reach(first)
             is_sound &= not any(one.physical_offset in here for one in self.misplaced)
             runs = report.runs.queues
+            proven = NOTHING
             if is_sound:
-                self.queues.add_part(runs)
+                proven = self.queues.add_part(runs)
             else:
                 self.queues.add(self._mended(runs, moved))
             batches = report.runs.batch_queues
             self.queues.add_batches(batches if is_sound else self._mended(batches, moved))
+            return proven
+        return NOTHING
 
     def _mended(self, runs: QueueRuns, moved: list[Moved]) -> Iterator[QueueRun]:
         """Give runs as they will be; where records are put back, in their true order."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rmqtool.check.log.traffic import TimeGrid, total
+from rmqtool.check.observer import NOTHING
 from rmqtool.check.validate import Findings, validate
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.log.part import PartReport
+    from rmqtool.check.observer import Proven
     from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.derive.queue_runs import QueueRuns
     from rmqtool.findings.finding import Finding
     from rmqtool.info.overview_rows import QueueRow, SegmentRow
@@ -77,6 +81,7 @@ class Looker:
         segments: by path.
         traffic: int64, shape (2, steps + 2), for each topic.
         in_log: first and next queue offset of each queue.
+        compares_queues: whether the log is read for its queues.
     """
 
     def __init__(self, grid: TimeGrid | None) -> None:
@@ -84,18 +89,13 @@ class Looker:
         self.segments: dict[str, SegmentTiling] = {}
         self.traffic: dict[bytes | None, npt.NDArray[np.int64]] = {}
         self.in_log: dict[tuple[bytes, int], tuple[int, int]] = {}
-        self._inspection: Inspection | None = None
+        self.compares_queues = False
 
-    @property
-    def compares_queues(self) -> bool:
-        """Whether the log was read for its queues."""
-        return self._inspection is not None and self._inspection.compares_queues
+    def begin(self, inspection: Inspection, _facts: LogFacts, _queues: QueueFacts) -> None:
+        """Take note of what is compared."""
+        self.compares_queues = inspection.scope.compares_queues
 
-    def begin(self, inspection: Inspection) -> None:
-        """Take note of the validation; what it compares is known later."""
-        self._inspection = inspection
-
-    def take(self, part: SegmentPart, report: PartReport) -> None:
+    def take(self, part: SegmentPart, report: PartReport) -> Proven:
         """Count what a part has."""
         segment = part.segment
         if segment.missing_before and part.is_first:
@@ -115,6 +115,7 @@ class Looker:
             total(self.traffic, report.traffic)
         if report.runs is not None:
             self._add_ranges(report.runs.queues)
+        return NOTHING
 
     def _add_ranges(self, runs: QueueRuns) -> None:
         """Widen the range of each queue by what a part holds of it."""

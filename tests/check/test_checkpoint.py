@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from rmqtool.check.inspection import Inspection
 from rmqtool.check.options import UNREAD
 from rmqtool.check.state import checkpoint
 from rmqtool.findings.catalogue import NOTE
-from rmqtool.findings.finding import Finding
 from rmqtool.formats.checkpoint import CHECKPOINT
-from rmqtool.store.branch import Branch
-from tests.check.validation import run
+from rmqtool.store.tree import Store
+from tests.check.validation import preceded, run
 from tests.stores import fixture_store, held_by_another
 
 
@@ -24,13 +21,14 @@ def test_checkpoint_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     store = fixture_store("rocketmq-5.3.3-traffic", tmp_path)
     path = store / "checkpoint"
 
-    def flush(inspection: Inspection) -> None:
-        early(inspection)
+    def flush(opened: Store) -> checkpoint.Early:
+        found = early(opened)
         raw = bytearray(path.read_bytes())
         for name in ("physic_msg_timestamp", "logics_msg_timestamp"):
             at = CHECKPOINT.positions[name]
             raw[at : at + 8] = (int.from_bytes(raw[at : at + 8]) + 600_000).to_bytes(8)
         path.write_bytes(raw)
+        return found
 
     early = checkpoint.read_early
     monkeypatch.setattr(checkpoint, "read_early", flush)
@@ -50,11 +48,7 @@ def test_segment_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_liv
     raw[at : at + 8] = (1).to_bytes(8)
     path.write_bytes(raw)
 
-    def expire(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
-        gone.unlink()
-        return judge(inspection, branch)
-
-    monkeypatch.setattr(checkpoint, "_judge", expire)
+    monkeypatch.setattr(checkpoint, "_judge", preceded(gone.unlink, judge))
     with ExitStack() as held:
         if is_live:
             held.enter_context(held_by_another(store))

@@ -6,15 +6,14 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.check.inspection import Inspection
 from rmqtool.check.manifest.manifest import Manifest, ManifestFile
 from rmqtool.check.manifest.manifest_digest import DigestTask, digest
 from rmqtool.check.manifest.manifest_ledger import Ledger
@@ -24,6 +23,7 @@ from rmqtool.errors import StoreError
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.store.place import Place
+from tests.check.validation import preceded
 from tests.stores import broker_conf, fixture_names, fixture_store, held_by_another
 
 TRAFFIC = "rocketmq-5.3.3-traffic"
@@ -185,14 +185,9 @@ def test_gone_meanwhile(
     name: str, store: Path, monkeypatch: pytest.MonkeyPatch, *, is_live: bool
 ) -> None:
     """What a running broker deletes or renames before it is hashed is no finding; else it is."""
-    gone, listed = store / name, Ledger.finish
+    gone = store / name
     gone.touch()
-
-    def finish(ledger: Ledger, inspection: Inspection) -> Iterator[Finding]:
-        gone.unlink()
-        return listed(ledger, inspection)
-
-    monkeypatch.setattr(Ledger, "finish", finish)
+    monkeypatch.setattr(Ledger, "finish", preceded(gone.unlink, Ledger.finish))
     with ExitStack() as held:
         if is_live:
             held.enter_context(held_by_another(store))
@@ -204,14 +199,8 @@ def test_gone_meanwhile(
 
 def test_replaced_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A configuration that a running broker replaces is not there for a moment."""
-    path, listed = store / "config" / "topics.json", Ledger.finish
-    away = store.parent / "away"
-
-    def finish(ledger: Ledger, inspection: Inspection) -> Iterator[Finding]:
-        path.rename(away)
-        return listed(ledger, inspection)
-
-    monkeypatch.setattr(Ledger, "finish", finish)
+    path, away = store / "config" / "topics.json", store.parent / "away"
+    monkeypatch.setattr(Ledger, "finish", preceded(partial(path.rename, away), Ledger.finish))
 
     def bring_back(_: float) -> None:
         with suppress(FileNotFoundError):  # a thread of another test sleeps, too
@@ -245,12 +234,12 @@ def test_unproven(store: Path, book: Path) -> None:
         run, _ = checked(store, since=book)
         assert "taken over" not in changes(run)
         assert 1383 == run.summary.account.records
-    for partial in (
+    for narrowed in (
         {"only": frozenset({"commitlog"})},
         {"topic": "x"},
         {"level": CheckLevel.QUICK},
     ):
-        assert not manifest_of(checked(store, **partial)[0]).is_proven
+        assert not manifest_of(checked(store, **narrowed)[0]).is_proven
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 from rmqtool import repair
 from rmqtool.check.inspection import Inspection
+from rmqtool.check.log.facts import LogFacts
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.queues import consume_queue
 from rmqtool.check.queues.queue_units import UnitJudge
@@ -169,9 +170,9 @@ def test_made_meanwhile(
     used = len(content.rstrip(b"\0")) // 20 * 20
     file.write_bytes(content[: used - 60] + bytes(len(content) - used + 60))
 
-    def make(inspection: Inspection, log: LogReader) -> UnitJudge:
+    def make(inspection: Inspection, facts: LogFacts, log: LogReader) -> UnitJudge:
         file.write_bytes(content)
-        return UnitJudge(inspection, log)
+        return UnitJudge(inspection, facts, log)
 
     monkeypatch.setattr(consume_queue, "UnitJudge", make)
     with ExitStack() as stack:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from rmqtool.check import validate as validation
+from rmqtool.check.checks import Checks
 from rmqtool.check.report import sentences
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Severity
-from rmqtool.findings.finding import Finding
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.info.survey import Survey
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.tree import open_store
-from tests.check.validation import run
+from tests.check.validation import preceded, run
 from tests.stores import broker_conf, fixture_store, held_by_another
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
@@ -253,12 +252,8 @@ def test_expired_meanwhile(
         shutil.copy(files[0], files[0].with_name(f"{int(files[0].name) + 1:017}"))
     gone = files[0] if expires else files[1]
 
-    def delete(*args: object) -> Iterator[Finding]:
-        gone.unlink()
-        return checked(*args)  # type: ignore[arg-type]
-
-    checked = validation._log  # noqa: SLF001 - between listing and reading
-    monkeypatch.setattr(validation, "_log", delete)
+    read = Checks._log  # noqa: SLF001 - between listing and reading
+    monkeypatch.setattr(Checks, "_log", preceded(gone.unlink, read))
     with ExitStack() as stack:
         if is_live:
             stack.enter_context(held_by_another(str(store)))

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from rmqtool.check.options import CheckLevel, ValidateOptions
 from rmqtool.check.validate import validate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rmqtool.check.report import Summary
     from rmqtool.findings.finding import Finding
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def preceded(act: Callable[[], object], function: Callable[P, R]) -> Callable[P, R]:
+    """Give a function before which something happens, as it does beside a running broker."""
+
+    @wraps(function)
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
+        act()
+        return function(*args, **kwargs)
+
+    return wrapper
 
 
 def run(

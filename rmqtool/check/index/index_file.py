@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.index.index_header import Opened
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.findings.finding import Finding
 
     Pairs = npt.NDArray[np.int64]
@@ -60,13 +61,16 @@ class FileReader:
         count: number behind the last entry in use.
     """
 
-    def __init__(self, inspection: Inspection, opened: Opened, before: Opened | None) -> None:
+    def __init__(
+        self, inspection: Inspection, facts: LogFacts, opened: Opened, before: Opened | None
+    ) -> None:
         """Open the file.
 
         Raises:
             UnreadablePath: it cannot be read.
         """
-        self._inspection, self.opened, self._before = inspection, opened, before
+        self._inspection, self._facts = inspection, facts
+        self.opened, self._before = opened, before
         self.path, self.count = opened.file.path, opened.count
         self._file = opened.file.open()
         self._chains = Chains(opened.file.slots)
@@ -230,8 +234,8 @@ class FileReader:
     def _is_lost(self, *physical_offsets: int) -> bool:
         """Tell whether an entry concerns a lost stretch of the log; then it is counted there."""
         places = np.array(physical_offsets, np.int64)
-        if self._inspection.lost.mask(places).any():
-            self._inspection.lost.count_entries(places[:1])
+        if self._facts.lost.mask(places).any():
+            self._facts.lost.count_entries(places[:1])
             return True
         return False
 
@@ -258,7 +262,7 @@ class FileReader:
         if self._before is not None:
             before = self._before.header["end_timestamp"]
             allowed.add(max(stored - before, 0) // 1000)
-        elif found > 0 and self._inspection.log and self._inspection.log.start > 0:
+        elif found > 0 and self._facts.start > 0:
             return  # the file before it has expired
         if found not in allowed:
             position = entry_position(self.opened.file.slots, FIRST_ENTRY)
@@ -325,7 +329,7 @@ class FileReader:
             message = f"slot {slot} names another entry than the newest of its chain{more}"
             return finding(IX_CHAIN, at, message, expected=newest, actual=value)
         severity = None
-        if self._inspection.has_crashed and value >= self.count:
+        if self._inspection.scope.has_crashed and value >= self.count:
             severity = Severity.NOTE
         message = f"slot {slot} names an entry that does not exist{more}"
         return finding(IX_SLOT, at, message, expected=newest, actual=value, severity=severity)
@@ -347,7 +351,7 @@ class FileReader:
                 last = start + len(raw.rstrip(b"\0"))
             position = start + len(raw)
         if begin >= 0:
-            crashed = self._inspection.has_crashed
+            crashed = self._inspection.scope.has_crashed
             yield finding(
                 IX_STALE,
                 At(self.path, begin, last - begin),

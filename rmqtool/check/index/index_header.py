@@ -194,7 +194,7 @@ def _order(opened: Sequence[Opened]) -> Iterator[Finding]:
 
 def _crash(inspection: Inspection, opened: Sequence[Opened]) -> Iterator[Finding]:
     """Find the files that the next start destroys."""
-    if not inspection.has_crashed:
+    if not inspection.scope.has_crashed:
         return
     try:
         checkpoint = inspection.store.checkpoint() or {}
@@ -219,7 +219,7 @@ def _is_read_again(inspection: Inspection, checkpoint: dict[str, int], one: Open
 
     So it is with files that were made shortly before the crash, or while a copy was taken.
     """
-    if Rules(inspection.version).abnormal_start is AbnormalStart.QUEUED_OFFSET:
+    if Rules(inspection.scope.version).abnormal_start is AbnormalStart.QUEUED_OFFSET:
         return one.begin >= checkpoint.get("logics_physical_offset", 0) > 0
     times = ("physic_msg_timestamp", "logics_msg_timestamp")
     known = min(checkpoint.get(name, 0) for name in times)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.derive.runs import IndexRun
     from rmqtool.findings.finding import Finding
 
@@ -41,8 +42,8 @@ NEARBY: Final = 9  # entries whose offsets tell whether one of them is out of or
 class IndexComparer:
     """Takes the index runs of the log in order."""
 
-    def __init__(self, inspection: Inspection) -> None:
-        self._inspection = inspection
+    def __init__(self, inspection: Inspection, facts: LogFacts) -> None:
+        self._inspection, self._facts = inspection, facts
         self._files: list[Opened] = []
         self._current: FileReader | None = None
         self._next = 0
@@ -50,7 +51,7 @@ class IndexComparer:
         self._missing_behind = 0  # entries that the log wants behind the last file
         self._missing_between = 0  # between two files, one of which was not full
         self._skipped = 0  # last entries of records, as releases before 5.4.0 leave them out
-        self._has_tag_keys = inspection.release.indexes_tags
+        self._has_tag_keys = inspection.scope.release.indexes_tags
         self._duplicates = 0
         self._first_duplicate = At("index")
 
@@ -72,9 +73,8 @@ class IndexComparer:
             opened = self._files[self._next]
             self._next += 1
             try:
-                self._current = FileReader(self._inspection, opened, before)
-                if self._inspection.log is not None:
-                    self._current.skip_before(self._inspection.log.start)
+                self._current = FileReader(self._inspection, self._facts, opened, before)
+                self._current.skip_before(self._facts.start)
             except UnreadablePath as error:
                 yield self._inspection.unread(opened.file.path, error)
 
@@ -111,11 +111,11 @@ class IndexComparer:
 
     def _without_lost(self, run: Run) -> Run:
         """Leave out the entries of records that are torn, or that lie elsewhere than they say."""
-        inspection = self._inspection
-        left_out = inspection.lost.mask(run[1])
-        if inspection.moved:
+        facts = self._facts
+        left_out = facts.lost.mask(run[1])
+        if facts.moved:
             # One by one: where all of a log lies elsewhere, arrays would be made at every part.
-            left_out |= np.fromiter(map(inspection.is_moved, run[1].tolist()), np.bool_)
+            left_out |= np.fromiter(map(facts.is_moved, run[1].tolist()), np.bool_)
         if not left_out.any():
             return run
         return run[0][~left_out], run[1][~left_out], run[2][~left_out]
@@ -151,13 +151,13 @@ class IndexComparer:
         want = np.stack(
             [array[number : number + LOOK_AHEAD].astype(np.int64) for array in arrays[:2]]
         )
-        lost = self._inspection.lost.mask(have[1])
+        lost = self._facts.lost.mask(have[1])
         if lost[0]:
             count = int(np.argmin(lost)) if not lost.all() else len(lost)
-            self._inspection.lost.count_entries(have[1][:count])
+            self._facts.lost.count_entries(have[1][:count])
             reader.pass_over(count)
             return
-        if self._inspection.is_moved(int(have[1, 0])):
+        if self._facts.is_moved(int(have[1, 0])):
             reader.pass_over(1)
             return
         if self._has_tag_keys and (count := _tags_left_out(want, have)):
@@ -244,11 +244,9 @@ class IndexComparer:
     def _judge_rest(self, reader: FileReader) -> Iterator[Finding]:
         """Judge the entries that no record of the log has asked for."""
         while (have := reader.ahead(1 << 14)).size:
-            lost = self._inspection.lost.mask(have[1])
-            self._inspection.lost.count_entries(have[1][lost])
-            log = self._inspection.log
-            end = log.end if log else 0
-            beyond = ~lost & (have[1] >= end)
+            lost = self._facts.lost.mask(have[1])
+            self._facts.lost.count_entries(have[1][lost])
+            beyond = ~lost & (have[1] >= self._facts.end)
             again = ~lost & (have[1] == self._last_offset)
             if beyond.any():
                 yield self._beyond(reader, np.flatnonzero(beyond), have)
@@ -266,7 +264,7 @@ class IndexComparer:
             At(at.path, at.position, len(rows) * INDEX_ENTRY.size, int(have[1, first])),
             f"{len(rows):,} entries point past the end of the commitlog",
             actual=int(have[1, first]),
-            severity=Severity.NOTE if self._inspection.has_crashed else None,
+            severity=Severity.NOTE if self._inspection.scope.has_crashed else None,
         )
 
 

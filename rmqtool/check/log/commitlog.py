@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import APPENDS_PROPERTY_CRC, FORCES_PROPERTY_CRC
-from rmqtool.check.inspection import LogFacts
 from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
@@ -35,7 +34,8 @@ if TYPE_CHECKING:
     from rmqtool.broker.dispatch import DispatchRules
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.log.dledger import DLedgerEntryJudge
-    from rmqtool.check.observer import Observers
+    from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.observer import Observers, Proven
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import MappedFiles, Segment, SegmentPart
 
@@ -49,17 +49,21 @@ class LogPass:
     def __init__(
         self,
         inspection: Inspection,
-        take: Callable[[PartReport], Iterator[Finding]],
+        facts: LogFacts,
+        take: Callable[[PartReport, Proven], Iterator[Finding]],
         observers: Observers,
     ) -> None:
         """Prepare.
 
         Args:
             inspection: of the store.
-            take: compares the runs of a part with queues and index.
+            facts: takes what is learned of the log.
+            take: compares the runs of a part with queues and index, but for those that an
+                observer has compared already.
             observers: look on.
         """
-        self._inspection, self._take, self._observers = inspection, take, observers
+        self._inspection, self._facts = inspection, facts
+        self._take, self._observers = take, observers
         self.transactions = Transactions()
         self._last_time = -1
         self._last_entry: tuple[int, int] | None = None
@@ -70,25 +74,23 @@ class LogPass:
         Args:
             begin: what is to be done once it is known where the log starts.
         """
-        inspection = self._inspection
-        store = inspection.store
+        inspection, facts = self._inspection, self._facts
+        store, taken_over = inspection.store, inspection.scope.taken_over
         logs = [(log, False) for log in (store.old_commitlog,) if log.segments]
         logs.append((store.commitlog, store.is_dledger))
         read = [one for log, _ in logs for one in log.segments]
-        facts = LogFacts(oldest=min((one.start for one in read), default=0))
-        read = [one for one in read if one.path not in inspection.taken_over]
+        facts.is_known = True
+        facts.oldest = min((one.start for one in read), default=0)
+        read = [one for one in read if one.path not in taken_over]
         facts.start = min((one.start for one in read), default=facts.oldest)
-        inspection.log = facts
         if begin is not None:
             yield from begin()
         for log, is_dledger in logs:
             segments = [
-                one
-                for one in _without_duplicates(log.segments)
-                if one.path not in inspection.taken_over
+                one for one in _without_duplicates(log.segments) if one.path not in taken_over
             ]
             last_used = last_used_start(segments)
-            judge = SegmentJudge(inspection, last_used, is_dledger=is_dledger)
+            judge = SegmentJudge(inspection, facts.lost, last_used, is_dledger=is_dledger)
             options = self._options(last_used, is_dledger=is_dledger)
             cut = parts(segments, inspection.options.part_bytes)
             is_live = store.lock_held()
@@ -100,14 +102,14 @@ class LogPass:
                 yield from self._take_report(part, report)
             yield from judge.finish()
         facts.is_scanned = True
-        inspection.timer_messages = self.transactions.timer_messages()
+        facts.timer_messages = self.transactions.timer_messages()
 
     def _options(self, last_used: int, *, is_dledger: bool) -> PartOptions:
         inspection = self._inspection
         asked, store = inspection.options, inspection.store
         deep = asked.level.is_deep
-        queues = inspection.compares_queues or inspection.compares_rocksdb
-        index = inspection.compares_index
+        queues = inspection.scope.compares_queues or inspection.scope.compares_rocksdb
+        index = inspection.scope.compares_index
         texts = deep or queues or index or asked.wants(*WITH_RECORDS)
         scan = ScanOptions(texts=texts, property_crc=texts, well_formed=deep, is_dledger=is_dledger)
         derive = None
@@ -119,7 +121,7 @@ class LogPass:
                 index=index,
                 is_dledger=is_dledger,
                 run_units=run_units(store),
-                times=inspection.compares_rocksdb,
+                times=inspection.scope.compares_rocksdb,
                 scan=scan,
             )
             scan = derive.scan_options
@@ -134,7 +136,7 @@ class LogPass:
             property_crc=APPENDS_PROPERTY_CRC.of(conf),
             force_property_crc=FORCES_PROPERTY_CRC.of(conf),
             rules=rules,
-            knows_v2=inspection.options.version is None or inspection.release.has_v2,
+            knows_v2=inspection.options.version is None or inspection.scope.release.has_v2,
         )
         index_files = store.dledger_index if is_dledger else None
         grid = self._observers.grid if texts else None
@@ -143,11 +145,11 @@ class LogPass:
     def _rules(self) -> DispatchRules:
         """Give the rules by which records are dispatched, to files, to RocksDB or to both."""
         inspection = self._inspection
-        rules = rules_of(inspection.store, inspection.version)
-        queues = inspection.queues.database.source if inspection.compares_rocksdb else None
+        rules = rules_of(inspection.store, inspection.scope.version)
+        queues = inspection.queues.database.source if inspection.scope.compares_rocksdb else None
         if queues is None:
             return rules
-        has_files = inspection.compares_queues
+        has_files = inspection.scope.compares_queues
         try:
             return rocksdb_rules(inspection.store, rules, queues, has_files=has_files)
         except DamagedDatabase:  # who compares the units says so
@@ -155,16 +157,14 @@ class LogPass:
 
     def _take_report(self, part: SegmentPart, report: PartReport) -> Iterator[Finding]:
         """Add up what a part says, and compare its runs."""
-        inspection = self._inspection
-        facts, account = inspection.log, inspection.account
-        assert facts is not None  # noqa: S101 - set before the first part is read
+        inspection, facts, account = self._inspection, self._facts, self._inspection.account
         if report.unread:
             path = part.segment.path
             said = inspection.unread(path, report.unread)
             begin = part.segment.start + max(
                 report.end if report.records else part.begin, part.begin
             )
-            inspection.lost.add(begin, part.segment.start + part.end, said)
+            facts.lost.add(begin, part.segment.start + part.end, said)
         account.records += report.records
         account.bytes += part.length
         self._observers.watch(part.length)
@@ -173,37 +173,35 @@ class LogPass:
                 self._lose(one)
             elif not self._is_lost(one):
                 yield one
-        inspection.more.update(report.counts)
+        facts.counted.update(report.counts)
         yield from self._across(part, report)
         self._add_facts(part, report)
-        self._observers.take(part, report)
-        yield from self._take(report)
+        proven = self._observers.take(part, report)
+        yield from self._take(report, proven)
 
     def _lose(self, said: Finding) -> None:
         """Take a record whose topic is impossible for lost: no queue and no key can be right."""
         start, length = said.physical_offset or 0, said.length or 0
-        self._inspection.lost.add(start, start + length, said)
+        self._facts.lost.add(start, start + length, said)
 
     def _is_lost(self, said: Finding) -> bool:
         """Tell whether a finding is about a record that a gap has taken with it."""
         place = said.physical_offset
-        return place is not None and self._inspection.lost.at(place) is not None
+        return place is not None and self._facts.lost.at(place) is not None
 
     def _add_facts(self, part: SegmentPart, report: PartReport) -> None:
-        facts = self._inspection.log
-        assert facts is not None  # noqa: S101 - set before the first part is read
-        judge = report.judge
+        facts, judge = self._facts, report.judge
         if report.records and judge is not None:
             facts.last_record = max(facts.last_record, report.last_record)
             facts.end = max(facts.end, report.last_end)
             facts.newest_time = max(facts.newest_time, judge.newest_time)
             self._last_time = judge.last_time
-            self._inspection.move(judge.moved)
+            facts.move(judge.moved)
             self.transactions.take(judge)
             for bridge in judge.bridges:
                 start = bridge.physical_offset or 0
-                self._inspection.bridges.append(start)
-                self._inspection.lost.add(start, start + (bridge.length or 0), bridge)
+                facts.bridges.append(start)
+                facts.lost.add(start, start + (bridge.length or 0), bridge)
         for stretch in report.stretches:
             if stretch.kind is Extent.FILLER:
                 end = part.segment.start + stretch.position + stretch.length
@@ -238,7 +236,7 @@ class LogPass:
             number, term = self._last_entry
             is_next = entries.first[0] == number + 1 and entries.first[1] >= term
             start = part.segment.start + (report.first or 0)
-            if not is_next and not self._inspection.lost.between(start - 1, start + 1):
+            if not is_next and not self._facts.lost.between(start - 1, start + 1):
                 at = At(part.segment.path, report.first, None, start)
                 message = "the entry's number or term does not follow that of the one before"
                 actual = "entry {} of term {}".format(*entries.first)
@@ -246,7 +244,7 @@ class LogPass:
         self._last_entry = entries.last or self._last_entry
 
 
-def quick_facts(inspection: Inspection) -> Iterator[Finding]:
+def quick_facts(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
     """Find the end of the log without reading it all, for --level quick."""
     store = inspection.store
     logs = [log for log in (store.old_commitlog, store.commitlog) if log.segments]
@@ -256,10 +254,11 @@ def quick_facts(inspection: Inspection) -> Iterator[Finding]:
     except UnreadablePath as error:
         yield inspection.unread(inspection.path_of(error.path), error)
         return
-    newest = tail.last.store_timestamp if tail.last else 0
-    last = tail.last.physical_offset if tail.last else -1
-    start = min((log.start for log in logs), default=0)
-    inspection.log = LogFacts(start, tail.physical_offset, last, newest, oldest=start)
+    facts.is_known = True
+    facts.newest_time = tail.last.store_timestamp if tail.last else 0
+    facts.last_record = tail.last.physical_offset if tail.last else -1
+    facts.start = facts.oldest = min((log.start for log in logs), default=0)
+    facts.end = tail.physical_offset
 
 
 def _without_duplicates(segments: Sequence[Segment]) -> list[Segment]:

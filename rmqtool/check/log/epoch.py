@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.findings.finding import Finding
 
 LARGEST_EPOCH_FILE: Final = 16 << 20
 
 
-def check(inspection: Inspection) -> Iterator[Finding]:
+def check(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
     """Judge count, checksum and order of each epoch file."""
     for branch in inspection.store.branches_of(BranchKind.EPOCH):
         try:
@@ -46,31 +47,32 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         yield from said
         if not said:  # else a broker takes the .bak
             try:
-                yield from _places(inspection, file, at)
+                yield from _places(inspection, facts, file, at)
             except UnreadablePath as error:
                 yield inspection.unread(inspection.path_of(error.path), error)
 
 
-def _places(inspection: Inspection, file: epoch.EpochFile, at: At) -> Iterator[Finding]:
+def _places(
+    inspection: Inspection, facts: LogFacts, file: epoch.EpochFile, at: At
+) -> Iterator[Finding]:
     """Judge where epochs begin in the log: at a record, or where one ends.
 
     What expires with the log is taken out of the file; the oldest epoch may begin before the log.
     Source: EpochFileCache#appendEntry, #truncatePrefixByOffset, AutoSwitchHAService.
     """
-    log = inspection.log
-    if log is None:
+    if not facts.is_known:
         return
     for one, after in zip_longest(file.entries, file.entries[1:]):
         start, message, severity = one.start_offset, "", None
-        if start > log.end:
+        if start > facts.end:
             message = f"epoch {one.epoch} begins past the end of the log"
-        elif after is not None and after.start_offset < log.oldest:
+        elif after is not None and after.start_offset < facts.oldest:
             message = f"epoch {one.epoch} ends before the log begins"
             severity = Severity.NOTE
-        elif log.oldest < start < log.end and not _is_border(inspection, start):
+        elif facts.oldest < start < facts.end and not _is_border(inspection, facts, start):
             message = f"epoch {one.epoch} begins inside a record"
         if message:
-            expected = f"{log.oldest} to {log.end}, at a record"
+            expected = f"{facts.oldest} to {facts.end}, at a record"
             segment = inspection.segment_at(start)
             offset = start if segment else None
             place = at._replace(physical_offset=offset)
@@ -79,9 +81,9 @@ def _places(inspection: Inspection, file: epoch.EpochFile, at: At) -> Iterator[F
             )
 
 
-def _is_border(inspection: Inspection, start: int) -> bool:
+def _is_border(inspection: Inspection, facts: LogFacts, start: int) -> bool:
     """Tell whether a record or a blank begins at an offset, or nobody can say."""
-    if inspection.lost.between(start - 1, start + 1) or inspection.is_moved(start):
+    if facts.lost.between(start - 1, start + 1) or facts.is_moved(start):
         return True
     store = inspection.store
     with LogReader(store.old_commitlog, store.commitlog) as log:

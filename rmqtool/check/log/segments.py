@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.lost import LostRanges
     from rmqtool.derive.runs import Stretch
     from rmqtool.findings.finding import Finding
     from rmqtool.store.place import OpenFile
@@ -57,8 +58,11 @@ class SegmentJudge:
         end: physical offset behind the last record, and behind a blank that closes the log.
     """
 
-    def __init__(self, inspection: Inspection, last_used: int, *, is_dledger: bool) -> None:
-        self._inspection, self._last_used, self._is_dledger = inspection, last_used, is_dledger
+    def __init__(
+        self, inspection: Inspection, lost: LostRanges, last_used: int, *, is_dledger: bool
+    ) -> None:
+        self._inspection, self._lost = inspection, lost
+        self._last_used, self._is_dledger = last_used, is_dledger
         self._segment: Segment | None = None
         self._stretches: list[Stretch] = []
         self._end = 0  # position behind the last extent of the segment
@@ -104,7 +108,7 @@ class SegmentJudge:
     def _lose(self, segment: Segment, stretch: Stretch, said: Finding) -> None:
         """Hold a finding back until it is known what points into the stretch."""
         start = segment.start + stretch.position
-        self._inspection.lost.add(start, start + stretch.length, said)
+        self._lost.add(start, start + stretch.length, said)
 
     def _filler(self, segment: Segment, stretch: Stretch) -> Iterator[Finding]:
         layout = DLEDGER_BLANK if self._is_dledger else BLANK
@@ -146,14 +150,14 @@ class SegmentJudge:
         is_torn = last == b"\0"  # a record that was accepted, but ends in zeros
         code = CL_TAIL if is_torn else _tail_code(head, stretch.length - self._entry_header)
         if code == CL_TAIL and is_last and not self._is_cut(segment):
-            crashed = self._inspection.has_crashed
+            crashed = self._inspection.scope.has_crashed
             said = finding(
                 code, _at(segment, stretch), severity=None if crashed else Severity.WARNING
             )
         elif code == CL_TAIL and self._is_cut(segment):
             # FS-LEN says so
             start = segment.start + stretch.position
-            self._inspection.lost.begin_earlier(segment.end, start)
+            self._lost.begin_earlier(segment.end, start)
             return
         else:
             said = _of_gap(CL_MAGIC if code == CL_TAIL else code, segment, stretch)
@@ -183,7 +187,7 @@ class SegmentJudge:
         """Judge zeros at the end of a segment that others follow."""
         at = _at(segment, stretch)
         start = segment.start + stretch.position
-        is_same = self._inspection.lost.end_later(start, start + stretch.length)
+        is_same = self._lost.end_later(start, start + stretch.length)
         if self._is_cut(segment) or is_same:
             return
         if stretch.position == 0:
@@ -194,7 +198,7 @@ class SegmentJudge:
 
     def _judge_end(self, segment: Segment) -> Iterator[Finding]:
         """Find out whether a segment that others follow ends in a blank."""
-        is_lost = self._inspection.lost.at(segment.end - 1) is not None
+        is_lost = self._lost.at(segment.end - 1) is not None
         if segment.start >= self._last_used or self._is_cut(segment) or is_lost:
             return
         last = self._stretches[-1] if self._stretches else None

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.log.message import RecordJudge
     from rmqtool.findings.finding import Finding
 
@@ -54,24 +55,24 @@ class Transactions:
         """
         return np.concatenate(self.timers, axis=1) if self.timers else np.empty((5, 0), np.int64)
 
-    def check(self, inspection: Inspection) -> Iterator[Finding]:
+    def check(self, inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
         """Compare both sides."""
-        yield from self._check_commits(inspection)
+        yield from self._check_commits(inspection, facts)
         if inspection.options.level.is_deep:
             yield from self._check_halves()
 
-    def _check_commits(self, inspection: Inspection) -> Iterator[Finding]:
-        if not self._commits or inspection.log is None:
+    def _check_commits(self, inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
+        if not self._commits or not facts.is_known:
             return
         commits = np.concatenate(self._commits, axis=1)
         halves = np.concatenate(self._halves, axis=1)[0] if self._halves else np.empty(0, np.int64)
         prepared = commits[1]
         # One in front of the log has expired; a negative one was never right.
-        has_expired = (prepared >= 0) & (prepared < inspection.log.start)
+        has_expired = (prepared >= 0) & (prepared < facts.start)
         is_lone = ~has_expired & ~is_in(prepared, np.sort(halves))
-        is_lone &= ~inspection.lost.mask(prepared)
+        is_lone &= ~facts.lost.mask(prepared)
         # Records that were moved are known by what they say of themselves.
-        moved = np.array(sorted(inspection.moved), np.int64)
+        moved = np.array(sorted(facts.moved), np.int64)
         is_lone &= ~is_in(prepared, moved)
         store = inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:

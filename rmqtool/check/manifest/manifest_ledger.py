@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.log.part import PartReport
     from rmqtool.findings.finding import Finding
     from rmqtool.store.place import Place
@@ -114,7 +115,6 @@ class Ledger:
                 break
             taken.append(then)
         self.taken_over = frozenset(one.path for one in taken)
-        inspection.taken_over = self.taken_over
         if taken:
             size, records = sum(one.size for one in taken), sum(one.records or 0 for one in taken)
             plural = "segments" if len(taken) > 1 else "segment"
@@ -136,7 +136,7 @@ class Ledger:
             self._is_odd |= _is_odd(one.code, one.severity)
             yield one
 
-    def finish(self, inspection: Inspection) -> Iterator[Finding]:
+    def finish(self, inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
         """Hash what was read, say what changed, and make the new manifest."""
         before = self.before.files if self.before else {}
         wanted = [name for name in self._found if name not in self.taken_over]
@@ -166,7 +166,7 @@ class Ledger:
         self.changes[Change.TAKEN_OVER] += sorted(self.taken_over)
         self.changes[Change.GONE] += sorted(before.keys() - files.keys())
         listed = {name: files[name] for name in self._found if name in files}
-        self.manifest = self._manifest(inspection, listed)
+        self.manifest = self._manifest(inspection, facts, listed)
 
     def _task(self, name: str, then: ManifestFile | None, *, in_range: bool) -> DigestTask:
         place, file = self._found[name]
@@ -200,12 +200,14 @@ class Ledger:
                 actual=f"sha256 {until_mark or now.sha256}",
             )
 
-    def _manifest(self, inspection: Inspection, files: dict[str, ManifestFile]) -> Manifest:
-        options, facts = inspection.options, inspection.log
+    def _manifest(
+        self, inspection: Inspection, facts: LogFacts, files: dict[str, ManifestFile]
+    ) -> Manifest:
+        options = inspection.options
         is_whole = options.level.reads_log and not (
             options.only or options.topic is not None or inspection.account.unread
         )
-        has_counted = any(_is_odd(*key) for key in inspection.more)
+        has_counted = any(_is_odd(*key) for key in facts.counted)
         level = options.level
         if self.taken_over and self.before is not None:
             level = min(level, self.before.level, key=list(type(level)).index)
@@ -213,7 +215,7 @@ class Ledger:
             store=str(inspection.store.root),
             level=level,
             is_proven=is_whole and not self._is_odd and not has_counted,
-            log_end=facts.end if facts else 0,
+            log_end=facts.end,
             files=files,
         )
 

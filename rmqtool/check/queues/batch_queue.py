@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.derive.queue_runs import QueueRuns
     from rmqtool.findings.finding import Finding
     from rmqtool.queues.units import QueueUnits
@@ -72,8 +74,8 @@ class BatchState(KnownQueue):
 class BatchComparer:
     """Takes the batch queue units of the log in order."""
 
-    def __init__(self, inspection: Inspection) -> None:
-        self._inspection = inspection
+    def __init__(self, inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> None:
+        self._inspection, self._facts, self._queue_facts = inspection, facts, queue_facts
         self._states: dict[tuple[str, int], BatchState] = {}
 
     @grouped
@@ -112,9 +114,9 @@ class BatchComparer:
 
     def _is_explained(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Tell which units a finding about the log explains: bool, shape (n,)."""
-        explained = self._inspection.lost.mask(offsets)
-        if self._inspection.moved:
-            explained |= np.fromiter(map(self._inspection.is_moved, offsets.tolist()), np.bool_)
+        explained = self._facts.lost.mask(offsets)
+        if self._facts.moved:
+            explained |= np.fromiter(map(self._facts.is_moved, offsets.tolist()), np.bool_)
         return explained
 
     def _compare(self, state: BatchState, wanted: bytes) -> Iterator[Finding]:
@@ -128,7 +130,7 @@ class BatchComparer:
         found = state.units.packed(state.next, len(units))
         newest = int(units["physical_offset"][-1])
         if found == wanted:
-            self._inspection.newest_unit = max(self._inspection.newest_unit or 0, newest)
+            self._queue_facts.note_newest(newest)
             state.next += len(units)
         else:
             yield from self._differ(state, units, wanted)
@@ -141,7 +143,7 @@ class BatchComparer:
         """Compare unit by unit; find the place again where one is missing or too many."""
         for number in range(len(units)):
             unit = wanted[number * UNIT : (number + 1) * UNIT]
-            is_mended = bool(self._inspection.bridges)
+            is_mended = bool(self._facts.bridges)
             while _stands_for_lost(state, units[number], is_mended=is_mended):
                 state.next += 1
             found = state.units.packed(state.next, 1)
@@ -173,7 +175,7 @@ class BatchComparer:
         units = state.units.read(state.next, place - state.next)
         offsets = units["physical_offset"].astype(np.int64)
         explained = self._is_explained(offsets)
-        self._inspection.lost.count_units(offsets[explained])
+        self._facts.lost.count_units(offsets[explained])
         if not explained.all():
             count = int((~explained).sum())
             at = state.at(state.next, count, units[~explained][0])
@@ -222,8 +224,8 @@ class BatchComparer:
                 message = f"{state.missing:,} records of the queue have no unit"
                 queue = (state.units.topic, state.units.queue_id)
                 at = At(state.units.path, None, None, state.first_missing, *queue)
-                newest = self._inspection.newest_unit
-                is_behind = self._inspection.has_crashed and newest is not None
+                newest = self._queue_facts.newest_unit
+                is_behind = self._inspection.scope.has_crashed and newest is not None
                 yield finding(CQ_LAG if is_behind else BQ_UNIT, at, message)
             try:
                 yield from self._behind(state)
@@ -237,15 +239,14 @@ class BatchComparer:
             return
         offsets = units["physical_offset"][rows].astype(np.int64)
         lost = self._is_explained(offsets)
-        self._inspection.lost.count_units(offsets[lost])
-        if self._inspection.bridges and state.next:
+        self._facts.lost.count_units(offsets[lost])
+        if self._facts.bridges and state.next:
             last = state.units.read(state.next - 1, 1)["physical_offset"][0]
             lost |= offsets == last  # repair lets the last record stand for lost ones behind it
         left = rows[~lost]
         if left.size:
             at = state.at(state.next + int(left[0]), len(left), units[left[0]])
-            log = self._inspection.log
-            beyond = log is not None and int(offsets[~lost][0]) >= log.end
+            beyond = int(offsets[~lost][0]) >= self._facts.end
             message = f"{len(left):,} units stand past the last one that a record asks for"
             yield finding(CQ_RANGE if beyond else BQ_UNIT, at, message)
 

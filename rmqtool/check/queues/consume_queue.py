@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.check.observer import NOTHING
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueState, at_unit
 from rmqtool.check.queues.queue_tags import TagJudge
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.log.lost import LostRanges
+    from rmqtool.check.observer import Proven
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings.finding import Finding
     from rmqtool.store.record_heads import LogReader
@@ -46,32 +50,37 @@ EVERYTHING: Final = 1 << 62
 class QueueComparer:
     """Takes the runs of the log in order, and judges the queues when all have been taken."""
 
-    def __init__(self, inspection: Inspection) -> None:
-        self._inspection = inspection
+    def __init__(self, inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts) -> None:
+        self._inspection, self._facts, self._queue_facts = inspection, facts, queue_facts
         self._states: dict[tuple[bytes, int], QueueState] = {}
-        self._tags = TagJudge(inspection)
+        self._tags = TagJudge(inspection, facts.lost)
         self._seen: set[tuple[str, int]] = set()
         length = inspection.store.geometry.consume_queue.value
         self._pool = RunPool(length // UNIT)
 
-    def take(self, runs: QueueRuns) -> Iterator[Finding]:
-        """Take the runs of one part, and compare them at once, or with those of later parts."""
+    def take(self, runs: QueueRuns, proven: Proven = NOTHING) -> Iterator[Finding]:
+        """Take the runs of one part, and compare them at once, or with those of later parts.
+
+        Args:
+            runs: of the part.
+            proven: what somebody has compared already, and which is as the log wants it.
+        """
         for one in self._pool.add(runs):
-            yield from self._compare(one)
+            yield from self._compare(one, proven)
 
     @grouped
-    def _compare(self, runs: QueueRuns) -> Iterator[Finding]:
+    def _compare(self, runs: QueueRuns, proven: Proven = NOTHING) -> Iterator[Finding]:
         topic = self._inspection.options.topic
-        lost = self._inspection.lost
+        lost = self._facts.lost
         for run in runs:
             if len(lost) and _is_within(lost, run):
                 continue  # of records that a gap has taken with it
-            if self._inspection.light_in_rocksdb and run.topic.startswith(LMQ_PREFIX.raw):
+            if self._inspection.scope.light_in_rocksdb and run.topic.startswith(LMQ_PREFIX.raw):
                 continue
             state = self._states.get((run.topic, run.queue_id)) or self._new_state(run)
             if topic is not None and state.topic != topic:
                 continue
-            yield from self._take(state, run)
+            yield from self._take(state, run, proven)
 
     def _new_state(self, run: QueueRun) -> QueueState:
         name = (run.topic.decode("utf-8", "backslashreplace"), run.queue_id)
@@ -111,11 +120,11 @@ class QueueComparer:
             return wanted
         return state.assume(start, wanted, found) if state.unread else found
 
-    def _take(self, state: QueueState, run: QueueRun) -> Iterator[Finding]:
+    def _take(self, state: QueueState, run: QueueRun, proven: Proven) -> Iterator[Finding]:
         """Compare one run with the queue, where its units should be."""
         wanted = bytes(run.units)
         first = first_offset(wanted)
-        if self._inspection.moved and run.count == 1 and self._inspection.is_moved(first):
+        if self._facts.moved and run.count == 1 and self._facts.is_moved(first):
             return  # it may stand anywhere in the log; its own finding says so
         if state.expected < 0:
             state.first = state.expected = run.queue_offset
@@ -125,16 +134,14 @@ class QueueComparer:
         elif state.outlier is not None:
             yield from self._resumed(state)
         start = state.expected
-        if (run.topic, run.queue_id, start, run.count) in self._inspection.proven:
+        if (run.topic, run.queue_id, start, run.count) in proven:
             found = wanted
         else:
             found = yield from self._found(state, start, wanted)
         state.expected += run.count
         state.last_physical_offset = last_offset(wanted)
-        newest = self._inspection.newest_unit
         if found == wanted:
-            if newest is None or newest < state.last_physical_offset:
-                self._inspection.newest_unit = state.last_physical_offset
+            self._queue_facts.note_newest(state.last_physical_offset)
         else:
             yield from self._differ(state, start, wanted, found)
         self._inspection.account.units += run.count
@@ -227,7 +234,7 @@ class QueueComparer:
         )
 
     def _record_at(self, state: QueueState, physical_offset: int, queue_offset: int) -> At:
-        place = self._inspection.moved.get(physical_offset, physical_offset)
+        place = self._facts.moved.get(physical_offset, physical_offset)
         segment = self._inspection.segment_at(place)
         queue = (state.topic, state.queue_id, queue_offset)
         if segment is None:
@@ -247,12 +254,11 @@ class QueueComparer:
             yield from self._tags.judge(state, start, units)
         other = np.flatnonzero(~is_same & ~only_tags)
         offsets = as_units(wanted)["physical_offset"]
-        if self._inspection.moved and other.size:
+        if self._facts.moved and other.size:
             other = self._without_moved(other, offsets, as_units(found)["physical_offset"])
         good = np.flatnonzero(is_same | only_tags)
         if good.size:
-            newest = int(offsets[good[-1]])
-            self._inspection.newest_unit = max(self._inspection.newest_unit or 0, newest)
+            self._queue_facts.note_newest(int(offsets[good[-1]]))
         if not other.size:
             return
         for stretch in np.split(other, np.flatnonzero(np.diff(other) != 1) + 1):
@@ -269,7 +275,7 @@ class QueueComparer:
         found: npt.NDArray[np.int64],
     ) -> npt.NDArray[np.int64]:
         """Leave out units of records that say they lie elsewhere: the log's finding says so."""
-        moved = self._inspection.moved
+        moved = self._facts.moved
         kept = [
             row
             for row in rows.tolist()
@@ -282,8 +288,8 @@ class QueueComparer:
         """Judge what the log did not ask for, and what it asked for in vain."""
         for one in self._pool.rest():
             yield from self._compare(one)
-        judge = UnitJudge(self._inspection, log)
-        tails = Tails(self._inspection, log)
+        judge = UnitJudge(self._inspection, self._facts, log)
+        tails = Tails(self._inspection, self._queue_facts, log)
         for state in self._states.values():
             topic = self._inspection.options.topic
             if topic is not None and state.topic != topic:
@@ -300,7 +306,7 @@ class QueueComparer:
                 except UnreadablePath as error:
                     yield from self._unread(state, error)
         yield from self._inspection.pending()
-        if judge.expired and not self._inspection.taken_over:
+        if judge.expired and not self._inspection.scope.taken_over:
             queues = judge.expired_queues
             message = f"{judge.expired:,} units of {len(queues):,} queues point to expired messages"
             yield finding(CQ_EXPIRED, At(min(queues)), message)
@@ -309,7 +315,7 @@ class QueueComparer:
 
     def _finish(self, state: QueueState, judge: UnitJudge, tails: Tails) -> Iterator[Finding]:
         yield from self._resumed(state)
-        self._inspection.wanted[state.topic, state.queue_id] = state.expected
+        self._queue_facts.wanted[state.topic, state.queue_id] = state.expected
         if not state.units.is_there:
             if state.unread:
                 return
@@ -333,10 +339,10 @@ class QueueComparer:
         # By the unit of the record after a gap, repair passes over the messages that are lost.
         said = [one for one in found if one.physical_offset != gap.after]
         yield from said
-        is_lost = self._inspection.lost.between(gap.before, gap.after)
+        is_lost = self._facts.lost.between(gap.before, gap.after)
         if is_lost or any(one.code == CQ_EXTRA for one in said):
             return
-        if self._inspection.has_bridges(gap.before, gap.after) or self._is_moved(state, gap):
+        if self._facts.has_bridges(gap.before, gap.after) or self._is_moved(state, gap):
             return
         yield finding(
             CL_QOFF_GAP,
@@ -349,10 +355,10 @@ class QueueComparer:
 
     def _is_moved(self, state: QueueState, gap: Break) -> bool:
         """Tell whether units of a gap are those of records that do not lie where they say."""
-        if not self._inspection.moved:
+        if not self._facts.moved:
             return False
         units = state.units.read(gap.start, min(gap.end - gap.start, MOST_STRETCHES))
-        return any(map(self._inspection.is_moved, units["physical_offset"].tolist()))
+        return any(map(self._facts.is_moved, units["physical_offset"].tolist()))
 
 
 def _is_within(lost: LostRanges, run: QueueRun) -> bool:

@@ -72,7 +72,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     for topic, queues in orphans.items():
         if topic in counts:
             yield _finding(topic, queues, FEWER, Severity.WARNING)
-        elif not inspection.has_metadata_2:  # else a finding of its own
+        elif not inspection.scope.has_metadata_2:  # else a finding of its own
             missing = "is not in topics.json"
             try:
                 has_messages = _have_messages(inspection.store, queues)
@@ -86,8 +86,8 @@ def check(inspection: Inspection) -> Iterator[Finding]:
 
 def _are_refused(inspection: Inspection, counts: dict[str, int], topic: str) -> bool:
     """Tell whether brokers refuse the batch queues of a topic, as it is in no `topics.json`."""
-    is_known = topic in counts or inspection.has_metadata_2
-    return not is_known and Rules(inspection.version).has_batch_queues
+    is_known = topic in counts or inspection.scope.has_metadata_2
+    return not is_known and Rules(inspection.scope.version).has_batch_queues
 
 
 def _of_batches(inspection: Inspection, counts: dict[str, int]) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.lost import LostRanges
     from rmqtool.check.queues.queue_state import QueueState
     from rmqtool.findings.finding import Finding
 
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 class TagJudge:
     """Judges tags codes: hashes, delivery times, and addresses of the extension."""
 
-    def __init__(self, inspection: Inspection) -> None:
-        self._inspection = inspection
+    def __init__(self, inspection: Inspection, lost: LostRanges) -> None:
+        self._inspection, self._lost = inspection, lost
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
         self._unread: set[tuple[str, int]] = set()
         store = inspection.store
@@ -66,8 +67,8 @@ class TagJudge:
         wrong = ~is_address & ~tags_fit(state.topic, computed, stored)
         if is_address.any():
             wrong |= is_address & (yield from self._wrong_addresses(state, stored, computed))
-        lost = self._inspection.lost.mask(offsets)
-        self._inspection.lost.count_units(offsets[lost])
+        lost = self._lost.mask(offsets)
+        self._lost.count_units(offsets[lost])
         for number in np.flatnonzero(wrong & ~lost).tolist():
             place = start + int(rows[number])
             at = at_unit(state.units, place, UNIT, int(offsets[number]))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.inspection import Inspection
     from rmqtool.check.queues.queue_state import QueueState
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.findings.finding import Finding
 
 GONE: Final = "the topic is not configured any more"
@@ -45,9 +46,8 @@ def is_reached_by_name(log: LogReader, newest: int, topic: str) -> bool:
 class Tails:
     """Queues that end before the log does: dispatch was behind, or units are lost."""
 
-    def __init__(self, inspection: Inspection, log: LogReader) -> None:
-        self._inspection = inspection
-        self._log = log
+    def __init__(self, inspection: Inspection, queue_facts: QueueFacts, log: LogReader) -> None:
+        self._inspection, self._queue_facts, self._log = inspection, queue_facts, log
         self._behind: list[tuple[QueueState, int]] = []
         self._lost: list[tuple[QueueState, int]] = []
         self._deleted: list[tuple[QueueState, int]] = []
@@ -78,12 +78,12 @@ class Tails:
         After a crash that needs a start that dispatches the first of them, too: else the units of
         the next ones take their places.
         """
-        newest = self._inspection.newest_unit
+        newest = self._queue_facts.newest_unit
         if newest is None:
             return False
-        if not self._inspection.has_crashed:
+        if not self._inspection.scope.has_crashed:
             return last > newest
-        goes_on = Rules(self._inspection.version).dispatches_from_queues and first > newest
+        goes_on = Rules(self._inspection.scope.version).dispatches_from_queues and first > newest
         return goes_on or first >= self._recovered_from
 
     @cached_property
@@ -94,11 +94,11 @@ class Tails:
         Source: CommitLog#isMappedFileMatchedRecover, StoreCheckpoint#getMinTimestamp, 4.9.3 to
         5.5.0; ConsumeQueueStore#getDispatchFromPhyOffset, 5.5.0.
         """
-        store, rules = self._inspection.store, Rules(self._inspection.version)
+        store, rules = self._inspection.store, Rules(self._inspection.scope.version)
         checkpoint = None
         with suppress(Truncated):  # brokers extend it with zeros
             checkpoint = store.checkpoint()
-        if not self._inspection.has_crashed or not checkpoint:
+        if not self._inspection.scope.has_crashed or not checkpoint:
             return 0
         offset, written = (
             checkpoint[f"logics_{name}"] for name in ("physical_offset", "msg_timestamp")
@@ -139,7 +139,7 @@ class Tails:
             message = (
                 f"{count:,} units of {len(self._behind):,} queues are missing at the log's end"
             )
-            crashed = self._inspection.has_crashed
+            crashed = self._inspection.scope.has_crashed
             severity = None if crashed else Severity.WARNING
             yield finding(CQ_LAG, at, message, severity=severity)
         for state, start in self._lost:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.store.record_heads import LogReader, RecordHead
 
@@ -66,11 +67,9 @@ class PointedRecord(NamedTuple):
 class UnitJudge:
     """Judges stretches of units against the log as a whole, once its end is known."""
 
-    def __init__(self, inspection: Inspection, log: LogReader) -> None:
-        self._inspection, self._log = inspection, log
-        facts = inspection.log
-        self._start = facts.start if facts else 0
-        self._end = facts.end if facts else 0
+    def __init__(self, inspection: Inspection, facts: LogFacts, log: LogReader) -> None:
+        self._inspection, self._facts, self._log = inspection, facts, log
+        self._start, self._end = facts.start, facts.end
         self.expired = 0
         self.expired_queues: set[str] = set()
 
@@ -110,7 +109,7 @@ class UnitJudge:
         if not real.size:
             return
         steps = np.diff(offsets[real], prepend=last if last >= 0 else offsets[real[0]] - 1)
-        least = 0 if self._inspection.bridges else 1  # repair repeats a unit for a lost message
+        least = 0 if self._facts.bridges else 1  # repair repeats a unit for a lost message
         for one in real[steps < least].tolist():
             at = self._at(state, number + one, 1, int(offsets[one]))
             yield finding(CQ_ORDER, at, actual=int(offsets[one]))
@@ -146,8 +145,8 @@ class UnitJudge:
         if expired.any():
             self.expired += int(expired.sum())
             self.expired_queues.add(state.path)
-        lost = real & self._inspection.lost.mask(offsets)
-        self._inspection.lost.count_units(offsets[lost])
+        lost = real & self._facts.lost.mask(offsets)
+        self._facts.lost.count_units(offsets[lost])
         beyond = real & ~lost & (offsets + sizes > self._end)
         if beyond.any():
             yield self._range(state, number, np.flatnonzero(beyond), offsets)
@@ -172,7 +171,7 @@ class UnitJudge:
         While a broker writes, or after it was killed, queues may be ahead of the log: recovery
         cuts them, and no message is concerned that the log has, unless it wants these units.
         """
-        first = int(rows[0])
+        first, has_crashed = int(rows[0]), self._inspection.scope.has_crashed
         at = self._at(state, number + first, len(rows), int(offsets[first]))
         plural = f"{len(rows):,} units point" if len(rows) > 1 else "a unit points"
         return finding(
@@ -181,12 +180,12 @@ class UnitJudge:
             f"{plural} past the end of the commitlog",
             expected=f"at most {self._end}",
             actual=int(offsets[first]),
-            severity=Severity.NOTE if self._inspection.has_crashed and not is_wanted else None,
+            severity=Severity.NOTE if has_crashed and not is_wanted else None,
         )
 
     def _look(self, number: int, physical_offset: int, size: int) -> PointedRecord:
         """Read the record that a unit points to."""
-        place = self._inspection.moved.get(physical_offset, physical_offset)
+        place = self._facts.moved.get(physical_offset, physical_offset)
         head = self._log.head_at(place)
         topic = ""
         if head is not None:
@@ -227,12 +226,12 @@ class UnitJudge:
     def _one(self, state: QueueState, found: PointedRecord) -> Iterator[Finding]:
         """Judge one unit that nobody asked for."""
         head = found.head
-        if self._inspection.bridges and self._is_repeated(state, found):
+        if self._facts.bridges and self._is_repeated(state, found):
             return
         at = self._at(state, found.number, 1, found.physical_offset)
         if head is None:
             # A record that lies about its place was found; its unit is not to blame.
-            is_known = self._inspection.is_moved(found.physical_offset) or self._is_skip(found)
+            is_known = self._facts.is_moved(found.physical_offset) or self._is_skip(found)
             if not is_known:
                 yield finding(CQ_NOREC, at, actual=f"{found.physical_offset}, {found.size:,} bytes")
             return
@@ -276,7 +275,7 @@ class UnitJudge:
         if segment is None or not is_last:
             return False
         end = max(segment.end, found.physical_offset + found.size)
-        return found.size == length or self._inspection.has_bridges(segment.start, end)
+        return found.size == length or self._facts.has_bridges(segment.start, end)
 
     def _is_repeated(self, state: QueueState, found: PointedRecord) -> bool:
         """Tell whether a unit repeats its neighbour: so repair passes over a lost message."""

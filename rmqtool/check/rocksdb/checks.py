@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.check.rocksdb.queues import RocksComparer
     from rmqtool.findings.finding import Finding
     from rmqtool.store.rocksdb import RocksDb
@@ -40,45 +42,58 @@ class RocksChecks:
 
     def open(self) -> Iterator[Finding]:
         """Judge the files of the databases, and open them for the checks that follow."""
-        inspection = self._inspection
         yield from self._databases.check(self._found)
-        for path, database in inspection.opened.items():
+        for path, database in self._databases.opened.items():
             if is_queue_database(path):
-                inspection.queues.database.adopt(database)
-        inspection.compares_rocksdb &= any(map(is_queue_database, inspection.opened))
+                self._inspection.queues.database.adopt(database)
 
-    def comparer(self) -> RocksComparer | None:
+    def close(self) -> None:
+        """Close what was opened."""
+        for database in self._databases.opened.values():
+            database.close()
+
+    @property
+    def can_read_queues(self) -> bool:
+        """Whether a database of queues is open."""
+        return any(map(is_queue_database, self._databases.opened))
+
+    @property
+    def has_metadata_2(self) -> bool:
+        """Whether one with topics, groups and offsets of version 2 is."""
+        return metadata.VERSION_2 in self._databases.opened
+
+    def comparer(self, inspection: Inspection, queue_facts: QueueFacts) -> RocksComparer | None:
         """Give what compares runs with the queues; None where none can be read."""
-        return rocks_comparer(self._inspection, self._databases)
+        return rocks_comparer(inspection, self._databases, queue_facts)
 
-    def finish_queues(self, comparer: RocksComparer) -> Iterator[Finding]:
+    def finish_queues(
+        self, inspection: Inspection, facts: LogFacts, comparer: RocksComparer
+    ) -> Iterator[Finding]:
         """Judge the queues when the log was read to its end."""
-        return finish_rocks(self._inspection, comparer)
+        return finish_rocks(inspection, facts, comparer)
 
-    def after_log(self) -> Iterator[Finding]:
+    def after_log(self, inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
         """Judge what the records imply beside queues: index, timers, open halves, metadata."""
-        wants = self._inspection.options.wants
+        wants = inspection.options.wants
         if wants("consumequeue"):
-            yield from self._second_store()
+            yield from _second_store(inspection, facts)
         if wants("rocksdb", "index", "timer"):
-            yield from entries.check(self._inspection, self._databases)
+            yield from entries.check(inspection, self._databases, facts)
         if wants("rocksdb", "config"):
-            yield from metadata.check(self._inspection, self._databases)
+            yield from metadata.check(inspection, self._databases)
 
-    def _second_store(self) -> Iterator[Finding]:
-        """Find queues in RocksDB gone from a store that is to keep them in files and there.
 
-        A start dispatches no more than it recovers, and sets the others empty. What 5.3 has there
-        nobody reads.
-        """
-        inspection = self._inspection
-        told, log = inspection.store.broker_conf, inspection.log
-        is_combined = DOUBLE_WRITE.of(told) and STORE_TYPE.of(told) != ROCKSDB_STORE
-        if inspection.has_rocksdb_queues or not is_combined or log is None or log.last_record < 0:
-            return
-        is_read = READ_FROM.of(told) == ROCKSDB_STORE or LIGHT_QUEUES_IN_ROCKSDB.of(told)
-        severity = (
-            None if is_read and inspection.release.combines_queue_stores else Severity.WARNING
-        )
-        message = "rocksdbCQDoubleWriteEnable is set, and there is no database of queues"
-        yield finding(RQ_PAIR, At("consumequeue"), message, severity=severity)
+def _second_store(inspection: Inspection, facts: LogFacts) -> Iterator[Finding]:
+    """Find queues in RocksDB gone from a store that is to keep them in files and there.
+
+    A start dispatches no more than it recovers, and sets the others empty. What 5.3 has there
+    nobody reads.
+    """
+    told, scope = inspection.store.broker_conf, inspection.scope
+    is_combined = DOUBLE_WRITE.of(told) and STORE_TYPE.of(told) != ROCKSDB_STORE
+    if scope.has_rocksdb_queues or not is_combined or facts.last_record < 0:
+        return
+    is_read = READ_FROM.of(told) == ROCKSDB_STORE or LIGHT_QUEUES_IN_ROCKSDB.of(told)
+    severity = None if is_read and scope.release.combines_queue_stores else Severity.WARNING
+    message = "rocksdbCQDoubleWriteEnable is set, and there is no database of queues"
+    yield finding(RQ_PAIR, At("consumequeue"), message, severity=severity)

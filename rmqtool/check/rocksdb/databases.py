@@ -48,11 +48,13 @@ class Databases:
     """The databases of a store, judged and opened once for all checks.
 
     Attributes:
+        opened: those that can be read, by path.
         rows: rows of known shape, by path, then by family, but for units of queues and entries
             of the key index.
     """
 
     def __init__(self, inspection: Inspection) -> None:
+        self.opened: dict[str, Database] = {}
         self.rows: dict[str, dict[str, list[RocksdbRow]]] = {}
         self._inspection = inspection
         self._damaged: set[str] = set()
@@ -179,7 +181,7 @@ class Databases:
         except DamagedDatabase as error:
             yield from self._unread(rocksdb, error)
             return
-        self._inspection.opened[path] = database
+        self.opened[path] = database
         self.rows[path] = {family: [] for family in database.families}
         for family in database.families:
             if is_queue_database(path) and family == DEFAULT:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.check.rocksdb.databases import Databases
     from rmqtool.check.rocksdb.index_entries import Record
     from rmqtool.errors import UnreadablePath
@@ -83,14 +84,14 @@ class ImpliedRows:
         }
 
 
-def check(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
+def check(inspection: Inspection, databases: Databases, facts: LogFacts) -> Iterator[Finding]:
     """Compare the three families with the log, as far as anything was ever written to them."""
-    if inspection.log is None:
+    if not facts.is_known:
         return
-    if PATH not in inspection.opened:
+    if PATH not in databases.opened:
         yield from _gone(inspection)
         return
-    judge = FamilyJudge(inspection, databases)
+    judge = FamilyJudge(inspection, databases, facts.oldest)
     try:
         yield from judge.check()
     except DamagedDatabase as error:
@@ -99,7 +100,7 @@ def check(inspection: Inspection, databases: Databases) -> Iterator[Finding]:
 
 def _gone(inspection: Inspection) -> Iterator[Finding]:
     """Say what is lost with a database that the configuration asks for, and that is not there."""
-    told, version = inspection.store.broker_conf, inspection.version
+    told, version = inspection.store.broker_conf, inspection.scope.version
     has_index, has_timers, has_halves = (
         key.of(told, version) for key in (INDEX_IN_ROCKSDB, TIMER_IN_ROCKSDB, HALVES_IN_ROCKSDB)
     )
@@ -124,10 +125,9 @@ def _gone(inspection: Inspection) -> Iterator[Finding]:
 class FamilyJudge:
     """Compares one database with the log."""
 
-    def __init__(self, inspection: Inspection, databases: Databases) -> None:
+    def __init__(self, inspection: Inspection, databases: Databases, oldest: int) -> None:
         self._inspection, self._databases = inspection, databases
-        self._database = inspection.opened[PATH]
-        self._oldest = inspection.log.oldest if inspection.log else 0
+        self._database, self._oldest = databases.opened[PATH], oldest
 
     def check(self) -> Iterator[Finding]:
         """Read the log once, then judge family by family.

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.check.inspection import Inspection, LogFacts
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.check.rocksdb.databases import Databases
     from rmqtool.check.rocksdb.queues import QueueSeen
     from rmqtool.findings.finding import Finding
@@ -67,11 +69,9 @@ class UnexplainedUnits:
 class EndJudge:
     """Judges one database of queues after the pass over the log."""
 
-    def __init__(
-        self, inspection: Inspection, databases: Databases, comparer: RocksComparer, log: LogFacts
-    ) -> None:
-        self._inspection, self._databases, self._comparer = inspection, databases, comparer
-        self._log = log
+    def __init__(self, inspection: Inspection, facts: LogFacts, comparer: RocksComparer) -> None:
+        self._inspection, self._facts, self._comparer = inspection, facts, comparer
+        self._databases = comparer.databases
         self._path = comparer.source.path
 
     def check(self) -> Iterator[Finding]:
@@ -114,12 +114,12 @@ class EndJudge:
         doubtful: list[tuple[int, int]] = []
         for numbers, offsets in self._comparer.uncovered(seen):
             is_above = (numbers >= limit) | (offsets >= self._comparer.dispatch.checkpoint)
-            is_expired = ~is_above & (offsets < self._log.oldest)
+            is_expired = ~is_above & (offsets < self._facts.oldest)
             rest.above += int(is_above.sum())
             rest.expired += int(is_expired.sum())
             others = ~is_above & ~is_expired
-            is_lost = others & self._inspection.lost.mask(offsets)
-            self._inspection.lost.count_units(offsets[is_lost])
+            is_lost = others & self._facts.lost.mask(offsets)
+            self._facts.lost.count_units(offsets[is_lost])
             strange = np.flatnonzero(others & ~is_lost & ~self._is_filler(offsets))
             doubtful += zip(numbers[strange].tolist(), offsets[strange].tolist(), strict=True)
             rest.numbers += zip(numbers[others].tolist(), offsets[others].tolist(), strict=True)
@@ -135,7 +135,7 @@ class EndJudge:
 
     def _strange(self, seen: QueueSeen, first: tuple[int, int], count: int) -> Finding:
         number, offset = first
-        if self._inspection.has_bridges(offset, offset + 1):
+        if self._facts.has_bridges(offset, offset + 1):
             what = "a bridge record, which consumers then get"
         else:
             what = "no record of this queue"
@@ -176,7 +176,7 @@ class EndJudge:
                 yield finding(RQ_EMPTIED, at, message, expected=expected, actual=actual)
             return
         if last is None:
-            if offset >= self._log.oldest and not self._inspection.lost.at(offset):
+            if offset >= self._facts.oldest and not self._facts.lost.at(offset):
                 message = f"{seen.name}: the queue has no unit, but a max row"
                 yield finding(RQ_MAX, at, message, expected=expected, actual=actual)
         elif (offset, number) != last:
@@ -186,17 +186,17 @@ class EndJudge:
     def _min(self, seen: QueueSeen, rest: UnexplainedUnits) -> Iterator[Finding]:
         """Judge the min row: a cache, which may be old or missing."""
         ends = seen.queue.ends
-        if ends.minimum is None or ends.minimum[0] < self._log.oldest:
+        if ends.minimum is None or ends.minimum[0] < self._facts.oldest:
             return
         offset, number = ends.minimum
         if ends.maximum == (0, number - 1) and offset == 0:
             return  # set empty by a combined store
-        alive = [n for n, o in rest.numbers if o >= self._log.oldest]
+        alive = [n for n, o in rest.numbers if o >= self._facts.oldest]
         first = min([*alive, *([seen.first_alive] if seen.first_alive >= 0 else ())], default=None)
         wanted = ends.next_offset if first is None else first
         if number == wanted:
             return
-        if offset in {0, self._log.oldest} and number == 0:
+        if offset in {0, self._facts.oldest} and number == 0:
             return  # written for a queue that had no message yet
         severity = Severity.DAMAGE if first is not None and number > first else None
         message = f"{seen.name}: the min row is not the first unit"
@@ -205,14 +205,14 @@ class EndJudge:
 
     def _dispatch(self) -> Iterator[Finding]:
         """Judge CHECKPOINT against the log."""
-        dispatch, log = self._comparer.dispatch, self._log
+        dispatch, log = self._comparer.dispatch, self._facts
         at = At(self._path, physical_offset=dispatch.checkpoint)
         if dispatch.checkpoint > log.end:
             message = "CHECKPOINT is past the end of the log"
             yield finding(RQ_CKPT, at, message, expected=log.end, actual=dispatch.checkpoint)
             return
         is_known = dispatch.is_record_end or dispatch.checkpoint <= log.oldest
-        if not is_known and not self._inspection.lost.between(dispatch.checkpoint - 1, log.end):
+        if not is_known and not self._facts.lost.between(dispatch.checkpoint - 1, log.end):
             message = "no dispatched record ends at CHECKPOINT"
             yield finding(RQ_CKPT, at, message, actual=dispatch.checkpoint)
         if dispatch.checkpoint < dispatch.end:
@@ -229,10 +229,10 @@ class EndJudge:
         if inspection.store.lock_held():
             severity = Severity.NOTE
             message += "; the running broker has not flushed them"
-        elif not inspection.has_crashed:
+        elif not inspection.scope.has_crashed:
             severity = Severity.DAMAGE
             message += "; there is no abort, so the record that begins there is never dispatched"
-        elif len(segments) > self._recovered() and inspection.release.recovers_newest_only:
+        elif len(segments) > self._recovered() and inspection.scope.release.recovers_newest_only:
             severity = Severity.DAMAGE
             message += f"; they lie in {len(segments):,} segments"
             message += f", and a start reads {self._recovered()} of them"
@@ -246,7 +246,7 @@ class EndJudge:
 
     def pairs(self) -> Iterator[Finding]:
         """Compare the ends of queues in files and in RocksDB: RQ-PAIR."""
-        is_read = self._inspection.release.combines_queue_stores
+        is_read = self._inspection.scope.release.combines_queue_stores
         for (topic, queue_id), ends in sorted(self._comparer.source.ends.items()):
             name = topic.decode("utf-8", "backslashreplace")
             if topic.startswith(LMQ_PREFIX.raw) or ends.maximum is None:
@@ -254,7 +254,7 @@ class EndJudge:
             queue = self._inspection.units("queues").get((name, queue_id))
             if queue is None or any(queue.unread()):
                 continue
-            end = queue.span(self._log.oldest).max_offset
+            end = queue.span(self._facts.oldest).max_offset
             if end != ends.next_offset:
                 message = f"topic {name}, queue {queue_id}: files end at {end}, RocksDB at "
                 severity = None if is_read else Severity.WARNING
@@ -275,11 +275,13 @@ def _repeats_neighbour(seen: QueueSeen, number: int, offset: int) -> bool:
     return any(one and one.unit and one.unit.physical_offset == offset for one in found)
 
 
-def rocks_comparer(inspection: Inspection, databases: Databases) -> RocksComparer | None:
+def rocks_comparer(
+    inspection: Inspection, databases: Databases, queue_facts: QueueFacts
+) -> RocksComparer | None:
     """Give what compares runs with the queues in RocksDB; None where none can be read."""
-    if not inspection.compares_rocksdb:
+    if not inspection.scope.compares_rocksdb:
         return None
-    opened = inspection.opened
+    opened = databases.opened
     path = next((one for one in opened if is_queue_database(one)), None)
     if path is None:
         return None
@@ -287,19 +289,21 @@ def rocks_comparer(inspection: Inspection, databases: Databases) -> RocksCompare
     if source is None or source.path != path:
         source = RocksQueues(opened[path])
     try:
-        return RocksComparer(inspection, databases, source)
+        return RocksComparer(inspection, databases, source, queue_facts)
     except DamagedDatabase as error:
         for said in databases.cannot_read(path, error):
             inspection.postpone(said)
         return None
 
 
-def finish_rocks(inspection: Inspection, comparer: RocksComparer) -> Iterator[Finding]:
+def finish_rocks(
+    inspection: Inspection, facts: LogFacts, comparer: RocksComparer
+) -> Iterator[Finding]:
     """Judge the queues in RocksDB when the log was read to its end."""
     yield from comparer.rest()
-    if inspection.log is not None:
-        judge = EndJudge(inspection, comparer.databases, comparer, inspection.log)
+    if facts.is_known:
+        judge = EndJudge(inspection, facts, comparer)
         yield from judge.check()
-        if inspection.compares_queues:
+        if inspection.scope.compares_queues:
             yield from judge.pairs()
     comparer.close()

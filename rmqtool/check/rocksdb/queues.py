@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.check.rocksdb.databases import Databases
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.findings.finding import Finding
@@ -104,8 +105,15 @@ class RocksComparer:
         databases: says what cannot be read.
     """
 
-    def __init__(self, inspection: Inspection, databases: Databases, source: RocksQueues) -> None:
+    def __init__(
+        self,
+        inspection: Inspection,
+        databases: Databases,
+        source: RocksQueues,
+        queue_facts: QueueFacts,
+    ) -> None:
         self._inspection, self.databases, self.source = inspection, databases, source
+        self._queue_facts = queue_facts
         self.seen: dict[tuple[bytes, int], QueueSeen] = {}
         self.dispatch = Dispatch(source.dispatched or 0)
         self._pool = RunPool(0, SHORT_RUN)
@@ -158,7 +166,8 @@ class RocksComparer:
         self.dispatch.late += run.count - due
         name = (seen.queue.topic, run.queue_id)
         after = run.queue_offset + run.count
-        self._inspection.wanted[name] = max(after, self._inspection.wanted.get(name, 0))
+        wanted = self._queue_facts.wanted
+        wanted[name] = max(after, wanted.get(name, 0))
         if not due:
             return
         begin, end = run.queue_offset, run.queue_offset + due

@@ -32,11 +32,11 @@ def check(inspection: Inspection) -> Iterator[Finding]:
     if conf is None or store.asked.kind is not BranchKind.STORE:
         return
     at = At(conf.path)
-    for slip in complaints(conf, inspection.version):
+    for slip in complaints(conf, inspection.scope.version):
         severity = Severity.NOTE if slip.is_of_later else None
         actual = f"{slip.key}={slip.value}"
         yield finding(BC_KEY, at, str(slip), actual=actual, severity=severity)
-    for wrong in wrong_lengths(store, inspection.version):
+    for wrong in wrong_lengths(store, inspection.scope.version):
         expected, actual = f"{wrong.key}={wrong.found}", f"{wrong.key}={wrong.told}"
         remedy = f"set {expected}; do not change the files"
         yield finding(BC_LEN, at, str(wrong), expected=expected, actual=actual, remedy=remedy)

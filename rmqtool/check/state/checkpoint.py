@@ -38,15 +38,30 @@ from rmqtool.store.record_heads import (
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
-    from rmqtool.check.inspection import Inspection, LogFacts
+    from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.store.branch import Branch
+    from rmqtool.store.tree import Store
 
 
-def check(inspection: Inspection) -> Iterator[Finding]:
-    """Judge abort and checkpoint against the data."""
+Early = dict[str, tuple[int, bytes]]
+
+
+def check(
+    inspection: Inspection, facts: LogFacts, queue_facts: QueueFacts, early: Early
+) -> Iterator[Finding]:
+    """Judge abort and checkpoint against the data.
+
+    Args:
+        inspection: of the store.
+        facts: of its log, which was read.
+        queue_facts: of its queues.
+        early: what `read_early` gave.
+    """
     store = inspection.store
     for branch in store.branches_of(BranchKind.ABORT):
         yield finding(AB_PRESENT, At(branch.path))
@@ -57,23 +72,26 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         return
     for branch in branches:
         try:
-            yield from _judge(inspection, branch)
+            size, raw = early.get(branch.path) or _read(branch)
+            inspection.account.files += 1
+            inspection.account.bytes += size
+            values = yield from _values(At(branch.path), size, raw)
+            yield from _judge(inspection, facts, queue_facts, branch.path, values)
         except UnreadablePath as error:  # of this file, or of a segment that has expired
             yield inspection.unread(inspection.path_of(error.path), error)
 
 
-def read_early(inspection: Inspection) -> None:
+def read_early(store: Store) -> Early:
     """Read the checkpoint of a running broker before its log: else it is newer than what was read.
 
-    Args:
-        inspection: takes it.
+    Returns:
+        Length and first bytes by path; nothing of a store that no broker runs on.
     """
-    store = inspection.store
-    if not store.lock_held():
-        return
-    for branch in store.branches_of(BranchKind.CHECKPOINT):
+    found: Early = {}
+    for branch in store.branches_of(BranchKind.CHECKPOINT) if store.lock_held() else ():
         with suppress(UnreadablePath):  # said when it is judged
-            inspection.early_checkpoint[branch.path] = _read(branch)
+            found[branch.path] = _read(branch)
+    return found
 
 
 def _read(branch: Branch) -> tuple[int, bytes]:
@@ -81,35 +99,42 @@ def _read(branch: Branch) -> tuple[int, bytes]:
         return file.size, file.read_at(0, FILE_LENGTH)
 
 
-def _judge(inspection: Inspection, branch: Branch) -> Iterator[Finding]:
-    size, raw = inspection.early_checkpoint.get(branch.path) or _read(branch)
-    inspection.account.files += 1
-    inspection.account.bytes += size
-    at = At(branch.path)
+def _values(at: At, size: int, raw: bytes) -> Generator[Finding, None, dict[str, int]]:
+    """Judge a checkpoint by itself; give its fields."""
     if size != FILE_LENGTH:
         yield finding(CP_LEN, at, expected=FILE_LENGTH, actual=size)
     values = CHECKPOINT.parse(raw[: CHECKPOINT.size].ljust(CHECKPOINT.size, b"\0"))
     if any(raw[CHECKPOINT.size :]):
         message = "bytes past the known fields are set"
-        place = At(branch.path, CHECKPOINT.size, FILE_LENGTH - CHECKPOINT.size)
+        place = At(at.path, CHECKPOINT.size, FILE_LENGTH - CHECKPOINT.size)
         yield finding(CP_LEN, place, message, severity=Severity.NOTE)
     if values["physic_msg_timestamp"] <= 0 or values["logics_msg_timestamp"] <= 0:
         yield finding(CP_ZERO, at, "a time in the checkpoint is not set")
-    log = inspection.log
-    if log is None:
+    return values
+
+
+def _judge(
+    inspection: Inspection,
+    facts: LogFacts,
+    queue_facts: QueueFacts,
+    path: str,
+    values: dict[str, int],
+) -> Iterator[Finding]:
+    """Compare the fields of a checkpoint with the data."""
+    if not facts.is_known:
         inspection.leave_out("checkpoint against the data", inspection.why_no_log)
         return
-    yield from _index_time(inspection, values, branch.path)
-    if inspection.lost.reaches_behind(log.last_record):
+    yield from _index_time(inspection, values, path)
+    if facts.lost.reaches_behind(facts.last_record):
         inspection.leave_out("checkpoint against the log", "the newest records are lost")
         return
-    yield from _times(inspection, values, log, branch.path)
-    if values["confirm_phy_offset"] > log.end:
-        place = _field(branch.path, "confirm_phy_offset")
+    yield from _times(inspection, values, facts, path)
+    if values["confirm_phy_offset"] > facts.end:
+        place = _field(path, "confirm_phy_offset")
         actual = values["confirm_phy_offset"]
-        yield finding(CP_CONFIRM, place, expected=f"at most {log.end}", actual=actual)
-    yield from _logics_offset(inspection, values, log, branch.path)
-    yield from _reach(inspection, values, branch.path)
+        yield finding(CP_CONFIRM, place, expected=f"at most {facts.end}", actual=actual)
+    yield from _logics_offset(inspection, values, facts, queue_facts.newest_unit, path)
+    yield from _reach(inspection, values, queue_facts.newest_unit, path)
 
 
 def _field(path: str, name: str, physical_offset: int | None = None) -> At:
@@ -179,7 +204,11 @@ def _index_time(inspection: Inspection, values: dict[str, int], path: str) -> It
 
 
 def _logics_offset(
-    inspection: Inspection, values: dict[str, int], log: LogFacts, path: str
+    inspection: Inspection,
+    values: dict[str, int],
+    log: LogFacts,
+    newest_unit: int | None,
+    path: str,
 ) -> Iterator[Finding]:
     """Compare logicsPhysicalOffset with the log and the queues (5.5.0)."""
     name = "logics_physical_offset"
@@ -187,7 +216,6 @@ def _logics_offset(
     if not value:
         return
     place = _field(path, name, value)
-    newest_unit = inspection.newest_unit
     limit = log.last_record if newest_unit is None else min(log.last_record, newest_unit)
     if value > limit:
         what = "the last record" if limit == log.last_record else "the last unit of every queue"
@@ -208,10 +236,12 @@ def _is_record(inspection: Inspection, physical_offset: int) -> bool:
     return is_message and values["physical_offset"] == physical_offset
 
 
-def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterator[Finding]:
+def _reach(
+    inspection: Inspection, values: dict[str, int], newest_unit: int | None, path: str
+) -> Iterator[Finding]:
     """Find out whether recovery of 5.4.0 and later would begin too late."""
     is_named = inspection.options.version is not None
-    if not (is_named and inspection.release.recovers_newest_only):
+    if not (is_named and inspection.scope.release.recovers_newest_only):
         return
     conf = inspection.store.broker_conf
     reach = RECOVERED_FILES.of(conf)
@@ -220,7 +250,7 @@ def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterato
         return
     first = segments[-reach]
     head = first.place.read(HEAD_BYTES)
-    if inspection.has_crashed:
+    if inspection.scope.has_crashed:
         needed = max(min(values["physic_msg_timestamp"], values["logics_msg_timestamp"]), 0)
         stored = _store_time(head)
         if stored and stored > max(needed - CHECKPOINT_MARGIN_MS, 0):
@@ -231,13 +261,13 @@ def _reach(inspection: Inspection, values: dict[str, int], path: str) -> Iterato
                 expected=f"a record of {iso_time(stored)} or later",
                 actual=iso_time(needed),
             )
-    elif inspection.newest_unit is not None and inspection.newest_unit < first.start:
+    elif newest_unit is not None and newest_unit < first.start:
         yield finding(
             CP_REACH,
             At(path, physical_offset=first.start),
             "the queues end before the newest commitlog files that recovery looks at",
             expected=f"a unit at {first.start} or later",
-            actual=inspection.newest_unit,
+            actual=newest_unit,
         )
 
 

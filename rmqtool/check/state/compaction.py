@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.queues.ranges import QueueFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import Segment
 
@@ -47,7 +48,7 @@ FIRST_RELEASE: Final = Version(5, 1, 0)
 Queue = tuple[str, int]
 
 
-def check(inspection: Inspection) -> Iterator[Finding]:
+def check(inspection: Inspection, queue_facts: QueueFacts) -> Iterator[Finding]:
     """Compare the file names of logs and queues, then records with units."""
     logs = inspection.family("compaction_logs")
     queues = inspection.family("compaction_queues")
@@ -78,7 +79,7 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         return
     if logs:
         yield from _position(inspection, newest)
-    yield from _behind(inspection, newest)
+    yield from _behind(inspection, queue_facts, newest)
 
 
 def _pair(
@@ -114,7 +115,9 @@ def _pair(
         yield finding(CC_UNIT, at, message, expected=len(wanted), actual=len(units))
 
 
-def _behind(inspection: Inspection, newest: dict[Queue, int]) -> Iterator[Finding]:
+def _behind(
+    inspection: Inspection, queue_facts: QueueFacts, newest: dict[Queue, int]
+) -> Iterator[Finding]:
     """Find messages of the log that no compaction log has, though their topic is read from there.
 
     What a running broker has not dispatched yet is none of them.
@@ -124,11 +127,11 @@ def _behind(inspection: Inspection, newest: dict[Queue, int]) -> Iterator[Findin
     names = {one.topic for one in topics if one.is_compaction}
     late = {
         name: newest.get(name, -1)
-        for name, end in inspection.wanted.items()
+        for name, end in queue_facts.wanted.items()
         if name[0] in names and end - 1 > newest.get(name, -1)
     }
-    is_taken = COMPACTION.of(store.broker_conf, inspection.version) and not store.lock_held()
-    if not late or not is_taken or inspection.version < FIRST_RELEASE:
+    is_taken = COMPACTION.of(store.broker_conf, inspection.scope.version) and not store.lock_held()
+    if not late or not is_taken or inspection.scope.version < FIRST_RELEASE:
         return
     missing: dict[Queue, list[tuple[int, int]]] = {}
     for record in log_records(
@@ -149,10 +152,10 @@ def _behind(inspection: Inspection, newest: dict[Queue, int]) -> Iterator[Findin
 
 def _is_handed_over(inspection: Inspection, physical_offset: int, store_timestamp: int) -> bool:
     """Tell whether the next start hands a record over: one after a crash, which comes to it."""
-    if not inspection.has_crashed or inspection.has_rocksdb_queues:
+    if not inspection.scope.has_crashed or inspection.scope.has_rocksdb_queues:
         return False
     segments = inspection.store.commitlog.segments
-    if inspection.release.recovers_newest_only:
+    if inspection.scope.release.recovers_newest_only:
         segments = segments[-RECOVERED_FILES.of(inspection.store.broker_conf) :]
     if not segments or physical_offset < segments[0].start:
         return False

@@ -19,21 +19,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.queues.ranges import QueueRanges
     from rmqtool.findings.finding import Finding
     from rmqtool.formats.config_shapes import ConsumerOffset
 
 
-def check(inspection: Inspection) -> Iterator[Finding]:
+def check(inspection: Inspection, facts: LogFacts, ranges: QueueRanges) -> Iterator[Finding]:
     """Compare every committed offset with the extent of its queue."""
-    if inspection.log is None:
+    if not facts.is_known:
         inspection.leave_out("consumer and delay offsets", inspection.why_no_log)
         return
-    yield from _consumer_offsets(inspection)
-    yield from _delay_offsets(inspection)
+    yield from _consumer_offsets(inspection, ranges)
+    yield from _delay_offsets(inspection, ranges)
     yield from inspection.pending()
 
 
-def _consumer_offsets(inspection: Inspection) -> Iterator[Finding]:
+def _consumer_offsets(inspection: Inspection, ranges: QueueRanges) -> Iterator[Finding]:
     found = inspection.document_with_path("consumerOffset.json")
     if found is None:
         return
@@ -46,12 +48,12 @@ def _consumer_offsets(inspection: Inspection) -> Iterator[Finding]:
             continue
         missing = _missing(offset, topics, groups)
         if missing:
-            if (offset.topic, offset.group) not in unknown and not inspection.has_metadata_2:
+            if (offset.topic, offset.group) not in unknown and not inspection.scope.has_metadata_2:
                 unknown.add((offset.topic, offset.group))
                 at = At(path, topic=offset.topic)
                 yield finding(CO_TOPIC, at, f"{_words(offset)}: {missing}")
             continue
-        yield from _judge(inspection, offset, path)
+        yield from _judge(inspection, ranges, offset, path)
 
 
 def _known(inspection: Inspection, name: str) -> frozenset[str] | None:
@@ -83,10 +85,12 @@ def _words(offset: ConsumerOffset) -> str:
     return f"group {offset.group} on topic {offset.topic} queue {offset.queue_id}"
 
 
-def _judge(inspection: Inspection, offset: ConsumerOffset, path: str) -> Iterator[Finding]:
+def _judge(
+    inspection: Inspection, ranges: QueueRanges, offset: ConsumerOffset, path: str
+) -> Iterator[Finding]:
     if offset.queue_offset is None:
         return
-    found = _range_of(inspection, offset.topic, offset.queue_id)
+    found = _range_of(inspection, ranges, offset.topic, offset.queue_id)
     if found is None or found[0] <= offset.queue_offset <= found[1]:
         return
     is_ahead = offset.queue_offset > found[1]
@@ -102,24 +106,26 @@ def _judge(inspection: Inspection, offset: ConsumerOffset, path: str) -> Iterato
     )
 
 
-def _range_of(inspection: Inspection, topic: str, queue_id: int) -> tuple[int, int] | None:
+def _range_of(
+    inspection: Inspection, ranges: QueueRanges, topic: str, queue_id: int
+) -> tuple[int, int] | None:
     """Give the range of a queue of either kind; None when nothing can be said."""
     is_there = any((topic, queue_id) in inspection.units(name) for name in UNIT_FAMILIES)
     if topic.startswith(LMQ_PREFIX) and not is_there:
         return None  # light queues may lie in RocksDB only
     try:
-        return inspection.range_of(topic, queue_id)
+        return ranges.of(topic, queue_id)
     except UnreadablePath:
         return None  # the queue's own check says so
 
 
-def _delay_offsets(inspection: Inspection) -> Iterator[Finding]:
+def _delay_offsets(inspection: Inspection, ranges: QueueRanges) -> Iterator[Finding]:
     found = inspection.document_with_path("delayOffset.json")
     if found is None:
         return
     document, path = found
     for level, offset in sorted(config_shapes.delay_offsets(document).items()):
-        found_range = _range_of(inspection, SCHEDULE_TOPIC, level - 1)
+        found_range = _range_of(inspection, ranges, SCHEDULE_TOPIC, level - 1)
         if found_range is None or offset is None or offset <= found_range[1]:
             continue
         yield finding(

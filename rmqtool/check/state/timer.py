@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.queues.ranges import QueueRanges
     from rmqtool.findings.finding import Finding
     from rmqtool.store.branch import Branch
 
@@ -44,7 +46,7 @@ MS_NS: Final = 1_000_000
 
 
 @grouped
-def check(inspection: Inspection) -> Iterator[Finding]:
+def check(inspection: Inspection, facts: LogFacts, ranges: QueueRanges) -> Iterator[Finding]:
     """Judge timer log, wheel and checkpoint against each other and the commitlog."""
     store = inspection.store
     try:
@@ -61,7 +63,8 @@ def check(inspection: Inspection) -> Iterator[Finding]:
         log.start = log.end = segments[0].start
     for number, segment in enumerate(segments):
         try:
-            yield from read_segment(inspection, segment, log, is_last=number == len(segments) - 1)
+            is_last = number == len(segments) - 1
+            yield from read_segment(inspection, facts, segment, log, is_last=is_last)
         except UnreadablePath as error:
             yield inspection.unread(segment.path, error)
             return
@@ -80,7 +83,8 @@ def check(inspection: Inspection) -> Iterator[Finding]:
             return
     if values is not None:
         yield from _lost(inspection, log, values)
-        yield from _checkpoint(inspection, values, log)
+        end = ranges.of(TIMER_TOPIC, 0) if facts.is_known else None
+        yield from _checkpoint(inspection, values, log, end)
 
 
 def _wheel(
@@ -162,7 +166,7 @@ def _slot(
         if not is_record and (0 <= place < log.start or place == NO_POSITION):
             continue  # the file has expired; the broker takes the newer records
         is_right = False
-        is_ahead = inspection.has_crashed and place >= log.end
+        is_ahead = inspection.scope.has_crashed and place >= log.end
         yield finding(
             TW_POS,
             at,
@@ -170,7 +174,7 @@ def _slot(
             actual=place,
             severity=Severity.NOTE if is_ahead else None,
         )
-    if is_right and not inspection.has_crashed:
+    if is_right and not inspection.scope.has_crashed:
         yield from _count(slot, at, log, precision)
 
 
@@ -185,8 +189,13 @@ def _count(slot: np.void, at: At, log: TimerLog, precision: int) -> Iterator[Fin
         yield finding(TW_POS, at, message, expected=count, actual=int(slot["num"]))
 
 
-def _checkpoint(inspection: Inspection, values: dict[str, int], log: TimerLog) -> Iterator[Finding]:
-    """Judge timercheck against timer log and timer queue."""
+def _checkpoint(
+    inspection: Inspection,
+    values: dict[str, int],
+    log: TimerLog,
+    timer_queue: tuple[int, int] | None,
+) -> Iterator[Finding]:
+    """Judge timercheck against timer log and the range of the timer queue."""
     yield from _out_of_reach(inspection, log, values)
     flushed = values["last_timer_log_flush_pos"]
     positions = TIMER_CHECK.positions
@@ -201,9 +210,8 @@ def _checkpoint(inspection: Inspection, values: dict[str, int], log: TimerLog) -
         at = At(CHECK_PATH, positions["last_timer_log_flush_pos"], 8)
         message = "lastTimerLogFlushPos is past the end of the timer log"
         yield finding(TC_AHEAD, at, message, expected=f"at most {log.end}", actual=flushed)
-    found = inspection.range_of(TIMER_TOPIC, 0) if inspection.log else None
     offset = values["last_timer_queue_offset"]
-    if found is not None and offset > found[1]:
+    if timer_queue is not None and offset > timer_queue[1]:
         at = At(CHECK_PATH, positions["last_timer_queue_offset"], 8)
         message = "lastTimerQueueOffset is past the end of the queue of the timer topic"
-        yield finding(TC_AHEAD, at, message, expected=f"at most {found[1]}", actual=offset)
+        yield finding(TC_AHEAD, at, message, expected=f"at most {timer_queue[1]}", actual=offset)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.findings.finding import Finding
     from rmqtool.store.segment import Segment
 
@@ -114,7 +115,7 @@ def _read(segment: Segment) -> tuple[bytes, npt.NDArray[np.void]]:
 
 
 def read_segment(
-    inspection: Inspection, segment: Segment, log: TimerLog, *, is_last: bool
+    inspection: Inspection, facts: LogFacts, segment: Segment, log: TimerLog, *, is_last: bool
 ) -> Iterator[Finding]:
     """Judge the records of one file, and add them to the log.
 
@@ -130,7 +131,7 @@ def read_segment(
         at = At(segment.path, row * RECORD, RECORD)
         message = "the reserved field is set"
         yield finding(TL_REC, at, message, expected=0, severity=Severity.WARNING)
-    yield from _references(inspection, segment, records)
+    yield from _references(inspection, facts, segment, records)
     rest = raw[count * RECORD :]
     if TIMER_BLANK["magic"].of(rest) == BLANK_MAGIC:
         log.end = segment.start + segment.size
@@ -161,7 +162,7 @@ def check_chains(inspection: Inspection, log: TimerLog, precision: int) -> Itera
         limit = f"below {log.starts[number]}"
         actual = log.previous[number]
         yield finding(TL_REC, log.at(number), message, expected=limit, actual=actual)
-    severity = Severity.NOTE if inspection.has_crashed else Severity.WARNING
+    severity = Severity.NOTE if inspection.scope.has_crashed else Severity.WARNING
     for number in np.flatnonzero((log.previous != expected) & ~forward & ~is_expired).tolist():
         yield finding(
             TL_REC,
@@ -174,24 +175,23 @@ def check_chains(inspection: Inspection, log: TimerLog, precision: int) -> Itera
 
 
 def _references(
-    inspection: Inspection, segment: Segment, records: npt.NDArray[np.void]
+    inspection: Inspection, facts: LogFacts, segment: Segment, records: npt.NDArray[np.void]
 ) -> Iterator[Finding]:
     """Compare records with the timer messages of the commitlog."""
-    log = inspection.log
-    if log is None or not log.is_scanned:
+    if not facts.is_scanned:
         return
     offsets = records["physical_offset"].astype(np.int64)
-    messages = inspection.timer_messages
+    messages = facts.timer_messages
     numbers = np.searchsorted(messages[0], offsets)
     found = np.zeros(len(offsets), bool)
     inside = numbers < messages.shape[1]
     found[inside] = (messages[0][numbers[inside]] == offsets[inside]) & (
         messages[1][numbers[inside]] == records["record_size"][inside]
     )
-    wrong = ~found & ((offsets >= log.start) | (offsets < 0)) & ~inspection.lost.mask(offsets)
+    wrong = ~found & ((offsets >= facts.start) | (offsets < 0)) & ~facts.lost.mask(offsets)
     for row in np.flatnonzero(wrong).tolist():
         at = At(segment.path, row * RECORD, RECORD, int(offsets[row]))
-        is_ahead = inspection.has_crashed and offsets[row] >= log.end
+        is_ahead = inspection.scope.has_crashed and offsets[row] >= facts.end
         yield finding(
             TL_REF,
             at,

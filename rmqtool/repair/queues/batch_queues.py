@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.derive.queue_runs import QueueRun
     from rmqtool.findings.finding import Finding
     from rmqtool.queues.units import QueueUnits
@@ -65,14 +66,15 @@ class BatchRepair:
 
     Args:
         inspection: of the store.
+        facts: of its log.
         judge: knows what is damaged of the log.
     """
 
-    def __init__(self, inspection: Inspection, judge: LostUnits) -> None:
+    def __init__(self, inspection: Inspection, facts: LogFacts, judge: LostUnits) -> None:
         self.queues: dict[tuple[bytes, int], RepairedBatchQueue] = {}
         self.tail_end = 0
         self.kept: set[int] = set()
-        self._inspection, self._judge = inspection, judge
+        self._inspection, self._facts, self._judge = inspection, facts, judge
         length = inspection.store.geometry.batch_queue.value
         self.file_length = length // UNIT * UNIT
 
@@ -142,7 +144,7 @@ class BatchRepair:
             queue.next_base in {-1, base} and count > 0 and base >= 0 and base + count <= limit
         )
         is_lost = self._is_lost(unit)
-        is_known = is_lost or bool(self._inspection.bridges) or self._is_sound(unit)
+        is_known = is_lost or bool(self._facts.bridges) or self._is_sound(unit)
         return unit if is_next and is_known else None
 
     def _is_lost(self, unit: np.void) -> bool:
@@ -174,7 +176,7 @@ class BatchRepair:
             while queue.last and (lost := self._lost(queue, 1 << 62)) is not None:
                 offset = int(lost["physical_offset"])
                 is_tail = tail is not None and tail.start <= offset < tail.end
-                if is_tail and self._inspection.has_crashed:
+                if is_tail and self._inspection.scope.has_crashed:
                     break
                 last: np.void = as_units(queue.last, BATCH_CQ_UNIT)[0]
                 is_repeat = offset == int(last["physical_offset"])

@@ -36,11 +36,10 @@ class EndsAfter:
     """
 
     def __init__(self, survey: LogSurvey, writer: EditWriter) -> None:
-        inspection = survey.inspection
         self._survey = survey
         self._queues = Queues(with_repaired_queues(survey, writer))
         self._sources = (self._queues.files, self._queues.batches)
-        self._log_start = inspection.log.oldest if inspection.log else 0
+        self._log_start = survey.facts.oldest
         self._known: dict[tuple[str, int], range | None] = {}
 
     def close(self) -> None:
@@ -62,11 +61,11 @@ class EndsAfter:
 
     def _find(self, topic: str, queue_id: int) -> range | None:
         inspection = self._survey.inspection
-        if not inspection.compares_queues:
+        if not inspection.scope.compares_queues:
             return None
         name = (topic, queue_id)
         if name in inspection.units("rocksdb"):
-            found = inspection.range_of(*name)
+            found = self._survey.ranges.of(*name)
             return range(*found) if found else None
         wanted = self._survey.queues.wanted_of(topic, queue_id)
         found_in = (source.queue(*name) for source in self._sources)
@@ -75,7 +74,7 @@ class EndsAfter:
             if wanted is not None:  # in a directory that is yet to be made
                 return wanted
             was_there = any(name in inspection.units(family) for family in FAMILIES)
-            found = (0, 0) if was_there else inspection.range_of(*name)
+            found = (0, 0) if was_there else self._survey.ranges.of(*name)
             return range(*found) if found else None
         span = queue.span(self._log_start)
         if any(queue.unread()) or span.last is None:

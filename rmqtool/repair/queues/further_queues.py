@@ -157,7 +157,7 @@ class FurtherNumbers:
         """
         if not self.places:
             return
-        rules = rules_of(self._inspection.store, self._inspection.version)
+        rules = rules_of(self._inspection.store, self._inspection.scope.version)
         read_ones = (read(log, place, has_lmq=rules.lmq) for place in sorted(self.places))
         self.records = [
             one for one in read_ones if one and not judge.damaged_at(one.physical_offset, 0)

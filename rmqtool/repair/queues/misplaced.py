@@ -134,7 +134,7 @@ def _at(
         return
     one = _one(pointed, own, unit)
     if one is not None and one.field == "queue_id":
-        rules = rules_of(inspection.store, inspection.version)
+        rules = rules_of(inspection.store, inspection.scope.version)
         one = replace(one, further=_further(pointed.message, has_lmq=rules.lmq))
     if one is None or not _is_alone(units, own, log):
         return

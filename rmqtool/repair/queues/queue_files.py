@@ -34,15 +34,23 @@ TORN_REASON: Final = "the rest of a unit that was cut off at the end of the file
 BATCH_REASON: Final = "units of these records, in the order of the log"
 
 
-def edit_queues(writer: EditWriter, repair: QueueRepair, inspection: Inspection) -> None:
-    """Write what differs of the consume queues, queue by queue."""
+def edit_queues(
+    writer: EditWriter, repair: QueueRepair, inspection: Inspection, put_back: Collection[str] = ()
+) -> None:
+    """Write what differs of the consume queues, queue by queue.
+
+    Args:
+        writer: takes the edits.
+        repair: what the queues should hold.
+        inspection: of the store.
+        put_back: topics that the plan puts back into `topics.json`.
+    """
     counts = _counts(inspection)
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
         if queue.is_unread:
             continue
-        if not _is_wanted(queue, inspection, "queues") and not _is_reached_by_name(
-            queue, inspection
-        ):
+        is_wanted = queue.topic in put_back or _is_wanted(queue, inspection, "queues")
+        if not is_wanted and not _is_reached_by_name(queue, inspection):
             continue
         if problem := name_problem(queue.topic):
             writer.leave(CQ_GAP, queue.path, "the queue has no directory", problem)
@@ -223,15 +231,25 @@ def joined(patches: list[tuple[int, Patch]]) -> list[tuple[int, Patch]]:
     return found
 
 
-def edit_batch_queues(writer: EditWriter, repair: BatchRepair, inspection: Inspection) -> None:
-    """Write what differs of the batch queues; of others only lengths are put right."""
+def edit_batch_queues(
+    writer: EditWriter, repair: BatchRepair, inspection: Inspection, put_back: Collection[str] = ()
+) -> None:
+    """Write what differs of the batch queues; of others only lengths are put right.
+
+    Args:
+        writer: takes the edits.
+        repair: what the queues should hold.
+        inspection: of the store.
+        put_back: topics that the plan puts back into `topics.json`.
+    """
     for topic, queue_id in inspection.units("batch_queues"):
         if (topic.encode(errors="surrogateescape"), queue_id) not in repair.queues:
             units = inspection.queue("batch_queues", (topic, queue_id))
             _lengths(writer, units.files, repair.file_length)
     counts = _counts(inspection)
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
-        if name_problem(queue.topic) or not _is_wanted(queue, inspection, "batch_queues"):
+        is_wanted = queue.topic in put_back or _is_wanted(queue, inspection, "batch_queues")
+        if name_problem(queue.topic) or not is_wanted:
             continue
         files: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
         patches = [(number * BATCH_UNIT, raw) for number, raw in queue.patches]

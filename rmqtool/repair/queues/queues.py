@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
+    from rmqtool.check.observer import Proven
     from rmqtool.derive.queue_runs import QueueRun, QueueRuns
     from rmqtool.rebuild.placement import PlacedUnits
     from rmqtool.repair.log.stretches import Stretches
     from rmqtool.repair.queues.further_queues import Misnumbered
     from rmqtool.store.segment import MappedFiles
-
-    Proven = set[tuple[bytes, int, int, int]]
 
 
 class QueueRepair:
@@ -61,17 +61,19 @@ class QueueRepair:
         torn: records whose units know better than they do.
     """
 
-    def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
+    def __init__(
+        self, inspection: Inspection, facts: LogFacts, damaged: Stretches, early: Stretches
+    ) -> None:
         self.queues: dict[tuple[bytes, int], RepairedQueue] = {}
-        self.judge = LostUnits(inspection, damaged, early)
+        self.judge = LostUnits(inspection, facts, damaged, early)
         self.judge.queues = self.queues
-        self.batches = BatchRepair(inspection, self.judge)
+        self.batches = BatchRepair(inspection, facts, self.judge)
         self.unread: set[str] = set()
         self.further = FurtherNumbers(inspection)
         self.torn = TornRecords(inspection)
         self.last_start = 0
         self.dropped: set[tuple[str, int]] = set()
-        self._inspection = inspection
+        self._inspection, self._facts = inspection, facts
         self.bad_ext: list[MappedFiles] = []
         self._ext: dict[tuple[str, int], ExtUnits | None] = {}
         commitlog = inspection.store.commitlog
@@ -89,11 +91,16 @@ class QueueRepair:
         """Whether the next broker recovers after a crash."""
         return self._inspection.store.root.child("abort").stat() is not None
 
-    def add_part(self, runs: QueueRuns) -> None:
-        """Take the runs of the next part of the log; they may wait for more of their queues."""
-        self._inspection.proven.clear()
+    def add_part(self, runs: QueueRuns) -> Proven:
+        """Take the runs of the next part of the log; they may wait for more of their queues.
+
+        Returns:
+            Those that are as they should be, joined with what waited: nobody reads them again.
+        """
+        proven: set[tuple[bytes, int, int, int]] = set()
         for joined in self._pool.add(runs):
-            self._add(joined, proven=self._inspection.proven)
+            self._add(joined, proven)
+        return proven
 
     def add(self, runs: Iterable[QueueRun]) -> None:
         """Take the runs of the next part of the log, in an order that must stay."""
@@ -104,8 +111,10 @@ class QueueRepair:
         for joined in self._pool.rest():
             self._add(joined)
 
-    def _add(self, runs: Iterable[QueueRun], proven: Proven | None = None) -> None:
-        """Take runs; note those that are as they should be, so that nobody reads them again."""
+    def _add(
+        self, runs: Iterable[QueueRun], proven: set[tuple[bytes, int, int, int]] | None = None
+    ) -> None:
+        """Take runs; note those that are as they should be."""
         for run in runs:
             name = (run.topic, run.queue_id)
             queue = self.queues.get(name) or self._open(*name)
@@ -141,7 +150,9 @@ class QueueRepair:
         self._add_waiting()
         store = self._inspection.store
         with LogReader(store.old_commitlog, store.commitlog) as log:
-            unwanted = UnwantedUnits(self._inspection, self.judge, log, self.last_start)
+            unwanted = UnwantedUnits(
+                self._inspection, self._facts, self.judge, log, self.last_start
+            )
             self._finish_placements()
             for name, number, record in self.further.find(log, self.judge, self.queues):
                 self._put_back(name, number, record)

@@ -206,7 +206,7 @@ class _Names:
         if self._hashes is None:
             self._hashes = self._read_index()
         there = self._hashes.get(place, set())
-        keys = [*index_keys(self.inspection.release, message)]
+        keys = [*index_keys(self.inspection.scope.release, message)]
         return bool(keys) and any(java.key_hash(java.text(topic), key) in there for key in keys)
 
     def _read_index(self) -> dict[int, set[int]]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.repair.log.stretches import Damaged, Stretches
     from rmqtool.store.record_heads import LogReader, RecordHead
 
@@ -41,30 +42,33 @@ class LostUnits:
 
     Args:
         inspection: of the store.
+        facts: of its log.
         damaged: stretches of the log that are bridged.
         early: blanks under which records may have been.
     """
 
-    def __init__(self, inspection: Inspection, damaged: Stretches, early: Stretches) -> None:
+    def __init__(
+        self, inspection: Inspection, facts: LogFacts, damaged: Stretches, early: Stretches
+    ) -> None:
         self.tail: Damaged | None = None
         self.tail_end = self.smallest_bridge = 0
         self.queues: Mapping[tuple[bytes, int], RepairedQueue] = {}
-        self._inspection, self._damaged, self._early = inspection, damaged, early
+        self._inspection, self._facts = inspection, facts
+        self._damaged, self._early = damaged, early
         commitlog = inspection.store.commitlog
         self._log_start, self._segment_length = commitlog.start, commitlog.file_length
 
     @property
     def log_end(self) -> int:
         """Physical offset behind the last record."""
-        facts = self._inspection.log
-        return facts.end if facts else 0
+        return self._facts.end
 
     def lost(self, offset: int, size: int) -> Damaged | None:
         """Give the stretch that a unit points into; a tail counts if the broker had stopped."""
         tail = self.tail
         if tail is not None and tail.start <= offset < tail.end:
             # A record that would not end within the log's file was cut off with those behind it.
-            if self._inspection.has_crashed or size <= 0 or offset + size > tail.end:
+            if self._inspection.scope.has_crashed or size <= 0 or offset + size > tail.end:
                 return None
             self.tail_end = max(self.tail_end, offset + size, tail.start + self.smallest_bridge)
             return tail

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.inspection import Inspection
+    from rmqtool.check.log.facts import LogFacts
     from rmqtool.queues.units import QueueUnits
     from rmqtool.repair.queues.unit_judge import LostUnits
     from rmqtool.store.record_heads import LogReader
@@ -44,6 +45,7 @@ class UnwantedUnits:
 
     Args:
         inspection: of the store.
+        facts: of its log.
         judge: knows what is damaged of the log.
         log: of the records.
         last_start: start of the last segment in use.
@@ -52,13 +54,14 @@ class UnwantedUnits:
     def __init__(
         self,
         inspection: Inspection,
+        facts: LogFacts,
         judge: LostUnits,
         log: LogReader,
         last_start: int,
     ) -> None:
         self.dropped: set[tuple[str, int]] = set()
         self._judge, self._log = judge, log
-        self._has_bridges = bool(inspection.bridges)
+        self._has_bridges = bool(facts.bridges)
         commitlog = inspection.store.commitlog
         self._place = (commitlog.start, commitlog.file_length, last_start)
 

@@ -38,11 +38,13 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], log: LogRe
             continue
         raw = branch.place.read(FILE_LENGTH).ljust(FILE_LENGTH, b"\0")
         wanted = _true(CHECKPOINT.parse(raw), survey, log)
-        is_rebuilt = survey.index_end is not None and survey.inspection.has_crashed
+        is_rebuilt = survey.index_end is not None and survey.inspection.scope.has_crashed
         is_sound = not any(code.owner is Owner.INDEX for code in codes)
         is_whole = IX_CRASH in codes and is_sound
         # Of a checkpoint that ends before this time no finding tells what a start would destroy.
-        is_unknown = entry.size < INDEX_TIME_END and survey.inspection.has_crashed and is_sound
+        is_unknown = (
+            entry.size < INDEX_TIME_END and survey.inspection.scope.has_crashed and is_sound
+        )
         if is_rebuilt or is_whole or is_unknown:
             wanted["index_msg_timestamp"] = _index_end(survey)
         if entry.size != FILE_LENGTH:
@@ -64,9 +66,8 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], log: LogRe
 
 def _true(fields: dict[str, int], survey: LogSurvey, log: LogReader) -> dict[str, int]:
     """Give the fields, none later than what the repaired store holds."""
-    inspection = survey.inspection
-    facts = inspection.log
-    if facts is None:
+    inspection, facts = survey.inspection, survey.facts
+    if not facts.is_known:
         return fields
     for name in ("physic_msg_timestamp", "logics_msg_timestamp"):
         fields[name] = min(fields[name], survey.newest_time)
@@ -90,9 +91,8 @@ def _true(fields: dict[str, int], survey: LogSurvey, log: LogReader) -> dict[str
 
 def _is_sound_offset(offset: int, survey: LogSurvey, log: LogReader) -> bool:
     """Tell whether logicsPhysicalOffset names a record that stays, and not behind all queues."""
-    inspection = survey.inspection
-    facts = inspection.log
-    if facts is None or offset < facts.start:
+    facts = survey.facts
+    if not facts.is_known or offset < facts.start:
         return offset > 0
     head = log.head_at(offset)
     return head is not None and survey.damaged.at(offset) is None and offset <= facts.last_record

@@ -47,16 +47,15 @@ def batch_topics(survey: LogSurvey) -> set[str]:
 def topics_text(survey: LogSurvey) -> str:
     """Give a `topics.json` of the topics that have queues, or will have."""
     inspection, batch = survey.inspection, batch_topics(survey)
-    is_5 = inspection.release.has_state_version
+    is_5 = inspection.scope.release.has_state_version
     table = {
-        topic: topic_entry(inspection.release, topic, count, is_batch=topic in batch)
+        topic: topic_entry(inspection.scope.release, topic, count, is_batch=topic in batch)
         for topic, count in sorted(queue_counts(survey).items())
     }
-    facts = inspection.log
     version: dict[str, Any] = {"counter": 1}
     if is_5:
         version["stateVersion"] = 0
-    version["timestamp"] = facts.newest_time if facts else 0
+    version["timestamp"] = survey.facts.newest_time
     return text_of({"dataVersion": version, "topicConfigTable": table})
 
 

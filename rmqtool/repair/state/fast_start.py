@@ -55,8 +55,8 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], *, is_aske
 def _in_the_way(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> str:
     """Say why recovery must not be spared; empty where nothing speaks against it."""
     inspection = survey.inspection
-    is_compared = inspection.log is not None and inspection.compares_queues
-    if not is_compared or inspection.has_rocksdb_queues or inspection.store.is_dledger:
+    is_compared = survey.facts.is_known and inspection.scope.compares_queues
+    if not is_compared or inspection.scope.has_rocksdb_queues or inspection.store.is_dledger:
         return NO_LOG
     if writer.edits or writer.left:
         return "repair the store first, then ask for --fast-start again"

@@ -36,10 +36,11 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
     inspection = survey.inspection
     store = inspection.store
     codes = [one.code for one in found if is_handed_over(one, survey)]
-    if not codes or inspection.has_rocksdb_queues:
+    if not codes or inspection.scope.has_rocksdb_queues:
         return
     count = len(store.commitlog.segments)
-    if inspection.release.recovers_newest_only and count > RECOVERED_FILES.of(store.broker_conf):
+    reach = RECOVERED_FILES.of(store.broker_conf)
+    if inspection.scope.release.recovers_newest_only and count > reach:
         return
     for branch in store.branches_of(BranchKind.CHECKPOINT):
         if branch.place.stat() is not None:
@@ -56,7 +57,7 @@ def is_handed_over(one: Finding, survey: LogSurvey) -> bool:
     if one.code == CC_BEHIND:
         return one.severity is Severity.DAMAGE
     is_gone = survey.inspection.child(DATABASE).stat() is None
-    return one.code in OF_DATABASE and is_gone and not survey.inspection.has_crashed
+    return one.code in OF_DATABASE and is_gone and not survey.inspection.scope.has_crashed
 
 
 def is_answered(one: Finding, survey: LogSurvey, writer: EditWriter) -> bool:

@@ -56,7 +56,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int 
         one for one in found if one.code.owner is Owner.INDEX and one.severity is not Severity.NOTE
     ]
     places = store.branches_of(BranchKind.INDEX)
-    if not places or survey.inspection.log is None:
+    if not places or not survey.facts.is_known:
         return
     is_ahead = _is_ahead(survey)
     if not (said or survey.moved or is_ahead):
@@ -82,7 +82,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding], jobs: int 
 
 def _is_ahead(survey: LogSurvey) -> bool:
     """Tell whether entries point behind the end that the log will have; a crash leaves such."""
-    if survey.inspection.has_crashed:
+    if survey.inspection.scope.has_crashed:
         return False
     headers = readable_headers(survey.inspection.store.index_files())
     return any(header["end_physical_offset"] >= survey.end for _, header in headers)
@@ -92,7 +92,7 @@ def _runs(survey: LogSurvey, jobs: int | None) -> Iterator[tuple[IndexRun, tuple
     """Yield the entries of the log in order, with the last record of each part."""
     inspection = survey.inspection
     store = inspection.store
-    rules = rules_of(store, inspection.version)
+    rules = rules_of(store, inspection.scope.version)
     options = DeriveOptions(rules, queues=False, is_dledger=store.is_dledger)
 
     def work(part: SegmentPart, *, start: int | None = None) -> Runs:

@@ -67,7 +67,7 @@ def _delay_queues(survey: LogSurvey) -> list[tuple[int, int, int]]:
     found = []
     for topic, queue_id in survey.inspection.units("queues"):
         if topic == SCHEDULE_TOPIC:
-            first, end = survey.inspection.range_of(topic, queue_id) or (0, 0)
+            first, end = survey.ranges.of(topic, queue_id) or (0, 0)
             found.append((queue_id, first, end))
     return sorted(found)
 
@@ -103,9 +103,9 @@ def restore_topics(writer: EditWriter, survey: LogSurvey, wanted: dict[str, int]
         return
     document, path = found
     table = document.setdefault("topicConfigTable", {})
-    batches = batch_topics(survey)
+    batches, release = batch_topics(survey), survey.inspection.scope.release
     for topic, count in wanted.items():
-        entry = topic_entry(survey.inspection.release, topic, count, is_batch=topic in batches)
+        entry = topic_entry(release, topic, count, is_batch=topic in batches)
         if isinstance(table.get(topic), dict):
             numbers = ("readQueueNums", "writeQueueNums")
             entry = table[topic] | {name: entry[name] for name in numbers}

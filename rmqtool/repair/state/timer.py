@@ -49,7 +49,7 @@ def edit(writer: EditWriter, survey: LogSurvey, found: list[Finding]) -> None:
             code = next((one.code for one in said if one.path == branch.path), TL_REC)
             writer.remove(branch.place.location, code, WHEEL)
             is_gone = True
-    if survey.inspection.lost:
+    if survey.facts.lost:
         _leave_lost(writer, survey, end)
     try:
         values = store.timer_check()
@@ -68,7 +68,7 @@ def _leave_lost(writer: EditWriter, survey: LogSurvey, end: int | None) -> None:
         log = timer_log_of(survey.inspection.store.timer_log.segments)
     except UnreadablePath:
         return  # said elsewhere
-    is_lost = survey.inspection.lost.mask(log.messages)
+    is_lost = survey.facts.lost.mask(log.messages)
     places = log.starts[is_lost if end is None else is_lost & (log.starts < end)]
     files = np.searchsorted([one.start for one in log.segments], places, side="right") - 1
     for number in np.unique(files).tolist():

@@ -17,16 +17,14 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.repair import plan
 from rmqtool.store import rocksdb_database
 from rmqtool.store.tree import open_store
-from tests.check.validation import run
+from tests.check.validation import preceded, run
 from tests.damage_rocksdb import CLEAN, CRASH, DAMAGES, EXPIRE, OLD_V2, STORE, V2, RocksDamage
 from tests.rocksdb import NAMES, never_flushed, state_of
 from tests.stores import broker_conf, fixture_store, held_by_another
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from rmqtool.check.inspection import Inspection
     from rmqtool.findings.finding import Finding
 
 # Killed: the rest is dispatched at the next start. Version 2 stores what administrators made.
@@ -171,11 +169,10 @@ def test_offsets_written_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path, check = store / "config" / "delayOffset.json", offsets.check
     written = {"offsetTable": {1: 10**9}}
 
-    def later(inspection: Inspection) -> Iterator[Finding]:
+    def write() -> None:
         path.write_bytes(orjson.dumps(written, option=orjson.OPT_NON_STR_KEYS))
-        return check(inspection)
 
-    monkeypatch.setattr(offsets, "check", later)
+    monkeypatch.setattr(offsets, "check", preceded(write, check))
     for expected in (set(), {"DO-RANGE"}):
         found, _, _ = run(store, "full")
         assert expected == {"DO-RANGE"} & _codes(found, notes=False)

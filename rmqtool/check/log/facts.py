@@ -1,0 +1,72 @@
+"""What one validation learns of the commitlog: its ends, what is lost of it, what lies elsewhere.
+
+The pass over the log writes it, and what comes after reads it. Offsets are physical offsets.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.check.log.lost import LostRanges
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.findings.catalogue import Code, Severity
+
+
+def _no_timers() -> npt.NDArray[np.int64]:
+    return np.empty((5, 0), np.int64)
+
+
+@dataclass(slots=True)
+class LogFacts:
+    """What is known of the log.
+
+    Attributes:
+        is_known: a log is there, and was looked at.
+        start: first byte that is read: of the first segment, but for what is taken over.
+        oldest: first byte of the first segment.
+        end: behind the last record: where the next one goes.
+        last_record: start of the last record; -1 without records.
+        newest_time: largest store timestamp of a record, ms; 0 without records.
+        is_scanned: every record was read; else only the tail was looked at.
+        lost: stretches of the log without records.
+        moved: records that lie elsewhere than they say: what they say to where they lie.
+        bridges: of the records that repair has put over damage, in order.
+        timer_messages: int64, shape (5, n); see `Transactions.timer_messages`.
+        counted: findings that were only counted.
+    """
+
+    is_known: bool = False
+    start: int = 0
+    oldest: int = 0
+    end: int = 0
+    last_record: int = -1
+    newest_time: int = 0
+    is_scanned: bool = False
+    lost: LostRanges = field(default_factory=LostRanges)
+    moved: dict[int, int] = field(default_factory=dict)
+    bridges: list[int] = field(default_factory=list)
+    timer_messages: npt.NDArray[np.int64] = field(default_factory=_no_timers)
+    counted: Counter[tuple[Code, Severity]] = field(default_factory=Counter)
+    _moved_places: set[int] = field(default_factory=set)
+
+    def move(self, moved: dict[int, int]) -> None:
+        """Note records that do not lie where they say."""
+        self.moved.update(moved)
+        self._moved_places.update(moved.values())
+
+    def is_moved(self, physical_offset: int) -> bool:
+        """Tell whether a record that lies elsewhere than it says is concerned."""
+        return physical_offset in self.moved or physical_offset in self._moved_places
+
+    def has_bridges(self, start: int, end: int) -> bool:
+        """Tell whether repair has put a bridge over a lost record in [start, end) of the log."""
+        number = bisect_left(self.bridges, start)
+        return number < len(self.bridges) and self.bridges[number] < end

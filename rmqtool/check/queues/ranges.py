@@ -1,0 +1,99 @@
+"""Where queues begin and end, by what they hold and by what the log wants of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from rmqtool.check.inspection import UNIT_FAMILIES
+
+if TYPE_CHECKING:
+    from rmqtool.check.inspection import Inspection, QueueName
+    from rmqtool.check.log.facts import LogFacts
+
+QUEUES: Final = ("consumequeue", "batchconsumequeue")
+
+
+@dataclass(slots=True)
+class QueueFacts:
+    """What one validation learns of all queues together; who compares them with the log writes it.
+
+    Attributes:
+        newest_unit: largest physical offset of a queue unit; None when the queues were not read.
+        wanted: queue to the queue offset behind the last record that the log has for it.
+    """
+
+    newest_unit: int | None = None
+    wanted: dict[QueueName, int] = field(default_factory=dict)
+
+    def note_newest(self, physical_offset: int) -> None:
+        """Take note of a unit that is as its record wants it."""
+        self.newest_unit = max(self.newest_unit or 0, physical_offset)
+
+
+class QueueRanges:
+    """The first and the next queue offset of each queue, looked up once.
+
+    Args:
+        inspection: of the store.
+        facts: of its log, which was read.
+        queues: what was learned of queues meanwhile.
+    """
+
+    def __init__(self, inspection: Inspection, facts: LogFacts, queues: QueueFacts) -> None:
+        self._inspection, self._facts, self._queues = inspection, facts, queues
+        self._known: dict[QueueName, tuple[int, int] | None] = {}
+
+    def of(self, topic: str, queue_id: int) -> tuple[int, int] | None:
+        """Give a queue's first and next queue offset; None when nothing can be said.
+
+        Units that the queue has lost count as there: their own finding says so, and what goes
+        by queue offsets is right again when they have been rebuilt.
+
+        Raises:
+            UnreadablePath: a file cannot be read.
+        """
+        name = (topic, queue_id)
+        if name not in self._known:
+            found = self._on_disk(name)
+            if found is not None and name in self._queues.wanted:
+                found = found[0], max(found[1], self._queues.wanted[name])
+            self._known[name] = found
+        return self._known[name]
+
+    def _on_disk(self, name: QueueName) -> tuple[int, int] | None:
+        inspection = self._inspection
+        if inspection.options.topic not in {None, name[0]}:
+            return None  # its queues were not listed
+        for family in UNIT_FAMILIES:
+            if queue := inspection.units(family).get(name):
+                if any(queue.unread()) or (family == "rocksdb" and self._lags()):
+                    return None
+                found = queue.span(self._facts.oldest)
+                # Files without a unit of their own hold fillers only: the queue begins behind.
+                return (found.min_offset, found.max_offset) if found.last else None
+        is_unknown = any(
+            inspection.is_below_unread(f"{directory}/{name[0]}/{name[1]}") for directory in QUEUES
+        )
+        if inspection.scope.has_rocksdb_queues and inspection.is_above_unread("consumequeue"):
+            return None
+        return None if is_unknown or self._lags() else (0, 0)
+
+    def _lags(self) -> bool:
+        """Tell whether queues in RocksDB may go on after all that this run has read of them.
+
+        Without a clean stop the database is as it was at its last flush. The records after that
+        tell, if they were read: not at --level quick, nor where they expired or are taken over.
+        """
+        inspection, scope = self._inspection, self._inspection.scope
+        if not (scope.has_rocksdb_queues and scope.has_crashed):
+            return False
+        source = inspection.queues.database.source if scope.compares_rocksdb else None
+        if source is None:
+            return True
+        left = [
+            one.end
+            for one in inspection.store.commitlog.segments
+            if one.path in scope.taken_over or inspection.is_known_unread(one.path)
+        ]
+        return (source.dispatched or 0) < max(left, default=self._facts.oldest)
