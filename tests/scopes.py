@@ -21,16 +21,22 @@ _WITH_SPARK: Final = "tests/cli/test_manual.py::test_examples[sql]"
 # From what takes longest in one piece.
 _FIRST: Final = (
     SPARK,
+    "tests/messages/test_broker.py",
     "tests/test_lint.py",
     "tests/repair/broker/",
     "tests/broker/",
     "tests/startup/",
+    "tests/relog/",
+    "tests/test_readme.py",
     "tests/check/test_running.py",
     "tests/check/test_flips.py",
     "tests/repair/test_damage.py",
     "tests/hostile/",
     "tests/spark/",
     "tests/packaging/",
+    "tests/doctor/test_real",
+    "tests/cli/test_remote_stores.py",
+    "tests/store/test_edit_faults.py",
 )
 
 
