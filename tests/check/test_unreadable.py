@@ -42,6 +42,7 @@ FILES: Final = (
     (TIMER, "timerlog/00000000000000001040"),
     (TIMER, "timerwheel"),
     (TIMER, "config/timercheck"),
+    (TIMER, "consumequeue/rmq_sys_wheel_timer/0/00000000000000000000"),
     (DLEDGER, "dledger-n0/data/00000000000000000000"),
     (DLEDGER, "dledger-n0/index/00000000000000000000"),
 )

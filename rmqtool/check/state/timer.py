@@ -5,6 +5,7 @@ Source: TimerWheel, TimerMessageStore#recoverAndRevise, TimerCheckpoint, 5.0.0 t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -83,7 +84,9 @@ def check(inspection: Inspection, facts: LogFacts, ranges: QueueRanges) -> Itera
             return
     if values is not None:
         yield from _lost(inspection, log, values)
-        end = ranges.of(TIMER_TOPIC, 0) if facts.is_known else None
+        end = None
+        with suppress(UnreadablePath):  # the queue's own check says so
+            end = ranges.of(TIMER_TOPIC, 0) if facts.is_known else None
         yield from _checkpoint(inspection, values, log, end)
 
 
