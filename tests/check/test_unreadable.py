@@ -28,6 +28,7 @@ BATCH: Final = "rocketmq-5.3.3-batch-queue"
 EXT: Final = "rocketmq-4.9.3-ext"
 TIMER: Final = "rocketmq-5.3.3-timer"
 DLEDGER: Final = "rocketmq-5.3.3-dledger"
+COMBINED: Final = "rocketmq-5.5.0-rocksdb-combined"
 
 # One file of each kind, and a directory of each.
 FILES: Final = (
@@ -43,6 +44,7 @@ FILES: Final = (
     (TIMER, "timerwheel"),
     (TIMER, "config/timercheck"),
     (TIMER, "consumequeue/rmq_sys_wheel_timer/0/00000000000000000000"),
+    (COMBINED, "consumequeue/combined-orders/2/00000000000000000000"),
     (DLEDGER, "dledger-n0/data/00000000000000000000"),
     (DLEDGER, "dledger-n0/index/00000000000000000000"),
 )

@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.broker.conf import RECOVERED_FILES
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.rocksdb.queues import RocksComparer, missing_units, units_of
-from rmqtool.errors import DamagedDatabase
+from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_rocksdb import (
@@ -254,7 +254,10 @@ class EndJudge:
             queue = self._inspection.units("queues").get((name, queue_id))
             if queue is None or any(queue.unread()):
                 continue
-            end = queue.span(self._facts.oldest).max_offset
+            try:
+                end = queue.span(self._facts.oldest).max_offset
+            except UnreadablePath:
+                continue  # who compared its units has said so
             if end != ends.next_offset:
                 message = f"topic {name}, queue {queue_id}: files end at {end}, RocksDB at "
                 severity = None if is_read else Severity.WARNING
