@@ -161,8 +161,9 @@ class Inspection:
         return found
 
     def leave_out(self, what: str, why: str) -> None:
-        """Take note of something that is not looked at."""
-        self.account.left_out.append((what, why))
+        """Take note, once, of something that is not looked at."""
+        if (what, why) not in self.account.left_out:
+            self.account.left_out.append((what, why))
 
     def family(self, name: str) -> dict[QueueName, QueueFiles]:
         """Give the queues of one family that holds no units, listed once.

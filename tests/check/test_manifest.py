@@ -14,10 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.check.manifest import manifest_ledger
 from rmqtool.check.manifest.manifest import Manifest, ManifestFile
 from rmqtool.check.manifest.manifest_digest import DigestTask, digest
 from rmqtool.check.manifest.manifest_ledger import Ledger
 from rmqtool.check.options import CheckLevel, ValidateOptions
+from rmqtool.check.state.config import BEING_WRITTEN
 from rmqtool.check.validate import Findings, validate
 from rmqtool.errors import StoreError
 from rmqtool.findings.catalogue import Severity
@@ -211,6 +213,18 @@ def test_replaced_meanwhile(store: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         run, found = checked(store)
     assert [] == found
     assert manifest_of(run).files["config/topics.json"].sha256
+
+
+def test_gone_while_it_is_replaced(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is not there for longer, it is named as not checked, once, and is no finding."""
+    path = store / "config" / "topics.json"
+    monkeypatch.setattr(Ledger, "finish", preceded(path.unlink, Ledger.finish))
+    monkeypatch.setattr(manifest_ledger, "PAUSES", (0.0,) * 2)
+    with held_by_another(store):
+        run, found = checked(store)
+    assert [] == found
+    assert [("config/topics.json", BEING_WRITTEN)] == run.summary.account.left_out
+    assert "" == manifest_of(run).files["config/topics.json"].sha256
 
 
 def test_new_and_gone(store: Path, book: Path) -> None:

@@ -16,6 +16,7 @@ from rmqtool import engine
 from rmqtool.check.manifest.manifest import Change, Manifest, ManifestFile, change_of
 from rmqtool.check.manifest.manifest_digest import Digest, DigestTask, digest
 from rmqtool.check.options import LOG_AREAS
+from rmqtool.check.state.config import BEING_WRITTEN
 from rmqtool.errors import UnreadablePath
 from rmqtool.findings.catalogue import Code, Severity
 from rmqtool.findings.finding import At, finding
@@ -150,7 +151,9 @@ class Ledger:
         ):
             place, file = self._found[name]
             found = _looked_again(inspection, place, first)
-            if found.unread and not inspection.is_known_unread(name):
+            if _is_being_replaced(inspection, place, found):
+                inspection.leave_out(name, BEING_WRITTEN)
+            elif found.unread and not inspection.is_known_unread(name):
                 yield inspection.unread(name, found.unread)
             if name in inspection.account.expired:
                 continue
@@ -237,18 +240,23 @@ class Ledger:
 
 
 def _looked_again(inspection: Inspection, place: Place, found: Digest) -> Digest:
-    """Hash a file again that was not there for a moment: a broker replaces its configuration.
-
-    Source: MixAll#string2File, 5.1.0 to 5.5.0: the file is removed, then another one gets its name.
-    """
+    """Hash a file again that was not there for a moment."""
     for pause in PAUSES:
-        if found.unread is None or found.unread.trouble not in GONE:
-            break
-        if start_of(place.name) is not None or not inspection.store.lock_held():
+        if not _is_being_replaced(inspection, place, found):
             break
         time.sleep(pause)
         found = digest(DigestTask(place))
     return found
+
+
+def _is_being_replaced(inspection: Inspection, place: Place, found: Digest) -> bool:
+    """Tell whether a broker that runs replaces a file of its configuration, which is not there.
+
+    Source: MixAll#string2File, 5.1.0 to 5.5.0: the file is removed, then another one gets its name.
+    """
+    if found.unread is None or found.unread.trouble not in GONE:
+        return False
+    return start_of(place.name) is None and bool(inspection.store.lock_held())
 
 
 def _sealed(segments: list[Segment]) -> frozenset[str]:
