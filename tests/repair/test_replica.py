@@ -205,6 +205,20 @@ def test_configuration(store: Path, replica: Path) -> None:
     assert [] == planned(store, replica).edits
 
 
+def test_expired_queue_with_noise(tmp_path: Path) -> None:
+    """The same where noise follows the units that are left of it: one repair is enough."""
+    name, queue = "rocketmq-4.9.3-expired", "consumequeue/expired-idle/0/00000000000000000000"
+    (tmp_path / "replica").mkdir()
+    replica, store = fixture_store(name, tmp_path / "replica"), fixture_store(name, tmp_path)
+    with (store / queue).open("r+b") as file:
+        raw = file.read(488)
+        file.seek(512)
+        file.write(raw)
+    repair.apply(repair.plan(store, replica=str(replica)), in_place=True)
+    assert (replica / queue).read_bytes() == (store / queue).read_bytes()
+    assert [] == repair.plan(store, replica=str(replica)).edits
+
+
 def test_no_configuration(store: Path, replica: Path) -> None:
     """A store without a directory `config` gets the replica's files; undo takes it away again."""
     shutil.rmtree(store / "config")
@@ -231,6 +245,19 @@ def test_disputed(store: Path, replica: Path) -> None:
     ]
     (note,) = plan.notes
     assert note.endswith(f"kept as they are, at {doubtful.physical_offset}")
+
+
+def test_disputed_further_queue(tmp_path: Path) -> None:
+    """A name of a further queue that no unit knows is the damaged one."""
+    name = "rocketmq-5.5.0-lmq"
+    (tmp_path / "replica").mkdir()
+    replica, store = fixture_store(name, tmp_path / "replica"), fixture_store(name, tmp_path)
+    one = plain_store.records(store)[40]
+    flip_bits(one.path, one.position + one.raw.index(b"%LMQ%"), 1)
+    plan = repair.plan(store, replica=str(replica), broker_conf=str(broker_conf(name)))
+    assert [one.position] == [edit.position for edit in plan.edits]
+    repair.apply(plan, in_place=True)
+    assert [] == different(store, replica)
 
 
 def test_no_log(store: Path, replica: Path) -> None:

@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from rmqtool.broker.dispatch import light_queues
+from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, inspect_part
-from rmqtool.errors import UnreadablePath
+from rmqtool.errors import DecodeError, UnreadablePath
+from rmqtool.formats.message import decode
 from rmqtool.scan.batch import ScanOptions
 from rmqtool.store.segment import SegmentPart
 
@@ -122,17 +125,36 @@ class DisputeJudge:
         return sum(marks) + GAP * is_none
 
     def _units_of(self, head: RecordHead, log: LogReader) -> int:
-        """Count the stores whose queue has, for what a record says it is, a unit of this place."""
+        """Count the units of this place in both stores, in the queues that a record names."""
         said = log.head_at(head.physical_offset)
         if said is None:
             return 0
-        topic, found = log.topic_of(said), 0
-        for queues in self.queues:
-            try:
-                queue = queues.queue(topic, said.queue_id)
-                seen = queue.find(said.queue_offset) if queue is not None else None
-            except (UnreadablePath, ValueError):
-                continue
-            if seen is not None and seen.unit is not None:
-                found += seen.unit.physical_offset == head.physical_offset
-        return found
+        names = [(log.topic_of(said), said.queue_id, said.queue_offset), *_further(said, log)]
+        return sum(
+            self._has_unit(queues, name, head.physical_offset)
+            for queues in self.queues
+            for name in names
+        )
+
+    def _has_unit(self, queues: Queues, name: tuple[str, int, int], place: int) -> bool:
+        topic, queue_id, queue_offset = name
+        try:
+            queue = queues.queue(topic, queue_id)
+            seen = queue.find(queue_offset) if queue is not None else None
+        except (UnreadablePath, ValueError):
+            return False
+        return seen is not None and seen.unit is not None and seen.unit.physical_offset == place
+
+
+def _further(said: RecordHead, log: LogReader) -> Iterator[tuple[str, int, int]]:
+    """Yield topic, queue id and queue offset of the further queues that a record names.
+
+    Source: ConsumeQueue#multiDispatchLmqQueue, 4.9.3 to 5.5.0.
+    """
+    try:
+        message = decode(log.read_at(said.physical_offset, said.size))
+    except DecodeError:
+        return
+    for name, number in zip(*light_queues(message.properties), strict=True):
+        if number.isdecimal():
+            yield name, 0 if name.startswith(LMQ_PREFIX) else said.queue_id, int(number)

@@ -42,30 +42,44 @@ def lend_queues(
         queues: of both, in this order.
     """
     own, theirs = queues
-    starts = [one.commitlog.start for one in (store, other) if one.commitlog]
-    start = min(starts, default=0)
+    logs = [one.commitlog for one in (store, other) if one.commitlog]
+    start, end = (
+        min((log.start for log in logs), default=0),
+        max((log.end for log in logs), default=0),
+    )
     known = {one.topic for one in topics(store.config(TOPICS).document)}
     try:
         for queue in theirs.files.queues():
             is_deleted = bool(known) and queue.topic not in known
             if is_deleted and not queue.topic.startswith(LMQ_PREFIX):
                 continue
-            if _is_lent(own.files.queue(queue.topic, queue.queue_id), queue, start):
+            if _is_lent(own.files.queue(queue.topic, queue.queue_id), queue, (start, end)):
                 for segment in queue.files:
                     _bring(writer, store, other, segment)
     except UnreadablePath:
         return  # what cannot be read lends nothing
 
 
-def _is_lent(own: QueueUnits | None, theirs: QueueUnits, start: int) -> bool:
-    """Tell whether a queue is sound, wholly expired, and goes further than the own one."""
+def _is_lent(own: QueueUnits | None, theirs: QueueUnits, log: tuple[int, int]) -> bool:
+    """Tell whether a queue is sound, wholly expired, and goes further than the own one.
+
+    Args:
+        own: the queue of the store that is repaired, whose units may be noise; None without.
+        theirs: the one that is lent.
+        log: where both logs begin and end.
+    """
+    start, end = log
     span = theirs.span(start)
     if span.last is None or span.messages or not _is_sound(theirs, start):
         return False
-    if own is None:
-        return True
-    there = own.span(start)
-    return not there.messages and there.max_offset < span.max_offset
+    own_end = 0
+    for number, units in own.used() if own is not None else ():
+        places = np.where(units["size"] > 0, units["physical_offset"], -1).astype(np.int64)
+        if ((places >= start) & (places < end)).any():
+            return False
+        expired = np.flatnonzero((places >= 0) & (places < start))
+        own_end = number + int(expired[-1]) + 1 if expired.size else own_end
+    return own_end < span.max_offset
 
 
 def _is_sound(queue: QueueUnits, start: int) -> bool:
