@@ -105,7 +105,7 @@ class Checks:
         Consumers go on, and they tell how far queues are that are not flushed.
         """
         inspection = self.inspection
-        if has_rocksdb_queues(inspection.store) or inspection.options.wants("offsets"):
+        if _has_rocksdb_queues(inspection.store) or inspection.options.wants("offsets"):
             for name in OFFSETS:
                 inspection.document_with_path(name)
         return checkpoint.read_early(inspection.store)
@@ -185,7 +185,7 @@ class Checks:
         yield from inspection.pending()
 
 
-def has_rocksdb_queues(store: Store) -> bool:
+def _has_rocksdb_queues(store: Store) -> bool:
     """Tell whether queues lie in RocksDB, as far as that can be seen."""
     with suppress(UnreadablePath):  # said elsewhere
         return store.queue_database() is not None
@@ -202,7 +202,7 @@ def _scope(
     has_queues = bool(store.branches_of(BranchKind.CONSUME_QUEUE, BranchKind.BATCH_QUEUE))
     is_root = store.asked.kind is BranchKind.STORE
     compares_queues = reads and wants_queues and (has_queues or is_root)
-    in_rocksdb, topics = has_rocksdb_queues(store), list[str]()
+    in_rocksdb, topics = _has_rocksdb_queues(store), list[str]()
     if in_rocksdb:
         with suppress(UnreadablePath):  # the check of the queues says so
             topics = inspection.queues.files.topics()

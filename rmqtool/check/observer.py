@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Runs of units: topic, queue id, queue offset of the first one, count.
 Proven = AbstractSet[tuple[bytes, int, int, int]]
-NOTHING: Final[Proven] = frozenset()
+NONE_PROVEN: Final[Proven] = frozenset()
 
 
 class Observer(Protocol):
@@ -63,4 +63,4 @@ class Observers(NamedTuple):
         """Show one part of the log; give the runs that nobody needs to compare any more."""
         if self.ledger is not None:
             self.ledger.take(part, report)
-        return NOTHING if self.observer is None else self.observer.take(part, report)
+        return NONE_PROVEN if self.observer is None else self.observer.take(part, report)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.dispatch import light_queue_texts
 from rmqtool.check.log.facts import LogFacts
-from rmqtool.check.observer import NOTHING
+from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.queues.ranges import QueueRanges
 from rmqtool.errors import DecodeError
 from rmqtool.findings.registry_commitlog import (
@@ -181,7 +181,7 @@ class LogSurvey:
             is_sound = not moved and not self.damaged.reach(first)
             is_sound &= not any(one.physical_offset in here for one in self.misplaced)
             runs = report.runs.queues
-            proven = NOTHING
+            proven = NONE_PROVEN
             if is_sound:
                 proven = self.queues.add_part(runs)
             else:
@@ -189,7 +189,7 @@ class LogSurvey:
             batches = report.runs.batch_queues
             self.queues.add_batches(batches if is_sound else self._mended(batches, moved))
             return proven
-        return NOTHING
+        return NONE_PROVEN
 
     def _mended(self, runs: QueueRuns, moved: list[Moved]) -> Iterator[QueueRun]:
         """Give runs as they will be; where records are put back, in their true order."""

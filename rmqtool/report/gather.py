@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from rmqtool.check.log.traffic import TimeGrid, total
-from rmqtool.check.observer import NOTHING
+from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.validate import Findings, validate
 from rmqtool.info.overview import SECTIONS
 from rmqtool.info.survey import Survey
@@ -115,7 +115,7 @@ class Looker:
             total(self.traffic, report.traffic)
         if report.runs is not None:
             self._add_ranges(report.runs.queues)
-        return NOTHING
+        return NONE_PROVEN
 
     def _add_ranges(self, runs: QueueRuns) -> None:
         """Widen the range of each queue by what a part holds of it."""

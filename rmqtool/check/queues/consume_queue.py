@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rmqtool.broker.names import LMQ_PREFIX
-from rmqtool.check.observer import NOTHING
+from rmqtool.check.observer import NONE_PROVEN
 from rmqtool.check.queues.grouping import grouped
 from rmqtool.check.queues.queue_state import UNIT, Break, Outlier, QueueState, at_unit
 from rmqtool.check.queues.queue_tags import TagJudge
@@ -58,7 +58,7 @@ class QueueComparer:
         length = inspection.store.geometry.consume_queue.value
         self._pool = RunPool(length // UNIT)
 
-    def take(self, runs: QueueRuns, proven: Proven = NOTHING) -> Iterator[Finding]:
+    def take(self, runs: QueueRuns, proven: Proven = NONE_PROVEN) -> Iterator[Finding]:
         """Take the runs of one part, and compare them at once, or with those of later parts.
 
         Args:
@@ -69,7 +69,7 @@ class QueueComparer:
             yield from self._compare(one, proven)
 
     @grouped
-    def _compare(self, runs: QueueRuns, proven: Proven = NOTHING) -> Iterator[Finding]:
+    def _compare(self, runs: QueueRuns, proven: Proven = NONE_PROVEN) -> Iterator[Finding]:
         topic = self._inspection.options.topic
         lost = self._facts.lost
         for run in runs:

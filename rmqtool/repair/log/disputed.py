@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.dispatch import light_queues
-from rmqtool.broker.names import LMQ_PREFIX
+from rmqtool.broker.names import LMQ_PREFIX, LMQ_QUEUE_ID
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, inspect_part
 from rmqtool.errors import DecodeError, UnreadablePath
@@ -157,4 +157,5 @@ def _further(said: RecordHead, log: LogReader) -> Iterator[tuple[str, int, int]]
         return
     for name, number in zip(*light_queues(message.properties), strict=True):
         if number.isdecimal():
-            yield name, 0 if name.startswith(LMQ_PREFIX) else said.queue_id, int(number)
+            queue_id = LMQ_QUEUE_ID if name.startswith(LMQ_PREFIX) else said.queue_id
+            yield name, queue_id, int(number)

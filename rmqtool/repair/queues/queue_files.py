@@ -37,19 +37,12 @@ BATCH_REASON: Final = "units of these records, in the order of the log"
 def edit_queues(
     writer: EditWriter, repair: QueueRepair, inspection: Inspection, put_back: Collection[str] = ()
 ) -> None:
-    """Write what differs of the consume queues, queue by queue.
-
-    Args:
-        writer: takes the edits.
-        repair: what the queues should hold.
-        inspection: of the store.
-        put_back: topics that the plan puts back into `topics.json`.
-    """
+    """Write what differs of the consume queues; topics that are put back count as configured."""
     counts = _counts(inspection)
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
         if queue.is_unread:
             continue
-        is_wanted = queue.topic in put_back or _is_wanted(queue, inspection, "queues")
+        is_wanted = _is_wanted(queue, inspection, "queues", put_back)
         if not is_wanted and not _is_reached_by_name(queue, inspection):
             continue
         if problem := name_problem(queue.topic):
@@ -84,7 +77,10 @@ def _name_orphan(
 
 
 def _is_wanted(
-    queue: RepairedQueue | RepairedBatchQueue, inspection: Inspection, family: UnitFamily
+    queue: RepairedQueue | RepairedBatchQueue,
+    inspection: Inspection,
+    family: UnitFamily,
+    put_back: Collection[str],
 ) -> bool:
     """Tell whether a queue is there or should be: not when its topic was deleted.
 
@@ -93,6 +89,7 @@ def _is_wanted(
     """
     topics = inspection.topics
     is_known = topics is None or queue.topic in topics or is_made_by_brokers(queue.topic)
+    is_known |= queue.topic in put_back
     is_there = bool(queue.files.places) or is_known
     return is_there or any(topic == queue.topic for topic, _ in inspection.units(family))
 
@@ -234,21 +231,14 @@ def joined(patches: list[tuple[int, Patch]]) -> list[tuple[int, Patch]]:
 def edit_batch_queues(
     writer: EditWriter, repair: BatchRepair, inspection: Inspection, put_back: Collection[str] = ()
 ) -> None:
-    """Write what differs of the batch queues; of others only lengths are put right.
-
-    Args:
-        writer: takes the edits.
-        repair: what the queues should hold.
-        inspection: of the store.
-        put_back: topics that the plan puts back into `topics.json`.
-    """
+    """Write what differs of the batch queues likewise; of others only lengths are put right."""
     for topic, queue_id in inspection.units("batch_queues"):
         if (topic.encode(errors="surrogateescape"), queue_id) not in repair.queues:
             units = inspection.queue("batch_queues", (topic, queue_id))
             _lengths(writer, units.files, repair.file_length)
     counts = _counts(inspection)
     for queue in sorted(repair.queues.values(), key=lambda one: (one.topic, one.queue_id)):
-        is_wanted = queue.topic in put_back or _is_wanted(queue, inspection, "batch_queues")
+        is_wanted = _is_wanted(queue, inspection, "batch_queues", put_back)
         if name_problem(queue.topic) or not is_wanted:
             continue
         files: dict[int, list[tuple[int, bytes]]] = defaultdict(list)
