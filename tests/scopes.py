@@ -22,6 +22,7 @@ _WITH_SPARK: Final = "tests/cli/test_manual.py::test_examples[sql]"
 _FIRST: Final = (
     SPARK,
     "tests/messages/test_broker.py",
+    "tests/diff/test_master_slave.py",
     "tests/test_lint.py",
     "tests/repair/broker/",
     "tests/broker/",

@@ -42,6 +42,10 @@ FIRST_WINDOW = 64 << 10
 # The largest record is 4 MiB unless configured otherwise, and so is the largest blank.
 LARGEST_WINDOW = 8 << 20
 
+# A store time may be earlier than the one before it by so much: the clock is read under the append
+# lock, but may be set back a bit.
+TIME_TOLERANCE_MS = 5
+
 unpack_prefix = MESSAGE_PREFIX.packer.unpack_from
 STORE_TIMESTAMP = next(iter(MESSAGE_MIDDLES.values()))["store_timestamp"]
 HOST_BITS = SysFlag.BORNHOST_V6_FLAG | SysFlag.STOREHOSTADDRESS_V6_FLAG

@@ -2,8 +2,9 @@
 
 Files are made ahead of need and filled with zeros, so their length says nothing. The consume
 queues name the last record that was dispatched: from there a few steps lead to the end. Without
-queues, or where they lag or lie, the last block that is not zero is found by bisection, then the
-last record in front of it, and the steps go from there.
+queues, or where they lag or lie, or where the steps come to something that is no record, the last
+block that is not zero is found by bisection, then the last record in front of it, and the steps go
+from there.
 Source: AllocateMappedFileService, CommitLog#recoverNormally, 4.9.3 to 5.5.0.
 """
 
@@ -15,7 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.formats.dledger import BLANK_MAGIC as DLEDGER_BLANK_MAGIC
 from rmqtool.formats.dledger import DLEDGER_BLANK, DLEDGER_ENTRY, ENTRY_MAGIC
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
-from rmqtool.store.record_heads import HEAD_BYTES, LogReader, RecordHead, head_of
+from rmqtool.store.record_heads import (
+    HEAD_BYTES,
+    TIME_TOLERANCE_MS,
+    LogReader,
+    RecordHead,
+    head_of,
+)
 
 if TYPE_CHECKING:
     from rmqtool.store.place import OpenFile
@@ -100,7 +107,9 @@ def find_tail(
     if head is not None and log.at(head.physical_offset):
         step = walker.walk(head, WALKED_RECORDS)
         if step.stop is not None:
-            return _tail(walker, step, FoundBy.QUEUES, step.records - 1)
+            tail = _tail(walker, step, FoundBy.QUEUES, step.records - 1)
+            further = None if tail.data_beyond is None else _further(walker, step)
+            return tail if further is None else _tail(walker, further, FoundBy.BISECTION, None)
     segment = _last_used(log, reader)
     start = _last_record(log, reader, segment)
     if segment is None or start is None:
@@ -167,6 +176,19 @@ class Walker:
             self._window = self.reader.read_at(at, WINDOW).ljust(length, b"\0")
             self._window_start, position = at, 0
         return self._window, position
+
+
+def _further(walker: Walker, step: WalkEnd) -> WalkEnd | None:
+    """Walk on behind damage: where a broker's dispatch stops is not where the log ends.
+
+    A truncation does not erase: records that are older than what lies in front are remains.
+    """
+    head = _last_record(walker.log, walker.reader, _last_used(walker.log, walker.reader))
+    if head is None or step.last is None or head.physical_offset < step.physical_offset:
+        return None
+    if head.store_timestamp < step.last.store_timestamp - TIME_TOLERANCE_MS:
+        return None
+    return walker.walk(head)
 
 
 def _tail(walker: Walker, step: WalkEnd, found_by: FoundBy, records: int | None) -> Tail:

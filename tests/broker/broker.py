@@ -152,10 +152,17 @@ class Broker:
     def _register(self) -> None:
         """Tell the name server of all topics until it knows them: clients ask it at once.
 
-        A registration right after the start of a 5.x may come to nothing (observed).
+        A registration right after the start of a 5.x may come to nothing (observed). A slave tells
+        no topics: it waits until it knows its master.
         """
-        unknown = set(self.controller.getTopicConfigManager().getTopicConfigTable().keySet())
         deadline = time.monotonic() + _WAIT_SECONDS
+        while self.settings.get("brokerRole") == "SLAVE":
+            self.controller.registerBrokerAll(True, False, True)
+            if self.controller.getSlaveSynchronize().getMasterAddr():
+                return
+            time.sleep(0.1)
+            _not_after(deadline, "registration with a master")
+        unknown = set(self.controller.getTopicConfigManager().getTopicConfigTable().keySet())
         while unknown:
             self.controller.registerBrokerAll(True, False, True)
             time.sleep(0.1)

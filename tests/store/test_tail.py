@@ -14,7 +14,7 @@ from rmqtool.store.record_heads import LogReader
 from rmqtool.store.tail import FoundBy, Stop, Tail, find_tail
 from rmqtool.store.tree import Store, open_store
 from tests.plain_store import records
-from tests.store.built_store import FILE_LENGTH, Built, build_store, name_of
+from tests.store.built_store import FILE_LENGTH, FIRST_TIME_MS, Built, build_store, name_of
 from tests.stores import fixture_names, fixture_store
 
 # A plain walk knows nothing of DLedger, and takes seconds over files of 1 GiB.
@@ -122,6 +122,28 @@ def test_garbage_at_the_end(tmp_path: Path) -> None:
     assert (built.end, Stop.NOT_A_RECORD) == (tail.physical_offset, tail.stop)
     assert tail.data_beyond is not None
     assert built.end <= tail.data_beyond < built.end + 4
+
+
+@pytest.mark.parametrize("raw", [bytes(40), b"\xff" * 40])
+def test_damage_that_stops_dispatch(raw: bytes, tmp_path: Path) -> None:
+    """Records behind damage belong to the log, also where the queues end in front of it."""
+    built = build_store(tmp_path, 60)
+    assert built.offsets[25] // FILE_LENGTH < built.offsets[59] // FILE_LENGTH
+    overwrite(built, built.offsets[25], raw)
+    tail = tail_of(open_store(tmp_path), built.offsets[20])
+    assert (built.end, FoundBy.BISECTION) == (tail.physical_offset, tail.found_by)
+    assert (tail.stop, tail.data_beyond) == (Stop.ZEROS, None)
+
+
+def test_remains_of_a_truncation(tmp_path: Path) -> None:
+    """Records behind the end that are older than the last one do not belong to the log."""
+    built = build_store(tmp_path, 30)
+    head, at = 56, built.offsets[26]  # the store time of a record; where the damage is
+    newer = (FIRST_TIME_MS + 1000).to_bytes(8, "big")
+    overwrite(built, built.offsets[25] + head, newer)
+    overwrite(built, at, b"\xff" * 40)
+    tail = tail_of(open_store(tmp_path), built.offsets[20])
+    assert (at, Stop.NOT_A_RECORD, at) == (tail.physical_offset, tail.stop, tail.data_beyond)
 
 
 def test_sizes_that_lie(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import APPENDS_PROPERTY_CRC, FORCES_PROPERTY_CRC
-from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
 from rmqtool.check.log.segments import SegmentJudge
@@ -24,7 +23,7 @@ from rmqtool.formats.message import BLANK
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
 from rmqtool.store.parts import parts
-from rmqtool.store.record_heads import LogReader
+from rmqtool.store.record_heads import TIME_TOLERANCE_MS, LogReader
 from rmqtool.store.tail import find_tail
 from rmqtool.times import iso_time
 

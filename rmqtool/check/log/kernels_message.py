@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rmqtool.formats.sys_flag import ASSIGNED_BITS, SysFlag
 from rmqtool.machine.compiled import inlined, kernel
 from rmqtool.scan import columns as row
+from rmqtool.store.record_heads import TIME_TOLERANCE_MS
 
 if TYPE_CHECKING:
     from rmqtool.machine.arrays import Int64s
@@ -30,7 +31,6 @@ INNER_BATCH: Final = 1 << 12
 MULTI_DISPATCH: Final = 1 << 13
 
 ALWAYS: Final = 0x3FF
-TIME_TOLERANCE_MS: Final = 5  # the clock is read under the append lock, but may be set back a bit
 
 ASSIGNED: Final = ASSIGNED_BITS
 COMPRESSED_FLAG: Final = SysFlag.COMPRESSED_FLAG

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.check.findings_list import Bounded
 from rmqtool.check.log.bridges import is_bridge
 from rmqtool.check.log.dledger import DLedgerEntryJudge
-from rmqtool.check.log.kernels_message import TIME_TOLERANCE_MS
 from rmqtool.check.log.message import RecordJudge, RecordOptions
 from rmqtool.check.log.traffic import LogTraffic
 from rmqtool.derive.runs import Stretch
@@ -22,6 +21,7 @@ from rmqtool.formats.dledger import DLEDGER_BODY_OFFSET
 from rmqtool.scan import columns as row
 from rmqtool.scan.batch import Extent
 from rmqtool.scan.message import scan
+from rmqtool.store.record_heads import TIME_TOLERANCE_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
