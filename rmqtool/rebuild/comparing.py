@@ -8,6 +8,7 @@ and, where segments have expired, index files, which then begin and end elsewher
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from rmqtool.queues.discovery import Queues
 from rmqtool.queues.kinds import as_units
 from rmqtool.rebuild.index_file import unwritten
 from rmqtool.rebuild.sinks import INDEX, file_name
+from rmqtool.store.unread import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -66,12 +68,14 @@ class ComparingSink:
 
     Attributes:
         differences: where they are not equal.
+        unread: why a file could not be read, by its path; it is compared no further.
         cut: physical offset up to which a running broker's log was read; what files hold of later
             records is passed over. None when no broker runs.
     """
 
     def __init__(self, store: Store, log_start: int, cut: int | None = None) -> None:
         self.differences: list[Difference] = []
+        self.unread: dict[str, str] = {}
         self.cut = cut
         self._store, self._log_start = store, log_start
         self._queues = Queues(store)
@@ -96,7 +100,23 @@ class ComparingSink:
             return
         if segment.size != first.file_length:
             self._differ(segment.path, None, None, str(first.file_length), str(segment.size))
-        self._compare(queue, segment, pieces)
+        with self._reading(segment.path) as is_read:
+            if is_read:
+                self._compare(queue, segment, pieces)
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[bool]:
+        """Go on past a file that cannot be read; tell whether it could be so far.
+
+        Raises:
+            UnreadablePath: it is gone: a running broker deletes files that have expired.
+        """
+        try:
+            yield path not in self.unread
+        except UnreadablePath as error:
+            if error.trouble in GONE:
+                raise
+            self.unread[path] = error.reason
 
     def _queue(self, kind: QueueKind, topic: str, queue_id: int) -> MappedUnits | None:
         """Give a queue of the store, listed once for all its files, which come together."""
@@ -120,8 +140,11 @@ class ComparingSink:
         found = self._index.get(built.name)
         if found is None or found.path in self._differing_entries:
             return
-        with found.place.open() as file:
-            actual = np.frombuffer(file.read_at(position, len(data)), np.uint8)
+        actual = np.empty(0, np.uint8)
+        with self._reading(found.path) as is_read:
+            if is_read:
+                with found.place.open() as file:
+                    actual = np.frombuffer(file.read_at(position, len(data)), np.uint8)
         if len(actual) and not np.array_equal(actual, data[: len(actual)]):
             self._differing_entries[found.path] = _difference(found.path, position, data, actual)
 
@@ -140,6 +163,12 @@ class ComparingSink:
         if self.cut is not None and built.entries < found.entries:
             self._entries_only(found)
             return
+        with self._reading(found.path) as is_read:
+            if is_read:
+                self._rest(built, found)
+
+    def _rest(self, built: BuiltIndexFile, found: IndexFile) -> None:
+        """Compare all of an index file but its entries, and say what differs first."""
         with found.place.open() as file:
             actual = np.frombuffer(file.read_at(0, len(built.head)), np.uint8)
             expected = built.head[: len(actual)]
@@ -180,21 +209,28 @@ class ComparingSink:
             for segment in queue.files.segments:
                 if segment.start not in covered:
                     self._superfluous(queue, [segment])
-                else:
-                    self._end(queue, segment, covered[segment.start])
+                    continue
+                with self._reading(segment.path) as is_read:
+                    if is_read:
+                        self._end(queue, segment, covered[segment.start])
 
     def _finish_index(self) -> None:
         """Look at index files that were not built; with expired segments, at all entries."""
         if not self._log_start:
             for file in self._index.values():
-                if self.cut is None or len(_live(_entries_of(file), 0, self.cut)):
-                    self._differ(file.path, None, None, "no file", "a file")
+                with self._reading(file.path):
+                    held = _live(_entries_of(file), 0, self.cut)
+                    if self.cut is None or len(held):
+                        self._differ(file.path, None, None, "no file", "a file")
             return
         expected = np.concatenate([np.empty(0, np.uint8), *self._entries])
-        there = [
-            _live(_entries_of(file), self._log_start, self.cut) for file in self._index.values()
-        ]
-        actual = np.concatenate([np.empty(0, np.uint8), *there])
+        there = [np.empty(0, np.uint8)]
+        for file in self._index.values():
+            with self._reading(file.path):
+                there.append(_live(_entries_of(file), self._log_start, self.cut))
+        actual = np.concatenate(there)
+        if len(there) <= len(self._index):  # what one of them holds is unknown
+            return
         if not np.array_equal(expected, actual):
             self.differences.append(_difference(INDEX, 0, expected, actual))
 
@@ -250,19 +286,16 @@ class ComparingSink:
 
     def _superfluous(self, queue: MappedUnits, segments: Sequence[Segment]) -> None:
         for segment in segments:
-            try:
+            with self._reading(segment.path):
                 raw = queue.file(segment).read_at(0, segment.size)
-            except UnreadablePath as error:
-                self._differ(segment.path, None, None, "no file", error.reason)
-                continue
-            used = raw.rstrip(b"\0")
-            size = queue.layout.size
-            units = raw[: -(-len(used) // size) * size]
-            if self._log_start and self._is_expired(as_units(units, queue.layout)):
-                continue
-            if self._is_later(units, queue):
-                continue
-            self._differ(segment.path, None, None, "no file", f"{len(used):,} bytes of units")
+                used = raw.rstrip(b"\0")
+                size = queue.layout.size
+                units = raw[: -(-len(used) // size) * size]
+                if self._log_start and self._is_expired(as_units(units, queue.layout)):
+                    continue
+                if not self._is_later(units, queue):
+                    actual = f"{len(used):,} bytes of units"
+                    self._differ(segment.path, None, None, "no file", actual)
 
     def _end(self, queue: MappedUnits, segment: Segment, end: int) -> None:
         """Look for units past the last one that the log has."""

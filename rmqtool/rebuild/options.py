@@ -175,6 +175,7 @@ class RebuildResult:
         lost: stretches of the log from which nothing was derived.
         undispatched: physical offsets of records that no broker can dispatch.
         differences: with `check`, where the store has something else.
+        unread: with `check`, why a file could not be read, by its path.
         last_physical_offset: of the last record; -1 without records.
         last_store_timestamp: of it, ms.
         index_end: store time of the last index entry, ms.
@@ -201,6 +202,7 @@ class RebuildResult:
     lost: list[LostRange] = field(default_factory=list)
     undispatched: list[int] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
     last_physical_offset: int = -1
     last_store_timestamp: int = 0
     index_end: int = 0
@@ -213,6 +215,6 @@ class RebuildResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the log could be read, and every queue be written."""
+        """Whether all could be read, and every queue be written."""
         left_out = any(queue.left_out or not queue.tally.is_whole for queue in self.queues)
-        return not (self.lost or self.undispatched or left_out)
+        return not (self.lost or self.unread or self.undispatched or left_out)

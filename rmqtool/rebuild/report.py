@@ -152,12 +152,7 @@ def _outcome(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
     """Say what became of the files, and what to do next."""
     yield from result.resumed
     if result.mode is Mode.CHECK:
-        same = "the store has the same" if not result.differences else "the store differs"
-        if result.cut is not None:
-            yield f"a broker runs on this store: compared up to physical offset {result.cut}"
-        yield f"{same}; nothing was written"
-        if result.differences:
-            yield "next: the same command with --in-place, or with --output DIR"
+        yield from _compared(result)
     elif result.mode is Mode.DRY_RUN:
         yield "nothing was written; next: --output DIR or --in-place"
     elif result.mode is Mode.IN_PLACE and result.undo:
@@ -172,6 +167,20 @@ def _outcome(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:
         yield f"written to {options.output}"
         if not is_remote(options.store) and not is_inside(options.store):
             yield "to put them into the store, undoable, with its checkpoint: --in-place instead"
+
+
+def _compared(result: RebuildResult) -> Iterator[str]:
+    """Say how the store is to what the log gives, and what was not compared."""
+    for path, reason in list(result.unread.items())[:LOST_SHOWN]:
+        yield f"not compared: {path} cannot be read: {reason}"
+    if len(result.unread) > LOST_SHOWN:
+        yield f"... nor {counted(len(result.unread) - LOST_SHOWN, 'more file')}"
+    if result.cut is not None:
+        yield f"a broker runs on this store: compared up to physical offset {result.cut}"
+    same = "what could be read is the same" if result.unread else "the store has the same"
+    yield f"{'the store differs' if result.differences else same}; nothing was written"
+    if result.differences or result.unread:
+        yield "next: the same command with --in-place, or with --output DIR"
 
 
 def _left_out(options: RebuildOptions, result: RebuildResult) -> Iterator[str]:

@@ -150,7 +150,7 @@ def _check(options: RebuildOptions, advance: Advance) -> RebuildResult:
         index=StoreType.FILES in result.index_types,
         whole=options.topic is None,
     )
-    result.differences = comparing.differences
+    result.differences, result.unread = comparing.differences, comparing.unread
     return result
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from rmqtool.info.survey import Survey
 from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.tree import open_store
 from tests.check.validation import preceded, run
+from tests.store.faults import bad_sector
 from tests.stores import broker_conf, fixture_store, held_by_another
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
@@ -120,30 +120,12 @@ def test_link_in_place_of_a_directory(
 
 
 @pytest.mark.parametrize(("name", "pattern"), FILES, ids=_ids(FILES))
-def test_bad_sector(
-    name: str, pattern: str, copy_of: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_sector(name: str, pattern: str, copy_of: Callable[[str], Path]) -> None:
     """What opens but cannot be read is named, and nothing else is blamed."""
     store = copy_of(name)
     bad = max(store.glob(pattern))
-    real_pread, real_preadv = os.pread, os.preadv
-    number = bad.stat().st_ino
-
-    def refuse(descriptor: int) -> None:
-        if os.fstat(descriptor).st_ino == number:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    def pread(descriptor: int, *arguments: int) -> bytes:
-        refuse(descriptor)
-        return real_pread(descriptor, *arguments)
-
-    def preadv(descriptor: int, buffers: list[memoryview], position: int) -> int:
-        refuse(descriptor)
-        return real_preadv(descriptor, buffers, position)
-
-    monkeypatch.setattr(os, "pread", pread)
-    monkeypatch.setattr(os, "preadv", preadv)
-    assert ([], 3, [str(bad.relative_to(store))]) == _damage(store, name)
+    with bad_sector(bad):
+        assert ([], 3, [str(bad.relative_to(store))]) == _damage(store, name)
 
 
 @pytest.mark.parametrize(("name", "path"), [*FILES, *DIRECTORIES], ids=_ids((*FILES, *DIRECTORIES)))

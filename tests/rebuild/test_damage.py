@@ -14,7 +14,8 @@ from rmqtool import rebuild
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.errors import UnreadablePath, WriteFailed
 from rmqtool.formats.consume_queue import CQ_UNIT, CQ_UNIT_SIZE
-from rmqtool.rebuild.options import RebuildResult
+from rmqtool.rebuild.options import RebuildOptions, RebuildResult
+from rmqtool.rebuild.report import sentences
 from rmqtool.store.place import OpenFile
 from tests import inflict
 from tests.evidence import Evidence, snapshot
@@ -110,6 +111,38 @@ def test_unreadable(store: Path, refused: str, tmp_path: Path) -> None:
     assert [("unreadable", int(refused))] == [(x.code, x.physical_offset) for x in result.lost]
     assert not result.is_complete
     assert result.units > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern"),
+    [
+        (NAME, "consumequeue/traffic-orders/1/00000000000000002000"),
+        (NAME, "index/*"),
+        ("rocketmq-5.3.3-batch-queue", "batchconsumequeue/batch-queue/0/00000000000000000920"),
+    ],
+)
+def test_unreadable_compared(name: str, pattern: str, tmp_path: Path) -> None:
+    """A file that the disk refuses is named, all others are compared, and nothing is called sound.
+
+    What is damaged beside it is still found.
+    """
+    root = fixture_store(name, tmp_path)
+    assert rebuild.all(root, check=True).is_complete
+    path = min(root.glob(pattern))
+    other = min(path.parent.parent.glob("*/0*")) if "queue" in pattern else None
+    if other is not None and other != path:
+        other.write_bytes(bytes(20) + other.read_bytes()[20:])
+    with faults.bad_sector(path):
+        result = rebuild.all(root, check=True)
+    inner = str(path.relative_to(root))
+    assert (list(result.unread), result.is_complete) == ([inner], False)
+    damaged = [] if other in {None, path} else [str(other.relative_to(root))]
+    # An index file whose head is unreadable is not known as the one that it is.
+    assert [one.path for one in result.differences if one.actual != "no file"] == damaged
+    said = list(sentences(RebuildOptions(str(root), check=True), result))
+    assert f"not compared: {inner} cannot be read: at 0x0 (0): input/output error" in said
+    same = "the store differs" if result.differences else "what could be read is the same"
+    assert f"{same}; nothing was written" in said
 
 
 HOSTILE = {

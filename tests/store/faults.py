@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import cast
 from unittest import mock
 
@@ -237,4 +238,26 @@ def without_exchange() -> Iterator[None]:
         return original(source, target, flags)  # type: ignore[arg-type]
 
     with mock.patch.object(system_calls, "_rename", plain):
+        yield
+
+
+@contextmanager
+def bad_sector(path: Path) -> Iterator[None]:
+    """Let a file open, but not be read."""
+    real_pread, real_preadv = os.pread, os.preadv
+    number = path.stat().st_ino
+
+    def refuse(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == number:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def pread(descriptor: int, *arguments: int) -> bytes:
+        refuse(descriptor)
+        return real_pread(descriptor, *arguments)
+
+    def preadv(descriptor: int, buffers: list[memoryview], position: int) -> int:
+        refuse(descriptor)
+        return real_preadv(descriptor, buffers, position)
+
+    with mock.patch.object(os, "pread", pread), mock.patch.object(os, "preadv", preadv):
         yield
