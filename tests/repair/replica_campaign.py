@@ -5,7 +5,8 @@
 Each case is two copies of a fixture. One has one to four of the faults of `tests.repair.faults`,
 the other none to three. After `repair A --from B` each record that either had undamaged lies at
 its place, byte for byte; the replica is as it was; a second repair has nothing to do; and what a
-validation still finds is named in the plan. Whether a real store delivers all of it says
+validation still finds is named in the plan. A replica that has no log is refused, and the store is
+repaired without it. Whether a real store delivers all of it says
 `tests.repair.broker.campaign --replica`, of the same cases.
 """
 
@@ -19,10 +20,12 @@ import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from rmqtool import repair
-from rmqtool.errors import RmqtoolError
+from rmqtool.errors import UsageError
+from rmqtool.repair.plans import Plan
 from tests.evidence import snapshot
 from tests.repair.broker import damaged_case
 from tests.repair.broker.damaged_case import Case
@@ -43,20 +46,16 @@ def problems(one: Case, counts: Counter[str]) -> Iterator[str]:
     counts["cases"] += 1
     before = snapshot(one.replica)
     own, lent = one.truth.undamaged(one.root), one.truth.undamaged(one.replica)
+    replica = one.replica
     try:
-        plan = damaged_case.plan(one)
-        for _ in range(ADVICE_FOLLOWED):
-            if not damaged_case.follow(one, plan):
-                break
-            counts["advice followed"] += 1
-            plan = damaged_case.plan(one)
-        repair.apply(plan, in_place=True)
-        again = damaged_case.plan(one)
-    except RmqtoolError as error:
-        counts[f"refused: {type(error).__name__}"] += 1
+        plan, again = _repaired(one, counts)
+    except UsageError as error:
         if own & lent:
             yield f"REFUSED {one}\n    {error}"
-        return
+            return
+        counts["repaired alone: nothing is in both logs"] += 1
+        one = replace(one, replica=None)
+        plan, again = _repaired(one, counts)
     counts["repaired"] += 1
     counts["records lent"] += len(lent - own)
     counts["cases with a record lent"] += bool(lent - own)
@@ -78,8 +77,20 @@ def problems(one: Case, counts: Counter[str]) -> Iterator[str]:
     counts["what stays is in the plan"] += not found - is_left
     if found - is_left:
         yield f"STAYS {one}\n    {sorted(found - is_left)[:6]}"
-    if snapshot(one.replica) != before:
+    if snapshot(replica) != before:
         yield f"WRITTEN {one}\n    the replica was changed"
+
+
+def _repaired(one: Case, counts: Counter[str]) -> tuple[Plan, Plan]:
+    """Repair a case in place, as the plan advises; give its plan and a second one."""
+    plan = damaged_case.plan(one)
+    for _ in range(ADVICE_FOLLOWED):
+        if not damaged_case.follow(one, plan):
+            break
+        counts["advice followed"] += 1
+        plan = damaged_case.plan(one)
+    repair.apply(plan, in_place=True)
+    return plan, damaged_case.plan(one)
 
 
 def main() -> int:

@@ -176,6 +176,10 @@ def test_refused(store: Path, replica: Path, tmp_path: Path) -> None:
         path.with_name("kept").unlink()
     with pytest.raises(UsageError, match="no record is in both logs"):
         planned(store, replica)
+    shutil.rmtree(replica / "commitlog")
+    with pytest.raises(UsageError, match="has no commitlog to lend") as refused:
+        planned(store, replica)
+    assert refused.value.step == f"rmqtool repair {store} --dry-run"
 
 
 def spoil(*names: str) -> Harm:

@@ -41,7 +41,7 @@ def borrow(options: RepairOptions, replica: str) -> Lent:
         replica: the root of the other store.
 
     Raises:
-        UsageError: it is no replica: no record of the log is in both.
+        UsageError: it is no replica: no record of the log is in both, or it has no log.
         NotAStore: one of them is no whole store.
         UnsupportedStore: one of them is a node of DLedger, or their files have other lengths.
         UnreadablePath: the log that is repaired cannot be read.
@@ -77,7 +77,8 @@ def _refuse(store: Store, other: Store) -> None:
             raise UnsupportedStore(path=str(one.root), reason=reason)
     lengths = [one.commitlog.file_length for one in (store, other)]
     if not other.commitlog:
-        raise NotAStore(path=str(other.root), reason="has no commitlog")
+        reason, step = f"{other.root} has no commitlog to lend", f"rmqtool repair {store.root}"
+        raise UsageError(option=OPTION, reason=reason, step=f"{step} --dry-run")
     is_known = min(len(store.commitlog), len(other.commitlog)) > 1  # one file may be a damaged one
     if is_known and lengths[0] != lengths[1]:
         reason = (

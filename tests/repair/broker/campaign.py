@@ -9,7 +9,8 @@ left by a clean stop or a crash. Asked of each: does `validate` say that it is s
 store loses something; is what a start does predicted exactly; does a real store deliver, after
 `repair`, each message that is undamaged, and take a new one; is a second repair empty; is what
 stays named in the plan. With `--replica` each is repaired from a second copy, sound or damaged
-otherwise, and a real store has to deliver what either has undamaged. A line for each failure says
+otherwise, and a real store has to deliver what either has undamaged; without it, if the replica is
+refused as it has no log. A line for each failure says
 how to see it again, the table counts them. With `--without-stores` nothing is opened: only a second
 repair and what stays are judged, in a third of the time. The exit code is 1 when there was one. A
 run that is ended by SIGTERM or Ctrl-C prints its table at once, and again after the case at work;
@@ -30,7 +31,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
@@ -39,7 +40,7 @@ from py4j.protocol import Py4JJavaError
 
 from rmqtool import repair
 from rmqtool.check.queues.orphans import REFUSE
-from rmqtool.errors import NotAStore, RmqtoolError, UsageError
+from rmqtool.errors import RmqtoolError, UsageError
 from rmqtool.repair.plans import Plan
 from rmqtool.repair.remedies import NO_LOG
 from rmqtool.repair.state.config import BOTH_BROKEN
@@ -150,11 +151,12 @@ class Judge:
         expected = one.expected()
         try:
             plan = damaged_case.plan(one)
-        except (NotAStore, UsageError):
-            self.counts["refused: no replica"] += 1
+        except UsageError:
             if one.truth.undamaged(one.root) and one.replica and one.truth.undamaged(one.replica):
                 raise
-            return
+            self.counts["repaired alone: nothing is in both logs"] += 1
+            one = replace(one, replica=None)
+            plan = damaged_case.plan(one)
         for _ in range(ADVICE_FOLLOWED):
             if not damaged_case.follow(one, plan):
                 break
