@@ -23,6 +23,7 @@ _FIRST: Final = (
     SPARK,
     "tests/messages/test_broker.py",
     "tests/diff/test_master_slave.py",
+    "tests/diff/test_controller.py",
     "tests/test_lint.py",
     "tests/repair/broker/",
     "tests/broker/",

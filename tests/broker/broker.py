@@ -156,7 +156,8 @@ class Broker:
         no topics: it waits until it knows its master.
         """
         deadline = time.monotonic() + _WAIT_SECONDS
-        while self.settings.get("brokerRole") == "SLAVE":
+        is_slave = self.settings.get("brokerRole") == "SLAVE"
+        while is_slave and not self.settings.get("enableControllerMode"):  # else nobody knows yet
             self.controller.registerBrokerAll(True, False, True)
             if self.controller.getSlaveSynchronize().getMasterAddr():
                 return
