@@ -276,6 +276,27 @@ def test_no_log(store: Path, replica: Path) -> None:
         planned(store, replica)
 
 
+@pytest.mark.parametrize("is_light", [True, False])
+def test_no_log_and_few_queues(is_light: bool, tmp_path: Path) -> None:
+    """So do light queues alone, and a queue that ends in noise."""
+    name, queue = "rocketmq-4.9.3-lmq", "consumequeue/lmq-parent/0"
+    (tmp_path / "replica").mkdir()
+    replica, store = fixture_store(name, tmp_path / "replica"), fixture_store(name, tmp_path)
+    for path in plain_store.segments(store):
+        path.unlink()
+    for path in (store / "consumequeue").glob("*/*"):
+        if path.parent.name.startswith("%LMQ%") is not is_light and path != store / queue:
+            shutil.rmtree(path)
+    if is_light:
+        shutil.rmtree(store / queue)
+    else:
+        first = min((store / queue).iterdir())
+        first.write_bytes(first.read_bytes()[:-200] + b"\x11" * 200)
+    plan = repair.plan(store, replica=str(replica), broker_conf=str(broker_conf(name)))
+    repair.apply(plan, in_place=True)
+    assert [] == [path for path in different(store, replica) if path.startswith("commitlog/")]
+
+
 def test_expired_queue(tmp_path: Path) -> None:
     """A queue of which no record is left comes from the replica: the next queue offset follows."""
     name = "rocketmq-5.3.3-expired"

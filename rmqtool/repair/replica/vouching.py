@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.queues.discovery import Queues
-    from rmqtool.store.record_heads import LogReader
+    from rmqtool.store.record_heads import LogReader, RecordHead
 
 FIELDS: Final = ("physical_offset", "size")
-OF_EACH: Final = 8  # units of a queue that are asked
+OF_EACH: Final = 8  # units of a queue that are asked, from all over it: noise is in one place
 MOST: Final = 512
+MAX_PROPERTIES: Final = 1 << 15  # bytes: their length is a short
 FEWEST: Final = 3  # records that have to be where units say; by chance one may be
 
 
 def ask_queues(queues: Queues, other: LogReader) -> Vouch:
     """Say whether records of a log lie where the units of other queues have them.
+
+    Topic and numbers of a light queue are not those of its records, which name it in a property.
 
     Args:
         queues: of the store that is repaired.
@@ -39,18 +42,22 @@ def ask_queues(queues: Queues, other: LogReader) -> Vouch:
         if not physical_offset or other.segment_at(physical_offset) is None:
             continue
         head = other.head_at(physical_offset)
-        is_same = head is not None and (head.size, head.queue_id, head.queue_offset) == (
-            size,
-            queue_id,
-            number,
-        )
-        if is_same and head is not None and other.topic_of(head) == topic:
-            same += 1
-        else:
-            others += 1
+        is_same = False
+        if head is not None and head.size == size:
+            its = other.topic_of(head), head.queue_id, head.queue_offset
+            is_light = topic.startswith(LMQ_PREFIX)
+            is_same = _names(head, topic, other) if is_light else its == (topic, queue_id, number)
+        same += is_same
+        others += not is_same
     if same >= FEWEST and same > others:
         return Vouch.SAME
     return Vouch.OTHER if others else Vouch.NOTHING
+
+
+def _names(head: RecordHead, topic: str, log: LogReader) -> bool:
+    """Tell whether the properties of a record, which end it, name a light queue."""
+    length = min(head.size, MAX_PROPERTIES)
+    return topic.encode() in log.read_at(head.end - length, length)
 
 
 def _units(queues: Queues) -> Iterator[tuple[str, int, int, int, int]]:
@@ -58,10 +65,11 @@ def _units(queues: Queues) -> Iterator[tuple[str, int, int, int, int]]:
     for source in (queues.files, queues.database):
         try:
             for queue in source.queues():
-                if not queue.topic.startswith(LMQ_PREFIX):  # its numbers are not the records'
-                    for number, units in islice(queue.used(), 1):
-                        for at in np.flatnonzero(units["size"])[-OF_EACH:].tolist():
-                            place, size = (int(units[name][at]) for name in FIELDS)
-                            yield queue.topic, queue.queue_id, number + at, place, size
+                for number, units in islice(queue.used(), 1):
+                    used = np.flatnonzero(units["size"])
+                    count = min(OF_EACH, len(used))
+                    for at in used[np.linspace(0, len(used) - 1, count, dtype=int)].tolist():
+                        place, size = (int(units[name][at]) for name in FIELDS)
+                        yield queue.topic, queue.queue_id, number + at, place, size
         except UnreadablePath:
             continue
