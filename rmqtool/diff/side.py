@@ -120,7 +120,7 @@ class Side:
             return max((one.end for one in self.segments), default=0)
         if tail.data_beyond is not None:
             segment = log.at(tail.data_beyond)
-            problem = f"past the end of the log at {tail.physical_offset} lies no valid record"
+            problem = f"past the end of the log at {tail.physical_offset} lies no record of it"
             path = segment.path if segment else log.path
             self.note(SideProblem(path, problem, False, tail.data_beyond))
         return max(tail.physical_offset, self.begin)

@@ -20,6 +20,7 @@ from rmqtool.formats.sys_flag import SysFlag
 __all__ = [
     "BLANK",
     "BLANK_MAGIC_CODE",
+    "LONGEST_PROPERTIES",
     "MESSAGE_MAGIC_BYTES",
     "MESSAGE_MAGIC_CODE",
     "MESSAGE_MAGIC_CODE_V2",
@@ -41,6 +42,7 @@ MESSAGE_MAGIC_CODE: Final = -626843481  # 0xDAA320A7
 MESSAGE_MAGIC_CODE_V2: Final = -626843477  # 0xDAA320AB, 5.1.0+
 BLANK_MAGIC_CODE: Final = -875286124  # 0xCBD43194
 SMALLEST_RECORD: Final = 91  # bytes: V1, IPv4 hosts, no body, empty topic, no properties
+LONGEST_PROPERTIES: Final = 32767  # bytes: their length is a short
 TOPIC_LENGTH_BYTES: Final = {MESSAGE_MAGIC_CODE: 1, MESSAGE_MAGIC_CODE_V2: 2}
 END_FILE_MIN_BLANK_LENGTH: Final = 8  # bytes that a finished file keeps for its blank record
 

@@ -188,7 +188,8 @@ def _first_trouble(result: RebuildResult) -> str | None:
         return (
             f"{one.code} {one.path}: {one.length:,} bytes at physical offset {one.physical_offset}"
         )
-    for path, reason in result.unread.items():
+    if result.unread:
+        path, reason = next(iter(result.unread.items()))
         return f"{path} cannot be read: {reason}"
     if result.differences:
         other = result.differences[0]

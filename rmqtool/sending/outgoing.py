@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rmqtool.broker import names
 from rmqtool.formats import java, properties
+from rmqtool.formats.message import LONGEST_PROPERTIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,6 @@ _HELD: Final = frozenset({*names.HALF_TOPICS, names.TIMER_TOPIC, names.CHECK_MAX
 _HELD_TRANSACTIONS: Final = frozenset({"prepared", "rollback"})
 _TOPIC: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _LONGEST_TOPIC: Final = 127
-_LONGEST_PROPERTIES: Final = 32767
 LARGEST_BODY: Final = (16 << 20) - (256 << 10)  # a frame has 16 MiB, and the header is in it
 
 
@@ -217,8 +217,8 @@ def _carried(stored: Stored) -> str:
             reason = f"property {name!r} holds a separator of properties"
             raise BadMessage(reason)
     raw = properties.encode(kept)
-    if len(raw) > _LONGEST_PROPERTIES:
-        reason = f"properties of {len(raw):,} bytes; brokers take {_LONGEST_PROPERTIES:,}"
+    if len(raw) > LONGEST_PROPERTIES:
+        reason = f"properties of {len(raw):,} bytes; brokers take {LONGEST_PROPERTIES:,}"
         raise BadMessage(reason)
     return raw.decode()
 

@@ -20,6 +20,7 @@ import argparse
 import itertools
 import queue
 import shlex
+import signal
 import struct
 import subprocess
 import sys
@@ -243,6 +244,9 @@ def main() -> int:
     parser.add_argument("--rocksdb", action="store_true", help="queues in RocksDB")
     parser.add_argument("--only", nargs="*", choices=COMMANDS, help="only these commands")
     asked = parser.parse_args()
+    # What a script starts in the background would not see Ctrl-C.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     settings = {**SMALL_GEOMETRY, "fileReservedTime": 0, **(ROCKSDB if asked.rocksdb else {})}
     names = asked.only or [*COMMANDS]
     forkers = [Loaded() for _ in range(AT_ONCE)]  # before there is a JVM, and threads

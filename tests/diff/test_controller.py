@@ -17,7 +17,7 @@ from tests.broker.jvm import Jvm
 from tests.broker.ports import LOOPBACK, free_ports
 from tests.broker.producer import Producer
 from tests.diff.conftest import Pair
-from tests.diff.test_master_slave import QUEUES, TOPIC, counted, send
+from tests.diff.test_master_slave import QUEUES, TOPIC, counted, end_of, send, wait_copied
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -42,7 +42,6 @@ class Controller:
     jvm: Jvm
     names: NameServer
     config: JavaObject
-    manager: JavaObject
     address: str
 
     @classmethod
@@ -61,7 +60,7 @@ class Controller:
         manager = jvm.rocketmq("controller.ControllerManager")(config, server, client)
         assert manager.initialize()
         manager.start()
-        return cls(jvm, NameServer(jvm), config, manager, f"{LOOPBACK}:{port}")
+        return cls(jvm, NameServer(jvm), config, f"{LOOPBACK}:{port}")
 
     @contextmanager
     def broker(self, home: Path) -> Iterator[Broker]:
@@ -75,17 +74,6 @@ def wait_master(broker: Broker) -> None:
     """Wait until a broker is the master."""
     manager = broker.controller.getReplicasManager()
     wait_until(lambda: bool(manager.isMasterState()), "the election")
-
-
-def end_of(broker: Broker) -> int:
-    """Give where a broker's log ends."""
-    return int(broker.store.getMaxPhyOffset())
-
-
-def wait_copied(master: Broker, copy: Broker) -> None:
-    """Wait until a slave has all of its master's log."""
-    end = end_of(master)
-    wait_until(lambda: end_of(copy) == end, "the copy of the log")
 
 
 @pytest.mark.broker

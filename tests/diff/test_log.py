@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +21,7 @@ from rmqtool.times import iso_time
 from tests import plain_store
 from tests.diff.conftest import Pair
 from tests.plain_store import Record
+from tests.store.faults import bad_sector
 from tests.stores import fixture_names, held_by_another
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
@@ -291,27 +290,12 @@ def test_nothing_in_common(pair: Pairs) -> None:
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_unreadable(side: int, pair: Pairs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable(side: int, pair: Pairs) -> None:
     """A file that the disk refuses is never the same; what lies in it is neither alone."""
     stores = pair(TRAFFIC)
     bad = plain_store.segments((stores.a, stores.b)[side])[1]
-    read, read_into, number = os.pread, os.preadv, bad.stat().st_ino
-
-    def refuse(descriptor: int) -> None:
-        if os.fstat(descriptor).st_ino == number:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    def pread(descriptor: int, *arguments: int) -> bytes:
-        refuse(descriptor)
-        return read(descriptor, *arguments)
-
-    def preadv(descriptor: int, buffers: list[memoryview], position: int) -> int:
-        refuse(descriptor)
-        return read_into(descriptor, buffers, position)
-
-    monkeypatch.setattr(os, "pread", pread)
-    monkeypatch.setattr(os, "preadv", preadv)
-    found = stores.compare()
+    with bad_sector(bad):
+        found = stores.compare()
     assert (found.is_complete, found.log.unread) == (False, SEGMENT)
     assert [bool(one) for one in found.troubles] == [side == 0, side == 1]
     assert own(found, 0) == own(found, 1) == Counter()

@@ -34,7 +34,6 @@ PROMOTED: Final = 500  # of the slave as master: its log becomes the longer one
 FILE: Final = int(str(SMALL_GEOMETRY["mappedFileSizeCommitLog"]))
 MASTER: Final = {**SMALL_GEOMETRY, "brokerRole": "ASYNC_MASTER"}
 PATIENCE: Final = {"haSendHeartbeatInterval": 200}  # ms: so late an empty slave asks
-ANSWERED: Final = "SEND_OK"
 
 Offsets = dict[tuple[str, str, int], tuple[int | None, int | None]]
 
@@ -63,15 +62,11 @@ class Pairing:
         return sum(one.physical_offset >= end for one in self.sent)
 
 
-def body(number: int, writer: str) -> bytes:
-    """Give a body that no other message has."""
-    return f"{writer}{number:06}".encode() * 40
-
-
-def send(producer: Producer, count: int, writer: str, begin: int = 0) -> Iterator[Sent]:
-    """Send messages to the queues by turns."""
-    for number in range(begin, begin + count):
-        outgoing = Outgoing(TOPIC, body(number, writer), keys=(f"{writer}-{number}",))
+def send(producer: Producer, count: int, writer: str) -> Iterator[Sent]:
+    """Send messages to the queues by turns; each has a body of its own."""
+    for number in range(count):
+        body = f"{writer}{number:06}".encode() * 40
+        outgoing = Outgoing(TOPIC, body, keys=(f"{writer}-{number}",))
         yield producer.send(outgoing, number % QUEUES)
 
 
@@ -85,18 +80,22 @@ def commit(broker: Broker, group: str, queue_id: int, queue_offset: int) -> None
 @contextmanager
 def slave(version: str, home: Path, master: Broker) -> Iterator[Broker]:
     """Run a broker that copies another one's log; it is killed at the end."""
-    # The name server tells it where: 5.x forgets a `haMasterAddress` that it is given (observed).
+    # The name server tells it where: 5.3.3 forgets a `haMasterAddress` that it is given (observed).
     settings = {**SMALL_GEOMETRY, "brokerRole": "SLAVE", "brokerId": 1, **PATIENCE}
     home.mkdir(parents=True, exist_ok=True)
     with Jvm(version, home) as jvm:
         yield Broker(jvm, master.names, settings)
 
 
+def end_of(broker: Broker) -> int:
+    """Give where a broker's log ends."""
+    return int(broker.store.getMaxPhyOffset())
+
+
 def wait_copied(master: Broker, copy: Broker) -> None:
-    """Wait until a slave has all that its master has, offsets of consumers, too."""
-    end = master.store.getMaxPhyOffset()
-    wait_until(lambda: bool(copy.store.getMaxPhyOffset() == end), "the copy of the log")
-    copy.controller.getSlaveSynchronize().syncAll()
+    """Wait until a slave has all of its master's log."""
+    end = end_of(master)
+    wait_until(lambda: end_of(copy) == end, "the copy of the log")
 
 
 def kill_in_the_middle(pairing: Pairing, producer: Producer, copy: Broker) -> None:
@@ -133,11 +132,12 @@ def parted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
                 pairing.sent += send(producer, COPIED, "copied")
                 commit(master, "both", 0, 20)
                 wait_copied(master, copy)
+                copy.controller.getSlaveSynchronize().syncAll()
                 kill_in_the_middle(pairing, producer, copy)
         commit(master, "both", 0, 70)
         commit(master, "late", 1, 9)
         master.wait_dispatched()
-    assert {one.status for one in pairing.sent} == {ANSWERED}
+    assert {one.status for one in pairing.sent} == {"SEND_OK"}
     return pairing
 
 
@@ -210,7 +210,7 @@ def test_truncated(parted: Pairing, tmp_path: Path) -> None:
     found = stores.compare()
     assert found.parts_at == lost.physical_offset
     assert counted(found) == (1 + parted.own(end), 1)
-    assert [one.code for one in found.troubles[1]] == ["CL-CRC"]
+    assert [one.code for one in found.troubles[1] if one.code] == ["CL-CRC"]
 
 
 @pytest.mark.broker
@@ -227,7 +227,7 @@ def test_written_alone(parted: Pairing, tmp_path: Path) -> None:
     end, end_a = first.parts_at, first.log.a.end
     assert end is not None
     with running_broker(parted.version, homes[1], MASTER) as promoted:
-        assert promoted.store.getMaxPhyOffset() == end
+        assert end_of(promoted) == end
         with Producer(promoted, "shop") as producer:
             taken = list(send(producer, PROMOTED, "promoted"))
         commit(promoted, "both", 0, 110)
@@ -246,6 +246,7 @@ def test_written_alone(parted: Pairing, tmp_path: Path) -> None:
         assert offsets(found) == {("both", TOPIC, 0): (70, 110), ("late", TOPIC, 1): (9, None)}
         with slave(parted.version, homes[0], promoted) as copy:
             wait_copied(promoted, copy)
+            copy.controller.getSlaveSynchronize().syncAll()
     found = stores.compare()
     overwritten = sum(one.physical_offset < end_a for one in taken)
     assert (found.parts_at, found.log.first, found.log.goes_on) == (end, end, True)

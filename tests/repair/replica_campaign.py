@@ -6,8 +6,8 @@ Each case is two copies of a fixture. One has one to four of the faults of `test
 the other none to three. After `repair A --from B` each record that either had undamaged lies at
 its place, byte for byte; the replica is as it was; a second repair has nothing to do; and what a
 validation still finds is named in the plan. A replica that has no log is refused, and the store is
-repaired without it. Whether a real store delivers all of it says
-`tests.repair.broker.campaign --replica`, of the same cases.
+repaired without it. Whether a real store delivers all of it says `tests.repair.broker.campaign
+--replica`, of the same cases.
 """
 
 from __future__ import annotations
@@ -44,9 +44,8 @@ def problems(one: Case, counts: Counter[str]) -> Iterator[str]:
     """
     assert one.replica is not None
     counts["cases"] += 1
-    before = snapshot(one.replica)
+    replica, before = one.replica, snapshot(one.replica)
     own, lent = one.truth.undamaged(one.root), one.truth.undamaged(one.replica)
-    replica = one.replica
     try:
         plan, again = _repaired(one, counts)
     except UsageError as error:

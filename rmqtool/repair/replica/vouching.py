@@ -13,6 +13,7 @@ import numpy as np
 
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.errors import UnreadablePath
+from rmqtool.formats.message import LONGEST_PROPERTIES
 from rmqtool.repair.log.borrowed import Vouch
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 FIELDS: Final = ("physical_offset", "size")
 OF_EACH: Final = 8  # units of a queue that are asked, from all over it: noise is in one place
 MOST: Final = 512
-MAX_PROPERTIES: Final = 1 << 15  # bytes: their length is a short
 FEWEST: Final = 3  # records that have to be where units say; by chance one may be
 
 
@@ -56,7 +56,7 @@ def ask_queues(queues: Queues, other: LogReader) -> Vouch:
 
 def _names(head: RecordHead, topic: str, log: LogReader) -> bool:
     """Tell whether the properties of a record, which end it, name a light queue."""
-    length = min(head.size, MAX_PROPERTIES)
+    length = min(head.size, LONGEST_PROPERTIES)
     return topic.encode() in log.read_at(head.end - length, length)
 
 

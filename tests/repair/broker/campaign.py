@@ -10,11 +10,10 @@ store loses something; is what a start does predicted exactly; does a real store
 `repair`, each message that is undamaged, and take a new one; is a second repair empty; is what
 stays named in the plan. With `--replica` each is repaired from a second copy, sound or damaged
 otherwise, and a real store has to deliver what either has undamaged; without it, if the replica is
-refused as it has no log. A line for each failure says
-how to see it again, the table counts them. With `--without-stores` nothing is opened: only a second
-repair and what stays are judged, in a third of the time. The exit code is 1 when there was one. A
-run that is ended by SIGTERM or Ctrl-C prints its table at once, and again after the case at work;
-`--first` goes on with a later case.
+refused as it has no log. A line for each failure says how to see it again, the table counts them.
+With `--without-stores` nothing is opened: only a second repair and what stays are judged, in a
+third of the time. The exit code is 1 when there was one. A run that is ended by SIGTERM or Ctrl-C
+prints its table at once, and again after the case at work; `--first` goes on with a later case.
 """
 
 from __future__ import annotations
