@@ -10,13 +10,14 @@
 4. What survives meets the tests of its own room and those that import its module, for a limited
    time, but for tests that need a JVM. A test that fails without the change, too, does not count.
 
-`--whole CASES` asks the whole suite, but for tests that need a JVM: with all mutants in one tree
-(`tests/switches.py`) that many cases of each test function run once and note which mutants they
-come by; then each mutant meets those tests, the quick ones first, as far as `--seconds` allow. What
-cannot be switched, kernels and what modules do when they are imported, goes the way above.
+`--whole CASES` asks the whole suite: with all mutants in one tree (`tests/switches.py`) that many
+cases of each test function run once and note which mutants they come by; then each mutant meets
+those tests, the quick ones first, as far as `--seconds` allow. What survives meets all other cases
+in the same way, and then the tests that need a JVM, in processes of their own. What cannot be
+switched, kernels and what modules do when they are imported, goes the way above.
 
-Each outcome is a line of JSON in `--out`; those that are there are not tried again, but for those
-that were out of time before.
+Each outcome is a line of JSON in `--out`, the last one of a mutant counts; a tier that is there is
+not asked again.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ import numpy as np
 import pytest
 
 from tests.mutants import Mutant, function_line, mutants_of
+from tests.mutants_apart import MARKS, Apart
 from tests.switches import NOW, SEEN, Ran, Reached, Tried, reached, switched
 
 if TYPE_CHECKING:
@@ -249,49 +251,93 @@ def whole(mutants: list[Mutant], out: Path, cases: int, seconds: float) -> list[
         cases: of each test function.
         seconds: of tests for one mutant, as they took when nothing was changed.
     """
-    inside = switched(mutants)
-    ran: dict[str, Ran] = {}
-    quick: set[str] = set()
-    for marks, most in (("quick", sys.maxsize), (f"not quick and {NEED_MORE}", cases)):
-        folder = out.with_name(f"{out.stem}-{marks.split()[0]}")
+    asked = Asked(mutants, switched(mutants), out, seconds)
+    quick = asked.watched("quick", "quick", sys.maxsize)
+    some = asked.watched("some", f"not quick and {NEED_MORE}", cases)
+    asked.tell("whole", quick | some)
+    others = asked.watched("all", f"not quick and {NEED_MORE}", sys.maxsize)
+    asked.tell("all", {name: one for name, one in others.items() if name not in some})
+    asked.tell_apart(asked.watched("java", MARKS, cases))
+    git = ["git", "checkout", "-q", "rmqtool"]
+    subprocess.run(git, check=True)  # noqa: S603
+    return [one for number, one in enumerate(mutants) if number not in asked.inside]
+
+
+class Asked:
+    """All mutants that are switched in the tree here, and what is found out about them.
+
+    Args:
+        mutants: all of a run.
+        inside: the numbers of those that can be switched.
+        out: file of outcomes, which may have some already.
+        seconds: of tests for one mutant, as they took when nothing was changed.
+    """
+
+    def __init__(self, mutants: list[Mutant], inside: set[int], out: Path, seconds: float) -> None:
+        self.inside = inside
+        self._mutants, self._out, self._seconds = mutants, out, seconds
+        self._quick: set[str] = set()
+
+    def watched(self, name: str, marks: str, most: int) -> dict[str, Ran]:
+        """Run tests once, and note which of them come by which mutant; or read what was noted."""
+        folder = self._out.with_name(f"{self._out.stem}-{name}")
         if not (folder / "ran").exists():
             folder.mkdir(exist_ok=True)
             (folder / NOW).touch()
             os.environ[SEEN] = str(folder)
-            run = partial(_run, ["-m", marks, "tests"], Reached(folder, most))
-            forked(run, 4 * 3600)
+            forked(partial(_run, ["-m", marks, "tests"], Reached(folder, most)), 4 * 3600)
             del os.environ[SEEN]
-        ran |= (found := reached(folder))
-        quick |= found.keys() if marks == "quick" else set()
-    done = {
-        Mutant(*(one[name] for name in Mutant._fields))
-        for one in outcomes(out)
-        if one["failed"] != LATE
-    }
-    took = {one.name: one.seconds for one in ran.values()}
-    wanted: dict[int, list[str]] = {}
-    cut: set[int] = set()
-    for number in sorted(inside - {mutants.index(one) for one in done if one in mutants}):
-        by = [one for one in ran.values() if number in one.numbers]
-        by.sort(key=lambda one: (one.name not in quick, one.seconds))
-        until = np.cumsum([one.seconds for one in by])
-        wanted[number] = [one.name for one, at in zip(by, until, strict=True) if at < seconds]
-        if len(wanted[number]) < len(by):
-            cut.add(number)
+        found = reached(folder)
+        self._quick |= found.keys() if name == "quick" else set()
+        return found
 
-    def told(number: int, failed: str, taken: float) -> None:
-        name = "" if not failed else "quick" if failed in quick else "whole"
-        failed = failed or (LATE if number in cut else "")
-        line = {**mutants[number]._asdict(), "tiers": ["quick", "whole"], "by": name}
-        line |= {"failed": failed, "tests": len(wanted[number]), "seconds": round(taken, 1)}
-        with out.open("a", encoding="utf-8") as file:
+    def tell(self, tier: str, ran: dict[str, Ran]) -> None:
+        """Let each mutant that survives meet tests in forks, those of the quick tier first."""
+        took = {one.name: one.seconds for one in ran.values()}
+        wanted: dict[int, list[str]] = {}
+        cut: set[int] = set()
+        for number in self._left(tier):
+            by = [one for one in ran.values() if number in one.numbers]
+            by.sort(key=lambda one: (one.name not in self._quick, one.seconds))
+            until = np.cumsum([one.seconds for one in by])
+            wanted[number] = [
+                one.name for one, at in zip(by, until, strict=True) if at < self._seconds
+            ]
+            if len(wanted[number]) < len(by):
+                cut.add(number)
+
+        def told(number: int, failed: str, taken: float) -> None:
+            late = LATE if number in cut else ""
+            self._write(number, tier, failed, late, taken, len(wanted[number]))
+
+        files = sorted({name.partition("::")[0] for names in wanted.values() for name in names})
+        forked(partial(_run, ["-m", NEED_MORE, *files], Tried(wanted, took, told)), 4 * 3600)
+
+    def tell_apart(self, ran: dict[str, Ran]) -> None:
+        """Let each mutant that survives meet the tests that cannot be forked."""
+
+        def told(number: int, failed: str, taken: float, tests: int) -> None:
+            self._write(number, "java", failed, "", taken, tests)
+
+        Apart(ran.values(), self._seconds, told).run(self._left("java"))
+
+    def _left(self, tier: str) -> list[int]:
+        """Give the numbers of those that survive and that a tier has not seen."""
+        seen = {
+            Mutant(*(one[name] for name in Mutant._fields))
+            for one in outcomes(self._out)
+            if one["by"] or one.get("tier", "whole") == tier
+        }
+        return sorted(one for one in self.inside if self._mutants[one] not in seen)
+
+    def _write(
+        self, number: int, tier: str, failed: str, late: str, taken: float, tests: int
+    ) -> None:
+        by = "" if not failed else "quick" if failed in self._quick else "whole"
+        line = {**self._mutants[number]._asdict(), "tiers": ["quick", "whole"], "tier": tier}
+        line |= {"by": by, "failed": failed or late, "tests": tests, "seconds": round(taken, 1)}
+        with self._out.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-
-    files = sorted({name.partition("::")[0] for names in wanted.values() for name in names})
-    forked(partial(_run, ["-m", NEED_MORE, *files], Tried(wanted, took, told)), 4 * 3600)
-    git = ["git", "checkout", "-q", "rmqtool"]
-    subprocess.run(git, check=True)  # noqa: S603
-    return [one for number, one in enumerate(mutants) if number not in inside]
 
 
 def _run(arguments: list[str], plugin: object) -> int:

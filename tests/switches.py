@@ -199,7 +199,7 @@ class Tried:
     ) -> None:
         self._wanted, self._took = wanted, took
         self._told, self._at_once = told, at_once
-        self._running: dict[int, tuple[int, float, int]] = {}
+        self._running: dict[int, tuple[int, float, int, str]] = {}
         self._sound: dict[str, bool] = {}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -218,7 +218,8 @@ class Tried:
         child = os.fork()
         if child:
             os.close(writing)
-            self._running[child] = (number, time.perf_counter(), reading)
+            first = items[0].nodeid if items else ""
+            self._running[child] = (number, time.perf_counter(), reading, first)
             return
         os.setsid()
         with Path(os.devnull).open("w") as nothing:
@@ -240,14 +241,17 @@ class Tried:
         child, status = os.wait()
         if child not in self._running:
             return
-        number, begin, reading = self._running.pop(child)
+        number, begin, reading, first = self._running.pop(child)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child, signal.SIGKILL)
         with open(reading, encoding="utf-8") as file:  # noqa: PTH123 - a descriptor
             last = file.read().rstrip("\n").rpartition("\n")[2]
         failed = last if status else ""
-        if failed and not self._is_sound(items[failed]):
-            rest = self._wanted[number][self._wanted[number].index(failed) + 1 :]
+        # What was too slow after others, whose threads no fork has, may not be so alone.
+        is_again = os.WIFSIGNALED(status) and failed != first
+        if failed and (is_again or not self._is_sound(items[failed])):
+            at = self._wanted[number].index(failed)
+            rest = self._wanted[number][at if is_again else at + 1 :]
             self._start(number, [items[name] for name in rest if name in items])
             return
         self._told(number, failed, time.perf_counter() - begin)

@@ -178,6 +178,19 @@ def test_given_back(tmp_path: Path, committed: int, verdict: str) -> None:
     assert verdict == copy[0]
 
 
+def test_own_copy(traffic: Path) -> None:
+    """A retry that was not given back once more is no copy of itself."""
+    with Lookup(open_store(traffic)) as lookup:
+        answer = lookup.find(ByQueueOffset(*retried(traffic)))
+        group = ConsumerGroup(lookup, "traffic-failing")
+        follow(lookup, answer)
+        records = [one.record.message for one in answer.found]
+        retries = [one for one in records if one.topic == group.retry_topic]
+        last = max(retries, key=lambda one: one.physical_offset)
+        assert given_back(group, records[0], [*retries]) is not None
+        assert given_back(group, last, [*retries]) is None
+
+
 def test_no_offsets(tmp_path: Path) -> None:
     """Without a file of offsets nothing is known, and that is the reason."""
     store = fixture_store(TRAFFIC, tmp_path)
