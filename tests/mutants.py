@@ -130,7 +130,7 @@ def _variants(node: ast.expr | ast.stmt) -> Iterator[str]:
         yield str(not made.value)
     elif isinstance(made, ast.Constant) and isinstance(made.value, int):
         yield str(made.value + 1)
-    elif isinstance(made, ast.Return) and made.value is not None:
+    elif isinstance(made, ast.Return) and ast.unparse(made) not in {"return", "return None"}:
         yield "return None"
     elif isinstance(made, DELETED) and not _is_text(made):
         yield "pass"
