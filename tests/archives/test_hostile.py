@@ -242,6 +242,13 @@ def test_declared(tmp_path: Path) -> None:
         assert not opened.is_whole, size
 
 
+def test_data_cut(tmp_path: Path) -> None:
+    """Of a member whose data is cut off it is said how much there is."""
+    opened, _ = read(tmp_path / "s.tar", header("a", 5000) + b"x" * 1000)
+    assert f"{tmp_path / 's.tar'}!a: 1,000 of its 5,000 bytes are there" in opened.said
+    assert not opened.is_whole
+
+
 def test_encrypted(tmp_path: Path) -> None:
     """An encrypted or a strangely packed member is left out and said."""
     raw = io.BytesIO()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -166,6 +168,27 @@ def test_owner(tmp_path: Path) -> None:
         entry = open_archive(packed, opened).child("checkpoint").stat()
     assert entry is not None
     assert (7001, 7002, 0o100640) == (entry.owner, entry.group, entry.mode)
+
+
+def test_time_of_zip(tmp_path: Path) -> None:
+    """A member of a zip was changed when the zip says, read as UTC."""
+    with zipfile.ZipFile(tmp_path / "s.zip", "w") as packed:
+        packed.writestr(zipfile.ZipInfo("a", (2024, 2, 29, 13, 30, 58)), b"content")
+    with opening() as opened:
+        (entry,) = open_archive(tmp_path / "s.zip", opened).entries()
+    assert datetime(2024, 2, 29, 13, 30, 58, tzinfo=UTC).timestamp() * 1000 == entry.mtime_ms
+
+
+def test_no_directory(tmp_path: Path) -> None:
+    """What is no directory of an archive is not listed, and the reason is that it is none."""
+    with zipfile.ZipFile(tmp_path / "s.zip", "w") as packed:
+        packed.writestr("a", b"content")
+    with opening() as opened:
+        top = open_archive(tmp_path / "s.zip", opened)
+        for name, reason in (("a", "not a directory"), ("b", "no such file or directory")):
+            for listing in (top.child(name).names, top.child(name).entries):
+                with pytest.raises(UnreadablePath, match=f"s.zip!{name}: {reason}"):
+                    listing()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import pytest
 from rmqtool.errors import UnreadablePath
 from rmqtool.store import place as places
 from rmqtool.store.entry import Entry, EntryKind, entry_of
+from rmqtool.store.meter import metered
 from rmqtool.store.place import Place
 
 PATIENCE = 120.0  # seconds, on a busy machine
@@ -69,6 +70,17 @@ def test_file_cut_while_it_is_read(file: Path) -> None:
         buffer = bytearray(256)
         assert 10 == opened.read_into(buffer, 0)
         assert b"" == opened.read_at(100, 10)
+
+
+def test_file_grows_while_it_is_read(file: Path) -> None:
+    """A file that grows while it is open gives no more than it had, and that much is counted."""
+    buffer = bytearray(300)
+    with Place.of(file).open() as opened, metered() as meter:
+        file.write_bytes(CONTENT * 2)
+        assert 256 - 100 == opened.read_into(buffer, 100) == meter.bytes
+        assert CONTENT[100:] == opened.read_at(100, 300)
+    assert 2 * (256 - 100) == meter.bytes
+    assert CONTENT[100:] + bytes(144) == bytes(buffer)
 
 
 def test_missing_place(tmp_path: Path) -> None:

@@ -74,6 +74,13 @@ def test_files_that_do_not_fit(
     assert len(sizes) == len(listed(tmp_path))
 
 
+def test_nothing(tmp_path: Path) -> None:
+    """A directory without files is a byte space of no bytes, from 0 to 0."""
+    files = listed(tmp_path)
+    assert (0, 0, 0, 0) == (files.start, files.end, files.size, len(files))
+    assert not files
+
+
 def test_hole_says_what_is_missing(tmp_path: Path) -> None:
     """A hole has the range of bytes that no file holds."""
     write(tmp_path, {0: 100, 300: 100})
