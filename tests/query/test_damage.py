@@ -204,6 +204,21 @@ def test_times_without_queues(name: str, tmp_path: Path) -> None:
         assert None is lookup.find(asked[0]).rows
 
 
+def test_times_without_one_queue(tmp_path: Path) -> None:
+    """Where the queues of one topic are lost its records tell; no log is read for any other name."""
+    name, topic = "rocketmq-5.5.0-traffic", "traffic-orders"
+    store = fixture_store(name, tmp_path)
+    requests = [ByTime(0, topic), ByTime(0, "traffic-order")]
+    with Lookup(open_store(store, broker_conf(name))) as lookup:
+        expected = places(lookup.find(requests[0]).rows)
+    shutil.rmtree(store / "consumequeue" / topic)
+    with Lookup(open_store(store, broker_conf(name)), jobs=1) as lookup:
+        found, unknown = map(lookup.find, requests)
+    assert expected == places(found.rows) != []
+    assert "this is what its records say" in found.problem
+    assert (None, []) == (unknown.rows, [one for one in unknown.trail.searched if "log" in one])
+
+
 def places(rows: list[dict[str, object]] | None) -> list[tuple[object, ...]]:
     """Give queue, answer, offset and range of each row, but for queues without a message."""
     names = ("queue_id", "queue_offset", "physical_offset", "min_offset", "max_offset")

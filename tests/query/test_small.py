@@ -10,6 +10,7 @@ from rmqtool.errors import UsageError
 from rmqtool.formats import java
 from rmqtool.query import (
     Answer,
+    Boundary,
     ById,
     ByKey,
     ByOffset,
@@ -141,14 +142,29 @@ def test_lookalike(tmp_path: Path) -> None:
 
 def test_times(lookup: Lookup) -> None:
     """A time gives the first record stored at or after it, or the last at or before."""
-    from rmqtool.query import Boundary
-
     first = lookup.find(ByTime(FIRST_TIME)).found[0].record
     assert 0 == first.physical_offset
     second = lookup.find(ByTime(FIRST_TIME + 1)).found[0].record
     assert first.end == second.physical_offset
     upper = lookup.find(ByTime(FIRST_TIME + 1, boundary=Boundary.UPPER)).found[0].record
     assert 0 == upper.physical_offset
+
+
+@pytest.mark.parametrize(
+    ("after", "lower", "upper"), [(-1, 0, 0), (0, 0, 0), (1, 1, 0), (1000, 1, 1), (1001, 2, 1)]
+)
+def test_times_of_a_queue(after: int, lower: int, upper: int, lookup: Lookup) -> None:
+    """In a queue, too, a message that was stored at that very time is the answer either way."""
+    for boundary, expected in ((Boundary.LOWER, lower), (Boundary.UPPER, upper)):
+        (row,) = lookup.find(ByTime(FIRST_TIME + after, "Topic", 0, boundary)).rows or ()
+        assert expected == row["queue_offset"]
+
+
+def test_words_of_a_time() -> None:
+    """What was asked for is shown in words of the command line, and nothing else is."""
+    assert "--time 2023-11-14T22:13:20.000Z" == str(ByTime(FIRST_TIME))
+    said = "--time 2023-11-14T22:13:20.000Z --topic orders --queue 3 --boundary upper"
+    assert said == str(ByTime(FIRST_TIME, "orders", 3, Boundary.UPPER))
 
 
 LINES = {
