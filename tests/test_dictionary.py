@@ -114,6 +114,7 @@ def test_schemas() -> None:
 
 
 TOPIC: Final = "traffic-orders"
+PLACE: Final = ("--topic", TOPIC, "--queue", "1", "--queue-offset", "3")
 COMMANDS: Final = {
     "dump --as commitlog": ["dump", "STORE", "--as", "commitlog", "--body", "text", "--fillers"],
     "dump --as consume-queue": ["dump", "STORE", "--as", "consume-queue", "--fillers"],
@@ -123,7 +124,9 @@ COMMANDS: Final = {
     "dump --as timer-log": ["dump", "STORE", "--as", "timer-log"],
     "dump --hex": ["dump", "STORE", "--hex", "--limit", "200"],
     "validate": ["validate", "STORE"],
-    "query": ["query", "STORE", "--topic", "traffic-orders", "--queue", "1", "--queue-offset", "3"],
+    "query": ["query", "STORE", *PLACE],
+    "query --group": ["query", "STORE", "--group", "traffic-slow"],
+    "query --id ID --group": ["query", "STORE", *PLACE, "--group", "traffic-slow"],
     "query --time": ["query", "STORE", "--time", "2026-11-21T03:00:00Z", "--topic", TOPIC],
     "repair (edits)": ["repair", "STORE"],
     "rebuild-cq": ["rebuild-cq", "STORE", "--dry-run"],

@@ -9,18 +9,20 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool import rebuild
 from rmqtool.broker.dispatch import DispatchRules
 from rmqtool.broker.release import Version
 from rmqtool.broker.rules import Rules
 from rmqtool.derive.part import DeriveOptions
 from rmqtool.errors import Trouble, UnreadablePath
+from rmqtool.formats.index import entry_position
 from rmqtool.rebuild.beside_broker import settled
 from rmqtool.rebuild.comparing import Difference
 from rmqtool.rebuild.options import LostRange, Mode, RebuildResult
 from rmqtool.rebuild.work import DerivePart
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tree import open_store
-from tests.stores import fixture_store
+from tests.stores import fixture_store, held_by_another
 
 SOME_SECONDS = 4
 RULES = DispatchRules(Rules(Version.parse("5.3.3")))
@@ -100,6 +102,21 @@ def test_part_gone(tmp_path: Path, *, is_live: bool) -> None:
         assert [segment.size] == [
             one.length for one in work(SegmentPart(segment, 0, segment.size)).stretches
         ]
+
+
+@pytest.mark.usefixtures("pauses")
+def test_newer_entries(tmp_path: Path) -> None:
+    """Entries that a running broker adds to the newest index file are none, a damaged one is."""
+    store = fixture_store("rocketmq-5.5.0-traffic", tmp_path)
+    newest = max(open_store(store).index_files(), key=lambda file: file.name)
+    with held_by_another(store):
+        assert [] == rebuild.index(store, check=True).differences
+        position = entry_position(newest.slots, 3)
+        with (store / newest.path).open("r+b") as opened:
+            opened.seek(position)
+            opened.write(b"\xff")
+        (found,) = rebuild.index(store, check=True).differences
+    assert (newest.path, position, 1) == (found.path, found.position, found.length)
 
 
 def test_without_a_broker() -> None:

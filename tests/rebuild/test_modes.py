@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from rmqtool.rebuild.options import RebuildOptions, StoreType, Target
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import undo
 from tests.evidence import Evidence, snapshot
+from tests.rebuild.built import build_log, message
 from tests.rebuild.test_identity import FAMILIES, files_of
 from tests.store.edited_store import traces
 from tests.stores import broker_conf, fixture_names, fixture_store
@@ -58,6 +60,38 @@ def test_check(store: Path, evidence: Evidence) -> None:
     lost, torn = sorted(found)
     assert ("consumequeue", "index") == (lost.split("/")[0], torn.split("/")[0])
     assert "none" == found[lost].actual
+
+
+def test_check_of_more(store: Path) -> None:
+    """A queue, a file or a unit that the log does not give is a difference, with its place."""
+    path, file = min(files_of(store, "consumequeue").items())
+    raw = file.read_bytes()
+    end = len(raw.rstrip(b"\0")) // 20 * 20 + 20
+    file.write_bytes(raw[:end] + b"\1" + raw[end + 1 :])
+    beyond = file.with_name(f"{len(raw) * 1000:020}")
+    other = file.parent.with_name("99") / file.name
+    other.parent.mkdir()
+    for copy in (beyond, other):
+        copy.write_bytes(raw)
+    found = {one.path: one for one in rebuild.all(store, check=True).differences}
+    unit = found.pop(path)
+    assert (end, 1, "01") == (unit.position, unit.length, unit.actual[:2])
+    assert {str(copy.relative_to(store)) for copy in (beyond, other)} == found.keys()
+    assert {"no file"} == {one.expected for one in found.values()}
+
+
+def test_check_of_holes(tmp_path: Path) -> None:
+    """Past the last unit what lies between two holes is compared alone, so its length is told."""
+    store = build_log(tmp_path / "store", [message(b"T", 0, number) for number in range(3)])
+    rebuild.consume_queues(store, in_place=True)
+    (file,) = files_of(store, "consumequeue").values()
+    with file.open("r+b") as opened:
+        for position in (100_000, 300_000):
+            opened.seek(position)
+            opened.write(b"\1")
+        hole = os.lseek(opened.fileno(), 100_000, os.SEEK_HOLE)
+    (found,) = rebuild.consume_queues(store, check=True).differences
+    assert (100_000, 1 if hole < 300_000 else 200_001) == (found.position, found.length)
 
 
 def test_dry_run(store: Path, evidence: Evidence) -> None:

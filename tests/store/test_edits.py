@@ -13,6 +13,7 @@ from rmqtool.writing.edits import Transaction
 from rmqtool.writing.journal import State
 from rmqtool.writing.lock import StoreLock
 from rmqtool.writing.undo import resume, undo
+from rmqtool.writing.workplace import Workplace
 from tests.store.edited_store import (
     FILE,
     QUEUE,
@@ -162,6 +163,21 @@ def test_hostile_path(quick_path: Path, path: str) -> None:
     with pytest.raises(RepairError):
         apply(root, lambda edits: edits.replace_file(path, size=1))
     assert before == traces(root)
+
+
+@pytest.mark.parametrize("below", ["../secret/x", "..", "./x"])
+def test_hostile_path_elsewhere(quick_path: Path, below: str) -> None:
+    """A path does not lead out of a place that the configuration names, either."""
+    root = make_store(quick_path / "store")
+    for name in ("log", "secret"):
+        (quick_path / name).mkdir()
+    place = str(quick_path / "log")
+    with StoreLock(root, (place,)) as lock:
+        work = Workplace(lock.directory, lock.directory, lock.elsewhere)
+        with work.spot(f"{place}/x") as spot:
+            assert (place, "x") == (spot.directory.path, spot.name)
+        with pytest.raises(RepairError, match="no file name|is not a file name"):
+            work.spot(f"{place}/{below}").__enter__()
 
 
 def test_link_below_root(quick_path: Path) -> None:
@@ -314,6 +330,19 @@ def test_strange_journal(quick_path: Path, text: str) -> None:
         with pytest.raises(PlanMismatch), Transaction(lock, command="x"):
             pass
     assert (path / "bytes.old").exists()
+
+
+def test_journal_of_another_version(quick_path: Path) -> None:
+    """A journal that another version wrote is followed in neither way, and that is the reason."""
+    root = make_store(quick_path / "store")
+    journal = edit(root).undo_directory / "journal.jsonl"
+    journal.write_text(journal.read_text().replace('"journal": 1', '"journal": 2'))
+    before = traces(root)
+    with StoreLock(root) as lock:
+        for action in (undo, resume):
+            with pytest.raises(PlanMismatch, match="was written by another version of rmqtool"):
+                action(lock)
+    assert before == traces(root)
 
 
 def test_lost_journal(quick_path: Path) -> None:
