@@ -9,13 +9,23 @@ from pathlib import Path
 import pytest
 
 from rmqtool import engine
-from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position, slot_position
+from rmqtool.formats.index import (
+    INDEX_ENTRY,
+    INDEX_HEADER,
+    INDEX_SLOT,
+    entry_position,
+    slot_position,
+)
 from rmqtool.query import Boundary, ById, ByKey, ByOffset, ByQueueOffset, ByTime, Lookup, Request
 from rmqtool.query.answer import BY_SEARCH
 from rmqtool.query.batch import find_all
+from rmqtool.query.index import DENSE, PAGE, SLOTS_COUNTED, IndexReader
+from rmqtool.store.index_files import index_file
+from rmqtool.store.place import Place
 from rmqtool.store.tree import open_store
 from tests import inflict, plain_store
 from tests.query.expected import Expected, offsets
+from tests.store.test_index_files import write_index
 from tests.stores import broker_conf, fixture_names, fixture_store
 from tests.truth.fixture import Fixture
 
@@ -180,6 +190,22 @@ def test_hostile_chains(previous: int, head: bool, tmp_path: Path) -> None:
             assert expected.by_key[key] == offsets(lookup.find(ByKey(key)))
 
 
+def test_page_of_slots(tmp_path: Path) -> None:
+    """In a large and dense index an empty slot is a lost page where all slots of its page are."""
+    path, slots = tmp_path / "20260101000000000", SLOTS_COUNTED + 8
+    write_index(path, slots, 5000, [*range(0, slots, DENSE - 1)])
+    raw = bytearray(path.read_bytes())
+    raw[PAGE : 2 * PAGE] = bytes(PAGE)
+    path.write_bytes(raw)
+    reader = IndexReader(index_file(Place.of(path), path.name, slots, 5000))
+    assert "" == reader.trouble
+    first, beyond = ((page * PAGE - INDEX_HEADER.size) // INDEX_SLOT.size for page in (1, 2))
+    said = f"slots {first} to {beyond - 1} are all empty: a lost page"
+    for slot in (1, first - 1, first, beyond - 1, beyond, slots - 1):
+        assert (said if first <= slot < beyond else "") == reader.chain(slot).trouble, slot
+    reader.close()
+
+
 @pytest.mark.parametrize("name", ["rocketmq-4.9.3-traffic", "rocketmq-5.5.0-batch-queue"])
 def test_times_without_queues(name: str, tmp_path: Path) -> None:
     """Where queues are lost the records give the same places for a time, in every queue."""
@@ -205,7 +231,7 @@ def test_times_without_queues(name: str, tmp_path: Path) -> None:
 
 
 def test_times_without_one_queue(tmp_path: Path) -> None:
-    """Where the queues of one topic are lost its records tell; no log is read for any other name."""
+    """Where the queues of one topic are lost its records tell; no other name has the log read."""
     name, topic = "rocketmq-5.5.0-traffic", "traffic-orders"
     store = fixture_store(name, tmp_path)
     requests = [ByTime(0, topic), ByTime(0, "traffic-order")]

@@ -176,7 +176,7 @@ def test_hostile_path_elsewhere(quick_path: Path, below: str) -> None:
         work = Workplace(lock.directory, lock.directory, lock.elsewhere)
         with work.spot(f"{place}/x") as spot:
             assert (place, "x") == (spot.directory.path, spot.name)
-        with pytest.raises(RepairError, match="no file name|is not a file name"):
+        with pytest.raises(RepairError, match="is not a file name"):
             work.spot(f"{place}/{below}").__enter__()
 
 
