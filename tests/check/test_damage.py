@@ -13,13 +13,15 @@ from typing import Final
 import pytest
 
 from rmqtool.errors import DecodeError
+from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import Finding
 from rmqtool.findings.registry import CODES
 from rmqtool.formats.consume_queue import CQ_UNIT
 from rmqtool.formats.message import decode
-from tests import damage_rocksdb
+from tests import damage_rocksdb, inflict
 from tests.check.validation import run
 from tests.damage import DAMAGES, Damage, NotApplicable
+from tests.plain_store import index_files
 from tests.stores import broker_conf, fixture_names
 
 ORDINARY: Final = "traffic"  # several segments, queue and index files, all kinds of messages
@@ -142,6 +144,37 @@ def test_every_code_is_produced() -> None:
     for rocksdb in (*damage_rocksdb.DAMAGES.values(), damage_rocksdb.EXPIRE):
         produced |= {*rocksdb.codes, *rocksdb.notes}
     assert CODES.keys() - ELSEWHERE.keys() == produced
+
+
+def test_batch_record_elsewhere(copy_of: Give) -> None:
+    """A record of a batch queue that lies elsewhere than it says is one finding, of the log."""
+    store = copy_of("rocketmq-5.3.3-batch-queue")
+    topics = {path.name.encode() for path in (store / "batchconsumequeue").iterdir()}
+    inflict.flip_field("physical_offset", wanted=lambda one: one.bytes_of("topic") in topics)(store)
+    assert ["CL-PHYOFF"] == [one.code for one in run(store)[0]]
+
+
+@pytest.mark.parametrize("has_crashed", [False, True])
+def test_slot_past_the_entries(copy_of: Give, *, has_crashed: bool) -> None:
+    """After a crash, a slot may name an entry that the header does not count yet: a note."""
+    store = copy_of("rocketmq-5.3.3-lmq")
+    index = index_files(store)[-1]
+    slot = 40 + 4 * (index.entry(index.count - 1)[0] % index.slots)
+    inflict.set_integer(index.path, slot, 4, lambda _: index.count)
+    if has_crashed:
+        (store / "abort").touch()
+    found = [one for one in run(store)[0] if one.code == "IX-SLOT"]
+    severity = Severity.NOTE if has_crashed else Severity.DAMAGE
+    assert [(slot, severity)] == [(one.position, one.severity) for one in found]
+
+
+def test_entry_that_is_never_used(copy_of: Give) -> None:
+    """What stands in entry 0 is found there, as long as an entry is."""
+    store = copy_of(f"rocketmq-5.3.3-{ORDINARY}")
+    DAMAGES["entry-0-used"].inflict(store)
+    begin = index_files(store)[0].entry_position(0)
+    found = [one for one in run(store)[0] if one.code == "IX-STALE"]
+    assert [(begin, 20)] == [(one.position, one.length) for one in found]
 
 
 def test_lock_of_a_running_broker(copy_of: Give) -> None:

@@ -130,7 +130,8 @@ def test_changed_byte(store: Path, book: Path) -> None:
     segment = min((store / "commitlog").iterdir())
     flip(segment, keeps_time=False)
     run, found = checked(store, since=book)
-    assert ["FS-CHANGED"] == [one.code for one in found]
+    used = Manifest.read(book).files[f"commitlog/{segment.name}"].used
+    assert [("FS-CHANGED", 0, used)] == [(one.code, one.position, one.length) for one in found]
     assert not manifest_of(run).is_proven
     assert "taken over" not in changes(run)  # it is the first one: all behind it is read, too
 

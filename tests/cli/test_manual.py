@@ -24,13 +24,14 @@ from rmqtool.cli.manual import (
     examples,
     files,
     findings,
+    formats,
     page,
     pages,
     topics,
     whole_page,
     write,
 )
-from rmqtool.cli.manual.blocks import References, Section, Term, Text, Verbatim
+from rmqtool.cli.manual.blocks import References, Section, Subsection, Term, Text, Verbatim
 from rmqtool.cli.manual.plain import plain
 from rmqtool.cli.manual.roff import roff
 from rmqtool.errors import RmqtoolError
@@ -221,6 +222,15 @@ def test_every_layout() -> None:
                 rf"^\\fB *{field.position}  \S+  {field.name}\\fR$", table, re.MULTILINE
             )
     assert {*LAYOUTS} == {name for one in files.ARTEFACTS for name in one.layouts}
+
+
+def test_layout_of_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A structure of which nobody says in which file it lies is shown all the same."""
+    monkeypatch.setattr(formats, "ARTEFACTS", files.ARTEFACTS[1:])
+    shown = [
+        block.title for block in formats.formats_page().blocks if isinstance(block, Subsection)
+    ]
+    assert sorted(f"{one.name}, {one.size} bytes" for one in LAYOUTS.values()) == sorted(shown)
 
 
 def test_every_code() -> None:

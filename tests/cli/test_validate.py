@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 import jsonschema
 import pytest
 
+from rmqtool.findings.registry import CODES
 from tests import inflict
 from tests.cli.run import CLEAN, COMMAND, PATIENCE, rmqtool
 from tests.evidence import Evidence
@@ -62,6 +63,14 @@ def test_reports_of_a_quick_look(damaged: Path) -> None:
     assert (0, ["skipped"], []) == (code, cases["CL-CRC"], cases["FS-LEN"])
     (said,) = run["invocations"][0]["toolExecutionNotifications"]
     assert "records, units and entries" in said["message"]["text"]
+
+
+def test_reports_of_some_codes(damaged: Path) -> None:
+    """A report has a case for each code that was asked for, and none for any other."""
+    _, _, suite = reports(damaged, "--only", "CL-CRC", "--only", "index", "--ignore", "IX-KEY")
+    wanted = {code for code, one in CODES.items() if one.area == "index"}
+    found = {str(case.get("name")) for case in suite}
+    assert wanted - {"IX-KEY"} | {"CL-CRC"} == found & CODES.keys()
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "index"])

@@ -101,6 +101,16 @@ def test_several_kinds() -> None:
         emit_all([rows("a"), rows("b")], Look(Format.CSV), Sink(io.BytesIO(), "test"))
 
 
+@pytest.mark.parametrize("format_", [Format.JSON, Format.JSONL, Format.TABLE])
+def test_several_kinds_are_handed_on(format_: Format) -> None:
+    """All that was written is handed on at the end, whatever the stream keeps back."""
+    out, kept = io.BytesIO(), io.BytesIO()
+    stream = io.BufferedWriter(out)
+    emit_all([rows("a"), rows("b")], Look(format_), Sink(stream, "test"))
+    emit_all([rows("a"), rows("b")], Look(format_), Sink(kept, "test"))
+    assert kept.getvalue() == out.getvalue()
+
+
 def test_kinds_without_rows() -> None:
     """A title with nothing below it says so, where the caller knows that nothing was left out."""
     out = io.BytesIO()

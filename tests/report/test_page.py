@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -13,7 +14,8 @@ import pytest
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_CRC
 from rmqtool.report.facts import Facts, QueueCoverage, SegmentTiling
-from rmqtool.report.page import MOST_SEGMENTS, page
+from rmqtool.report.html import shown
+from rmqtool.report.page import MOST_SEGMENTS, OTHER_TOPICS, page
 from rmqtool.report.segment_map import WIDTH, columns_for, segment_bar
 from rmqtool.report.traffic_chart import scale
 from tests.cli.run import on_terminal, rmqtool
@@ -110,6 +112,14 @@ def test_content(html: str) -> None:
     assert "rmqtool repair" in reader.text
 
 
+def test_legend(facts: Facts, html: str) -> None:
+    """The legend of the traffic names each topic with a color of its own, then the others."""
+    legend = html.partition('<section id="traffic"')[2].partition('<ul class="key">')[2]
+    named = re.findall(r"<li>.*?</svg>(.*?)</li>", legend.partition("</ul>")[0], re.DOTALL)
+    topics = [shown(one.topic) for one in facts.traffic if one.topic is not None]
+    assert [*topics[: len(named) - 1], OTHER_TOPICS] == [unescape(one) for one in named]
+
+
 def test_bounded(facts: Facts) -> None:
     """However large and however broken a store is, the page stays below 5 MB."""
     size = 1 << 30
@@ -156,10 +166,10 @@ def test_most_segments(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
         for number in range(2 * MOST_SEGMENTS)
     ]
     text = page(dataclasses.replace(facts, segments=segments, findings=[]), MADE_MS, "0.0.0")
-    shown = re.findall(r"commitlog/(00001\d{15})", text)
-    assert {int(one) % 2 for one in shown} == {1}
-    assert shown == sorted(shown)
-    assert len(set(shown)) == MOST_SEGMENTS
+    found = re.findall(r"commitlog/(00001\d{15})", text)
+    assert {int(one) % 2 for one in found} == {1}
+    assert found == sorted(found)
+    assert len(set(found)) == MOST_SEGMENTS
 
 
 def test_gap_is_seen() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE, Message, decode, encode
 from rmqtool.scan import columns as row
+from rmqtool.scan import kernels_walk
 from rmqtool.scan import message as scanner
 from rmqtool.scan.batch import Extent, ScanOptions
 from rmqtool.scan.join import run_joined
@@ -98,6 +99,13 @@ def test_agrees_with_formats(
             assert message.topic_bytes == batch.topics[column[row.TOPIC_NUMBER]]
             found.append(message)
     assert placed(drawn, START) == found
+
+
+def test_reasons_differ() -> None:
+    """Each reason why a walk stops is a number of its own."""
+    walk = kernels_walk
+    reasons = [walk.FULL, walk.SHORT, walk.LIMIT, walk.BLANK_AHEAD, walk.SOUND, *walk.DAMAGED]
+    assert len(set(reasons)) == len(reasons) == 5 + 5
 
 
 @given(flips=FLIPS, blank=st.booleans())

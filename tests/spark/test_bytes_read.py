@@ -19,12 +19,13 @@ from typing_extensions import Buffer
 
 from rmqtool.spark import by_topic as by_topic_module
 from rmqtool.spark import plan
+from rmqtool.spark.bytes_read import COUNT, LOGGER, told
 from rmqtool.spark.filters import limited
 from rmqtool.spark.options import SourceOptions
 from rmqtool.spark.plan import LogTask
 from rmqtool.spark.readers import batches
 from rmqtool.spark.tables import SCHEMAS, chosen
-from rmqtool.store.place import OpenFile
+from rmqtool.store.place import OpenFile, Place
 from tests.bench.store_builder import FIRST_TIME, Builder, Spec
 from tests.damage import DAMAGES, NotApplicable
 from tests.damage_commitlog import COMMITLOG
@@ -224,6 +225,22 @@ def test_damaged_store(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         expected = whole.filter(pc.equal(whole["unique_key"], key))
         found = asked(store, [EqualTo(("unique_key",), key)], is_pushed=True, columns=COLUMNS)
         assert expected.equals(found), key
+
+
+def test_told(day: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """What a worker tells of its reads, bit by bit, is in the end all that it has read."""
+    pieces = [2 << 20, 3, 2 << 20, 5]
+    (file, *_) = sorted((day / "commitlog").iterdir())
+
+    def reading() -> Iterator[pa.RecordBatch]:
+        with Place.of(file).open() as opened:
+            for length in pieces:
+                assert length == len(opened.read_at(0, length))
+                yield pa.RecordBatch.from_pydict({})
+
+    assert len(pieces) == len(list(told(reading(), "messages")))
+    counts = [int(vars(one)["context"][COUNT]) for one in caplog.records if one.name == LOGGER]
+    assert [2 << 20, 3 + (2 << 20), 5] == counts
 
 
 def test_segments_of_the_directory(day: Path) -> None:

@@ -239,6 +239,7 @@ def test_files_of_a_killed_task(store: Path, tmp_path: Path) -> None:
     """What a killed task left is removed, and so is what it was writing; nothing of others is."""
     with pytest.raises(KeyboardInterrupt):
         exported(store, tmp_path / "o", Here(1), by=("topic",))
+    assert str(store) == json.loads((tmp_path / "o" / PLAN).read_bytes())["store"]
     stray = tmp_path / "o" / "topic=gone" / "part-000002-0007.parquet"
     stray.parent.mkdir()
     stray.write_bytes(b"")

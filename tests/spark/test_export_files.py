@@ -103,6 +103,16 @@ def test_parquet(tmp_path: Path) -> None:
     assert table["store_time"].type == found["store_time"].type
 
 
+def test_few_texts(tmp_path: Path) -> None:
+    """A text of which a store has few is written once in a Parquet file, and any other as it is."""
+    few = ["topic", "tags", "born_host", "store_host", "file"]
+    table = pa.table({name: ["some text"] * 9 for name in [*few, "unique_key"]})
+    path = written(tmp_path, ExportFormat.PARQUET, table)
+    columns = pq.ParquetFile(path).metadata.row_group(0).to_dict()["columns"]
+    is_once = {one["path_in_schema"]: "RLE_DICTIONARY" in one["encodings"] for one in columns}
+    assert dict.fromkeys(few, True) | {"unique_key": False} == is_once
+
+
 def test_texts(tmp_path: Path) -> None:
     """JSON has nulls, too; CSV has a head, and cells as they are told."""
     table = pa.table({"topic": ["a,b", 'q"'], "code": pa.array([None, "CL-CRC"])})

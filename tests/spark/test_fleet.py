@@ -15,7 +15,7 @@ from rmqtool.check.many import Stores, StoreVerdict
 from rmqtool.check.options import ValidateOptions
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import UsageError
-from rmqtool.spark.export import ExportRun
+from rmqtool.spark.export import PLAN, ExportRun
 from rmqtool.spark.export_options import ExportOptions
 from rmqtool.spark.fleet import batches, tasks
 from rmqtool.spark.options import SourceOptions, TableName
@@ -172,6 +172,8 @@ def test_export(fleet: Path, tmp_path: Path) -> None:
     assert len(NO_STORES) == len(done.unread)
     assert {f"{fleet}/{name}/store" for name in NO_STORES} == set(done.unread)
     assert 1 == done.tasks
+    planned = orjson.loads((tmp_path / "out" / PLAN).read_bytes())
+    assert sorted(planned["store"]) == [str(one) for one in stores(fleet)]
     read = ds.dataset(tmp_path / "out", partitioning="hive", exclude_invalid_files=True)
     written = read.to_table(columns=["store", "topic", "size", "code", "broker"]).to_pylist()
     expected = of_fleet({"path": f"{fleet}/*/store", "columns": "store,topic,size,code,broker"})

@@ -11,6 +11,7 @@ import pytest
 from rmqtool.formats.batch_queue import BATCH_CQ_UNIT
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consume_queue import CQ_UNIT
+from rmqtool.formats.consume_queue_ext import real_offset
 from rmqtool.formats.index import INDEX_ENTRY, INDEX_HEADER, entry_position, slot_position
 from rmqtool.formats.layout import Layout
 from rmqtool.formats.tiered_index import (
@@ -29,6 +30,7 @@ from rmqtool.tables.selection import Selection
 from rmqtool.tables.views import VIEWS
 from rmqtool.times import iso_time
 from tests.tables.dumped import rows
+from tests.truth.broker_files import ext_units
 
 LONGEST = 8 << 20  # of a file that is read unit by unit with construct
 
@@ -94,6 +96,22 @@ def test_batch_queues(store: Path) -> None:
     names = ("topic", "queue_id", "msg_base_offset", "batch_size", "physical_offset", "size",
              "tags_code", "store_time")  # fmt: skip
     assert expected == [tuple(row[name] for name in names) for row in rows(store, "batch-queue")]
+
+
+def test_extensions(store: Path) -> None:
+    """Each unit of each consume queue extension, under the address that queue units give it."""
+    if not has(store, BranchKind.CONSUME_QUEUE_EXT):
+        return
+    expected = [
+        (*directory.relative_to(store).parts[1:], address, real_offset(address), unit.size,
+         unit.tags_code, iso_time(unit.msg_store_time), unit.bit_map.hex())
+        for directory in sorted((store / "consumequeue_ext").glob("*/*"))
+        for address, unit in ext_units(directory).items()
+    ]  # fmt: skip
+    names = ("topic", "queue_id", "address", "ext_position", "size", "tags_code", "msg_store_time",
+             "bit_map")  # fmt: skip
+    found = [tuple(row[name] for name in names) for row in rows(store, "consume-queue-ext")]
+    assert expected == [(topic, str(number), *more) for topic, number, *more in found]
 
 
 def test_index(store: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -72,6 +73,17 @@ def test_damage(damage: RocksDamage, tmp_path: Path) -> None:
     for code in damage.codes:
         severities = {CODES[code].also[0] if code in damage.other else CODES[code].severity}
         assert severities == {one.severity for one in found if one.code == code} - {Severity.NOTE}
+
+
+def test_wrong_unit(tmp_path: Path) -> None:
+    """A unit that is not as in the log is shown as it is, beside what it should be."""
+    store = fixture_store(CLEAN, tmp_path)
+    DAMAGES["move unit"].inflict(store)
+    (one,) = (one for one in run(store)[0] if one.code == "RQ-UNIT")
+    start = f"physical offset {one.physical_offset}, "
+    assert re.fullmatch(rf"{start}size \d+, tags code -?\d+", one.expected)
+    moved = f"physical offset {one.physical_offset + 8}, "  # type: ignore[operator]  # it has one
+    assert one.expected.replace(start, moved) == one.actual
 
 
 def test_every_row() -> None:
