@@ -33,6 +33,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from importlib.util import cache_from_source
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -263,11 +264,11 @@ class Trial:
         whole = path.read_text(encoding="utf-8")
         until = time.monotonic() + seconds
         while files:
-            path.write_text(mutant.applied(whole), encoding="utf-8")
+            _write(path, mutant.applied(whole))
             try:
                 code = self._tests(files, chosen, until - time.monotonic())
             finally:
-                path.write_text(whole, encoding="utf-8")
+                _write(path, whole)
             failed = FAILED.read_text(encoding="utf-8") if FAILED.exists() else ""
             FAILED.unlink(missing_ok=True)
             if code in {0, 5} or code is None:
@@ -282,6 +283,12 @@ class Trial:
         return forked(
             lambda: int(pytest.main([*PYTEST, "-m", NEED_MORE, *files], [chosen])), seconds
         )
+
+
+def _write(path: Path, source: str) -> None:
+    """Change a module; its bytecode would count for any of the same size and second."""
+    path.write_text(source, encoding="utf-8")
+    Path(cache_from_source(str(path))).unlink(missing_ok=True)
 
 
 def main() -> int:
