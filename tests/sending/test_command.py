@@ -77,6 +77,18 @@ def test_exit_codes(  # noqa: PLR0913, PLR0917 - what is answered, and what foll
     assert {b"body 1", b"body 2", b"body 3", b"body 4"} == {body for _, body in cluster.sent}
 
 
+def test_bad_message(cluster: Cluster, file: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A message that cannot be sent holds up the others, or is counted beside them."""
+    file.write_text('{"topic":"orders","body":""}\n' + file.read_text("utf-8"), "utf-8")
+    words = ["send", str(file), "--name-server", cluster.address]
+    assert 2 == main(words)
+    assert "1 message cannot be sent, so nothing is; --skip-bad" in capfd.readouterr().err
+    assert not cluster.sent
+    assert 1 == main([*words, "--skip-bad"])
+    assert "1 message cannot be sent\n" in capfd.readouterr().err
+    assert 4 == len(cluster.sent)
+
+
 @pytest.mark.parametrize("number", [0, 2])
 def test_interrupted(
     number: int, cluster: Cluster, file: Path, capfd: pytest.CaptureFixture[str]

@@ -24,7 +24,7 @@ from rmqtool.errors import (
     UsageError,
 )
 from rmqtool.formats import properties
-from rmqtool.formats.message import Message, SysFlag, encode, sealed
+from rmqtool.formats.message import LONGEST_PROPERTIES, Message, SysFlag, encode, sealed
 from rmqtool.sending import producer
 from rmqtool.sending.counts import SendContent, SendResult, Turns
 from rmqtool.sending.options import SendOptions, addresses
@@ -140,7 +140,7 @@ BAD = [
     ({"topic": "orders", "body": "x", "propertys": {}}, "is called 'propertys'"),
     ({"topic": "orders", "body": "x", "properties": {"a": 1}}, "no object of texts"),
     ({"topic": "orders", "body": "x", "properties": {"a": "\x02"}}, "'a' holds a separator"),
-    ({"topic": "orders", "body": "x", "properties": {"a": "x" * 32768}}, "properties of 32,771"),
+    ({"topic": "orders", "body": "x", "properties": {"a": "x" * 32765}}, "properties of 32,768"),
     ({"topic": "orders", "body": "x", "flag": 1 << 31}, "more than 32 bits"),
     ({"topic": "orders", "body": "x", "queue_id": "1"}, "queue_id is no whole number"),
     ({"topic": "orders", "body": "x", "born_time": "2026-01-01T00:00:00"}, "no time with a zone"),
@@ -168,6 +168,14 @@ def test_bad_lines(cluster: Cluster, tmp_path: Path) -> None:
     assert not cluster.sent
     assert [file] == [*tmp_path.iterdir()]
     assert 1 == send(cluster, file, skip_bad=True).sent.total()
+
+
+def test_longest_properties(cluster: Cluster, tmp_path: Path) -> None:
+    """Properties of as many bytes as a broker takes are sent, whole."""
+    text = "x" * (LONGEST_PROPERTIES - len("a\x01\x02"))
+    one = {"topic": "orders", "body": "x", "properties": {"a": text}}
+    assert 1 == send(cluster, written(tmp_path / "f.jsonl", [one])).sent.total()
+    assert {"a": text} == properties.decode(cluster.sent[0][0]["i"].encode())
 
 
 def test_bad_records(cluster: Cluster, tmp_path: Path) -> None:
