@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
 import struct
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +14,9 @@ import numpy as np
 import pytest
 
 from rmqtool.carve import runs, search
+from rmqtool.carve.carving import Carving
 from rmqtool.carve.image import Image, ImagePart
+from rmqtool.carve.options import CarveOptions
 from rmqtool.cli.main import main
 from rmqtool.errors import Trouble, UnreadablePath
 from rmqtool.store.place import OpenFile, Place
@@ -165,3 +169,14 @@ def test_bad_sectors(tmp_path: Path) -> None:
     assert 80 - len(hurt) <= counted < 80
     assert PAGE <= image.unread_bytes <= 3 * PAGE
     assert image.first_refusal is not None
+
+
+def test_shrinks(tmp_path: Path) -> None:
+    """An image that is cut after the search is told of, and nothing half written stays."""
+    image, output = tmp_path / "image", tmp_path / "out.rmq"
+    image.write_bytes(log(30, seed=11))
+    with ExitStack() as keep:
+        carving = Carving(CarveOptions((str(image),), str(output), jobs=1), keep)
+        with pytest.raises(UnreadablePath, match="it changed while it was read"):
+            carving.run(lambda _: os.truncate(image, 1000))
+    assert [image] == [*tmp_path.iterdir()]

@@ -152,6 +152,19 @@ def test_shared_damage(pair: Pairs) -> None:
     assert [len(own.damage) for own in found.log.own] == [1, 2]
 
 
+def test_damage_side_by_side(pair: Pairs) -> None:
+    """Damaged records that follow each other are one stretch, another one is its own."""
+    stores = pair(TRAFFIC)
+    harmed = [plain_store.records(stores.b)[number] for number in (600, 610, 611)]
+    for record in harmed:
+        flip(record, "body")
+    first, second, third = harmed
+    assert [
+        (offset_of(first), first.size),
+        (offset_of(second), second.size + third.size),
+    ] == [(one.physical_offset, one.length) for one in stores.compare().log.own[1].damage]
+
+
 @pytest.mark.parametrize("where", [0.2, 0.8])
 def test_divergence(where: float, pair: Pairs) -> None:
     """From a record on each has records of its own: there they part."""

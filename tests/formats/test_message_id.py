@@ -116,6 +116,15 @@ def test_bad_length(text: str) -> None:
     assert len(str(caught.value)) < 200
 
 
+@pytest.mark.parametrize("text", ["Z" * 32, "0A000002 0002A9F0000000040000000"])
+def test_bad_digits(text: str) -> None:
+    """What is no hex digits is refused as a whole, from its first character on."""
+    for decode in (message_id.decode_offset_id, message_id.decode_unique_key):
+        with pytest.raises(DecodeError, match="not all are hex digits") as caught:
+            decode(text)
+        assert (text, 0) == (caught.value.path, caught.value.position)
+
+
 @given(st.text(max_size=60))
 def test_any_text(text: str) -> None:
     """Any text is an ID or nothing."""

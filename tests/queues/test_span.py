@@ -14,9 +14,10 @@ from rmqtool.queues.discovery import UNITS, Queues
 from rmqtool.queues.units import QueueSpan
 from rmqtool.store.branch import BranchKind
 from rmqtool.store.open_files import OpenFiles
-from rmqtool.store.place import Place
+from rmqtool.store.place import OpenFile, Place
 from rmqtool.store.queues import QueueFiles
 from rmqtool.store.tree import open_store
+from rmqtool.store.used import BLOCK
 from tests.plain_store import PRE_BLANK, queue_directories, units
 from tests.store.built_store import QUEUE_FILE_LENGTH, write_queue
 from tests.stores import fixture_names, fixture_store
@@ -116,6 +117,24 @@ def test_large_file_without_holes(tmp_path: Path) -> None:
         raw = b"".join(unit(number) for number in range(count))
         (tmp_path / f"{0:020}").write_bytes(raw.ljust(200_000, b"\0"))
         assert count == range_of(tmp_path).max_offset
+
+
+def test_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a file is, some blocks of it are read, those of a bisection in zeros, too."""
+    count = 9_003
+    raw = b"".join(map(unit, range(count)))
+    (tmp_path / f"{0:020}").write_bytes(raw.ljust(400_000, b"\0"))
+    read: list[int] = []
+
+    def counting(file: OpenFile, position: int, length: int) -> bytes:
+        raw = read_at(file, position, length)
+        read.append(len(raw))
+        return raw
+
+    read_at = OpenFile.read_at
+    monkeypatch.setattr(OpenFile, "read_at", counting)
+    assert count == range_of(tmp_path).max_offset
+    assert sum(read) <= 12 * BLOCK
 
 
 def test_odd_lengths(tmp_path: Path) -> None:

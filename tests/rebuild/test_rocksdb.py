@@ -8,15 +8,29 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rmqtool import rebuild
+from rmqtool.broker.names import SCHEDULE_TOPIC
+from rmqtool.broker.release import Version
+from rmqtool.derive.settings import rocksdb_rules, rules_of
 from rmqtool.errors import OutputExists, UsageError
 from rmqtool.findings.catalogue import Severity
-from rmqtool.formats.rocksdb_queue import CHECKPOINT_KEY, MIN, ROCKSDB_CQ_UNIT, offset_row
+from rmqtool.formats.rocksdb_queue import (
+    CHECKPOINT_KEY,
+    MAX,
+    MIN,
+    ROCKSDB_CQ_UNIT,
+    offset_key,
+    offset_row,
+    unit_key,
+)
+from rmqtool.queues.rocks import RocksQueues, end_values
 from rmqtool.rebuild.options import StoreType
 from rmqtool.store.place import Place
 from rmqtool.store.record_times import record_times
+from rmqtool.store.rocksdb_database import Database
 from rmqtool.store.rocksdb_manifest import read_manifest
 from rmqtool.store.rocksdb_table import check_table
-from tests import inflict
+from rmqtool.store.tree import open_store
+from tests import inflict, rocksdb
 from tests.check.validation import run
 from tests.damage_rocksdb import DAMAGES
 from tests.rocksdb import NAMES, rows_of, state_of
@@ -178,3 +192,20 @@ def test_output_exists(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     with pytest.raises(OutputExists):
         rebuild.consume_queues(store, tmp_path / "new")
+
+
+@pytest.mark.parametrize("level", [1, 18])
+def test_delay_levels(level: int, tmp_path: Path) -> None:
+    """Without a broker.conf the units of a delayed queue tell its level, the first one's, too."""
+    store = fixture_store(WITH_QUEUES[0], tmp_path)
+    key = (SCHEDULE_TOPIC.raw, level - 1)
+    fields = {"physical_offset": 0, "size": 200, "store_timestamp": 5_000, "tags_code": 12_345}
+    rocksdb.edit(store / QUEUES, put={unit_key(*key, 0): ROCKSDB_CQ_UNIT.build(fields)})
+    rocksdb.edit(store / QUEUES, "offset", put={offset_key(*key, MAX): end_values((0, 0))})
+    opened = open_store(store)
+    rules = rules_of(opened, Version(5, 3, 3))
+    with Database(Place.of(store / QUEUES), QUEUES) as database:
+        found = rocksdb_rules(opened, rules, RocksQueues(database), has_files=False)
+    expected = list(rules.delay_levels_ms)
+    expected[level - 1] = 7_345
+    assert tuple(expected) == found.delay_levels_ms

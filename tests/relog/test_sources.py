@@ -6,24 +6,29 @@ import json
 import shutil
 import struct
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pytest
 
+from rmqtool.cli.main import main
 from rmqtool.errors import UsageError
 from rmqtool.formats import config
 from rmqtool.messages.extract import ExtractRun
 from rmqtool.messages.options import ExtractOptions
 from rmqtool.relog.chunk import Reason
 from rmqtool.relog.options import LogOptions, Positions, QueueOffsets
+from rmqtool.relog.order import repeated
 from rmqtool.relog.result import LogResult
 from rmqtool.relog.work import LogRun
 from rmqtool.store.tree import open_store
 from rmqtool.tables.selection import Selection
 from rmqtool.tables.undecided import undecided_transactions
-from tests.plain_store import Record, records
+from tests.plain_store import Record, records, segments
 from tests.relog.rebuilt import damages, rebuilt, unplaced
+from tests.store.faults import bad_sector
 from tests.stores import fixture_store
 
 TRAFFIC: Final = "rocketmq-5.3.3-traffic"
@@ -154,3 +159,28 @@ def test_offsets_beside_light_queues(tmp_path: Path) -> None:
     LogRun(LogOptions((str(source),), str(tmp_path / "new"))).run()
     found = config.parse_object((tmp_path / "new/config/lmqConsumerOffset.json").read_bytes())
     assert {name: document[name] for name in ("offsetTable", "lmqOffsetTable")} == found
+
+
+def test_unreadable(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What the disk refuses is named, and the rest is written: exit code 3; without a rest, 2."""
+    store = fixture_store(TRAFFIC, tmp_path)
+    paths = segments(store)
+    words = ["rebuild-log", str(store), "--jobs", "1", "--output"]
+    with ExitStack() as stack:
+        stack.enter_context(bad_sector(paths[1]))
+        assert 3 == main([*words, str(tmp_path / "new")])
+        assert f"commitlog/{paths[1].name}" in capfd.readouterr().err
+        for path in (paths[0], *paths[2:]):
+            stack.enter_context(bad_sector(path))
+        assert 2 == main([*words, str(tmp_path / "none")])
+    kept = [one for one in records(store) if one.path != paths[1]]
+    assert [*map(unplaced, kept)] == [*map(unplaced, records(tmp_path / "new"))]
+    assert not (tmp_path / "none").exists()
+
+
+def test_nothing_before_the_first_source() -> None:
+    """Of the first source nothing is a repetition, whatever its keys are; of the next, each."""
+    for key in range(-2, 3):
+        np.array([key])  # memory that is used again holds the key
+        keys = np.arange(-2, 3)
+        assert [[False] * 5, [True] * 5] == [one.tolist() for one in repeated([keys, keys])]

@@ -11,7 +11,7 @@ from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.registry_state import TL_REF
 from rmqtool.startup import predict
 from rmqtool.store.tree import open_store
-from tests import plain_store
+from tests import inflict, plain_store
 from tests.check.validation import run
 from tests.stores import broker_conf, fixture_store
 
@@ -111,3 +111,21 @@ def test_short_checkpoint_after_a_crash(version: str, size: int, tmp_path: Path)
     found, _, _ = run(store, conf=conf)
     assert not [one for one in found if one.severity is not Severity.NOTE]
     assert not repair.plan(store, broker_conf=str(conf)).edits
+
+
+def test_log_of_timers_damaged_twice(tmp_path: Path) -> None:
+    """It ends at its first bad record, in whichever file that is; files behind it go."""
+    name = "rocketmq-5.3.3-timer"
+    store = fixture_store(name, tmp_path)
+    files = sorted((store / "timerlog").iterdir())
+    for path in files[:2]:
+        inflict.write_at(path, 520, bytes([0x11]) * 52)
+    conf = str(broker_conf(name))
+    plan = repair.plan(store, broker_conf=conf)
+    gone = [f"timerlog/{path.name}" for path in files[1:]]
+    assert [*gone, "timerwheel"] == [edit.path for edit in plan.edits if edit.action == "remove"]
+    assert [(f"timerlog/{files[0].name}", 520)] == [
+        (edit.path, edit.position) for edit in plan.edits if edit.action == "write"
+    ][:1]
+    repair.apply(plan, in_place=True)
+    assert [] == repair.plan(store, broker_conf=conf).edits

@@ -14,6 +14,7 @@ from rmqtool import repair
 from rmqtool.errors import PlanMismatch, UsageError
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_consume_queue import CQ_RANGE
+from rmqtool.formats import config
 from rmqtool.repair.log.content import Content
 from rmqtool.repair.plans import read_plan
 from rmqtool.repair.remedies import is_repaired
@@ -22,6 +23,7 @@ from rmqtool.store.place import Place
 from tests import inflict
 from tests.damage import DAMAGES
 from tests.repair.repaired import Broken, broken, traces
+from tests.stores import broker_conf, fixture_store
 
 NAME = "rocketmq-5.3.3-traffic"
 
@@ -49,6 +51,21 @@ def test_content(parts: list[bytes]) -> None:
     assert raw == content.raw()
     assert content == Content.from_json(json.loads(json.dumps(content.as_json())))
     assert raw == Content.joined([Content.of(part) for part in parts]).raw()
+
+
+def test_new_index_beside_what_is_left(tmp_path: Path) -> None:
+    """An index file is made anew, and only what stays wrong is left: an offset ahead of its end."""
+    root = fixture_store(NAME, tmp_path)
+    min((root / "index").iterdir()).unlink()
+    offsets = root / "config/consumerOffset.json"
+    document = config.parse_object(offsets.read_bytes())
+    document["offsetTable"]["traffic-orders@traffic-group"] = {"0": 1_000_000}
+    offsets.write_text(json.dumps(document))
+    plan = repair.plan(root, broker_conf=str(broker_conf(NAME)))
+    assert ["IX-MISSING"] == [edit.code for edit in plan.edits]
+    assert [("CO-RANGE", "config/consumerOffset.json")] == [
+        (one.code, one.path) for one in plan.left
+    ]
 
 
 def test_round_trip(store: Broken) -> None:

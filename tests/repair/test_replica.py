@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,10 @@ import pytest
 
 from rmqtool import repair
 from rmqtool.errors import PlanMismatch, UnsupportedStore, UsageError
-from rmqtool.repair.plans import Plan, read_plan
+from rmqtool.findings.registry_commitlog import CL_MAGIC
+from rmqtool.repair.log.content import Content
+from rmqtool.repair.plans import Action, Edit, Plan, read_plan
+from rmqtool.repair.replica.folding import folded
 from rmqtool.store.address import place_of
 from tests import plain_store
 from tests.evidence import snapshot
@@ -147,6 +151,31 @@ def test_both_damaged(store: Path, replica: Path) -> None:
             file.seek(one.position)
             assert (file.read(one.size) == one.raw) == (one.physical_offset not in lost)
     assert [] == planned(store, replica).edits
+
+
+def test_folded(tmp_path: Path) -> None:
+    """A later edit of lent bytes leaves those before and behind it, each against what is there."""
+    raw = bytes(range(200))
+    (tmp_path / "log").write_bytes(raw)
+    place = place_of(str(tmp_path))
+
+    def edit(action: Action, position: int, size: int, byte: bytes = b"") -> Edit:
+        content = Content.of(byte * size) if byte else None
+        new = content.sha256 if content else ""
+        return Edit(action, "log", position, 0, size, "", new, CL_MAGIC, "why", content=content)
+
+    lent = [edit(Action.WRITE, 100, 50, b"a")]
+    found = folded(lent, [edit(Action.WRITE, 120, 10, b"b")], place)
+    assert [(100, 20, b"a"), (130, 20, b"a"), (120, 10, b"b")] == [
+        (one.position, one.size, one.content.raw()[:1]) for one in found if one.content
+    ]
+    for one in found:
+        there = raw[one.position : one.position + one.length]
+        assert (one.size, hashlib.sha256(there).hexdigest()) == (one.length, one.old)
+    for size, length in ((300, 0), (200, 0), (150, 50)):
+        _, last = folded(lent, [edit(Action.LENGTH, 0, size)], place)
+        old = hashlib.sha256(raw[size:]).hexdigest() if length else ""
+        assert (min(size, 200), length, old) == (last.position, last.length, last.old)
 
 
 def test_other_content(store: Path, replica: Path) -> None:

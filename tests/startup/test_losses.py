@@ -71,6 +71,26 @@ def test_damage_loses_what_follows(version: str, tmp_path: Path) -> None:
     assert 0 == prediction.unreachable
 
 
+def test_dispatch_begins_where_queues_end(tmp_path: Path) -> None:
+    """Within a file, too: 4.9 hands over each record from there on, and none before, once."""
+    name = "rocketmq-4.9.3-traffic"
+    root = fixture_store(name, tmp_path)
+    log = plain_store.records(root)
+    number = len(log) // 2
+    begin = log[number].physical_offset
+    assert log[number].position
+    for directory in plain_store.queue_directories(root):
+        for unit in plain_store.units(directory):
+            if unit.physical_offset >= begin:
+                inflict.write_at(unit.path, unit.position, bytes(plain_store.UNIT.size))
+    prediction = foretell(root, "4.9.3", name)
+    assert prediction.dispatched is not None
+    assert (begin, len(log) - number) == (
+        prediction.dispatched.begin,
+        prediction.records_dispatched,
+    )
+
+
 def test_queues_gone_without_rebuild(tmp_path: Path) -> None:
     """5.1 after a clean stop rebuilds nothing: all messages stay, and reach nobody."""
     root = fixture_store(NAME, tmp_path)

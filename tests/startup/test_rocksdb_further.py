@@ -11,11 +11,14 @@ import pytest
 
 import rmqtool
 from rmqtool import repair
+from rmqtool.formats.rocksdb_queue import unit_key
 from rmqtool.formats.rocksdb_store import HALF_OFFSET, INDEX_OFFSET, LAST_OFFSET, LAST_TIME
 from rmqtool.startup import predict
+from rmqtool.startup.report import steps
+from rmqtool.startup.rocksdb.fates import READ_AT_ONCE
 from rmqtool.store.tree import open_store
 from tests.broker.broker import running_broker
-from tests.rocksdb import rows_of
+from tests.rocksdb import edit, rows_of
 from tests.stores import broker_conf, fixture_store, manifest, sent
 
 if TYPE_CHECKING:
@@ -49,6 +52,21 @@ def test_untouched(tmp_path: Path) -> None:
     assert () == found.further
 
 
+@pytest.mark.parametrize(("version", "before_hole"), [("5.3.3", 40), ("5.5.0", READ_AT_ONCE)])
+def test_read_in_pulls(version: str, before_hole: int, tmp_path: Path) -> None:
+    """A consumer gets all of a queue, or what lies before its hole; 5.5.0 in whole pulls alone."""
+    name = f"rocketmq-{version}-rocksdb"
+    root = fixture_store(name, tmp_path)
+
+    def readable() -> list[int]:
+        queues = predict(open_store(root, broker_conf(name))).queues
+        return [one.readable for one in queues if one.topic == "rocksdb-orders"]
+
+    assert [60, 60] == readable()
+    edit(root / "consumequeue", delete=(unit_key(b"rocksdb-orders", 0, 40),))
+    assert [before_hole, 60] == readable()
+
+
 def test_clean_stop(tmp_path: Path) -> None:
     """Without the database, halves are forgotten, and what the timer delivered comes again."""
     root = fixture_store(NAME, tmp_path)
@@ -70,6 +88,9 @@ def test_crash(tmp_path: Path) -> None:
     (root / "abort").touch()
     found = predict(open_store(root, broker_conf(NAME)))
     assert ["repeat"] == [one.step for one in found.further]
+    said = [(row["step"], row["path"], row["count"], row["message"]) for row in steps(found)]
+    (one,) = found.further
+    assert (one.step, one.path, one.count, one.message) in said
 
 
 def test_repaired(tmp_path: Path) -> None:
