@@ -37,23 +37,28 @@ class TopicTable:
         counts: int64, shape (2,); topics, and bytes of `text` in use.
     """
 
-    __slots__ = ("counts", "facts", "slots", "text")
+    __slots__ = ("_known", "counts", "facts", "slots", "text")
 
     def __init__(self) -> None:
         self.slots: npt.NDArray[np.int64] = np.full(FIRST_SLOTS, -1, np.int64)
         self.facts: npt.NDArray[np.int64] = np.zeros((FIRST_SLOTS // 2, FACTS), np.int64)
         self.text: npt.NDArray[np.uint8] = np.zeros(FIRST_TEXT, np.uint8)
         self.counts: npt.NDArray[np.int64] = np.zeros(2, np.int64)
+        self._known: dict[int, bytes] = {}  # those that were asked for
 
     def __len__(self) -> int:
         return int(self.counts[TOPICS])
 
     def __getitem__(self, number: int) -> bytes:
         """Give the bytes of a topic."""
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        start = int(self.facts[number, TEXT_START])
-        return self.text[start : start + int(self.facts[number, TEXT_LENGTH])].tobytes()
+        found = self._known.get(number)
+        if found is None:
+            if not 0 <= number < len(self):
+                raise IndexError(number)
+            start = int(self.facts[number, TEXT_START])
+            found = self.text[start : start + int(self.facts[number, TEXT_LENGTH])].tobytes()
+            self._known[number] = found
+        return found
 
     @property
     def state(
