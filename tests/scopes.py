@@ -44,7 +44,7 @@ _FIRST: Final = (
 
 def workers() -> int:
     """Give how many workers keep all processors at work: some wait for brokers and disks."""
-    return 3 * default_jobs()
+    return 2 * default_jobs()
 
 
 class LongestFirst(LoadScopeScheduling):  # type: ignore[misc]  # published without types
