@@ -74,7 +74,7 @@ class PushConsumer(Client):
             self._listener = _Listener(refused, answers.CONSUME_SUCCESS, again)
         self._client.registerMessageListener(self._listener)
 
-    def wait(self, count: int, seconds: float = 180) -> list[Received]:
+    def wait(self, count: int, seconds: float = 600) -> list[Received]:
         """Wait until so many messages were consumed, retries counted; return all so far."""
         return self._listener.wait(count, seconds)
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from rmqtool.machine.announce import COMPILING
 from tests.cli.loaded import Loaded, Order, loaded
 
-PATIENCE: Final = 180  # seconds, on a busy machine
+PATIENCE: Final = 600  # seconds, on a busy machine
 COMMAND = [sys.executable, "-m", "rmqtool"]
 # What lets root read and write whatever it is forbidden to.
 MIGHT = "-dac_override,-dac_read_search,-fowner"
@@ -23,8 +23,6 @@ OF_PYTHON: Final = (
     *("PYTHONIOENCODING", "PYTHONUTF8", "PYTHONPATH", "PYTHONWARNINGS", "LC_ALL", "LANG"),
     *("LC_CTYPE", "PYTHONSAFEPATH", "PYTHONOPTIMIZE", "PYTHONCOERCECLOCALE"),
 )
-TIMEOUT: Final = 120
-OWN_TIMEOUT: Final = 300  # of a campaign, which keeps the machine busy itself
 CLEAN = {
     name: value
     for name, value in os.environ.items()
@@ -94,7 +92,7 @@ def _run(
         written, said = pool.submit(_all_of, out[0]), pool.submit(_all_of, err[0])
         with open(taken[1], "wb") as stream, suppress(BrokenPipeError):  # noqa: PTH123
             stream.write(given)
-        code = wait(TIMEOUT if by is None else OWN_TIMEOUT)
+        code = wait(PATIENCE)
     # What only the first run after a change says is left out.
     heard = said.result().decode().replace(f"rmqtool: {COMPILING}\n", "")
     return Run(code, written.result(), heard)

@@ -50,7 +50,7 @@ def run(program: Sequence[object], store: Path, variables: Mapping[str, object])
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     return done.returncode, done.stdout.decode(errors="replace")
 

@@ -36,7 +36,7 @@ from rmqtool.writing.ledger import SentLedger
 from tests.sending.cluster import SILENCE, Cluster, frame, running_cluster
 from tests.store import faults
 
-PATIENCE: Final = 120.0  # seconds, on a busy machine
+PATIENCE: Final = 600.0  # seconds, on a busy machine
 
 
 @pytest.fixture

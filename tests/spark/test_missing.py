@@ -60,7 +60,7 @@ def run(
         text=True,
         check=False,
         env=env,
-        timeout=120,
+        timeout=600,
     )
     return done.returncode, done.stderr
 
