@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FIRST_SLOTS: Final = 1 << 10
 FIRST_TEXT: Final = 1 << 15
 LONGEST_TOPIC: Final = 1 << 15  # a V2 record counts its topic in 2 bytes, signed
+MOST_KNOWN: Final = 4096  # names at hand as bytes objects
 
 
 class TopicTable:
@@ -44,7 +45,7 @@ class TopicTable:
         self.facts: npt.NDArray[np.int64] = np.zeros((FIRST_SLOTS // 2, FACTS), np.int64)
         self.text: npt.NDArray[np.uint8] = np.zeros(FIRST_TEXT, np.uint8)
         self.counts: npt.NDArray[np.int64] = np.zeros(2, np.int64)
-        self._known: dict[int, bytes] = {}  # those that were asked for
+        self._known: dict[int, bytes] = {}  # of those that were asked for last, some
 
     def __len__(self) -> int:
         return int(self.counts[TOPICS])
@@ -57,6 +58,8 @@ class TopicTable:
                 raise IndexError(number)
             start = int(self.facts[number, TEXT_START])
             found = self.text[start : start + int(self.facts[number, TEXT_LENGTH])].tobytes()
+            if len(self._known) >= MOST_KNOWN:  # hostile names are many
+                self._known.clear()
             self._known[number] = found
         return found
 
