@@ -43,16 +43,30 @@ def words(choice: Int64s, texts: Sequence[str | None]) -> pa.DictionaryArray:
         choice: int64, shape (n,); places in `texts`.
         texts: the few; None makes the row null.
     """
-    is_null = np.array([text is None for text in texts], np.bool_)[choice]
-    indices = pa.array(choice.astype(np.int32), mask=is_null if is_null.any() else None)
-    return pa.DictionaryArray.from_arrays(indices, pa.array(texts, TEXT))
+    return among(pa.array(choice.astype(np.int32)), texts)
 
 
 def few_words(values: Int64s, word: Callable[[int], str | None]) -> pa.DictionaryArray:
     """Give a text a row that depends on a number; few numbers are there, and not in order."""
     found = pa.array(values).dictionary_encode()  # by hashes: to sort them takes ten times as long
-    texts = pa.array([word(value) for value in found.dictionary.to_pylist()], TEXT)
-    return pa.DictionaryArray.from_arrays(found.indices, texts)
+    return among(found.indices, [word(value) for value in found.dictionary.to_pylist()])
+
+
+def among(choice: pa.Array, texts: Sequence[str | None]) -> pa.DictionaryArray:
+    """Give one of a few texts a row, each text once.
+
+    Arrow's writer of Parquet makes room for each entry of a dictionary and fills it once a text:
+    of one that is there twice, what lay in memory would get into the file.
+
+    Args:
+        choice: int32, places in `texts`.
+        texts: the few; None makes the row null.
+    """
+    few = pa.array(texts, TEXT).dictionary_encode()
+    is_as_given = len(few.dictionary) == len(texts)
+    return pa.DictionaryArray.from_arrays(
+        choice if is_as_given else few.indices.take(choice), few.dictionary
+    )
 
 
 def constant(text: str, rows: int) -> pa.DictionaryArray:

@@ -131,8 +131,7 @@ class RecordColumns:
     def topic(self) -> pa.DictionaryArray:
         """The topics as text."""
         indices, raw = self._topics
-        texts = pa.array([java.text(name) for name in raw], TEXT)
-        return pa.DictionaryArray.from_arrays(indices, texts)
+        return arrow.among(indices, [java.text(name) for name in raw])
 
     @property
     def topic_b64(self) -> pa.StringArray | None:

@@ -120,6 +120,20 @@ def test_parquet_is_plain(unguarded: Path, tmp_path: Path) -> None:
     assert "FS-READ" in found["code"].to_pylist()
 
 
+def test_a_text_once(store: Path) -> None:
+    """No text is twice in a dictionary that goes to Parquet: its writer leaves room unfilled."""
+    source = SourceOptions(str(store))
+    names, seen = SCHEMAS[TableName.MESSAGES].names, set()
+    for task in tasks(source):
+        for batch in batches(task, source, names, export_task.FEW_TEXTS):
+            for name in export_task.FEW_TEXTS:
+                texts = batch[name].dictionary.to_pylist()
+                assert len(set(texts)) == len(texts), name
+                assert None not in texts
+                seen.add((name, *texts))
+    assert ("transaction", "none", "commit") in seen
+
+
 def test_same_rows_as_dump(store: Path, tmp_path: Path) -> None:
     """JSON lines of an export are those of `dump`, in order, whatever the splits are."""
     selection = Selection(topics=("traffic-orders", "traffic-hostile"), queue_id=0)
