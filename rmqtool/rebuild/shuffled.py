@@ -1,7 +1,7 @@
 """Rebuild consume queues on a cluster: runs travel to one writer a queue, never through here.
 
-1. `Spread` derives the runs of a segment and hands them out by queue, as packed units, in one blob
-   for each writer and part.
+1. `Spread` derives the runs of segments and hands them out by queue, as packed units, in one blob
+   for each writer and stretch of the log.
 2. `Gather` gets all runs of some queues, in log order, and writes their files into an attempt.
 3. `rebuild_queues` adopts the attempts and adds up what the parts of the log said.
 
@@ -13,6 +13,8 @@ from __future__ import annotations
 import pickle
 import zlib
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -26,7 +28,7 @@ from rmqtool.store.parts import parts
 from rmqtool.writing.attempts import adopt, attempt, clear
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from rmqtool.store.segment import Segment, SegmentPart
     from rmqtool.writing.output_tree import OutputTree
 
+    Blob: TypeAlias = tuple[int, bytes]
+    Head: TypeAlias = tuple[SegmentPart, Runs]
     Numbers: TypeAlias = Sequence[int] | npt.NDArray[np.int64]
 
 TO_ALL: Final = -1  # not to a writer, but back
@@ -52,7 +56,7 @@ class Shuffler(Protocol):
         gather: Gather,
         advance: Callable[[int], None],
     ) -> tuple[list[bytes], list[bytes]]:
-        """Run `spread` on each segment and `gather` on what belongs together.
+        """Run `spread` on segments, some at a time, and `gather` on what belongs together.
 
         Returns:
             What was for nobody, in log order, and what `gather` gave.
@@ -80,27 +84,42 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Derives a segment. Picklable.
+    """Derives segments. Picklable.
 
     Attributes:
         work: derives a part.
-        part_bytes: what of a segment is worked on at a time.
+        part_bytes: what of the log is worked on at a time, and travels together.
     """
 
     work: PerPart[Runs]
     part_bytes: int
 
-    def __call__(self, segment: Segment, writers: int) -> Iterator[list[tuple[int, bytes]]]:
-        """Yield the blobs of each part, each with the number of its writer, in log order."""
-        for part, runs in run_joined(self.work, parts([segment], self.part_bytes), jobs=1):
+    def __call__(self, segments: Sequence[Segment], writers: int) -> Iterator[list[Blob]]:
+        """Yield the blobs of each stretch, each with the number of its writer, in log order."""
+        heads: list[Head] = []
+        waiting: dict[int, list[QueueRuns]] = {}
+        taken = 0
+        for part, runs in run_joined(self.work, parts(segments, self.part_bytes), jobs=1):
             rest = replace(
                 runs, queues=_some(runs.queues, []), batch_queues=_some(runs.batch_queues, [])
             )
-            blobs = [(TO_ALL, pickle.dumps((part, rest), pickle.HIGHEST_PROTOCOL))]
+            heads.append((part, rest))
             for kind in (runs.queues, runs.batch_queues):
                 for writer, some in split(kind, writers):
-                    blobs.append((writer, _packed(some)))
-            yield blobs
+                    waiting.setdefault(writer, []).append(some)
+            taken += part.length
+            if taken >= self.part_bytes:
+                yield _blobs(heads, waiting)
+                heads, waiting, taken = [], {}, 0
+        if heads:
+            yield _blobs(heads, waiting)
+
+
+def _blobs(heads: list[Head], waiting: Mapping[int, list[QueueRuns]]) -> list[Blob]:
+    return [
+        (TO_ALL, pickle.dumps(heads, pickle.HIGHEST_PROTOCOL)),
+        *((writer, _packed(runs)) for writer, runs in waiting.items()),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +139,8 @@ class Gather:
         tree = attempt(self.top)
         with tree.top:
             builder = QueueBuilder(self.options, WritingSink(tree.subtree))
-            for blob in blobs:
-                builder.add(_unpacked(blob))
+            for runs in chain.from_iterable(map(_unpacked, blobs)):
+                builder.add(runs)
             results = tuple(builder.finish())
             tree.finish()
         directories = tuple(
@@ -180,8 +199,8 @@ def rebuild_queues(
         seconds = max(seconds, done.fsync_seconds)
     clear(tree)
     queues.sort(key=lambda one: (one.kind, one.topic, one.queue_id))
-    found = [pickle.loads(head) for head in heads]  # noqa: S301 - our own executors made it
-    return Rebuilt(found, queues, units, seconds)
+    found = chain.from_iterable(map(pickle.loads, heads))  # our own executors made them
+    return Rebuilt(list(found), queues, units, seconds)
 
 
 def split(runs: QueueRuns, writers: int) -> Iterator[tuple[int, QueueRuns]]:
@@ -194,7 +213,7 @@ def split(runs: QueueRuns, writers: int) -> Iterator[tuple[int, QueueRuns]]:
         yield writer, _some(runs, np.flatnonzero(of_run == writer))
 
 
-def _packed(runs: QueueRuns) -> bytes:
+def _packed(runs: list[QueueRuns]) -> bytes:
     """Give runs as a quarter of their bytes, at 1.4 GB/s: Spark copies each byte several times."""
     import lz4.block
 
@@ -202,13 +221,14 @@ def _packed(runs: QueueRuns) -> bytes:
     return packed
 
 
-def _unpacked(blob: bytes) -> QueueRuns:
+def _unpacked(blob: bytes) -> list[QueueRuns]:
     import lz4.block
 
-    runs: QueueRuns = pickle.loads(lz4.block.decompress(blob))  # noqa: S301 - our own executors'
+    runs: list[QueueRuns] = pickle.loads(lz4.block.decompress(blob))  # noqa: S301 - our own executors'
     return runs
 
 
+@lru_cache(maxsize=1 << 14)
 def _writer(topic: bytes, queue_id: int) -> int:
     # Topics whose bytes Java decodes to one text are one queue to a broker.
     text = java.text(topic).encode("utf-8", "surrogatepass")

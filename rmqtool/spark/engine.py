@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rmqtool.spark.jobs import Job, cores, is_on_this_machine
 from rmqtool.spark.shipping import ship
 from rmqtool.spark.tasks import BLOBS, DONE, ERROR, RESULTS, TO_ALL, gatherer, mapper, spreader
-from rmqtool.spark.waves import DriverTraffic, Grouped, Wave, length_of
+from rmqtool.spark.waves import TASK_BYTES, DriverTraffic, Grouped, Wave, grouped, length_of
 from rmqtool.writing.scratch import job_directory
 from rmqtool.writing.spool import Spool
 
@@ -97,7 +97,7 @@ class SparkEngine:
 
     def shuffle(
         self,
-        spread: Callable[[Any, int], Iterator[list[tuple[int, bytes]]]],
+        spread: Callable[[Sequence[Any], int], Iterator[list[tuple[int, bytes]]]],
         segments: Sequence[Any],
         gather: Callable[[Iterable[bytes]], bytes],
         advance: Callable[[int], None],
@@ -105,9 +105,9 @@ class SparkEngine:
         """Bring blobs of many tasks to their writers, in the order of the segments.
 
         Args:
-            spread: gives blobs of a segment, each with its writer's number, of which it is told
-                how many there are; what is numbered below 0 comes back.
-            segments: a task each.
+            spread: gives blobs of some segments, each with its writer's number, of which it is
+                told how many there are; what is numbered below 0 comes back.
+            segments: a task each, or some together where they are small.
             gather: takes the blobs of one writer; gives one in return.
             advance: told of bytes of the segments that are done, as the status tracker sees it.
 
@@ -120,14 +120,17 @@ class SparkEngine:
         """
         from pyspark.sql.functions import col
 
-        spark, tasks = self.spark, max(len(segments), 1)
+        spark = self.spark
+        most = min(TASKS_A_CORE * cores(spark), LARGEST_WAVE)
+        each = min(sum(map(length_of, segments)) / most, TASK_BYTES)
+        tasks = grouped(segments, each)
         writers = min(WRITERS_A_CORE * cores(spark), LARGEST_WAVE)
         job = Job(spark)
         with _settings(spark, SHUFFLING):
-            spreading = spark.range(0, len(segments), 1, tasks)
-            blobs = spreading.mapInArrow(spreader(spread, list(segments), writers), BLOBS)
+            spreading = spark.range(0, len(tasks), 1, max(len(tasks), 1))
+            blobs = spreading.mapInArrow(spreader(spread, tasks, writers), BLOBS)
             brought = blobs.repartitionById(writers, col("number"))
-            in_order = brought.sortWithinPartitions(col("segment"), col("place"))
+            in_order = brought.sortWithinPartitions(col("task"), col("place"))
             written = in_order.mapInArrow(gatherer(gather), BLOBS)
             found = self._follow(job, written, segments, advance)
         rows = sorted(zip(*(found[name].to_pylist() for name in found.column_names), strict=True))
@@ -145,8 +148,7 @@ class SparkEngine:
         with ThreadPoolExecutor(1, thread_name_prefix="rmqtool-spark") as pool:
             future = pool.submit(job.collect, rows)
             try:
-                while not future.done():
-                    wait([future], POLL_SECONDS)
+                while not wait([future], POLL_SECONDS).done:
                     done, tasks = job.tasks_done()
                     part = total * done // tasks if tasks else 0
                     advance(max(part - told, 0))

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 RESULTS: Final = "task bigint, result binary"
-BLOBS: Final = "number int, segment bigint, place bigint, blob binary"
+BLOBS: Final = "number int, task bigint, place bigint, blob binary"
 TO_ALL, DONE, ERROR = -1, -2, -3  # numbers of blobs that are for nobody
 _BLOBS: Final = pa.schema(
-    [("number", pa.int32()), ("segment", pa.int64()), ("place", pa.int64()), ("blob", pa.binary())]
+    [("number", pa.int32()), ("task", pa.int64()), ("place", pa.int64()), ("blob", pa.binary())]
 )
 
 
@@ -81,26 +81,26 @@ def result_batch(number: int, outcomes: dict[int, Any]) -> pa.RecordBatch:
 
 
 def spreader(
-    spread: Callable[[Any, int], Iterator[list[tuple[int, bytes]]]],
-    segments: Sequence[Any],
+    spread: Callable[[Sequence[Any], int], Iterator[list[tuple[int, bytes]]]],
+    tasks: Sequence[Sequence[Any]],
     writers: int,
 ) -> Callable[..., Any]:
-    """Give what maps numbers of segments to their numbered blobs."""
+    """Give what maps numbers of tasks to the numbered blobs of their segments."""
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for segment in batch.column(0).to_pylist():
+            for task in batch.column(0).to_pylist():
                 place = 0
                 try:
-                    for blobs in spread(segments[segment], writers):
+                    for blobs in spread(tasks[task], writers):
                         rows = [
-                            (number, segment, place + n, blob)
+                            (number, task, place + n, blob)
                             for n, (number, blob) in enumerate(blobs)
                         ]
                         place += len(rows)
                         yield blob_batch(rows)
                 except RmqtoolError as error:
-                    yield blob_batch([(ERROR, segment, 0, pickle.dumps(error))])
+                    yield blob_batch([(ERROR, task, 0, pickle.dumps(error))])
                 settle()
 
     return work
@@ -127,11 +127,11 @@ def _wanted(batches: Iterable[pa.RecordBatch], passed: list[pa.RecordBatch]) -> 
     """Yield the blobs that are for writers; put the others aside."""
     for batch in batches:
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        for number, segment, place, blob in rows:
+        for number, task, place, blob in rows:
             if number >= 0:
                 yield blob
             else:
-                passed.append(blob_batch([(number, segment, place, blob)]))
+                passed.append(blob_batch([(number, task, place, blob)]))
 
 
 def blob_batch(rows: Sequence[tuple[int, int, int, bytes]]) -> pa.RecordBatch:

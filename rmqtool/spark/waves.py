@@ -71,11 +71,11 @@ class Grouped(Generic[Part]):
             found.append(self._next)
             taken += length_of(self._next)
             self._next = next(self._parts, None)
-        return _split(found, taken / tasks)
+        return grouped(found, taken / tasks)
 
 
-def _split(parts: list[Part], each: float) -> list[list[Part]]:
-    """Cut parts into tasks that end next to multiples of a length."""
+def grouped(parts: Iterable[Part], each: float) -> list[list[Part]]:
+    """Put parts together to tasks that end next to multiples of a length."""
     tasks: list[list[Part]] = []
     done, end = 0, 0.0
     for part in parts:

@@ -39,6 +39,15 @@ def place_for(name: str) -> str:
     return f"{_directory().name}/{name}"
 
 
+def top() -> str:
+    """Give the directory itself, which only this user enters.
+
+    Raises:
+        WriteFailed: there is no place for temporary files.
+    """
+    return _directory().name
+
+
 def put(name: str, data: bytes) -> str:
     """Write a new file; give its path.
 

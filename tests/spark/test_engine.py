@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
@@ -16,7 +17,9 @@ from rmqtool import engine, rebuild
 from rmqtool.errors import NotAStore, UnreadablePath, UnsupportedStore
 from rmqtool.rebuild.shuffled import Gather, Spread
 from rmqtool.scan.join import Joinable, PerPart, run_joined
-from rmqtool.spark.engine import SparkEngine
+from rmqtool.spark.engine import TASKS_A_CORE, SparkEngine
+from rmqtool.spark.jobs import cores
+from rmqtool.spark.tasks import TO_ALL
 from rmqtool.store.segment import Segment, SegmentPart
 from tests.spark import results
 from tests.spark.results import PER_PART
@@ -297,8 +300,9 @@ class Gate:
 
     gate: Path
 
-    def __call__(self, segment: int, writers: int) -> Iterator[list[tuple[int, bytes]]]:
+    def __call__(self, segments: Sequence[int], writers: int) -> Iterator[list[tuple[int, bytes]]]:
         """Wait, where it is to be waited."""
+        (segment,) = segments
         while segment == 2 and not self.gate.exists():
             time.sleep(0.02)
         yield [(0, b"%d/%d" % (segment, writers))]
@@ -319,3 +323,20 @@ def test_progress(on_spark: SparkEngine, tmp_path: Path) -> None:
     assert ([], [b"1/4,2/4"]) == (heads, written)
     assert 2 * half == sum(told)
     assert 1 < sum(one > 0 for one in told)
+
+
+def told_back(segments: Sequence[int], writers: int) -> Iterator[list[tuple[int, bytes]]]:
+    """Let the driver know which segments came together."""
+    assert writers
+    yield [(TO_ALL, b"%d-%d" % (segments[0], segments[-1]))]
+
+
+def test_small_segments_together(on_spark: SparkEngine) -> None:
+    """Small segments share the tasks of a shuffle, in their order; each is in one of them."""
+    heads, written = on_spark.shuffle(told_back, range(1000), b"".join, lambda _: None)
+    tasks = TASKS_A_CORE * cores(on_spark.spark)
+    edges = [[int(edge) for edge in head.split(b"-")] for head in heads]
+    assert [] == written
+    assert tasks == len(edges)
+    assert [0, 999] == [edges[0][0], edges[-1][1]]
+    assert all(end + 1 == begin for (_, end), (begin, _) in pairwise(edges))

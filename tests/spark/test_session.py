@@ -213,6 +213,17 @@ def test_quiet(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+def test_sockets(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers are reached through sockets in a directory of this user; of a long name, by TCP."""
+    directory = Path(str(spark.sparkContext.getConf().get(session.SOCKET_DIRECTORY)))
+    assert stat.S_IRWXU == stat.S_IMODE(directory.stat().st_mode)
+    assert 2 == spark.range(0, 2, 1, 2).mapInArrow(iter, "id bigint").count()
+    assert list(directory.glob(".*.sock"))
+    monkeypatch.setattr(session, "top", lambda: "/" + "x" * session.LONGEST_SOCKET_DIRECTORY)
+    assert {} == session._sockets()  # noqa: SLF001
+
+
+@pytest.mark.spark
 def test_secret(spark: SparkSession) -> None:
     """Whoever reaches Spark over loopback needs a secret; Spark made it, and nobody else has it."""
     told = dict(spark.sparkContext.getConf().getAll())
