@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from rmqtool.errors import RmqtoolError
+from rmqtool.spark.waves import length_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,6 +25,7 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 RESULTS: Final = "task bigint, result binary"
 BLOBS: Final = "number int, task bigint, place bigint, blob binary"
+SPOOLED_TOGETHER: Final = 16 << 20  # bytes of parts: a file for each small one takes longer
 TO_ALL, DONE, ERROR = -1, -2, -3  # numbers of blobs that are for nobody
 _BLOBS: Final = pa.schema(
     [("number", pa.int32()), ("task", pa.int64()), ("place", pa.int64()), ("blob", pa.binary())]
@@ -45,10 +47,16 @@ def mapper(
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 left: dict[int, Any] = {}
-                for place, part in enumerate(wave[number]):
-                    result = outcome(function, part)
-                    if spool is None or not spool.put(number, place, result):
-                        left[place] = result
+                waiting: list[Any] = []
+                size = 0
+                for place, part in enumerate(wave[number], 1):
+                    waiting.append(outcome(function, part))
+                    size += length_of(part)
+                    if size >= SPOOLED_TOGETHER or place == len(wave[number]):
+                        first = place - len(waiting)
+                        if spool is None or not spool.put(number, first, waiting):
+                            left |= enumerate(waiting, first)
+                        waiting, size = [], 0
                 settle()
                 yield result_batch(number, left)
 

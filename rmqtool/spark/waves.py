@@ -130,16 +130,17 @@ class Wave:
         self.job.result()
 
     def _wait_for(self, task: int, place: int) -> Any:  # noqa: ANN401 - whatever a part gave
-        while self.spool is not None:
+        while self.spool is not None and (task, place) not in self._unpacked:
             is_over = self.job.done()  # asked first: what is put down is there when it is over
             found, size = self.spool.take(task, place)
             if found is not NOTHING:
                 self.seen += size
                 self.largest = max(self.largest, size)
-                return found
-            if is_over:
+                self._unpacked |= {(task, place + n): one for n, one in enumerate(found)}
+            elif is_over:
                 break
-            wait([self.job], POLL_SECONDS)
+            else:
+                wait([self.job], POLL_SECONDS)
         if (task, place) not in self._unpacked:
             self._unpack(task)
         return self._unpacked.pop((task, place))
