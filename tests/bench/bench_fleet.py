@@ -7,9 +7,11 @@ One small store is built and linked many times (hard links, in /dev/shm). Each f
 process of its own: the largest resident set counts all of it, from the start of Python. Spark's
 partitions are what its driver would get: tasks, put together and pickled. `--validate N` also
 validates N of the stores, one by one and as a fleet, and compares rows and findings.
+Every third store is damaged, in one of a dozen ways; one of them has no log at all.
 `--cluster` validates all of them on a standalone cluster of two workers, kills an executor
 meanwhile, and compares rows and findings with those of one by one. Then it exports all stores
-there, kills the driver when some parts are done, and runs the same again. With `--bucket` the
+there, kills the driver when some parts are done, runs the same again, and compares the files, byte
+by byte, with those of an export by this machine alone. With `--bucket` the
 stores lie in a bucket of an S3 server (moto's), and what is exported does not. On two cores that
 others use, too, 60 stores take some minutes.
 """
@@ -29,6 +31,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+from rmqtool.errors import StoreError
+from rmqtool.findings.finding import Finding
+from rmqtool.spark.export import PLAN, SUCCESS
+from tests import inflict
 from tests.bench.store_builder import Builder, Spec
 
 MOST_SECONDS: Final = 10.0
@@ -38,14 +44,29 @@ ENTRIES_A_SEGMENT: Final = 300
 QUEUE_FILE_BYTES: Final = (
     20_000  # of the usual 6 MB, a fleet in a bucket would send gigabytes of zeros
 )
-DAMAGED_EVERY: Final = 7
+DAMAGED_EVERY: Final = 3
+DAMAGES: Final = (
+    inflict.flip_field("body_crc"),
+    inflict.zero_sector(),
+    inflict.garbage(),
+    inflict.cut_segment(1, lambda size: size // 2),
+    inflict.remove_segment(1),
+    inflict.remove("consumequeue/*/0"),
+    inflict.resize_file("consumequeue/*/1/*", lambda size: size // 3),
+    inflict.resize_file("index/*", lambda size: size // 2),
+    inflict.put_file("abort"),
+    inflict.remove("checkpoint"),
+    inflict.edit_text("config/topics.json", lambda text: text[: len(text) // 2]),
+    inflict.remove_log,
+)
 MUST_HOLD: Final = (
     "killed_executor",
     "same_verdicts",
     "same_findings",
     "killed_driver",
     "resumed",
-    "same_rows",
+    "same_files",
+    "same_end",
 )
 KILL_AFTER: Final = 4.0  # seconds: Python workers have begun by then
 SOME_PARTS: Final = 3
@@ -71,14 +92,12 @@ def build(top: Path, stores: int, segments: int) -> None:
 
 
 def damage(top: Path) -> None:
-    """Let some stores have a record that is damaged, each in a file of its own."""
-    for number, store in enumerate(sorted(top.glob("*/store"))):
-        if number % DAMAGED_EVERY == 0:
-            segment = min((store / "commitlog").iterdir())
-            raw = bytearray(segment.read_bytes())
-            raw[200] ^= 1
-            segment.unlink()
-            segment.write_bytes(raw)
+    """Damage some stores, each in the next one of the ways that there are."""
+    for number, store in enumerate(sorted(top.glob("*/store"))[::DAMAGED_EVERY]):
+        linked = store.rename(store.with_name("linked"))
+        shutil.copytree(linked, store)  # files of its own
+        shutil.rmtree(linked)
+        DAMAGES[number % len(DAMAGES)](store)
 
 
 def planned(top: Path) -> dict[str, Any]:
@@ -106,7 +125,6 @@ def compared(top: Path, count: int) -> dict[str, Any]:
     """Validate some stores as a fleet and one by one."""
     from rmqtool.check.many import Stores
     from rmqtool.check.options import ValidateOptions
-    from rmqtool.check.validate import validate
 
     pattern = [str(one) for one in sorted(top.glob("*/store"))[:count]]
     began = time.perf_counter()
@@ -114,7 +132,7 @@ def compared(top: Path, count: int) -> dict[str, Any]:
     verdicts = list(stores.verdicts(lambda *_: None, keeps_findings=True))
     fleet = time.perf_counter() - began
     began = time.perf_counter()
-    alone = [tuple(validate(ValidateOptions(one))) for one in pattern]
+    alone = [found_in(one) for one in pattern]
     return {
         "stores": len(verdicts),
         "damaged": sum(one.row["verdict"] == "damaged" for one in verdicts),
@@ -137,6 +155,17 @@ def executors(directory: Path) -> list[int]:
     return found
 
 
+def found_in(store: str) -> tuple[Finding, ...]:
+    """Give the findings of a store; none where it cannot be opened."""
+    from rmqtool.check.options import ValidateOptions
+    from rmqtool.check.validate import validate
+
+    try:
+        return tuple(validate(ValidateOptions(store)))
+    except StoreError:
+        return ()
+
+
 def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
     """Validate and export on a cluster that loses an executor, then its driver.
 
@@ -145,14 +174,12 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
         count: of its stores.
         has_bucket: 1 puts them into a bucket of an S3 server first, and reads them there.
 
-    Raises:
-        CalledProcessError: a command that is not killed has failed.
     """
     from rmqtool.check.many import Stores
     from rmqtool.check.options import ValidateOptions
-    from rmqtool.check.validate import validate
     from rmqtool.store.fleet import FleetStore
     from tests.spark.cluster import cluster, environment
+    from tests.spark.test_export import content
 
     given = [str(one) for one in sorted(top.glob("*/store"))[:count]]
     logs = (log for one in given for log in Path(one, "commitlog").iterdir())
@@ -163,10 +190,10 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
         s3_server().put(top, "fleet")
         given = [in_bucket(f"fleet/{Path(one).relative_to(top)}") for one in given]
     began = time.perf_counter()
-    listed, written, out = top / "stores", top / "findings.jsonl", top / "out"
+    listed, written, out, here = (top / one for one in ("stores", "findings.jsonl", "out", "here"))
     listed.write_text("\n".join(given))
     alone = [(FleetStore(one).name, str(found.code), found.path, found.position)
-             for one in given for found in validate(ValidateOptions(one))]  # fmt: skip
+             for one in given for found in found_in(one)]  # fmt: skip
     verdicts = [one.row for one in Stores(ValidateOptions(""), given).verdicts(lambda *_: None)]
     alone_seconds = time.perf_counter() - began
     rmqtool = [sys.executable, "-m", "rmqtool"]
@@ -183,16 +210,21 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
                 os.kill(running[0], signal.SIGKILL)
             rows = [json.loads(line) for line in job.communicate()[0].splitlines()]
         findings = [json.loads(line) for line in written.read_text().splitlines()]
-        command = [*rmqtool, "export", *stores, "--output", str(out), "--split", str(part)]
-        command += ["--columns", "store,topic,size,code"]
+        how = ["--split", str(part), "--columns", "store,topic,size,code", "--output"]
+        command = [*rmqtool, "export", *stores, *how, str(out)]
         driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment())  # noqa: S603
         while driver.poll() is None and len(list(out.glob("_receipts/*"))) < SOME_PARTS:
             time.sleep(0.05)
         is_driver_killed = driver.poll() is None
         driver.kill()
         driver.wait()
-        again = subprocess.run(command, capture_output=True, check=True, env=environment())  # noqa: S603
-    exported = json.loads(again.stdout)
+        again = subprocess.run(command, capture_output=True, check=False, env=environment())  # noqa: S603
+    local = [*rmqtool, "export", *stores[:3], "--engine", "local", *how, str(here)]
+    expected = subprocess.run(local, capture_output=True, check=False, env=environment())  # noqa: S603
+    exported, files = json.loads(again.stdout), content(out)
+    wanted = content(here)
+    for one in (files, wanted):
+        del one[SUCCESS], one[PLAN]  # where it lies
     return {
         "stores": len(rows),
         "damaged": sum(row["verdict"] == "damaged" for row in rows),
@@ -206,7 +238,9 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
         "killed_driver": is_driver_killed,
         "resumed": exported["resumed"],
         "parts": exported["tasks"],
-        "same_rows": exported["rows"] == sum(row["messages"] for row in rows),
+        "same_files": files == wanted,
+        "same_end": again.returncode == expected.returncode,
+        "exit": again.returncode,
         "rows": exported["rows"],
         "seconds": time.perf_counter() - began,
     }
