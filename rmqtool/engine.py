@@ -22,7 +22,14 @@ Result = TypeVar("Result")
 
 
 class Engine(Protocol):
-    """Runs a per-part function somewhere else."""
+    """Runs a per-part function somewhere else.
+
+    Attributes:
+        results_travel: whether what a part gives comes from another machine.
+    """
+
+    @property
+    def results_travel(self) -> bool: ...  # noqa: D102
 
     def run(self, function: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
         """Yield `function(part)` for each part, in the order of the parts, some at a time.
@@ -50,6 +57,12 @@ def using(engine: Engine | None) -> Iterator[None]:
 def chosen() -> Engine | None:
     """Give the engine that `run` uses; None is this process."""
     return _chosen.get()
+
+
+def results_travel() -> bool:
+    """Tell whether results come from other machines, so that each byte of them counts."""
+    engine = _chosen.get()
+    return engine is not None and engine.results_travel
 
 
 def default_jobs() -> int:
@@ -96,7 +109,12 @@ class LocalEngine:
 
     Args:
         jobs: threads; None is one for each processor.
+
+    Attributes:
+        results_travel: False.
     """
+
+    results_travel = False
 
     def __init__(self, jobs: int | None = None) -> None:
         self._jobs = jobs

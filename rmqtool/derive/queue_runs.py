@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import repeat
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+
+from rmqtool.formats.consume_queue import first_offset, last_offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
+
+
+_HERE: Final = (-1, -1)  # in the place of the ends of a run whose units are not left out
 
 
 class QueueKind(enum.StrEnum):
@@ -28,6 +34,10 @@ class QueueKind(enum.StrEnum):
 
 def _no_times() -> npt.NDArray[np.int64]:
     return np.empty(0, np.int64)
+
+
+def _no_ends() -> npt.NDArray[np.int64]:
+    return np.empty((0, 2), np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,8 @@ class QueueRun:
         store_timestamp: of the record of the last unit, ms; 4.9 and 5.0 search files by it.
         kind: which kind of file.
         times: int64, shape (count,): of the record of each unit, ms; empty unless asked for.
+        ends: physical offsets of the first and the last unit, where `units` are left out: they lie
+            in the queue, byte for byte, at `queue_offset`. None where they are here.
     """
 
     topic: bytes
@@ -53,6 +65,17 @@ class QueueRun:
     store_timestamp: int
     kind: QueueKind
     times: npt.NDArray[np.int64] = field(default_factory=_no_times)
+    ends: tuple[int, int] | None = None
+
+    @property
+    def first_physical_offset(self) -> int:
+        """Where the record of the first unit lies."""
+        return self.ends[0] if self.ends else first_offset(self.units)
+
+    @property
+    def last_physical_offset(self) -> int:
+        """Where the record of the last unit lies."""
+        return self.ends[1] if self.ends else last_offset(self.units)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +95,8 @@ class QueueRuns:
         store_timestamp: int64, shape (runs,): of the record of the last unit, ms.
         times: int64, shape (n,): of the record of each unit, ms; empty unless asked for. RocksDB
             keeps it beside the unit, files do not.
+        ends: int64, shape (runs, 2): physical offsets of the first and the last unit of each run
+            whose units are left out, see `QueueRun`; -1 for the others. Empty where none are.
     """
 
     kind: QueueKind
@@ -83,6 +108,7 @@ class QueueRuns:
     count: npt.NDArray[np.int64]
     store_timestamp: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64] = field(default_factory=_no_times)
+    ends: npt.NDArray[np.int64] = field(default_factory=_no_ends)
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -95,14 +121,24 @@ class QueueRuns:
             self.first.tolist(),
             self.count.tolist(),
             self.store_timestamp.tolist(),
+            map(tuple, self.ends.tolist()) if len(self.ends) else repeat(_HERE, len(self)),
             strict=True,
         )
-        for queue, offset, first, count, store_timestamp in rows:
+        for queue, offset, first, count, store_timestamp, ends in rows:
             topic, queue_id = self.queues[queue]
-            packed = flat[first * size : (first + count) * size]
+            is_here = ends == _HERE
+            packed = flat[first * size : (first + count) * size] if is_here else flat[:0]
             times = self.times[first : first + count]
             yield QueueRun(
-                topic, queue_id, offset, packed, count, store_timestamp, self.kind, times
+                topic,
+                queue_id,
+                offset,
+                packed,
+                count,
+                store_timestamp,
+                self.kind,
+                times,
+                None if is_here else ends,
             )
 
     def followed_by(self, other: QueueRuns) -> QueueRuns:

@@ -46,7 +46,7 @@ class RunPool:
 
     def add(self, runs: QueueRuns) -> Iterator[QueueRuns]:
         """Take the runs of the next part; yield those that need not wait any more, in log order."""
-        is_long = runs.units.nbytes >= self._short_run * len(runs)
+        is_long = runs.units.nbytes >= self._short_run * len(runs) or bool(len(runs.ends))
         if not is_long:
             self._keep(runs)
         if is_long or self._bytes >= LARGEST:

@@ -64,6 +64,11 @@ class SparkEngine:
         ship(spark)
         return cls(spark)
 
+    @property
+    def results_travel(self) -> bool:
+        """Whether executors are on other machines, as far as the master tells."""
+        return not is_on_this_machine(self.spark)
+
     def run(self, function: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
         """Yield `function(part)` for each part, in the order of the parts.
 

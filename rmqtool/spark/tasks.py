@@ -11,6 +11,7 @@ from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import lz4.block
 import pyarrow as pa
 
 from rmqtool.errors import RmqtoolError
@@ -81,8 +82,11 @@ def outcome(function: Callable[[Part], Result], part: Part) -> Result | RmqtoolE
 
 
 def result_batch(number: int, outcomes: dict[int, Any]) -> pa.RecordBatch:
-    """Give the row of a task: outcomes by the place of the part."""
-    packed = pickle.dumps(outcomes, pickle.HIGHEST_PROTOCOL)
+    """Give the row of a task: outcomes by the place of the part.
+
+    They are packed: Spark copies each byte several times.
+    """
+    packed = lz4.block.compress(pickle.dumps(outcomes, pickle.HIGHEST_PROTOCOL))
     return pa.RecordBatch.from_arrays(
         [pa.array([number], pa.int64()), pa.array([packed], pa.binary())], names=["task", "result"]
     )

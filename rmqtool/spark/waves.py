@@ -11,6 +11,8 @@ from concurrent.futures import wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+import lz4.block
+
 from rmqtool.errors import RmqtoolError
 from rmqtool.writing.spool import NOTHING
 
@@ -152,5 +154,6 @@ class Wave:
             rows = zip(table["task"].to_pylist(), table["result"].to_pylist(), strict=True)
             self._packed = dict(rows)
             self.seen += 0 if self.spool else sum(map(len, self._packed.values()))
-        found = pickle.loads(self._packed.pop(task))  # noqa: S301 - our own executors made it
+        packed = lz4.block.decompress(self._packed.pop(task))
+        found = pickle.loads(packed)  # noqa: S301 - our own executors made it
         self._unpacked = {(task, place): one for place, one in found.items()}

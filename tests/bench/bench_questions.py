@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rmqtool.spark import register
 from rmqtool.spark.options import SourceOptions
@@ -59,7 +59,7 @@ def main() -> None:
 
 def answer(
     spark: SparkSession, store: Path, text: str, options: dict[str, str]
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Give the rows of an answer."""
     questions = Questions(spark, SourceOptions.of({"path": str(store), **options}))
     return [row for chunk in questions.ask(text).chunks for row in chunk]

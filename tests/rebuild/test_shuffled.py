@@ -25,6 +25,8 @@ SLOW_SECONDS = 1000.0
 class InOneProcess:
     """A cluster of one: the second of its writers waits long for its disk."""
 
+    results_travel = True
+
     def run(self, function: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
         """Work on the parts."""
         yield from map(function, parts)

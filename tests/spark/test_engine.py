@@ -272,9 +272,10 @@ def test_bounded_waves(
     monkeypatch.setattr("rmqtool.spark.engine.SPOOLED_BYTES", 1 << 20)
     monkeypatch.setattr("rmqtool.spark.engine.is_on_this_machine", lambda _: is_spooled)
     with engine.using(on_spark):
-        found = sum(len(one) for one in engine.run(bytes, [100_000] * 60))
+        found = sum(len(one) for one in engine.run(os.urandom, [100_000] * 60))
     assert 6_000_000 == found
-    assert on_spark.traffic.largest_in_memory < (110_000 if is_spooled else 4 << 20)
+    # Of small parts, two come together: of a wave of a MiB, eight tasks get ten parts.
+    assert on_spark.traffic.largest_in_memory < (210_000 if is_spooled else 4 << 20)
     assert on_spark.traffic.waves > 3
 
 

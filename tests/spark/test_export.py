@@ -40,6 +40,8 @@ TRAFFIC = "rocketmq-5.3.3-traffic"
 class Here:
     """Runs tasks in this process, in the place of Spark: what is tested is the export."""
 
+    results_travel = False
+
     def __init__(self, stop_after: int | None = None) -> None:
         self.stop_after = stop_after
         self.done: list[int] = []

@@ -5,16 +5,19 @@ Source: DefaultMessageStore#load, CommitLog#recoverNormally, 4.9.3 to 5.5.0.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.broker.conf import APPENDS_PROPERTY_CRC, FORCES_PROPERTY_CRC
 from rmqtool.check.log.message import RecordOptions
 from rmqtool.check.log.part import PartOptions, PartReport, inspect_part
+from rmqtool.check.log.proof import Prover
 from rmqtool.check.log.segments import SegmentJudge
 from rmqtool.check.log.transactions import Transactions
 from rmqtool.derive.part import DeriveOptions
 from rmqtool.derive.settings import rocksdb_rules, rules_of, run_units
+from rmqtool.engine import results_travel
 from rmqtool.errors import DamagedDatabase, UnreadablePath
 from rmqtool.findings.catalogue import Severity
 from rmqtool.findings.finding import At, finding
@@ -139,7 +142,23 @@ class LogPass:
         )
         index_files = store.dledger_index if is_dledger else None
         grid = self._observers.grid if texts else None
-        return PartOptions(scan, derive, records, last_used, index_files, grid)
+        prover = self._prover() if derive is not None else None
+        return PartOptions(scan, derive, records, last_used, index_files, grid, prover)
+
+    def _prover(self) -> Prover | None:
+        """Give what compares where the log is read; None where that saves nothing.
+
+        Who looks on wants all that the log asks for, a broker goes on writing, and a bucket would
+        be asked for each run.
+        """
+        inspection, looking_on = self._inspection, self._observers
+        store, scope = inspection.store, inspection.scope
+        if looking_on.observer is not None or looking_on.ledger is not None:
+            return None
+        if not results_travel() or store.lock_held() or not store.asked.place.is_local:
+            return None
+        queues = scope.compares_queues and not scope.compares_rocksdb
+        return Prover(replace(store), queues, scope.compares_index)
 
     def _rules(self) -> DispatchRules:
         """Give the rules by which records are dispatched, to files, to RocksDB or to both."""
@@ -164,6 +183,7 @@ class LogPass:
                 report.end if report.records else part.begin, part.begin
             )
             facts.lost.add(begin, part.segment.start + part.end, said)
+        yield from self._restore(report)
         account.records += report.records
         account.bytes += part.length
         self._observers.watch(part.length)
@@ -177,6 +197,19 @@ class LogPass:
         self._add_facts(part, report)
         proven = self._observers.take(part, report)
         yield from self._take(report, proven)
+
+    def _restore(self, report: PartReport) -> Iterator[Finding]:
+        """Read the index entries that an executor has left out, as they lie on disk."""
+        if report.index_on_disk is None or report.runs is None:
+            return
+        try:
+            found = report.index_on_disk.restored(self._inspection.store)
+        except UnreadablePath as error:  # it could be read a moment ago
+            path = self._inspection.path_of(error.path)
+            if not self._inspection.is_known_unread(path):
+                yield self._inspection.unread(path, error)
+            return
+        report.runs = replace(report.runs, index=found)
 
     def _lose(self, said: Finding) -> None:
         """Take a record whose topic is impossible for lost: no queue and no key can be right."""

@@ -128,6 +128,10 @@ class RecordJudge:
         self.timers: list[npt.NDArray[np.int64]] = []
         self.damaged: list[Finding] = []
 
+    def end(self) -> None:
+        """Forget the room for what is found in a batch, which would travel with the result."""
+        self._numbers = self._bits = np.empty(0, np.int64)
+
     def judge(self, batch: Batch) -> Iterator[Finding]:
         """Judge the records of one batch."""
         for one in self._judge(batch):

@@ -26,6 +26,7 @@ from rmqtool.store.record_heads import TIME_TOLERANCE_MS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.check.log.proof import EntriesOnDisk, Prover
     from rmqtool.check.log.traffic import TimeGrid
     from rmqtool.derive.collector import RunCollector
     from rmqtool.derive.part import DeriveOptions
@@ -50,6 +51,7 @@ class PartOptions(NamedTuple):
             behind the tail.
         dledger_index: files of DLedger's own index, to be compared; None without.
         grid: stretches of time in which records are to be counted; None for no counting.
+        prover: leaves out of runs what lies on disk just so; None leaves them whole.
     """
 
     scan: ScanOptions
@@ -58,6 +60,7 @@ class PartOptions(NamedTuple):
     last_used: int
     dledger_index: MappedFiles | None = None
     grid: TimeGrid | None = None
+    prover: Prover | None = None
 
 
 @dataclass(slots=True)
@@ -78,6 +81,8 @@ class PartReport:
         last_end: behind it.
         unread: why the part could not be read; None when it could.
         traffic: records over time; None when nobody asked.
+        index_on_disk: where the index entries of `runs` lie that were left out; None where they
+            were not.
     """
 
     first: int | None
@@ -93,6 +98,7 @@ class PartReport:
     last_end: int = -1
     unread: UnreadablePath | None = None
     traffic: LogTraffic | None = None
+    index_on_disk: EntriesOnDisk | None = None
 
     @property
     def is_unused(self) -> bool:
@@ -118,7 +124,10 @@ def inspect_part(
     except UnreadablePath as error:
         # What was read so far is judged; the rest is unknown, and the result incomplete.
         return inspector.report(error)
-    return inspector.report()
+    report = inspector.report()
+    if options.prover is not None and report.runs is not None:
+        report.runs, report.index_on_disk = options.prover(report.runs)
+    return report
 
 
 class _Inspector:
@@ -215,6 +224,7 @@ class _Inspector:
 
     def report(self, unread: UnreadablePath | None = None) -> PartReport:
         """Give what was found."""
+        self.judge.end()
         runs = None if self.collector is None else self.collector.finish(self.part.end)
         counts = self.bounded.counts.copy()
         for one in self.findings:

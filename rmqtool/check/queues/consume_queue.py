@@ -24,7 +24,7 @@ from rmqtool.errors import UnreadablePath
 from rmqtool.findings.finding import At, finding
 from rmqtool.findings.registry_commitlog import CL_QOFF_BACK, CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.findings.registry_consume_queue import CQ_EXPIRED, CQ_EXTRA, CQ_SHIFT
-from rmqtool.formats.consume_queue import CQ_UNIT, first_offset, last_offset
+from rmqtool.formats.consume_queue import CQ_UNIT, first_offset
 from rmqtool.queues.kinds import as_units
 
 if TYPE_CHECKING:
@@ -120,10 +120,19 @@ class QueueComparer:
             return wanted
         return state.assume(start, wanted, found) if state.unread else found
 
+    def _wanted(self, state: QueueState, run: QueueRun) -> Generator[Finding, None, bytes]:
+        """Give the units of a run, from the queue where an executor has left them out."""
+        if run.ends is None:
+            return bytes(run.units)
+        try:
+            return state.units.packed(run.queue_offset, run.count)
+        except UnreadablePath as error:  # it could be read a moment ago
+            yield from self._unread(state, error)
+            return bytes(run.count * UNIT)
+
     def _take(self, state: QueueState, run: QueueRun, proven: Proven) -> Iterator[Finding]:
         """Compare one run with the queue, where its units should be."""
-        wanted = bytes(run.units)
-        first = first_offset(wanted)
+        first = run.first_physical_offset
         if self._facts.moved and run.count == 1 and self._facts.is_moved(first):
             return  # it may stand anywhere in the log; its own finding says so
         if state.expected < 0:
@@ -134,18 +143,19 @@ class QueueComparer:
         elif state.outlier is not None:
             yield from self._resumed(state)
         start = state.expected
-        if (run.topic, run.queue_id, start, run.count) in proven:
-            found = wanted
-        else:
-            found = yield from self._found(state, start, wanted)
+        wanted = found = b""
+        if run.ends is None or start != run.queue_offset:
+            wanted = yield from self._wanted(state, run)
+            is_proven = (run.topic, run.queue_id, start, run.count) in proven
+            found = wanted if is_proven else (yield from self._found(state, start, wanted))
         state.expected += run.count
-        state.last_physical_offset = last_offset(wanted)
+        state.last_physical_offset = run.last_physical_offset
         if found == wanted:
             self._queue_facts.note_newest(state.last_physical_offset)
         else:
             yield from self._differ(state, start, wanted, found)
         self._inspection.account.units += run.count
-        self._inspection.account.bytes += len(wanted)
+        self._inspection.account.bytes += run.count * UNIT
 
     def _turn(self, state: QueueState, run: QueueRun, first: int) -> Iterator[Finding]:
         """Find out what to make of queue offsets that do not follow.
@@ -363,8 +373,8 @@ class QueueComparer:
 
 def _is_within(lost: LostRanges, run: QueueRun) -> bool:
     """Tell whether all records of a run lie in one lost stretch of the log."""
-    stretch = lost.at(first_offset(run.units))
-    return stretch is not None and stretch is lost.at(last_offset(run.units))
+    stretch = lost.at(run.first_physical_offset)
+    return stretch is not None and stretch is lost.at(run.last_physical_offset)
 
 
 def _rows(raw: bytes) -> npt.NDArray[np.uint8]:

@@ -1,0 +1,206 @@
+"""Leave out of what a part of the log dispatches what lies on disk just so.
+
+Units and index entries are an eighth of the log, and on a cluster all of them would go through the
+one driver. So the task that derives them compares them with the queues and the index itself, and
+leaves out what is the same: of a run of units its place and its ends travel, of index entries their
+place and the times of their records. What differs travels as it is and is judged by the driver, so
+findings are the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from rmqtool.derive.run_pool import SHORT_RUN
+from rmqtool.derive.runs import IndexRun
+from rmqtool.errors import DecodeError, StoreError
+from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, entry_position
+from rmqtool.queues.discovery import Queues
+from rmqtool.scan.index import read_header
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.derive.queue_runs import QueueRun, QueueRuns
+    from rmqtool.derive.runs import Runs
+    from rmqtool.store.index_files import IndexFile
+    from rmqtool.store.place import OpenFile
+    from rmqtool.store.tree import Store
+
+SIZE: Final = INDEX_ENTRY.size
+NONE: Final = IndexRun(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+class Piece(NamedTuple):
+    """Entries of one index file that lie one behind the other.
+
+    Attributes:
+        path: of the file.
+        position: of the first one.
+        entries: how many.
+    """
+
+    path: str
+    position: int
+    entries: int
+
+
+class EntriesOnDisk(NamedTuple):
+    """Index entries that a part of the log asks for, and that are there. Picklable.
+
+    Attributes:
+        pieces: where they lie, in order.
+        steps: int64, shape (n,): ms from the store time of the record before; of the first, from 0.
+    """
+
+    pieces: tuple[Piece, ...]
+    steps: npt.NDArray[np.int64]
+
+    def restored(self, store: Store) -> IndexRun:
+        """Read them.
+
+        Raises:
+            UnreadablePath: a file may not be read, or not any more.
+        """
+        files = {one.path: one for one in store.index_files()}
+        raw = bytearray()
+        for piece in self.pieces:
+            with files[piece.path].open() as file:
+                raw += file.read_at(piece.position, piece.entries * SIZE)
+        values = np.frombuffer(raw, INDEX_ENTRY.dtype)
+        return IndexRun(
+            values["key_hash"].astype(np.int32),
+            values["physical_offset"].astype(np.int64),
+            np.cumsum(self.steps),
+        )
+
+
+class _Known(NamedTuple):
+    """An index file of a geometry that is known.
+
+    Attributes:
+        begin: physical offset of its first entry, as its header says.
+        end: number behind its last entry, likewise.
+        file: the file.
+    """
+
+    begin: int
+    end: int
+    file: IndexFile
+
+
+@dataclass(eq=False)
+class Prover:
+    """Compares what a task derives with one store's files. Picklable.
+
+    Attributes:
+        store: the store.
+        queues: whether queues are compared.
+        index: whether the index is.
+        short_run: bytes; where runs are shorter on average, a queue would be opened for a few
+            units, and all of them travel.
+    """
+
+    store: Store
+    queues: bool
+    index: bool
+    short_run: int = field(default=SHORT_RUN, kw_only=True)
+
+    def __call__(self, runs: Runs) -> tuple[Runs, EntriesOnDisk | None]:
+        """Give runs without what lies on disk as they say; what cannot be read is left in."""
+        found = self._found(runs.index) if self.index else None
+        if found is not None:
+            runs = replace(runs, index=NONE)
+        if self.queues and runs.queues.units.nbytes >= self.short_run * max(len(runs.queues), 1):
+            runs = replace(runs, queues=self._without_proven(runs.queues))
+        return runs, found
+
+    def _without_proven(self, runs: QueueRuns) -> QueueRuns:
+        ends = np.full((len(runs), 2), -1, np.int64)
+        with Queues(self.store) as queues:
+            for number, run in enumerate(runs):
+                if _is_there(queues, run):
+                    ends[number] = run.first_physical_offset, run.last_physical_offset
+        is_here = ends[:, 0] < 0
+        if is_here.all():
+            return runs
+        kept = np.where(is_here, runs.count, 0)
+        rows = np.repeat(is_here, runs.count)
+        times = runs.times[rows] if len(runs.times) else runs.times
+        first = np.cumsum(kept) - kept
+        return replace(runs, units=runs.units[rows], first=first, times=times, ends=ends)
+
+    @cached_property
+    def _files(self) -> list[_Known]:
+        """The index files, in the order of the log."""
+        known = []
+        for file in self.store.index_files():
+            with file.open() as handle:
+                header = read_header(handle)
+            if header is not None and file.slots:
+                count = min(header["index_count"], file.entries)
+                known.append(_Known(header["begin_physical_offset"], count, file))
+        return sorted(known, key=lambda one: one.begin)
+
+    def _found(self, run: IndexRun) -> EntriesOnDisk | None:
+        """Give where all entries of a run lie, one behind the other; None where they do not."""
+        if not len(run):
+            return None
+        try:
+            pieces = self._pieces(run)
+        except (StoreError, DecodeError):
+            return None
+        return EntriesOnDisk(pieces, np.diff(run.store_timestamps, prepend=0)) if pieces else None
+
+    def _pieces(self, run: IndexRun) -> tuple[Piece, ...]:
+        pieces: list[Piece] = []
+        begin = int(run.physical_offsets[0])
+        place = bisect_right([one.begin for one in self._files], begin) - 1
+        done, number = 0, -1
+        while 0 <= place < len(self._files) and done < len(run):
+            known = self._files[place]
+            slots = known.file.slots
+            with known.file.open() as file:
+                if number < 0:
+                    number = _first_at(file, known, begin)
+                count = min(len(run) - done, known.end - number)
+                position = entry_position(slots, number)
+                raw = file.read_at(position, max(count, 0) * SIZE)
+            values = np.frombuffer(raw, INDEX_ENTRY.dtype, len(raw) // SIZE)
+            wanted = slice(done, done + len(values))
+            if not (
+                np.array_equal(values["key_hash"], run.hashes[wanted])
+                and np.array_equal(values["physical_offset"], run.physical_offsets[wanted])
+            ):
+                return ()
+            if len(values):
+                pieces.append(Piece(known.file.path, position, len(values)))
+            done, place, number = done + len(values), place + 1, FIRST_ENTRY
+        return tuple(pieces) if done == len(run) else ()
+
+
+def _is_there(queues: Queues, run: QueueRun) -> bool:
+    """Tell whether the units of a run lie in its queue, where its queue offset says."""
+    try:
+        found = queues.files.queue(run.topic.decode("utf-8", "backslashreplace"), run.queue_id)
+        return found is not None and found.packed(run.queue_offset, run.count) == run.units
+    except StoreError:
+        return False
+
+
+def _first_at(file: OpenFile, known: _Known, physical_offset: int) -> int:
+    """Give the number of the first entry of a record at or behind an offset."""
+    low, high = FIRST_ENTRY, known.end
+    while low < high:
+        middle = (low + high) // 2
+        raw = file.read_at(entry_position(known.file.slots, middle), SIZE)
+        if len(raw) == SIZE and INDEX_ENTRY["physical_offset"].of(raw) < physical_offset:
+            low = middle + 1
+        else:
+            high = middle
+    return low
