@@ -243,7 +243,7 @@ class SegmentScanner:
         layout = DLEDGER_BLANK if self.entry_header else BLANK
         at = position - self.window.position
         raw = self.window.bytes[at : at + layout.size].tobytes()
-        stored = layout.parse(raw)["size" if self.entry_header else "total_size"]
+        stored = layout["size" if self.entry_header else "total_size"].of(raw)
         end, code = self.size, None
         if stored != end - position:  # the broker goes to the next file all the same
             code = BLANK_LENGTH

@@ -138,6 +138,7 @@ class SparkEngine:
             in_order = brought.sortWithinPartitions(col("task"), col("place"))
             written = in_order.mapInArrow(gatherer(gather), BLOBS)
             found = self._follow(job, written, segments, advance)
+            self.traffic.shuffled_bytes += found.nbytes
         rows = sorted(zip(*(found[name].to_pylist() for name in found.column_names), strict=True))
         for number, _, _, blob in rows:
             if number == ERROR:

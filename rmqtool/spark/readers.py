@@ -63,7 +63,7 @@ def batches(
         case LogTask() if options.table is TableName.MESSAGES:
             schema = chosen(SCHEMAS[TableName.MESSAGES], names, encoded)
             for batch in _messages(task, options, names, gone):
-                yield batch.cast(schema)
+                yield batch if batch.schema == schema else batch.cast(schema)
         case LogTask() if options.table is TableName.SEGMENTS:
             found = _segment(task, gone, is_read=not OF_FILES.issuperset(names))
             yield _batch(found, SCHEMAS[TableName.SEGMENTS], names)

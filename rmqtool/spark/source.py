@@ -107,7 +107,9 @@ class RocketMQReader(DataSourceReader):
         """Read a task on an executor."""
         from rmqtool.spark.bytes_read import told
         from rmqtool.spark.fleet import batches
+        from rmqtool.spark.tasks import settle
 
+        settle()
         tasks = partition.value or ()  # None is Spark's stand-in for nothing to read
         expired: set[str] = set()  # as if they had been listed later; a stream tells of each
         found = (

@@ -38,6 +38,7 @@ class DriverTraffic:
         tasks: in all of them.
         part_bytes: of parts.
         result_bytes: of results.
+        shuffled_bytes: of what came back of shuffles.
         largest_in_memory: bytes of results at a time.
     """
 
@@ -45,6 +46,7 @@ class DriverTraffic:
     tasks: int = 0
     part_bytes: int = 0
     result_bytes: int = 0
+    shuffled_bytes: int = 0
     largest_in_memory: int = 0
 
     def ratio(self, unknown: float) -> float:

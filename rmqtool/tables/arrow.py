@@ -10,7 +10,7 @@ import pyarrow as pa
 from rmqtool.times import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -74,16 +74,28 @@ def constant(text: str, rows: int) -> pa.DictionaryArray:
     return words(np.zeros(rows, np.int64), [text])
 
 
-def batch(schema: pa.Schema, columns: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
+def batch(
+    schema: pa.Schema,
+    columns: Mapping[str, pa.Array],
+    rows: int,
+    wanted: Collection[str] | None = None,
+) -> pa.RecordBatch:
     """Put columns together; one that is missing is all null.
 
     Dictionary columns stay as they are; `cast(schema)` makes them plain.
+
+    Args:
+        schema: of all columns.
+        columns: those that are not all null.
+        rows: how many.
+        wanted: names of the columns to put in; None is all of them.
     """
+    fields = [field for field in schema if wanted is None or field.name in wanted]
     arrays = [
         columns[field.name] if field.name in columns else pa.nulls(rows, field.type)
-        for field in schema
+        for field in fields
     ]
-    return pa.RecordBatch.from_arrays(arrays, names=schema.names)
+    return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
 
 
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:

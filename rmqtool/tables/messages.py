@@ -176,7 +176,7 @@ def message_rows(
     Args:
         batch: of a scan.
         options: which rows, and how.
-        wanted: names of the columns to fill; all others are null.
+        wanted: names of the columns of records; others are left out.
         budget: of bodies; rows from the first one on that it does not hold are left out.
         skip: records to leave out, from the first on.
 
@@ -200,7 +200,7 @@ def message_rows(
 
     def filled(group: Group) -> pa.RecordBatch:
         made = message_columns(batch, group.columns, group.bodies, wanted)
-        return arrow.batch(SCHEMA, made, group.columns.shape[1])
+        return arrow.batch(SCHEMA, made, group.columns.shape[1], wanted)
 
     yield from map(filled, found)  # a loop's name would keep one group while the next is made
 

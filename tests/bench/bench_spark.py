@@ -2,6 +2,7 @@
 
     python -m tests.bench.bench_spark [--gib 2] [--segment-mib 1024] [--rounds 3] [--cores 2]
     python -m tests.bench.bench_spark --memory 2 8
+    python -m tests.bench.bench_spark --driver 2 8
     python -m tests.bench.bench_spark --bytes [--gib 2]
     python -m tests.bench.bench_spark --small [--gib 2] [--rounds 3]
 
@@ -31,6 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+from unittest.mock import patch
 
 import pyarrow as pa
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, IsNotNull, LessThan
@@ -54,9 +56,11 @@ if TYPE_CHECKING:
 
 MIB: Final = 1 << 20
 TARGETS: Final = {"validate": 1.2, "rebuild-cq": 1.3}  # times this process
+DRIVER_TARGET: Final = 1000  # bytes of results for each MiB of a log
 SMALL_TARGET: Final = 1.5  # times the processors of large segments
 SHUFFLE_TARGET: Final = 1.2  # times the bytes of the queues
 SMALL: Final = Spec(total_bytes=128 << 10, segment_bytes=64 << 10, slots=100, entries=1000)
+SMALL_WARMING: Final = 8  # rounds: Java goes on compiling what is in a query
 WARMING: Final = 2  # rounds: files, workers, and what Java compiles
 COMMANDS: Final = tuple(TARGETS)
 FLAT: Final = 1.15
@@ -141,6 +145,7 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--commands", nargs="+", default=COMMANDS, choices=COMMANDS)
     parser.add_argument("--memory", type=int, nargs="+", metavar="GIB")
+    parser.add_argument("--driver", type=int, nargs="+", metavar="GIB")
     parser.add_argument("--bytes", action="store_true")
     parser.add_argument("--small", action="store_true")
     asked = parser.parse_args()
@@ -152,6 +157,9 @@ def main() -> None:
         return
     if asked.memory:
         measure_memory(asked)
+        return
+    if asked.driver:
+        measure_driver(asked)
         return
     store, conf = large_store(asked.gib, asked.segment_mib * MIB)
     start = time.perf_counter()
@@ -232,17 +240,20 @@ def measure_bytes(gib: int) -> None:
 def measure_small(asked: argparse.Namespace) -> None:
     """Compare small segments with large ones, by what counting their records takes."""
     spark = register(session(f"local[{asked.cores}]"))
-    medians: list[list[float]] = []
-    for segment_bytes in (MIB, GIB):
-        store = bench_store(Spec(total_bytes=asked.gib * GIB, segment_bytes=segment_bytes))
-        taken = Taken([], [])
-        for number in range(asked.rounds + WARMING):
-            taken.take(partial(counted, spark, store))
-            if number < WARMING:
-                taken = Taken([], [])
-        medians.append([statistics.median(one) for one in taken])
-        for what, median in zip(Taken._fields, medians[-1], strict=True):
-            report(f"counting in segments of {segment_bytes >> 20} MiB, s by {what}", median)
+    stores = {
+        size: bench_store(Spec(total_bytes=asked.gib * GIB, segment_bytes=size))
+        for size in (MIB, GIB)
+    }
+    taken = {size: Taken([], []) for size in stores}
+    for number in range(asked.rounds + SMALL_WARMING):
+        for size, store in stores.items():
+            if number == SMALL_WARMING:
+                taken[size] = Taken([], [])
+            taken[size].take(partial(counted, spark, store))
+    medians = [[statistics.median(one) for one in taken[size]] for size in stores]
+    for size, found in zip(stores, medians, strict=True):
+        for what, median in zip(Taken._fields, found, strict=True):
+            report(f"counting in segments of {size >> 20} MiB, s by {what}", median)
     for what, small, large in zip(Taken._fields, *medians, strict=True):
         report(f"the first by the second, by {what}", small / large, SMALL_TARGET)
     spark.stop()
@@ -271,6 +282,28 @@ def measure_memory(asked: argparse.Namespace) -> None:
         for gib, peak in zip(asked.memory, found, strict=True):
             report(f"{command}: driver at {gib} GiB, MB", peak)
         report(f"{command}: the largest by that of the smallest store", max(found) / found[0], FLAT)
+
+
+def measure_driver(asked: argparse.Namespace) -> None:
+    """Report what comes back to the driver, as where executors are on other machines."""
+    spark = session(f"local[{asked.cores}]", options=FORWARDING)
+    for gib in asked.driver:
+        store, conf = large_store(gib, asked.segment_mib * MIB)
+        log = sum(path.stat().st_size for path in (store / "commitlog").iterdir())
+        for command, travels in (("validate", False), ("validate", True), ("rebuild-cq", True)):
+            cluster = SparkEngine.on(spark)
+            with (
+                engine.using(cluster),
+                patch("rmqtool.spark.engine.is_on_this_machine", return_value=False),
+                patch("rmqtool.check.log.commitlog.results_travel", return_value=travels),
+            ):
+                run_once(command, store, asked.cores, conf)
+            count = cluster.traffic.result_bytes + cluster.traffic.shuffled_bytes
+            what = f"{command} of {gib} GiB{'' if travels else ', before'}: bytes to the driver"
+            report(what, count)
+            bound = DRIVER_TARGET if travels else None
+            report(f"{what}, for each MiB of the log", count / (log / MIB), bound)
+    spark.stop()
 
 
 def driver_memory(command: str, gib: int, cores: int) -> float:

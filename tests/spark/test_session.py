@@ -6,9 +6,11 @@ import importlib.util
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 from rmqtool.cli.engines import EngineChoice, EngineName, decide
@@ -212,12 +214,17 @@ def test_quiet(tmp_path: Path) -> None:
     assert "INFO" in file.read_text() or "WARN" in file.read_text()
 
 
+def as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give rows back."""
+    yield from batches
+
+
 @pytest.mark.spark
 def test_sockets(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are reached through sockets in a directory of this user; of a long name, by TCP."""
     directory = Path(str(spark.sparkContext.getConf().get(session.SOCKET_DIRECTORY)))
     assert stat.S_IRWXU == stat.S_IMODE(directory.stat().st_mode)
-    assert 2 == spark.range(0, 2, 1, 2).mapInArrow(iter, "id bigint").count()
+    assert 2 == spark.range(0, 2, 1, 2).mapInArrow(as_they_are, "id bigint").count()
     assert list(directory.glob(".*.sock"))
     monkeypatch.setattr(session, "top", lambda: "/" + "x" * session.LONGEST_SOCKET_DIRECTORY)
     assert {} == session._sockets()  # noqa: SLF001
