@@ -227,12 +227,13 @@ def end_of(store: Store) -> End:
     """Give where the last record ends that is complete.
 
     A running broker may be in the middle of writing the last one: while its checksum is wrong, or
-    its end is zero, it is left for the next batch. With a record behind it, it is a row.
+    its end is zero, it is left for the next batch. With a record behind it, it is a row, and so it
+    is when the broker has ended as it should: it took what recovery had left.
     """
     log = store.commitlog
     with LogReader(log) as reader:
         tail = find_tail(log, reader, is_dledger=store.is_dledger)
-        if tail.last is None or is_complete(tail, reader):
+        if tail.last is None or has_ended(store) or is_complete(tail, reader):
             return End(tail.physical_offset, tail.last and tail.last.physical_offset)
         torn = tail.last.physical_offset
         segment = log.at(torn)
@@ -240,6 +241,11 @@ def end_of(store: Store) -> End:
     end = torn - (DLEDGER_BODY_OFFSET if store.is_dledger else 0)
     is_next = before is not None and before.end == end
     return End(end, before.physical_offset if before is not None and is_next else None)
+
+
+def has_ended(store: Store) -> bool:
+    """Whether no broker writes the log: none has the lock, and the last one ended as it should."""
+    return store.abort is None and store.lock_held() is False
 
 
 def is_complete(tail: Tail, reader: LogReader) -> bool:

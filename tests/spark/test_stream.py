@@ -275,6 +275,22 @@ def test_no_log(store: Path) -> None:
     assert [] == Stream(store).follow()
 
 
+def test_torn_end(store: Path) -> None:
+    """A last record that ends in zeros waits for its broker; one that has ended has left it so."""
+    *_, last = records(store)
+    start = last["physical_offset"] // SEGMENT * SEGMENT
+    torn = last["physical_offset"] + last["size"] - start - 20
+    with (store / "commitlog" / f"{start:020}").open("r+b") as file:
+        file.seek(torn)
+        file.write(bytes(SEGMENT - torn))
+    (store / "abort").touch()
+    stream = Stream(store)
+    assert last["physical_offset"] not in offsets(stream.follow())
+    assert [] == stream.follow()
+    (store / "abort").unlink()
+    assert [last["physical_offset"]] == offsets(stream.follow())
+
+
 def test_latest_knows_its_record(store: Path) -> None:
     """A stream that began at the end notices a cut before its first record."""
     stream = Stream(store, start="latest")
