@@ -12,7 +12,7 @@ from rmqtool.derive.part import DeriveOptions, derive
 from rmqtool.derive.queue_runs import QueueKind
 from rmqtool.derive.runs import Runs, Stretch
 from rmqtool.derive.settings import run_units
-from rmqtool.engine import chosen
+from rmqtool.engine import chosen, results_travel
 from rmqtool.errors import NotAStore, UnreadablePath, UsageError
 from rmqtool.findings.registry_layout import FS_READ
 from rmqtool.queues.discovery import Queues
@@ -306,9 +306,10 @@ def _cluster(options: RebuildOptions, tree: OutputTree) -> Shuffler | None:
     """Give the engine that can write the queues itself; None when they are written from here.
 
     Index files follow from all entries before them, ext units from records, which do not travel,
-    and a bucket is written through one hand.
+    and a bucket is written through one hand. On one machine, to write is less work than to bring
+    units to several writers.
     """
-    engine: object = chosen()
+    engine: object = chosen() if results_travel() else None
     if options.ext or options.target is not Target.QUEUES or type(tree) is not OutputDirectory:
         return None
     return engine if isinstance(engine, Shuffler) else None

@@ -11,11 +11,14 @@ start of Spark, and of its Python workers, which load the kernels; and what the 
 for a log of two segments of 64 KiB, warm, which is the start of its jobs. The times that are
 compared hold that last part, and are given once more without it. Waiting for the disk (fsync) is
 left out on both sides. Each figure is the median of its rounds, warm; rounds of both alternate.
-Processor time counts Java and Python workers, too. Shuffle bytes are those that Spark's own status
-store counts. The driver's memory is the largest resident set of a process of its own, for stores
-of several sizes; Java and workers are others. `--bytes` gives what a question reads of files for
-each byte of the log, without its filters and with them: what executors do, without Spark.
-`--small` counts the records of one log in segments of 1 GiB, and of the same in segments of 1 MiB.
+Processor time counts Java and Python workers, too. `--memory` gives the driver's memory: the
+largest resident set of a process of its own, for stores of several sizes; Java and workers are
+others. `--driver` gives the bytes that come back to it where executors are on other machines, and
+results do not go through files of this one; before is what `validate` sends where tasks leave
+nothing out. Shuffle bytes are those of Spark's own status store. `--bytes` gives what a question
+reads of files for each byte of the log, without its filters and with them: what executors do,
+without Spark. `--small` counts the records of one log in segments of 1 GiB, and of the same in
+segments of 1 MiB.
 """
 
 from __future__ import annotations
@@ -186,13 +189,10 @@ def measure(
     """Compare a command on both engines."""
     here, there, fixed = Taken([], []), Taken([], []), Taken([], [])
     small = bench_store(SMALL)
-    units, shuffled = 0.0, 0
     for number in range(asked.rounds + WARMING):
         local = here.take(run)
-        before = shuffle_bytes(cluster.spark)
         with engine.using(cluster):
             distant = there.take(run)
-            units, shuffled = local["units"], shuffle_bytes(cluster.spark) - before
             fixed.take(lambda: run_once(command, small, asked.cores))
         same = {**local, "seconds": distant["seconds"]}
         assert same == distant, f"{same} is not {distant}"
@@ -206,10 +206,6 @@ def measure(
         report(f"{command}: times this process, by {what}", ratio, TARGETS[command])
         apart = (statistics.median(one) - statistics.median(small_one)) / statistics.median(other)
         report(f"{command}: the same by {what}, start of its jobs apart", apart)
-    if command == "rebuild-cq":
-        queues = units * CQ_UNIT_SIZE
-        what = "rebuild-cq: shuffle bytes for each byte of the queues"
-        report(what, shuffled / queues, SHUFFLE_TARGET)
 
 
 def measure_bytes(gib: int) -> None:
@@ -297,12 +293,17 @@ def measure_driver(asked: argparse.Namespace) -> None:
                 patch("rmqtool.spark.engine.is_on_this_machine", return_value=False),
                 patch("rmqtool.check.log.commitlog.results_travel", return_value=travels),
             ):
-                run_once(command, store, asked.cores, conf)
+                before = shuffle_bytes(spark)
+                units = run_once(command, store, asked.cores, conf)["units"]
+                shuffled = shuffle_bytes(spark) - before
             count = cluster.traffic.result_bytes + cluster.traffic.shuffled_bytes
             what = f"{command} of {gib} GiB{'' if travels else ', before'}: bytes to the driver"
             report(what, count)
             bound = DRIVER_TARGET if travels else None
             report(f"{what}, for each MiB of the log", count / (log / MIB), bound)
+            if shuffled:
+                what = f"{command} of {gib} GiB: shuffle bytes for each byte of the queues"
+                report(what, shuffled / (units * CQ_UNIT_SIZE), SHUFFLE_TARGET)
     spark.stop()
 
 

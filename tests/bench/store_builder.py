@@ -67,6 +67,7 @@ class Spec:
         entries: maxIndexNum; all keys must fit one file.
         seed: of the bodies.
         queue_file_bytes: mappedFileSizeConsumeQueue.
+        span_ms: from the first record to the last; 0 is 50 records a millisecond.
     """
 
     total_bytes: int = 2 * GIB
@@ -78,6 +79,7 @@ class Spec:
     entries: int = DEFAULT_INDEX_NUM
     seed: int = 1
     queue_file_bytes: int = QUEUE_FILE_LENGTH
+    span_ms: int = 0
 
     @property
     def in_segment(self) -> int:
@@ -144,7 +146,9 @@ class Builder:
 
     def store_times(self, numbers: Numbers) -> Numbers:
         """Give the store timestamps of records."""
-        times: Numbers = FIRST_TIME + numbers // MESSAGES_A_MS
+        span, records = self.spec.span_ms, self.spec.records
+        passed = numbers * span // records if span else numbers // MESSAGES_A_MS
+        times: Numbers = FIRST_TIME + passed
         return times
 
     def physical_offsets(self, numbers: Numbers) -> Numbers:

@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -40,7 +38,13 @@ COLUMNS: Final = "physical_offset,position,size,topic,queue_id,queue_offset,keys
 # Between them they have records of every kind, and take more or less of the log.
 QUESTIONS: Final = (("traffic-batch",), ("T", "traffic-hostile"), ("RMQ_SYS_TRANS_HALF_TOPIC",))
 SPEC: Final = Spec(
-    total_bytes=32 << 20, topics=20, queues=2, segment_bytes=16 << 20, slots=5000, entries=200_000
+    total_bytes=32 << 20,
+    topics=20,
+    queues=2,
+    segment_bytes=16 << 20,
+    slots=5000,
+    entries=200_000,
+    span_ms=DAY_MS,
 )
 DAMAGED: Final = [
     one.name
@@ -49,20 +53,11 @@ DAMAGED: Final = [
 ]
 
 
-class Day(Builder):
-    """A store of one day."""
-
-    def store_times(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Spread the records over the day."""
-        times: npt.NDArray[np.int64] = FIRST_TIME + numbers * DAY_MS // self.spec.records
-        return times
-
-
 @pytest.fixture(scope="module")
 def day(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a store whose records were stored over a day, of 20 topics in turn."""
     root = tmp_path_factory.mktemp("day") / "store"
-    Day(root, SPEC).build()
+    Builder(root, SPEC).build()
     return root
 
 
