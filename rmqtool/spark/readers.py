@@ -74,7 +74,8 @@ def batches(
         case RocksTask():
             yield from _units_in_rocksdb(task, options, names)
         case UnreadTask():
-            yield _not_opened(options.table, task, names)
+            schema = chosen(SCHEMAS[options.table], names, encoded)
+            yield _not_opened(options.table, task, names).cast(schema)
         case WholeTask() if options.table in PENDING:
             yield from _pending(options, names)
         case WholeTask():

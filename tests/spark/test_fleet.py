@@ -36,6 +36,7 @@ KINDS = (TRAFFIC, "rocketmq-4.9.3-dledger", "rocketmq-5.3.3-rocksdb", "rocketmq-
 HARMS = ("", "flip-body-middle", "zero-8-sectors-middle", "garbage-late", "negative-size")
 NO_STORES = {"empty": "", "junk": "nothing of a store"}
 PLACE = ["store", "broker"]
+COLUMNS = ("store", "topic", "size", "code", "broker")
 
 
 @pytest.fixture(scope="module")
@@ -161,12 +162,18 @@ def test_bucket(fleet: Path, tmp_path: Path) -> None:
             assert codes & set(one["code"].to_pylist())
 
 
-def test_export(fleet: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("by", [("broker",), ()])
+def test_export(by: tuple[str, ...], fleet: Path, tmp_path: Path) -> None:
     """A fleet is exported as one table, and what is no store is named; the same again goes on."""
     options = ExportOptions(
-        SourceOptions.of({"path": f"{fleet}/*/store", "columns": "store,topic,size,code"}),
+        SourceOptions.of(
+            {
+                "path": f"{fleet}/*/store",
+                "columns": ",".join(one for one in COLUMNS if one not in by),
+            }
+        ),
         str(tmp_path / "out"),
-        by=("broker",),
+        by=by,
     )
     done = ExportRun(options).run(LocalEngine())
     assert len(NO_STORES) == len(done.unread)
@@ -175,8 +182,8 @@ def test_export(fleet: Path, tmp_path: Path) -> None:
     planned = orjson.loads((tmp_path / "out" / PLAN).read_bytes())
     assert [f"{fleet}/*/store"] == planned["store"]
     read = ds.dataset(tmp_path / "out", partitioning="hive", exclude_invalid_files=True)
-    written = read.to_table(columns=["store", "topic", "size", "code", "broker"]).to_pylist()
-    expected = of_fleet({"path": f"{fleet}/*/store", "columns": "store,topic,size,code,broker"})
+    written = read.to_table(columns=list(COLUMNS)).to_pylist()
+    expected = of_fleet({"path": f"{fleet}/*/store", "columns": ",".join(COLUMNS)})
     assert sorted(map(repr, expected.to_pylist())) == sorted(map(repr, written))
 
 
