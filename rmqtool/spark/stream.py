@@ -30,6 +30,7 @@ from rmqtool.scan.message import scan
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.plan import LogTask, packs
 from rmqtool.spark.stream_place import LogLoss, LossKind, StreamLoss, StreamPlace, loss_of, place_at
+from rmqtool.store.branch import BranchKind
 from rmqtool.store.record_heads import LogReader
 from rmqtool.store.segment import SegmentPart
 from rmqtool.store.tail import find_tail
@@ -244,8 +245,12 @@ def end_of(store: Store) -> End:
 
 
 def has_ended(store: Store) -> bool:
-    """Whether no broker writes the log: none has the lock, and the last one ended as it should."""
-    return store.abort is None and store.lock_held() is False
+    """Whether no broker writes the log: its lock is there and free, and it ended as it should.
+
+    Of a log alone, without a lock beside it, nobody knows: it may be a copy that is being made.
+    """
+    has_lock = bool(store.branches_of(BranchKind.LOCK))
+    return has_lock and store.abort is None and store.lock_held() is False
 
 
 def is_complete(tail: Tail, reader: LogReader) -> bool:
