@@ -68,7 +68,7 @@ def test_command_helps(case: Case, oracle_of: Callable[[str], Oracle], tmp_path:
         is_whole = case.name in WHOLE
         is_up = initialises if is_whole else lambda *_: oracle.observe(copy, settings, {}).loaded
         assert not is_up(oracle, {**settings, **here})
-    conf = str(broker_conf(case.fixture))
+    conf = str(shutil.copy(broker_conf(case.fixture), tmp_path))  # which the command may change
     seen = examine_store(RepairOptions(str(store), broker_conf=conf))
     follow(steps_for(seen)[0].command, tmp_path)
     assert not steps_for(examine_store(RepairOptions(str(store), broker_conf=conf)))[0].command
