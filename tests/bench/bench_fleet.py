@@ -173,7 +173,6 @@ def on_cluster(top: Path, count: int, has_bucket: int = 0) -> dict[str, Any]:
         top: directory of the fleet.
         count: of its stores.
         has_bucket: 1 puts them into a bucket of an S3 server first, and reads them there.
-
     """
     from rmqtool.check.many import Stores
     from rmqtool.check.options import ValidateOptions
