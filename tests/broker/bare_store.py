@@ -25,7 +25,7 @@ from tests.broker.ports import free_ports
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
-_DISPATCH_SECONDS: Final = 120
+_DISPATCH_SECONDS: Final = 600
 _PULL_COUNT: Final = 32
 _QUIET: Final = {"diskMaxUsedSpaceRatio": 99, "warmMapedFileEnable": False}
 

@@ -55,7 +55,7 @@ _FIVE: Final[Mapping[str, object]] = {
     "timerWheelEnable": False,  # else 38.7 MB for each store
     "transactionMetricFlushInterval": 300,  # 5.5.0 waits its first one in a busy loop (observed)
 }
-_WAIT_SECONDS: Final = 120  # patience, on a busy machine
+_WAIT_SECONDS: Final = 600  # patience, on a busy machine
 
 
 class NameServer:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 _PULL_COUNT: Final = 32
-_PATIENCE_MS: Final = 120_000  # on a busy machine
+_PATIENCE_MS: Final = 600_000  # on a busy machine
 
 
 class PushConsumer(Client):

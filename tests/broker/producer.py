@@ -27,7 +27,7 @@ class Producer(Client):
         super().__init__(broker, broker.jvm.rocketmq("client.producer.DefaultMQProducer")(group))
         self._kind = "normal" if compression is None else "compressed"
         self._last: JavaObject = None
-        self._client.setSendMsgTimeout(20000)
+        self._client.setSendMsgTimeout(120_000)
         # Without a compression asked for no body may be compressed, whatever its length.
         self._client.setCompressMsgBodyOverHowmuch(2**31 - 1 if compression is None else 1024)
         if compression is not None and self.jvm.is_five:

@@ -26,7 +26,7 @@ FIXTURE = "rocketmq-5.3.3-crash"
 SEGMENT = "commitlog/00000000000000000000"
 QUEUE = "consumequeue/crash-orders/0"
 SECRET = b"a secret that nobody may see\n" * 40
-SECONDS = 60  # before a command counts as hanging; the first one may compile kernels
+SECONDS = 600  # before a command counts as hanging; the first one may compile kernels
 
 
 class Seen(NamedTuple):

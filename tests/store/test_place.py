@@ -17,7 +17,7 @@ from rmqtool.store.entry import Entry, EntryKind, entry_of
 from rmqtool.store.meter import metered
 from rmqtool.store.place import Place
 
-PATIENCE = 120.0  # seconds, on a busy machine
+PATIENCE = 600.0  # seconds, on a busy machine
 CONTENT = bytes(range(256))
 
 

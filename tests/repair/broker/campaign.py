@@ -58,7 +58,7 @@ from tests.startup.test_against_stores import ALWAYS
 from tests.stores import manifest
 
 BESIDE: Final = ("config/", "timer")  # read by the broker, and not by its message store
-PATIENCE_SECONDS: Final = 90
+PATIENCE_SECONDS: Final = 600  # for a busy machine
 ADVICE_FOLLOWED: Final = 4  # times, until nothing is asked any more
 # A store that is stopped while its machine is busy leaves threads behind, each of which polls.
 STORES_OF_A_PROCESS: Final = 50

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 BATCHES: Final = (1, 32, 900)
 _PHYSICAL_OFFSET: Final = 28  # in a record
-_GIVE_UP_SECONDS: Final = 60  # a busy machine is no finding
+_GIVE_UP_SECONDS: Final = 600  # a busy machine is no finding
 _FAILED: Final = -1
 
 
@@ -56,7 +56,9 @@ class OpenStore:
         """Start, and give how many bytes dispatch is behind the end of the log when it rests."""
         self.store.start()
         deadline = time.monotonic() + _GIVE_UP_SECONDS
-        while (behind := int(self.store.dispatchBehindBytes())) and time.monotonic() < deadline:
+        while (behind := int(self.store.dispatchBehindBytes())) > 0:
+            if time.monotonic() > deadline:
+                break
             time.sleep(0.02)
         return behind
 
