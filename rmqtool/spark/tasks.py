@@ -15,6 +15,7 @@ import lz4.block
 import pyarrow as pa
 
 from rmqtool.errors import RmqtoolError
+from rmqtool.memory import give_back_arrays
 from rmqtool.spark.waves import length_of
 
 if TYPE_CHECKING:
@@ -68,9 +69,11 @@ def mapper(
 def settle() -> None:
     """Let the collector of garbage forget what is loaded by now, once in a process.
 
-    pyspark's worker runs it after each task; to look through all modules takes 25 ms.
+    pyspark's worker runs it after each task; to look through all modules takes 25 ms. Arrays are
+    of one size from part to part, and their memory is used again.
     """
     gc.freeze()
+    give_back_arrays()
 
 
 def outcome(function: Callable[[Part], Result], part: Part) -> Result | RmqtoolError:

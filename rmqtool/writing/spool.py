@@ -1,9 +1,9 @@
 """Results of tasks as files, where tasks and driver are on one machine.
 
 Through Spark a result is copied seven times and passes two sockets and the heap of Java, which
-takes longer than to find it. A file is written once and read once, from the page cache; Spark only
-hears that it is there. Arrays lie in it as they are in memory: they are neither packed nor taken
-apart. Where a file cannot be written, the result goes through Spark as on a cluster.
+takes longer than to find it. A file is written once and mapped once, from the page cache; Spark
+only hears that it is there. Arrays lie in it as they are in memory: they are neither packed nor
+taken apart. Where a file cannot be written, the result goes through Spark as on a cluster.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import pickle
 from contextlib import suppress
 from dataclasses import dataclass
+from mmap import ACCESS_COPY, mmap
 from typing import Any, Final
 
 LENGTH_BYTES: Final = 8
@@ -68,8 +69,7 @@ class Spool:
         path = self._path(task, place)
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - the same
-                raw = bytearray(os.fstat(file.fileno()).st_size)
-                file.readinto(raw)
+                raw = mmap(file.fileno(), 0, access=ACCESS_COPY)
             os.unlink(path)  # noqa: PTH108 - the same
         except FileNotFoundError:
             return NOTHING, 0
@@ -80,7 +80,7 @@ class Spool:
 
 
 def _unpacked(raw: memoryview) -> Any:  # noqa: ANN401 - whatever was put
-    """Give a result whose arrays lie in the bytes that were read."""
+    """Give a result whose arrays lie in the file, which is gone from its directory by now."""
     cursor = ALIGNMENT
     length = int.from_bytes(raw[:LENGTH_BYTES], "big")
     packed, lengths = pickle.loads(raw[cursor : cursor + length])  # noqa: S301 - our own task's
