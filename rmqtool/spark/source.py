@@ -9,7 +9,7 @@ Options are in `options`; a schema that is given to the reader chooses columns, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, Filter
 
     from rmqtool.table import Table
+
+
+ROWS_TOGETHER: Final = 8192
+BYTES_TOGETHER: Final = 1 << 20
 
 
 class RocketMQDataSource(DataSource):
@@ -118,7 +122,7 @@ class RocketMQReader(DataSourceReader):
             for batch in batches(task, self.options, self.names, expired=expired)
         )
         limit = self.options.limit
-        some = found if limit is None else first_rows(found, limit)
+        some = together(found) if limit is None else first_rows(found, limit)
         yield from told(some, str(self.options.table))
 
 
@@ -134,6 +138,33 @@ class FilteringReader(RocketMQReader):
 
         self.options = limited(self.options, filters)
         return filters
+
+
+def together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Give the rows of small batches in fewer: each costs Java some, and small segments have many.
+
+    Args:
+        batches: of one schema.
+    """
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= ROWS_TOGETHER or size >= BYTES_TOGETHER:
+            yield from _joined(waiting)
+            waiting, rows, size = [], 0, 0
+    yield from _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    if len(batches) == 1:
+        yield from batches
+    elif batches:
+        yield from pa.Table.from_batches(batches).combine_chunks().to_batches()
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from rmqtool.machine.announce import COMPILING
 from tests.cli.loaded import Loaded, Order, loaded
 
-PATIENCE: Final = 600  # seconds, on a busy machine
+PATIENCE: Final = 1800  # seconds, on a busy machine
 COMMAND = [sys.executable, "-m", "rmqtool"]
 # What lets root read and write whatever it is forbidden to.
 MIGHT = "-dac_override,-dac_read_search,-fowner"
