@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rmqtool.spark.jobs import Job, cores, is_on_this_machine
 from rmqtool.spark.shipping import ship
 from rmqtool.spark.tasks import BLOBS, DONE, ERROR, RESULTS, TO_ALL, gatherer, mapper, spreader
-from rmqtool.spark.waves import TASK_BYTES, DriverTraffic, Grouped, Wave, grouped, length_of
+from rmqtool.spark.waves import TASK_BYTES, Dealt, DriverTraffic, Grouped, Wave, grouped, length_of
 from rmqtool.writing.scratch import job_directory
 from rmqtool.writing.spool import Spool
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 TASKS_A_CORE: Final = 4  # in a wave: who is done early has something to do
+ROUNDS: Final = 2  # of tasks for all cores, in a wave whose results are used as they come
 LARGEST_WAVE: Final = 4096  # tasks
 AT_A_TIME: Final = 2  # waves: one is used while the next one runs
 WAVE_BYTES: Final = 128 << 20  # of the results of one wave, in the driver's memory
@@ -88,13 +89,17 @@ class SparkEngine:
             # Somebody may have stopped reading, or pressed Ctrl-C: nothing is to go on then.
             running.callback(_cancel, waiting, job)
             while True:
-                while len(waiting) < AT_A_TIME and (tasks := self._next_wave(source, spools)):
-                    number = self.traffic.waves
-                    spool = Spool(f"{spools}/{number}") if spools else None
-                    future = pool.submit(self._run_wave, mapper(function, tasks, spool), tasks, job)
-                    waiting.append(Wave(tasks, spool, future))
+                while len(waiting) < AT_A_TIME:
+                    wave = self._next_wave(source, spools)
+                    if not wave.tasks:
+                        break
+                    count = len(wave.tasks)
+                    spool = Spool(f"{spools}/{self.traffic.waves}") if spools else None
+                    work = mapper(function, wave.tasks, spool)
+                    future = pool.submit(self._run_wave, work, count, job)
+                    waiting.append(Wave(wave, spool, future))
                     self.traffic.waves += 1
-                    self.traffic.tasks += len(tasks)
+                    self.traffic.tasks += count
                 if not waiting:
                     return
                 yield from waiting[0].results()
@@ -166,20 +171,21 @@ class SparkEngine:
         advance(total - told)
         return table
 
-    def _next_wave(self, source: Grouped[Part], spools: str | None) -> list[list[Part]]:
+    def _next_wave(self, source: Grouped[Part], spools: str | None) -> Dealt:
         limit = WAVE_BYTES if spools is None else SPOOLED_BYTES
-        tasks = min(TASKS_A_CORE * cores(self.spark), LARGEST_WAVE)
-        return source.wave(tasks, int(limit / self.traffic.ratio(FIRST_RATIO)))
+        bytes_of_parts = int(limit / self.traffic.ratio(FIRST_RATIO))
+        if spools is None:  # results are used when all are there: who is done early takes the next
+            return source.wave(
+                min(TASKS_A_CORE * cores(self.spark), LARGEST_WAVE), 1, bytes_of_parts
+            )
+        return source.wave(ROUNDS, cores(self.spark), bytes_of_parts)
 
-    def _run_wave(
-        self, work: Callable[..., Any], tasks: Sequence[Sequence[Any]], job: Job
-    ) -> pa.Table:
-        count = len(tasks)
+    def _run_wave(self, work: Callable[..., Any], count: int, job: Job) -> pa.Table:
         return job.collect(self.spark.range(0, count, 1, count).mapInArrow(work, RESULTS))
 
     def _account(self, wave: Wave) -> None:
         traffic = self.traffic
-        traffic.part_bytes += sum(length_of(part) for parts in wave.tasks for part in parts)
+        traffic.part_bytes += sum(length_of(one) for task in wave.parts.tasks for one in task)
         traffic.result_bytes += wave.seen
         in_memory = wave.seen if wave.spool is None else wave.largest
         traffic.largest_in_memory = max(traffic.largest_in_memory, in_memory)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from concurrent.futures import wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import lz4.block
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.writing.spool import Spool
 
 Part = TypeVar("Part")
-TASK_BYTES: Final = 256 << 20  # of the log, at most: a task costs some 20 ms, beside its work
+TASK_BYTES: Final = 512 << 20  # of the log, at most: a task costs some 20 ms, beside its work
 POLL_SECONDS: Final = 0.004
 
 
@@ -61,21 +61,48 @@ class Grouped(Generic[Part]):
         self._parts = iter(parts)
         self._next: Part | None = next(self._parts, None)
 
-    def wave(self, tasks: int, limit: int) -> list[list[Part]]:
+    def wave(self, groups: int, hands: int, limit: int) -> Dealt:
         """Give the next tasks, about equally large; none when there are no more parts.
 
         Args:
-            tasks: how many there should be, where parts are small enough for it.
+            groups: of consecutive parts; how many there should be, where parts are small enough.
+            hands: tasks that deal with a group together, a part each by turns.
             limit: bytes of parts in all of them, but for one part at least.
         """
         found: list[Part] = []
         taken = 0
-        most = min(limit, tasks * TASK_BYTES)
+        most = min(limit, groups * hands * TASK_BYTES)
         while self._next is not None and (not found or taken + length_of(self._next) <= most):
             found.append(self._next)
             taken += length_of(self._next)
             self._next = next(self._parts, None)
-        return grouped(found, taken / tasks)
+        return dealt(grouped(found, taken / groups), hands)
+
+
+class Dealt(NamedTuple):
+    """Parts as tasks.
+
+    Attributes:
+        tasks: parts of each.
+        order: task, and place in it, of each part, in the order of the parts.
+    """
+
+    tasks: list[list[Any]]
+    order: list[tuple[int, int]]
+
+
+def dealt(groups: Iterable[Sequence[Any]], hands: int) -> Dealt:
+    """Let tasks have the parts of each group by turns.
+
+    Results are used in the order of the parts. Where tasks that run at a time have parts next to
+    each other, little is left to use when the last of them ends.
+    """
+    found = Dealt([], [])
+    for group in groups:
+        first = len(found.tasks)
+        found.order.extend((first + n % hands, n // hands) for n in range(len(group)))
+        found.tasks.extend(list(group[n::hands]) for n in range(min(hands, len(group))))
+    return found
 
 
 def grouped(parts: Iterable[Part], each: float) -> list[list[Part]]:
@@ -103,14 +130,14 @@ class Wave:
     """A job that runs, and what it gives.
 
     Attributes:
-        tasks: parts of each.
+        parts: of its tasks, and their order.
         spool: where results are put down; None where they all come through Spark.
         job: gives the rows of the tasks.
         seen: bytes of results so far.
         largest: bytes of the largest one that was put down.
     """
 
-    tasks: Sequence[Sequence[Any]]
+    parts: Dealt
     spool: Spool | None
     job: Future[pa.Table]
     seen: int = 0
@@ -125,12 +152,11 @@ class Wave:
             RmqtoolError: that of a part.
             SparkFailed: executors were lost, again and again.
         """
-        for task, parts in enumerate(self.tasks):
-            for place in range(len(parts)):
-                one = self._wait_for(task, place)
-                if isinstance(one, RmqtoolError):
-                    raise one
-                yield one
+        for task, place in self.parts.order:
+            one = self._wait_for(task, place)
+            if isinstance(one, RmqtoolError):
+                raise one
+            yield one
         self.job.result()
 
     def _wait_for(self, task: int, place: int) -> Any:  # noqa: ANN401 - whatever a part gave
@@ -158,4 +184,4 @@ class Wave:
             self.seen += 0 if self.spool else sum(map(len, self._packed.values()))
         packed = lz4.block.decompress(self._packed.pop(task))
         found = pickle.loads(packed)  # noqa: S301 - our own executors made it
-        self._unpacked = {(task, place): one for place, one in found.items()}
+        self._unpacked |= {(task, place): one for place, one in found.items()}

@@ -278,8 +278,8 @@ def test_bounded_waves(
     with engine.using(on_spark):
         found = sum(len(one) for one in engine.run(os.urandom, [100_000] * 60))
     assert 6_000_000 == found
-    # Of small parts, two come together: of a wave of a MiB, eight tasks get ten parts.
-    assert on_spark.traffic.largest_in_memory < (210_000 if is_spooled else 4 << 20)
+    # Small parts of a task come together: of a wave of a MiB, four tasks get ten parts.
+    assert on_spark.traffic.largest_in_memory < (310_000 if is_spooled else 4 << 20)
     assert on_spark.traffic.waves > 3
 
 
