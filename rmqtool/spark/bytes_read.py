@@ -9,6 +9,8 @@ Spark's Python data sources have no metrics of their own. What workers log, a se
 from __future__ import annotations
 
 import logging
+import os
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from rmqtool.store.meter import metered
@@ -27,6 +29,13 @@ SELECT coalesce(sum(CAST(context['{COUNT}'] AS BIGINT)), 0)
 FROM python_worker_logs() WHERE logger = '{LOGGER}'
 """  # noqa: S608 - words of ours
 WORTH: Final = 1 << 20  # bytes: a line for each window, not for each batch
+SHARE: Final = 8  # of what a task has read before; the rest is told at its end, if it gets there
+# Java reads lines that it keeps in a method that calls itself for each, until something else comes
+# (PythonWorkerLogCapture#read, Spark 4.1 to 4.3). After some 13,000 its thread was gone, and
+# workers waited for it without end. So a space comes now and then; executors have it on stderr.
+LINES_BEFORE_SPACE: Final = 50
+STDOUT: Final = 1
+_lines = count()
 
 
 def told(batches: Iterable[pa.RecordBatch], table: str) -> Iterator[pa.RecordBatch]:
@@ -42,7 +51,7 @@ def told(batches: Iterable[pa.RecordBatch], table: str) -> Iterator[pa.RecordBat
     with metered() as meter:
         done = 0
         for batch in batches:
-            if is_kept and meter.bytes - done >= WORTH:
+            if is_kept and meter.bytes - done >= max(WORTH, done // SHARE):
                 _tell(logger, meter.bytes - done, table)
                 done = meter.bytes
             yield batch
@@ -50,10 +59,12 @@ def told(batches: Iterable[pa.RecordBatch], table: str) -> Iterator[pa.RecordBat
             _tell(logger, meter.bytes - done, table)
 
 
-def _tell(logger: logging.Logger, count: int, table: str) -> None:
+def _tell(logger: logging.Logger, read: int, table: str) -> None:
     logger.info(
-        "read %d bytes of the store", count, extra={"context": {COUNT: str(count), "table": table}}
+        "read %d bytes of the store", read, extra={"context": {COUNT: str(read), "table": table}}
     )
+    if next(_lines) % LINES_BEFORE_SPACE == 0:
+        os.write(STDOUT, b" ")
 
 
 class BytesRead:
@@ -84,5 +95,5 @@ class BytesRead:
             ((total,),) = self._spark.sql(TOTAL).collect()
         except PySparkException:
             return None
-        count, self._before = total - self._before, total
-        return int(count)
+        read, self._before = total - self._before, total
+        return int(read)

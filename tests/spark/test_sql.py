@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from rmqtool.errors import UsageError
 from rmqtool.rows import rows_of
-from rmqtool.spark.jobs import SparkFailed
+from rmqtool.spark.bytes_read import BytesRead, told
+from rmqtool.spark.jobs import Job, SparkFailed
 from rmqtool.spark.options import SourceOptions, TableName
 from rmqtool.spark.source import RocketMQReader
 from rmqtool.spark.sql import Questions, mentioned
 from rmqtool.spark.views import OPERATIONS, VIEWS
 from rmqtool.tables.dump import DumpOptions, DumpOutcome, dump
+from tests.cli.run import PATIENCE
 from tests.stores import fixture_store, held_by_another, sent
 
 if TYPE_CHECKING:
@@ -107,6 +112,22 @@ def test_reads_that_shrink(questions: Questions, messages: ROWS, store: Path) ->
         )
     some = "SELECT (SELECT count(*) FROM messages) AS n FROM segments LIMIT 1"
     assert [{"n": len(messages)}] == answer(questions, some)
+
+
+def test_much_told(spark: SparkSession) -> None:
+    """However much workers tell of their reads, Spark goes on to take it, and so do they."""
+    BytesRead(spark)
+
+    def telling(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in range(20_000):
+            list(told([], "messages"))
+        yield from batches
+
+    job = Job(spark)
+    too_long = Timer(PATIENCE, job.cancel)
+    too_long.start()
+    assert job.collect(spark.range(0, 2, 1, 2).mapInArrow(telling, "id bigint")).num_rows == 2
+    too_long.cancel()
 
 
 def test_expired(spark: SparkSession, tmp_path: Path) -> None:
