@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from rmqtool.machine.arrays import distinct
 from rmqtool.relog import fields as at
 from rmqtool.relog import kernels
 from rmqtool.relog.chunk import KEY_ROWS
@@ -64,7 +65,7 @@ def known_in(
             raise chunk.unread
         keys.append(chunk.fields[at.KEY])
         gap_bytes += sum(one.length for one in chunk.gaps)
-    return np.unique(concatenated(keys)), gap_bytes
+    return distinct(concatenated(keys)), gap_bytes
 
 
 def open_transactions(store: Store) -> list[Row]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from rmqtool.formats import java
 from rmqtool.formats.index import FIRST_ENTRY, INDEX_ENTRY, entry_position
+from rmqtool.machine.arrays import is_in
 from rmqtool.query.index import KeyIndex
 from rmqtool.query.topics import known_topics
 from rmqtool.spark.claims import NotTrueError
@@ -63,6 +64,7 @@ def with_keys(claims: Claims, store: Store, part: SegmentPart, options: SourceOp
         if topic in topics
         for key in options.by_keys
     }
+    wanted = np.array(sorted(hashes), np.int64)
     named: list[Int64s] = []
     matching: list[Int64s] = []
     cut: list[int] = []
@@ -75,18 +77,18 @@ def with_keys(claims: Claims, store: Store, part: SegmentPart, options: SourceOp
             if not entries.size:
                 continue
             offsets = entries["physical_offset"].astype(np.int64)
-            is_match = np.isin(entries["key_hash"].astype(np.int64), list(hashes))
+            is_match = is_in(entries["key_hash"].astype(np.int64), wanted)
             named.append(offsets)
             matching.append(offsets[is_match])
             cut += [int(offsets[0]), int(offsets[-1])]
             _check_chains(reader, chained, set(offsets[is_match].tolist()), part)
     begin, empty = part.segment.start, np.zeros(0, np.int64)
-    found = np.concatenate([empty, *matching]) - begin
-    if not np.isin(found, claims.positions).all():
+    found = np.sort(np.concatenate([empty, *matching])) - begin
+    if not is_in(found, claims.positions).all():
         raise NotTrueError
-    is_named = np.isin(claims.positions, np.concatenate([empty, *named]) - begin)
-    is_cut = np.isin(claims.positions, np.array(cut, np.int64) - begin)
-    may_have = ~is_named | is_cut | np.isin(claims.positions, found)
+    is_named = is_in(claims.positions, np.sort(np.concatenate([empty, *named])) - begin)
+    is_cut = is_in(claims.positions, np.array(sorted(cut), np.int64) - begin)
+    may_have = ~is_named | is_cut | is_in(claims.positions, found)
     return claims._replace(is_wanted=claims.is_wanted & may_have)
 
 

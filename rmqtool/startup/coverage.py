@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from rmqtool.machine.arrays import is_in
+from rmqtool.machine.arrays import distinct, is_in
 from rmqtool.queues.kinds import are_real
 from rmqtool.store.segment import LARGEST_LONG
 
@@ -102,7 +102,7 @@ class Places:
                 if held:
                     is_held = (places >= 0) & (offsets < ends[places])
                 found.append(offsets[~is_held])
-        return np.unique(np.concatenate(found))
+        return distinct(np.concatenate(found))
 
     def tile(self, start: int) -> int | None:
         """Give the end of the records that units point to, if these lie without a hole; or None."""

@@ -16,7 +16,7 @@ import numpy as np
 from rmqtool.broker.names import LMQ_PREFIX
 from rmqtool.engine import run
 from rmqtool.formats.message import BLANK, BLANK_MAGIC_CODE
-from rmqtool.machine.arrays import is_in
+from rmqtool.machine.arrays import distinct, is_in
 from rmqtool.startup.census import census
 from rmqtool.startup.prediction import Loss, TopicLoss
 from rmqtool.startup.records import RecordCheck
@@ -165,7 +165,7 @@ class LossCount:
             missed = pointed[~is_in(pointed, segment.positions)] if pointed.size else pointed
             if missed.size:
                 holes.append(segment.start + missed)
-        losses.holes = np.unique(np.concatenate(holes))
+        losses.holes = distinct(np.concatenate(holes))
         return losses
 
     def _absent(self, files: list[ModelFile]) -> Int64s:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rmqtool.errors import UnreadablePath
 from rmqtool.formats.rocksdb_store import INDEX_TIME, IndexKey, index_key
+from rmqtool.machine.arrays import is_in
 from rmqtool.scan.batch import Extent
 from rmqtool.store.segment import SegmentPart
 
@@ -102,4 +103,4 @@ def hashes(pairs: Iterable[tuple[bytes, bytes]]) -> npt.NDArray[np.int64]:
 
 def only_in(some: npt.NDArray[np.int64], others: npt.NDArray[np.int64]) -> set[int]:
     """Give the hashes that only the first have."""
-    return {*np.setdiff1d(some, others).tolist()}
+    return {*some[~is_in(some, np.sort(others))].tolist()}

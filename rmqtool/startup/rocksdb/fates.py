@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Self
 import numpy as np
 
 from rmqtool.broker.release import Version
+from rmqtool.machine.arrays import is_in
 from rmqtool.startup.coverage import join
 from rmqtool.startup.fates import Before, queue_fates
 from rmqtool.startup.prediction import QueueFate
@@ -88,8 +89,8 @@ def rocks_fates(model: RocksModel, before: RocksBefore) -> Iterator[QueueFate]:
             units_before=len(was),
             minimum=minimum,
             maximum=queue.next_offset,
-            units_cut=int((~np.isin(was_numbers, numbers)).sum()),
-            units_appended=int((~np.isin(numbers, was_numbers)).sum()),
+            units_cut=int((~is_in(was_numbers, np.sort(numbers))).sum()),
+            units_appended=int((~is_in(numbers, np.sort(was_numbers))).sum()),
             units_shifted=0,
             readable=_readable(numbers, units, log, minimum, queue, model),
             in_rocksdb=True,
