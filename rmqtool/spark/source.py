@@ -113,7 +113,6 @@ class RocketMQReader(DataSourceReader):
         from rmqtool.spark.fleet import batches
         from rmqtool.spark.tasks import settle
 
-        settle()
         tasks = partition.value or ()  # None is Spark's stand-in for nothing to read
         expired: set[str] = set()  # as if they had been listed later; a stream tells of each
         found = (
@@ -124,6 +123,7 @@ class RocketMQReader(DataSourceReader):
         limit = self.options.limit
         some = together(found) if limit is None else first_rows(found, limit)
         yield from told(some, str(self.options.table))
+        settle()
 
 
 class FilteringReader(RocketMQReader):
