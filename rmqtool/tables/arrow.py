@@ -90,12 +90,12 @@ def batch(
         rows: how many.
         wanted: names of the columns to put in; None is all of them.
     """
-    fields = [field for field in schema if wanted is None or field.name in wanted]
+    names = [name for name in schema.names if wanted is None or name in wanted]
     arrays = [
-        columns[field.name] if field.name in columns else pa.nulls(rows, field.type)
-        for field in fields
+        columns[name] if name in columns else pa.nulls(rows, schema.field(name).type)
+        for name in names
     ]
-    return pa.RecordBatch.from_arrays(arrays, names=[field.name for field in fields])
+    return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, Any]]:

@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 
 SCHEMA: Final = MESSAGES.arrow
 EVERYTHING: Final = frozenset(MESSAGES.names)
+_SOURCES: Final = [
+    (one.name, one.source, field.type.to_pandas_dtype())
+    for one, field in zip(MESSAGES.columns, SCHEMA, strict=True)
+    if one.source is not None
+]
 # Properties whose place the scan has found already: the row in which it begins.
 _FOUND: Final = {names.TAGS: row.TAGS_START, names.UNIQ_KEY: row.UNIQUE_KEY_START}
 
@@ -64,13 +69,13 @@ def message_columns(
     """
     records = RecordColumns(batch, columns, bodies)
     found = {}
-    for one, field in zip(MESSAGES.columns, SCHEMA, strict=True):
-        if one.name in wanted and one.source is not None:
-            values = one.source.read(records)
+    for name, source, kind in _SOURCES:
+        if name in wanted:
+            values = source.read(records)
             if isinstance(values, np.ndarray):
-                values = pa.array(values.astype(field.type.to_pandas_dtype()))
+                values = pa.array(values.astype(kind))
             if values is not None:
-                found[one.name] = values
+                found[name] = values
     return found
 
 
